@@ -32,7 +32,8 @@ struct Spares {
 struct State {
     /// By sender.
     messages: Vec<BTreeMap<Tag, VecDeque<Message>>>,
-    windows: BTreeMap<WindowNumber, Vec<u8>>,
+    /// Words, so that values of any kind lie aligned; and how many bytes count.
+    windows: BTreeMap<WindowNumber, (Vec<u64>, usize)>,
     /// Senders that ended in good order.
     ended: Vec<bool>,
     /// The first reason why ranks cannot go on together.
@@ -116,17 +117,18 @@ impl Inbox {
     }
 
     pub(crate) fn open_window(&self, window: WindowNumber, bytes: usize) {
-        let twice = self.lock().windows.insert(window, vec![0; bytes]);
+        let words = vec![0; bytes.div_ceil(size_of::<u64>())];
+        let twice = self.lock().windows.insert(window, (words, bytes));
         assert!(twice.is_none(), "window {} is opened once", window.0);
     }
 
     /// Shows what lies in a window.
     pub(crate) fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut state = self.lock();
-        let Some(bytes) = state.windows.get_mut(&window) else {
+        let Some((words, bytes)) = state.windows.get_mut(&window) else {
             unreachable!("window {} was opened", window.0)
         };
-        at(bytes)
+        at(&mut bytemuck::cast_slice_mut(words)[..*bytes])
     }
 
     /// `events` are told of whatever arrives, as long as anybody has them.
@@ -193,7 +195,9 @@ impl State {
     ) -> std::result::Result<(), Malformed> {
         let bytes = message.reader().take::<u8>()?;
         let window = self.windows.get_mut(&window);
-        let window = window.ok_or(Malformed::Wrong("it is for a window that is not open"))?;
+        let (words, length) =
+            window.ok_or(Malformed::Wrong("it is for a window that is not open"))?;
+        let window = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..*length];
         let place = usize::try_from(offset).ok().and_then(|start| window.get_mut(start..));
         let place = place.and_then(|rest| rest.get_mut(..bytes.len()));
         place.ok_or(Malformed::Wrong("it reaches beyond its window"))?.copy_from_slice(bytes);

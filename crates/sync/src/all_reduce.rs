@@ -1,0 +1,185 @@
+//! The sum over some ranks of what they have, in a fixed order.
+//!
+//! ```text
+//! rank i ── its lanes of slice j ──► rank j: sum by the tree of ranks ── slice j ──► all
+//! ```
+//!
+//! A rank sends and receives (n-1)/n of the lanes twice, as in a ring, in two rounds of messages
+//! instead of 2(n-1). A rank that has nothing takes part with an empty message; who had something
+//! is the same for all slices, and everybody learns how many.
+//!
+//! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum` over
+//!   all ranks, with the absent ones left out: it depends on who is present, never on what arrived
+//!   first. All ranks get the same bits.
+
+use bytemuck::Pod;
+use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
+use stepwell_nn::tree_sum_of_subtrees;
+
+use crate::{Number, Work};
+
+/// What came of a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reduced {
+    /// Ranks that had something.
+    pub(crate) present: usize,
+}
+
+/// The sum among `members`, again and again: one at a time.
+#[derive(Debug)]
+pub(crate) struct AllReduce<T> {
+    members: Vec<usize>,
+    /// This rank's place among them.
+    place: usize,
+    tags: [Tag; 2],
+    sum: Vec<T>,
+    state: State,
+    came: Vec<Option<Message>>,
+    present: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Rest,
+    /// Waits for the members' lanes of its own slice.
+    Slices,
+    /// Waits for the sums of the other slices.
+    Sums,
+}
+
+impl<T: Number> AllReduce<T> {
+    /// The sum of `lanes` numbers among `members`, which ascend and have this rank.
+    pub(crate) fn new(fabric: &Fabric, members: Vec<usize>, tags: [Tag; 2], lanes: usize) -> Self {
+        let place = members.iter().position(|member| *member == fabric.rank());
+        let Some(place) = place else { unreachable!("rank {} is a member", fabric.rank()) };
+        let came = vec![None; members.len()];
+        let sum = vec![T::ZERO; lanes];
+        Self { members, place, tags, sum, state: State::Rest, came, present: 0 }
+    }
+
+    /// Takes part, with `values` or with nothing.
+    pub(crate) fn start(&mut self, fabric: &Fabric, values: Option<&[T]>) -> Result<()> {
+        assert_eq!(self.state, State::Rest, "one sum at a time");
+        self.state = State::Slices;
+        for distance in 1..=self.members.len() {
+            let place = (self.place + distance) % self.members.len();
+            let present = u64::from(values.is_some());
+            let values = values.map_or(&[][..], |values| &values[self.slice(place)]);
+            let message = slice_message(fabric, [present, 0], values);
+            fabric.send(self.members[place], self.tags[0], message)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state != State::Rest
+    }
+
+    /// Goes on; says what came of it once it is over.
+    pub(crate) fn poll(&mut self, fabric: &Fabric) -> Result<(Work, Option<Reduced>)> {
+        let round = match self.state {
+            State::Rest => return Ok((Work::NONE, None)),
+            State::Slices => 0,
+            State::Sums => 1,
+        };
+        if !self.gather(fabric, round)? {
+            return Ok((Work::NONE, None));
+        }
+        if round == 0 {
+            let work = self.add(fabric)?;
+            self.state = State::Sums;
+            return Ok((work, None));
+        }
+        self.put_together(fabric)?;
+        self.state = State::Rest;
+        Ok((Work::STEP, Some(Reduced { present: self.present })))
+    }
+
+    /// The sum, after it is over.
+    pub(crate) fn sum(&self) -> &[T] {
+        &self.sum
+    }
+
+    /// The lanes that the member at `place` sums.
+    fn slice(&self, place: usize) -> std::ops::Range<usize> {
+        let (lanes, count) = (self.sum.len(), self.members.len());
+        place * lanes / count..(place + 1) * lanes / count
+    }
+
+    /// Whether all members' messages are here.
+    fn gather(&mut self, fabric: &Fabric, round: usize) -> Result<bool> {
+        for (place, came) in self.came.iter_mut().enumerate().filter(|(_, came)| came.is_none()) {
+            *came = fabric.receive(self.members[place], self.tags[round])?;
+        }
+        Ok(self.came.iter().all(Option::is_some))
+    }
+
+    /// Sums its own slice, and sends it to all.
+    fn add(&mut self, fabric: &Fabric) -> Result<Work> {
+        let own = self.slice(self.place);
+        let mut values: Vec<(usize, &[T])> = Vec::with_capacity(self.members.len());
+        self.present = 0;
+        for (place, message) in self.came.iter().enumerate() {
+            let Some(message) = message else { unreachable!("all are here") };
+            let from = self.members[place];
+            let (head, lanes) = slice_of::<T>(from, message)?;
+            if lanes.len() != if head[0] == 1 { own.len() } else { 0 } {
+                let why = Malformed::Wrong("it has another number of parameters");
+                return Err(Error::malformed(from, why));
+            }
+            self.present += usize::from(head[0] == 1);
+            values.extend((head[0] == 1).then_some((place, lanes)));
+        }
+        tree_sum_of_subtrees(&values, &mut self.sum[own.clone()]);
+        let work = Work::over::<T>((values.len() + 1) * own.len());
+        for distance in 1..=self.members.len() {
+            let place = (self.place + distance) % self.members.len();
+            let head = [1, self.present as u64];
+            let message = slice_message(fabric, head, &self.sum[own.clone()]);
+            fabric.send(self.members[place], self.tags[1], message)?;
+        }
+        self.forget(fabric);
+        Ok(work)
+    }
+
+    fn put_together(&mut self, fabric: &Fabric) -> Result<()> {
+        for place in 0..self.members.len() {
+            let range = self.slice(place);
+            let Some(message) = &self.came[place] else { unreachable!("all are here") };
+            let from = self.members[place];
+            let (head, lanes) = slice_of::<T>(from, message)?;
+            if lanes.len() != range.len() || head[1] != self.present as u64 {
+                let why = Malformed::Wrong("it is of another sum");
+                return Err(Error::malformed(from, why));
+            }
+            self.sum[range].copy_from_slice(lanes);
+        }
+        self.forget(fabric);
+        Ok(())
+    }
+
+    fn forget(&mut self, fabric: &Fabric) {
+        self.came.iter_mut().filter_map(Option::take).for_each(|message| fabric.keep(message));
+    }
+}
+
+/// A head of two numbers, and values.
+pub(crate) fn slice_message<T: Pod>(fabric: &Fabric, head: [u64; 2], values: &[T]) -> Message {
+    let mut message = fabric.message_of(size_of_val(values) + 40);
+    message.put(&head);
+    message.put(values);
+    message
+}
+
+/// What [`slice_message`] made.
+pub(crate) fn slice_of<T: Pod>(from: usize, message: &Message) -> Result<([u64; 2], &[T])> {
+    let mut reader = message.reader();
+    let read = reader.take::<u64>().and_then(|head| {
+        let values = reader.take::<T>()?;
+        reader.end()?;
+        let head = head.try_into().map_err(|_| Malformed::Wrong("its head has other numbers"))?;
+        Ok((head, values))
+    });
+    read.map_err(|why| Error::malformed(from, why))
+}

@@ -1,0 +1,103 @@
+//! Bulk-synchronous steps: every rank's gradient goes into every step.
+//!
+//! ```text
+//! begin ─► gradient ─► sum over all ranks ─► step along its mean ─► begin
+//! ```
+//!
+//! - **Invariants.** All ranks have the same parameters, to the bit, after each step; no gradient is
+//!   older than the parameters that it changes; the bits do not depend on what arrives first.
+//! - **Cost.** A step takes as long as the slowest rank, and two rounds of messages.
+
+use stepwell_fabric::{Fabric, Result, Tag};
+
+use crate::all_reduce::AllReduce;
+use crate::{Counts, Descent, Number, Options, Protocol, Work};
+
+const TAGS: [Tag; 2] = [Tag(0x5300), Tag(0x5301)];
+
+#[derive(Debug)]
+pub(crate) struct Bsp<T> {
+    options: Options,
+    parameters: Vec<T>,
+    gradient: Vec<T>,
+    descent: Descent<T>,
+    reduce: AllReduce<T>,
+    state: State,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The next gradient may begin.
+    Ready,
+    Computing,
+    /// The gradient is there.
+    Given,
+    Reducing,
+}
+
+impl<T: Number> Bsp<T> {
+    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+        let members = (0..fabric.size()).collect();
+        Self {
+            gradient: vec![T::ZERO; parameters.len()],
+            descent: options.descent(parameters.len()),
+            reduce: AllReduce::new(fabric, members, TAGS, parameters.len()),
+            options: options.clone(),
+            parameters,
+            state: State::Ready,
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl<T: Number> Protocol<T> for Bsp<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        match self.state {
+            State::Ready | State::Computing => Ok(Work::NONE),
+            State::Given => {
+                self.reduce.start(fabric, Some(&self.gradient))?;
+                self.state = State::Reducing;
+                Ok(Work::STEP)
+            }
+            State::Reducing => {
+                let (work, reduced) = self.reduce.poll(fabric)?;
+                let Some(reduced) = reduced else { return Ok(work) };
+                let scale = 1.0 / reduced.present as f64;
+                let rounds = self.counts.updates as f64;
+                self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
+                self.counts.updates += 1;
+                self.counts.used += 1;
+                self.state = State::Ready;
+                Ok(work.and(Work::over::<T>(3 * self.parameters.len())))
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        if self.state != State::Ready || self.ended() {
+            return None;
+        }
+        self.state = State::Computing;
+        Some(self.counts.given)
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.parameters
+    }
+
+    fn give(&mut self, gradient: &[T]) {
+        assert_eq!(self.state, State::Computing, "a gradient that began");
+        self.gradient.copy_from_slice(gradient);
+        self.counts.given += 1;
+        self.state = State::Given;
+    }
+
+    fn ended(&self) -> bool {
+        self.counts.updates == self.options.steps
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

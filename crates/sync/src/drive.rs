@@ -1,0 +1,165 @@
+//! Runs one rank's end on two threads: one computes, one communicates.
+//!
+//! ```text
+//! computing      begin? ─► copy parameters ─► learner ─► give ─┐        waits for turns
+//!                  ▲                                           ▼
+//! communicating  poll, poll, poll … ──────────────────────── poll       waits for what arrives
+//! ```
+//!
+//! - **Failure.** Where the fabric breaks, both threads end with its error, as on all other ranks. A
+//!   learner that panics fails the fabric first, so that no other rank waits for this one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::queue::Events;
+use stepwell_fabric::collective::Barrier;
+use stepwell_fabric::{Fabric, Result, Tag};
+
+use crate::{Counts, Number, Protocol};
+
+/// No rank ends before all have.
+const CLOSE: Tag = Tag(0x53ff);
+
+/// What computes gradients.
+pub trait Learner<T>: Send {
+    /// Writes the gradient of the mean over this rank's mini-batch number `step`.
+    fn gradient(&mut self, step: u64, parameters: &[T], gradient: &mut [T]);
+}
+
+impl<T, F: FnMut(u64, &[T], &mut [T]) + Send> Learner<T> for F {
+    fn gradient(&mut self, step: u64, parameters: &[T], gradient: &mut [T]) {
+        self(step, parameters, gradient);
+    }
+}
+
+/// What came of a rank's run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Driven<T> {
+    /// Its part of the model: see [`Protocol::model`].
+    pub model: Vec<T>,
+    /// What became of its gradients.
+    pub counts: Counts,
+    /// Seconds from beginning to end.
+    pub seconds: f64,
+    /// Seconds of these in which it computed gradients.
+    pub computing: f64,
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    protocol: Mutex<Box<dyn Protocol<T>>>,
+    /// What the communicating thread waits for.
+    arrivals: Arc<Events>,
+    /// What the computing thread waits for.
+    turns: Arc<Events>,
+}
+
+impl<T> Shared<T> {
+    fn protocol(&self) -> MutexGuard<'_, Box<dyn Protocol<T>>> {
+        self.protocol.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a rank's end of `protocol` until it has ended on all ranks.
+///
+/// # Errors
+/// When some rank is gone.
+///
+/// # Panics
+/// When `learner` does.
+pub fn drive<T: Number>(
+    fabric: &Fabric,
+    protocol: Box<dyn Protocol<T>>,
+    learner: &mut dyn Learner<T>,
+) -> Result<Driven<T>> {
+    let shared =
+        Shared { protocol: Mutex::new(protocol), arrivals: Events::new(), turns: Events::new() };
+    fabric.wakes(&shared.arrivals);
+    let clock = SystemClock::new();
+    let (computing, outcome) = std::thread::scope(|scope| {
+        let computes = scope.spawn(|| {
+            let _fails = FailsAtPanic { fabric, arrivals: &shared.arrivals };
+            compute(&shared, learner, &clock)
+        });
+        let outcome = communicate(fabric, &shared);
+        shared.turns.stop();
+        let computing = computes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (computing, outcome)
+    });
+    outcome?;
+    let seconds = clock.seconds();
+    fabric.wait(Barrier::start(CLOSE))?;
+    let protocol = shared.protocol();
+    let (model, counts) = (protocol.model().to_vec(), protocol.counts());
+    Ok(Driven { model, counts, seconds, computing })
+}
+
+/// Polls until the end.
+fn communicate<T>(fabric: &Fabric, shared: &Shared<T>) -> Result<()> {
+    loop {
+        let seen = shared.arrivals.count();
+        let (work, ended) = {
+            let mut protocol = shared.protocol();
+            (protocol.poll(fabric)?, protocol.ended())
+        };
+        if work.progressed {
+            shared.turns.notify();
+        }
+        if ended || shared.arrivals.is_stopped() {
+            return Ok(());
+        }
+        if !work.progressed {
+            shared.arrivals.wait_past(seen);
+            fabric.check()?;
+        }
+    }
+}
+
+/// Computes whenever a gradient may begin; returns the seconds that it took.
+fn compute<T: Number>(
+    shared: &Shared<T>,
+    learner: &mut dyn Learner<T>,
+    clock: &SystemClock,
+) -> f64 {
+    let (mut parameters, mut gradient) = (Vec::new(), Vec::new());
+    let mut seconds = 0.0;
+    while !shared.turns.is_stopped() {
+        let seen = shared.turns.count();
+        let step = {
+            let mut protocol = shared.protocol();
+            let step = protocol.begin();
+            if step.is_some() {
+                parameters.clear();
+                parameters.extend_from_slice(protocol.parameters());
+            }
+            step
+        };
+        let Some(step) = step else {
+            shared.turns.wait_past(seen);
+            continue;
+        };
+        gradient.resize(parameters.len(), T::ZERO);
+        let begin = clock.seconds();
+        learner.gradient(step, &parameters, &mut gradient);
+        seconds += clock.seconds() - begin;
+        shared.protocol().give(&gradient);
+        shared.arrivals.notify();
+    }
+    seconds
+}
+
+/// Tells all ranks, this one's other thread included, that a learner has panicked.
+struct FailsAtPanic<'a> {
+    fabric: &'a Fabric,
+    arrivals: &'a Events,
+}
+
+impl Drop for FailsAtPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fabric.fail("its learner panicked");
+            self.arrivals.stop();
+        }
+    }
+}

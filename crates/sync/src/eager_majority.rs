@@ -1,0 +1,164 @@
+//! Eager SGD with majorities: a drawn rank starts the sum as soon as it has a gradient itself.
+//!
+//! ```text
+//! round r    its initiator has a gradient ─► go, to all ─► sum of what is there ─► step
+//!            who has none takes part with nothing; what comes later stays for round r + 1
+//! ```
+//!
+//! All ranks draw the same initiator for a round, so on average half of them have a gradient by
+//! then. A rank whose gradient was in time waits for the sum; one that was late goes on at once.
+//!
+//! - **Invariants.** All ranks have the same parameters after as many rounds. A gradient that comes
+//!   late is added to the next one of its rank (S9), none is lost; nothing bounds its age.
+//! - **Source.** Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming unbalanced training workloads in
+//!   deep learning with partial collective operations" (2020), majority allreduce: what the RNA thesis
+//!   compares with.
+
+use stepwell_base::random::Stream;
+use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
+
+use crate::all_reduce::AllReduce;
+use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+
+const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
+const GO: Tag = Tag(0x5322);
+
+#[derive(Debug)]
+pub(crate) struct EagerMajority<T> {
+    options: Options,
+    ranks: usize,
+    parameters: Vec<T>,
+    /// The sum of the gradients that wait, and the rounds in which these began.
+    waiting: Vec<T>,
+    waiting_since: Vec<u64>,
+    descent: Descent<T>,
+    reduce: AllReduce<T>,
+    /// The round in which the last gradient began.
+    began: Option<u64>,
+    computing: bool,
+    /// Whether this rank told all to begin the present round.
+    told: bool,
+    counts: Counts,
+}
+
+impl<T: Number> EagerMajority<T> {
+    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+        let members = (0..fabric.size()).collect();
+        Self {
+            ranks: fabric.size(),
+            waiting: vec![T::ZERO; parameters.len()],
+            waiting_since: Vec::new(),
+            descent: options.descent(parameters.len()),
+            reduce: AllReduce::new(fabric, members, TAGS, parameters.len()),
+            options: options.clone(),
+            parameters,
+            began: None,
+            computing: false,
+            told: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Rounds that are over.
+    fn round(&self) -> u64 {
+        self.counts.updates
+    }
+
+    /// The rank that all ranks draw for the present round.
+    fn initiator(&self) -> usize {
+        let stream = Stream::named(self.options.seed, b"sync/initiator");
+        (stream.at(self.round()) % self.ranks as u64) as usize
+    }
+
+    /// The initiator tells all, itself included.
+    fn tell(&mut self, fabric: &Fabric) -> Result<Work> {
+        let mine = self.initiator() == fabric.rank();
+        if self.told || !mine || self.waiting_since.is_empty() {
+            return Ok(Work::NONE);
+        }
+        for to in 0..self.ranks {
+            let mut message = fabric.message();
+            message.put(&[self.round()]);
+            fabric.send(to, GO, message)?;
+        }
+        self.told = true;
+        Ok(Work::STEP)
+    }
+
+    /// Takes part in the round as soon as its initiator says so.
+    fn take_part(&mut self, fabric: &Fabric) -> Result<Work> {
+        let from = self.initiator();
+        let Some(message) = fabric.receive(from, GO)? else { return Ok(Work::NONE) };
+        let round = message.reader().take_exactly::<u64>(1).map(|round| round[0]);
+        fabric.keep(message);
+        if round.map_err(|why| Error::malformed(from, why))? != self.round() {
+            return Err(Error::malformed(from, Malformed::Wrong("it is of another round")));
+        }
+        let present = !self.waiting_since.is_empty();
+        self.reduce.start(fabric, present.then_some(&self.waiting[..]))?;
+        let ages = self.waiting_since.iter().map(|since| self.counts.updates - since);
+        self.counts.age_max = ages.fold(self.counts.age_max, u64::max);
+        self.counts.used += self.waiting_since.len() as u64;
+        self.forget();
+        Ok(Work::STEP)
+    }
+
+    fn forget(&mut self) {
+        self.waiting.fill(T::ZERO);
+        self.waiting_since.clear();
+    }
+
+    fn update(&mut self) -> Work {
+        let scale = 1.0 / self.ranks as f64;
+        let rounds = self.counts.updates as f64;
+        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
+        self.counts.updates += 1;
+        self.told = false;
+        if !self.options.rules.hold(Rule::KeepLate) {
+            self.forget();
+        }
+        Work::over::<T>(3 * self.parameters.len())
+    }
+}
+
+impl<T: Number> Protocol<T> for EagerMajority<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        if self.ended() {
+            return Ok(Work::NONE);
+        }
+        if self.reduce.is_under_way() {
+            let (work, reduced) = self.reduce.poll(fabric)?;
+            return Ok(reduced.map_or(work, |_| work.and(self.update())));
+        }
+        let told = self.tell(fabric)?;
+        Ok(told.and(self.take_part(fabric)?))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        if self.computing || self.ended() || self.began == Some(self.round()) {
+            return None;
+        }
+        (self.computing, self.began) = (true, Some(self.round()));
+        Some(self.counts.given)
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.parameters
+    }
+
+    fn give(&mut self, gradient: &[T]) {
+        assert!(std::mem::take(&mut self.computing), "a gradient that began");
+        self.waiting.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += *value);
+        self.waiting_since.extend(self.began);
+        self.counts.given += 1;
+    }
+
+    fn ended(&self) -> bool {
+        self.counts.updates == self.options.steps
+    }
+
+    fn counts(&self) -> Counts {
+        let left = self.waiting_since.len() as u64;
+        Counts { left: if self.ended() { left } else { self.counts.left }, ..self.counts }
+    }
+}

@@ -1,0 +1,52 @@
+//! How ranks that train one dense model agree on its parameters: protocols over the fabric.
+//!
+//! ```text
+//!            computing side                       communication side
+//!  learner ──► gradient of a mini-batch ── give ──► Protocol ◄── poll ──► Fabric ◄──► other ranks
+//!     ▲                                               │
+//!     └────────────── begin: parameters ◄─────────────┘
+//! ```
+//!
+//! - **Why.** The blocking sum makes everybody wait for the slowest rank. Three systems relax it in
+//!   three ways; here they stand side by side, with the same learners, the same fabric and the same
+//!   clock, so that they can be compared.
+//! - **How.** A [`Protocol`] is one rank's end: a state machine that is polled, says when the next
+//!   gradient may begin and on which parameters, and takes the gradient once it is there. It never
+//!   waits and starts no thread, so the same code runs on threads ([`drive`]), over MPI, and under
+//!   a scheduler that owns the clock.
+//! - **Invariants.** Each gradient that was given is used once, or dropped by a rule of its protocol
+//!   and counted, or left over when the run ends: [`Counts`]. What is older than a bound is not
+//!   used. Each protocol's own stand above it in its file; [`Rule`] names those that a test can
+//!   switch off.
+//! - **Failure.** A rank that is gone ends all others, with its name, as the fabric does.
+//! - **Bounds.** [`Options::bytes`] says what a rank takes beside the parameters that its learner
+//!   reads.
+
+#![forbid(unsafe_code)]
+
+mod ad_psgd;
+mod all_reduce;
+mod bsp;
+mod descent;
+mod drive;
+mod eager_majority;
+mod group;
+mod kind;
+mod number;
+mod options;
+mod protocol;
+mod rdma_wild;
+mod rna;
+mod rules;
+mod sync_dsgd;
+mod windows;
+mod worker;
+
+pub use descent::{Descent, Rate, Schedule};
+pub use drive::{Driven, Learner, drive};
+pub use group::{Groups, Timing};
+pub use kind::Kind;
+pub use number::Number;
+pub use options::{Options, OptionsError};
+pub use protocol::{Counts, Protocol, Work};
+pub use rules::{Rule, Rules};

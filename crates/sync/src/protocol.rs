@@ -1,0 +1,105 @@
+//! The seam: one rank's end of a protocol.
+
+use std::fmt::Debug;
+
+use stepwell_fabric::{Fabric, Result};
+
+/// What a poll did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Whether anything happened: then polling again may do more.
+    pub progressed: bool,
+    /// Bytes of parameters and gradients that its arithmetic read and wrote; a model of costs
+    /// turns them into time.
+    pub bytes: u64,
+}
+
+impl Work {
+    /// Nothing happened.
+    pub const NONE: Self = Self { progressed: false, bytes: 0 };
+    /// Something happened that takes no time to speak of.
+    pub const STEP: Self = Self { progressed: true, bytes: 0 };
+
+    /// Arithmetic over `lanes` numbers of type `T`, read or written.
+    pub(crate) fn over<T>(lanes: usize) -> Self {
+        Self { progressed: true, bytes: (lanes * size_of::<T>()) as u64 }
+    }
+
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { progressed: self.progressed || other.progressed, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// What became of gradients, as one rank counts them: of its own, but for servers, which count those
+/// that they used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Gradients that this rank computed.
+    pub given: u64,
+    /// Gradients that reached the parameters.
+    pub used: u64,
+    /// Gradients that were older than the bound.
+    pub dropped: u64,
+    /// Gradients that had not been used when the run ended.
+    pub left: u64,
+    /// Updates of the parameters that this rank made or took part in.
+    pub updates: u64,
+    /// The largest age, in updates, of a gradient that was used.
+    pub age_max: u64,
+}
+
+impl Counts {
+    /// Those of several ranks together; updates and ages are the largest.
+    pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::default(), |sum, counts| Self {
+            given: sum.given + counts.given,
+            used: sum.used + counts.used,
+            dropped: sum.dropped + counts.dropped,
+            left: sum.left + counts.left,
+            updates: sum.updates.max(counts.updates),
+            age_max: sum.age_max.max(counts.age_max),
+        })
+    }
+
+    /// Gradients of which nothing is known any more; below zero, some were used twice.
+    pub fn lost(&self) -> i64 {
+        let known = self.used + self.dropped + self.left;
+        self.given.cast_signed() - known.cast_signed()
+    }
+}
+
+/// One rank's end of a protocol.
+///
+/// Its caller polls it whenever something arrives or was given, asks [`Protocol::begin`] while
+/// nothing is being computed, and computes on a copy of [`Protocol::parameters`]: these may change
+/// while it computes.
+pub trait Protocol<T>: Debug + Send {
+    /// Goes one piece further, with what has arrived.
+    ///
+    /// # Errors
+    /// When some rank is gone, or sends what makes no sense.
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work>;
+
+    /// The number of the next gradient of this rank, from 0, if it may begin now; it is then under
+    /// way until it is given.
+    fn begin(&mut self) -> Option<u64>;
+
+    /// The parameters as this rank knows them.
+    fn parameters(&self) -> &[T];
+
+    /// This rank's part of the model that is trained: its parameters, but where it has a server's.
+    fn model(&self) -> &[T] {
+        self.parameters()
+    }
+
+    /// The gradient that began last, of the mean over the rank's mini-batch.
+    fn give(&mut self, gradient: &[T]);
+
+    /// Whether there is nothing left to do: it is not polled any more, and what is being computed
+    /// is not wanted.
+    fn ended(&self) -> bool;
+
+    /// What became of gradients so far.
+    fn counts(&self) -> Counts;
+}

@@ -1,0 +1,145 @@
+//! RDMA-wild: workers push gradients when they have them, a server uses each as it finds it and
+//! answers exactly those whose gradient it used.
+//!
+//! ```text
+//! worker   wait until the last gradient was used ─► compute ─► put gradient, then version
+//! server   for each worker: a new version? ─► w = w - rate / N g, note the version
+//!          ─► put model, then versions, to those workers
+//! ```
+//!
+//! - **Invariants.** Between two puts of a worker the server has used the first (S1), so none is
+//!   lost; the server notes what it used (S2), so none is used twice; a version shows after its data
+//!   (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
+//! - **Cost.** The server reads a gradient and rewrites the model for each gradient, on one thread,
+//!   and sends the model as often; the gradient is read where the worker put it.
+//! - **Source.** Lim, Halpin, Jha, Birman, De Sa, "RDMA-wild", section 4.2, algorithms 1 and 2.
+
+use stepwell_fabric::{Fabric, Result};
+
+use crate::windows::{GradientTable, Opening};
+use crate::worker::Worker;
+use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+
+/// This rank's end.
+pub(crate) fn end<T: Number>(
+    fabric: &Fabric,
+    parameters: Vec<T>,
+    options: &Options,
+) -> Box<dyn Protocol<T>> {
+    match fabric.rank() {
+        0 => Box::new(Server::new(fabric, parameters, options)),
+        _ => Box::new(Worker::new(fabric, parameters, options)),
+    }
+}
+
+/// Algorithm 1.
+#[derive(Debug)]
+struct Server<T> {
+    options: Options,
+    opening: Opening,
+    table: GradientTable,
+    model: Vec<T>,
+    descent: Descent<T>,
+    /// By worker, the version that was used last: LGVnum.
+    used: Vec<u64>,
+    /// By worker, the updates that its model has seen.
+    seen: Vec<u64>,
+    receivers: Vec<usize>,
+    /// The worker whose turn it is; all of them have had it when it is their number.
+    turn: usize,
+    counts: Counts,
+}
+
+impl<T: Number> Server<T> {
+    fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+        let workers = fabric.size() - 1;
+        Self {
+            opening: Opening::default(),
+            table: GradientTable::open::<T>(fabric, model.len()),
+            descent: options.descent(model.len()),
+            options: options.clone(),
+            model,
+            used: vec![0; workers],
+            seen: vec![0; workers],
+            receivers: Vec::new(),
+            turn: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Lines 12 to 16, for the worker whose turn it is.
+    fn look_at(&mut self, fabric: &Fabric, worker: usize) -> Work {
+        let version = self.table.version::<T>(fabric, worker);
+        if version <= self.used[worker] {
+            return Work::NONE;
+        }
+        let workers = self.used.len() as f64;
+        let rounds = self.counts.used as f64 / workers;
+        let (descent, model) = (&mut self.descent, &mut self.model);
+        self.table.look(fabric, worker, |gradient: &[T]| {
+            descent.apply(model, gradient, 1.0 / workers, rounds);
+        });
+        let forgets =
+            !self.options.rules.hold(Rule::NoteUsed) && self.counts.used.is_multiple_of(2);
+        if !forgets {
+            self.used[worker] = version;
+        }
+        self.counts.age_max = self.counts.age_max.max(self.counts.updates - self.seen[worker]);
+        self.counts.used += 1;
+        self.counts.updates += 1;
+        self.receivers.push(worker);
+        Work::over::<T>(3 * self.model.len())
+    }
+
+    /// Lines 18 to 21.
+    fn answer(&mut self, fabric: &Fabric) -> Result<Work> {
+        if self.receivers.is_empty() {
+            return Ok(Work::NONE);
+        }
+        for worker in std::mem::take(&mut self.receivers) {
+            self.table.push(fabric, worker, &self.model, &self.used)?;
+            self.seen[worker] = self.counts.updates;
+        }
+        Ok(Work::STEP)
+    }
+}
+
+impl<T: Number> Protocol<T> for Server<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        if let Some(work) = self.opening.poll(fabric)? {
+            return Ok(work);
+        }
+        fabric.check()?;
+        // One gradient at a time, so that a model of costs sees when each was used.
+        while self.turn < self.used.len() {
+            let work = self.look_at(fabric, self.turn);
+            self.turn += 1;
+            if work.progressed {
+                return Ok(work);
+            }
+        }
+        self.turn = 0;
+        self.answer(fabric)
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.model
+    }
+
+    fn give(&mut self, _: &[T]) {
+        unreachable!("a server computes no gradient");
+    }
+
+    fn ended(&self) -> bool {
+        let all = self.used.iter().all(|used| *used >= self.options.steps);
+        all && self.receivers.is_empty()
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

@@ -1,0 +1,79 @@
+//! The controller of a group: it probes ranks, and starts a sum at the first answer.
+
+use stepwell_base::random::Stream;
+use stepwell_fabric::{Fabric, Result};
+
+use super::{GO, PROBE, READY, number, send_numbers};
+use crate::{Options, Rule, Rules, Work};
+
+#[derive(Debug)]
+pub(crate) struct Controller {
+    members: Vec<usize>,
+    probes: usize,
+    steps: u64,
+    rules: Rules,
+    draws: Stream,
+    /// The iteration for which ranks were probed, and whether one has answered.
+    probed: Option<u64>,
+    started: bool,
+}
+
+impl Controller {
+    pub(crate) fn new(members: Vec<usize>, options: &Options) -> Self {
+        let lead = members.first().map_or(0, |lead| *lead as u64);
+        let name = [b"sync/probes/".as_slice(), &lead.to_le_bytes()].concat();
+        Self {
+            probes: options.probes.min(members.len()),
+            members,
+            steps: options.steps,
+            rules: options.rules,
+            draws: Stream::named(options.seed, &name),
+            probed: None,
+            started: false,
+        }
+    }
+
+    /// Probes for `iteration`, the next one, or takes answers to its probes. It is polled between
+    /// sums alone.
+    pub(crate) fn poll(&mut self, fabric: &Fabric, iteration: u64) -> Result<Work> {
+        if iteration == self.steps {
+            return Ok(Work::NONE);
+        }
+        if self.probed != Some(iteration) {
+            for member in self.drawn() {
+                send_numbers(fabric, member, PROBE, &[iteration])?;
+            }
+            (self.probed, self.started) = (Some(iteration), false);
+            return Ok(Work::STEP);
+        }
+        self.hear(fabric, iteration)
+    }
+
+    fn hear(&mut self, fabric: &Fabric, iteration: u64) -> Result<Work> {
+        let mut work = Work::NONE;
+        for place in 0..self.members.len() {
+            let from = self.members[place];
+            while let Some(message) = fabric.receive(from, READY)? {
+                let [ready] = number(from, &message)?;
+                fabric.keep(message);
+                work.progressed = true;
+                let expired = ready != iteration && self.rules.hold(Rule::ExpireProbes);
+                if self.started || expired {
+                    continue;
+                }
+                self.started = true;
+                for to in &self.members {
+                    send_numbers(fabric, *to, GO, &[iteration, from as u64])?;
+                }
+            }
+        }
+        Ok(work)
+    }
+
+    /// Different members, as many as are probed.
+    fn drawn(&mut self) -> Vec<usize> {
+        let mut left = self.members.clone();
+        let mut draw = |_| left.swap_remove((self.draws.next_u64() % left.len() as u64) as usize);
+        (0..self.probes).map(&mut draw).collect()
+    }
+}

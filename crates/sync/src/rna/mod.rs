@@ -1,0 +1,323 @@
+//! RNA: the first of a few probed ranks starts the sum, and all take part with what they have.
+//!
+//! ```text
+//! controller   draw q ranks ─► probe k ─► first answer ─► go k, to all members ─► …
+//! member       probe k: a gradient waits? ─► answer
+//!              go k: drop what is too old, reduce the rest to one ─► sum ─► step ─► k + 1
+//! learner      computes on, while less than `waiting_max` gradients wait
+//! ```
+//!
+//! The step is `rate / N Σ g`: of Σ w present ranks the mean has W = 1 / Σ w, and the rate of one rank's
+//! share grows by Σ w (linear scaling). Where ranks are in groups, each group does this among its
+//! members, and after each sum its initiator gives a server what the group has changed and brings
+//! back what all groups have made ([`server`]).
+//!
+//! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
+//!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has a
+//!   gradient in every sum. A gradient goes into one sum (S6), or is dropped where it is older than
+//!   `age_max` updates (S4), and counted. All members of a group have the same parameters after as
+//!   many sums.
+//! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a probe,
+//!   an answer and a go; nobody waits for the slowest.
+//! - **Source.** Yang's thesis, chapter 5: RNA, sections 5.1 and 5.2.
+
+mod controller;
+mod local;
+mod server;
+
+use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
+
+use self::controller::Controller;
+use self::local::Waiting;
+use self::server::Server;
+use crate::all_reduce::{AllReduce, slice_message, slice_of};
+use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+
+const REDUCE: [Tag; 2] = [Tag(0x5340), Tag(0x5341)];
+const PROBE: Tag = Tag(0x5342);
+const READY: Tag = Tag(0x5343);
+const GO: Tag = Tag(0x5344);
+/// What a group has changed, for the server, and the parameters that come back.
+const PUSH: Tag = Tag(0x5345);
+const PULL: Tag = Tag(0x5346);
+/// From a group's initiator to its members.
+const SPREAD: Tag = Tag(0x5347);
+/// The rank with the server.
+const SERVER: usize = 0;
+
+#[derive(Debug)]
+pub(crate) struct Rna<T> {
+    options: Options,
+    ranks: usize,
+    members: Vec<usize>,
+    parameters: Vec<T>,
+    descent: Descent<T>,
+    reduce: AllReduce<T>,
+    waiting: Waiting<T>,
+    /// The version of the gradient that is being computed.
+    computing: Option<u64>,
+    /// The iteration that this rank was probed for.
+    probe: Option<u64>,
+    controller: Option<Controller>,
+    phase: Phase,
+    /// The parameters that the server gave last; empty where there is one group.
+    base: Vec<T>,
+    server: Option<Server<T>>,
+    /// Sums' present ranks, over all ranks: how far the run is, in rounds.
+    rounds: f64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Between sums.
+    Rest,
+    /// In a sum that this rank initiated.
+    Sum(usize),
+    /// Waits for the server's answer.
+    Pull,
+    /// Waits for this initiator to hand on the server's answer.
+    Spread(usize),
+}
+
+impl<T: Number> Rna<T> {
+    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+        let members = options.groups.members(fabric.rank(), fabric.size());
+        let (lanes, groups) = (parameters.len(), options.groups.count());
+        let leads = members.first() == Some(&fabric.rank());
+        let serves = groups > 1 && fabric.rank() == SERVER;
+        Self {
+            ranks: fabric.size(),
+            descent: options.descent(lanes),
+            reduce: AllReduce::new(fabric, members.clone(), REDUCE, lanes),
+            waiting: Waiting::new(lanes),
+            computing: None,
+            probe: None,
+            controller: leads.then(|| Controller::new(members.clone(), options)),
+            phase: Phase::Rest,
+            base: if groups > 1 { parameters.clone() } else { Vec::new() },
+            server: serves
+                .then(|| Server::new(parameters.clone(), fabric.size(), groups, options.steps)),
+            rounds: 0.0,
+            counts: Counts::default(),
+            members,
+            parameters,
+            options: options.clone(),
+        }
+    }
+
+    /// Sums that are over.
+    fn iteration(&self) -> u64 {
+        self.counts.updates
+    }
+
+    fn is_grouped(&self) -> bool {
+        !self.base.is_empty()
+    }
+
+    /// Takes the probe that came, and answers it as soon as a gradient waits.
+    fn hear_probe(&mut self, fabric: &Fabric) -> Result<Work> {
+        let controller = self.members[0];
+        let mut work = Work::NONE;
+        while let Some(message) = fabric.receive(controller, PROBE)? {
+            let [iteration] = number(controller, &message)?;
+            self.probe = Some(iteration);
+            fabric.keep(message);
+            work.progressed = true;
+        }
+        let Some(iteration) = self.probe else { return Ok(work) };
+        let begun = iteration < self.iteration() || self.phase != Phase::Rest;
+        if begun && self.options.rules.hold(Rule::ExpireProbes) {
+            if iteration <= self.iteration() {
+                self.probe = None;
+            }
+            return Ok(work);
+        }
+        self.drop_stale(iteration.max(self.iteration()));
+        if self.waiting.is_empty() {
+            return Ok(work);
+        }
+        self.probe = None;
+        send_numbers(fabric, controller, READY, &[iteration])?;
+        Ok(Work::STEP)
+    }
+
+    fn drop_stale(&mut self, updates: u64) {
+        if self.options.rules.hold(Rule::DropStale) {
+            self.counts.dropped += self.waiting.drop_older(updates, self.options.age_max);
+        }
+    }
+
+    /// Takes part in the sum that the controller has started.
+    fn hear_go(&mut self, fabric: &Fabric) -> Result<Work> {
+        let controller = self.members[0];
+        let Some(message) = fabric.receive(controller, GO)? else { return Ok(Work::NONE) };
+        let [iteration, initiator] = number(controller, &message)?;
+        fabric.keep(message);
+        if iteration != self.iteration() {
+            let why = Malformed::Wrong("it starts another iteration than the next");
+            return Err(Error::malformed(controller, why));
+        }
+        self.drop_stale(iteration);
+        self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
+        let (count, lanes) = (self.waiting.len(), self.parameters.len());
+        self.reduce.start(fabric, self.waiting.reduce())?;
+        self.counts.used += count as u64;
+        if self.options.rules.hold(Rule::TakeOnce) {
+            self.waiting.forget();
+        }
+        self.phase = Phase::Sum(initiator as usize);
+        Ok(if count > 1 { Work::over::<T>(3 * count * lanes) } else { Work::STEP })
+    }
+
+    fn sum(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
+        let (work, reduced) = self.reduce.poll(fabric)?;
+        let Some(reduced) = reduced else { return Ok(work) };
+        assert!(reduced.present > 0, "whoever starts a sum has a gradient in it");
+        let scale = 1.0 / self.ranks as f64;
+        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.rounds);
+        self.rounds += reduced.present as f64 / self.members.len() as f64;
+        let work = work.and(Work::over::<T>(3 * self.parameters.len()));
+        self.phase = Phase::Rest;
+        if !self.is_grouped() {
+            self.counts.updates += 1;
+            return Ok(work);
+        }
+        Ok(work.and(self.meet_server(fabric, initiator)?))
+    }
+
+    /// The initiator gives the server what its group has changed; the others wait for him.
+    fn meet_server(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
+        self.phase = Phase::Spread(initiator);
+        if initiator == fabric.rank() {
+            let mut message = fabric.message_of(size_of_val(&self.base[..]) + 40);
+            message.put(&[self.iteration(), 0]);
+            let change = message.room::<T>(self.base.len());
+            let lanes = change.iter_mut().zip(&self.parameters).zip(&self.base);
+            lanes.for_each(|((change, now), before)| *change = *now - *before);
+            fabric.send(SERVER, PUSH, message)?;
+            self.phase = Phase::Pull;
+        }
+        Ok(Work::over::<T>(3 * self.parameters.len()))
+    }
+
+    /// The server's answer, at the initiator, who hands it on.
+    fn pull(&mut self, fabric: &Fabric) -> Result<Work> {
+        let Some(message) = fabric.receive(SERVER, PULL)? else { return Ok(Work::NONE) };
+        let (_, values) = slice_of::<T>(SERVER, &message)?;
+        for to in self.members.iter().filter(|to| **to != fabric.rank()) {
+            fabric.send(*to, SPREAD, slice_message(fabric, [self.iteration(), 0], values))?;
+        }
+        self.adopt(fabric.rank(), values)?;
+        fabric.keep(message);
+        self.phase = Phase::Rest;
+        self.counts.updates += 1;
+        Ok(Work::over::<T>(3 * self.parameters.len()))
+    }
+
+    fn hear_spread(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
+        let Some(message) = fabric.receive(initiator, SPREAD)? else { return Ok(Work::NONE) };
+        let (_, values) = slice_of::<T>(initiator, &message)?;
+        self.adopt(initiator, values)?;
+        fabric.keep(message);
+        self.phase = Phase::Rest;
+        self.counts.updates += 1;
+        Ok(Work::over::<T>(3 * self.parameters.len()))
+    }
+
+    /// Goes on with the parameters that all groups have made.
+    fn adopt(&mut self, from: usize, values: &[T]) -> Result<()> {
+        if values.len() != self.parameters.len() {
+            let why = Malformed::Wrong("it has another number of parameters");
+            return Err(Error::malformed(from, why));
+        }
+        self.parameters.copy_from_slice(values);
+        if self.options.rules.hold(Rule::PushOnce) {
+            self.base.copy_from_slice(values);
+        }
+        Ok(())
+    }
+
+    fn is_through(&self) -> bool {
+        self.counts.updates == self.options.steps
+    }
+
+    /// The member's part.
+    fn take_part(&mut self, fabric: &Fabric) -> Result<Work> {
+        if self.is_through() {
+            return Ok(Work::NONE);
+        }
+        match self.phase {
+            Phase::Rest => Ok(self.hear_probe(fabric)?.and(self.hear_go(fabric)?)),
+            Phase::Sum(initiator) => Ok(self.hear_probe(fabric)?.and(self.sum(fabric, initiator)?)),
+            Phase::Pull => self.pull(fabric),
+            Phase::Spread(initiator) => self.hear_spread(fabric, initiator),
+        }
+    }
+}
+
+impl<T: Number> Protocol<T> for Rna<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        fabric.check()?;
+        let mut work = Work::NONE;
+        if let Some(server) = &mut self.server {
+            work = server.poll(fabric)?;
+        }
+        let (iteration, rests) = (self.iteration(), self.phase == Phase::Rest);
+        if let Some(controller) = &mut self.controller
+            && rests
+        {
+            work = work.and(controller.poll(fabric, iteration)?);
+        }
+        Ok(work.and(self.take_part(fabric)?))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        let full = self.waiting.len() == self.options.waiting_max;
+        if self.computing.is_some() || full || self.is_through() {
+            return None;
+        }
+        self.computing = Some(self.iteration());
+        Some(self.counts.given)
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.parameters
+    }
+
+    fn model(&self) -> &[T] {
+        self.server.as_ref().map_or(&self.parameters, Server::parameters)
+    }
+
+    fn give(&mut self, gradient: &[T]) {
+        let Some(version) = self.computing.take() else { unreachable!("a gradient that began") };
+        self.waiting.push(self.counts.given, version, gradient);
+        self.counts.given += 1;
+    }
+
+    fn ended(&self) -> bool {
+        self.is_through() && self.server.as_ref().is_none_or(Server::ended)
+    }
+
+    fn counts(&self) -> Counts {
+        let left = if self.is_through() { self.waiting.len() as u64 } else { 0 };
+        Counts { left, ..self.counts }
+    }
+}
+
+fn send_numbers(fabric: &Fabric, to: usize, tag: Tag, numbers: &[u64]) -> Result<()> {
+    let mut message = fabric.message();
+    message.put(numbers);
+    fabric.send(to, tag, message)
+}
+
+/// Reads what [`send_numbers`] sent.
+fn number<const COUNT: usize>(
+    from: usize,
+    message: &stepwell_fabric::Message,
+) -> Result<[u64; COUNT]> {
+    let read = message.reader().take_exactly::<u64>(COUNT);
+    let numbers = read.map_err(|why| Error::malformed(from, why))?;
+    let Ok(numbers) = numbers.try_into() else { unreachable!("so many were taken") };
+    Ok(numbers)
+}

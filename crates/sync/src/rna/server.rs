@@ -1,0 +1,56 @@
+//! The server between groups: it adds what a group has changed, and answers with what all have made.
+//!
+//! The thesis averages the groups' parameters at the server. A mean would weigh a group that is
+//! rarely heard of as much as one that has just come, and pull the fast ones back; so changes are
+//! added instead, as an asynchronous parameter server does, and no gradient counts for less.
+//!
+//! - **Invariants.** A group pushes once between two answers, what it has changed since the last one
+//!   (S7), and nothing changes its parameters meanwhile; so each change is added once.
+
+use stepwell_fabric::{Error, Fabric, Malformed, Result};
+
+use super::{PULL, PUSH};
+use crate::all_reduce::{slice_message, slice_of};
+use crate::{Number, Work};
+
+#[derive(Debug)]
+pub(crate) struct Server<T> {
+    parameters: Vec<T>,
+    ranks: usize,
+    /// Pushes that are still to come, of all groups.
+    expected: u64,
+}
+
+impl<T: Number> Server<T> {
+    pub(crate) fn new(parameters: Vec<T>, ranks: usize, groups: usize, steps: u64) -> Self {
+        Self { parameters, ranks, expected: groups as u64 * steps }
+    }
+
+    pub(crate) fn parameters(&self) -> &[T] {
+        &self.parameters
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        self.expected == 0
+    }
+
+    pub(crate) fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        if self.ended() {
+            return Ok(Work::NONE);
+        }
+        for from in 0..self.ranks {
+            let Some(message) = fabric.receive(from, PUSH)? else { continue };
+            let (_, change) = slice_of::<T>(from, &message)?;
+            if change.len() != self.parameters.len() {
+                let why = Malformed::Wrong("it has another number of parameters");
+                return Err(Error::malformed(from, why));
+            }
+            self.parameters.iter_mut().zip(change).for_each(|(all, change)| *all += *change);
+            fabric.keep(message);
+            fabric.send(from, PULL, slice_message(fabric, [0, 0], &self.parameters))?;
+            self.expected -= 1;
+            return Ok(Work::over::<T>(3 * self.parameters.len()));
+        }
+        Ok(Work::NONE)
+    }
+}

@@ -1,0 +1,109 @@
+//! Synchronous SGD by a server: it waits for a gradient of every worker, takes a step along their
+//! mean, and pushes the model to all.
+//!
+//! - **Invariants.** A step uses exactly one gradient of each worker, computed on the model of the
+//!   step before; the sum runs by the tree over workers, whatever came first.
+//! - **Cost.** Of a step: the slowest worker, N gradients into the server's link, N + 1 passes over
+//!   the parameters on its thread, N models out of its link, one after the other.
+//! - **Source.** Lim et al., "RDMA-wild", section 2: the baseline.
+
+use stepwell_fabric::{Fabric, Result};
+use stepwell_nn::tree_sum;
+
+use crate::windows::{GradientTable, Opening};
+use crate::worker::Worker;
+use crate::{Counts, Descent, Number, Options, Protocol, Work};
+
+/// This rank's end.
+pub(crate) fn end<T: Number>(
+    fabric: &Fabric,
+    parameters: Vec<T>,
+    options: &Options,
+) -> Box<dyn Protocol<T>> {
+    match fabric.rank() {
+        0 => Box::new(Server::new(fabric, parameters, options)),
+        _ => Box::new(Worker::new(fabric, parameters, options)),
+    }
+}
+
+#[derive(Debug)]
+struct Server<T> {
+    steps: u64,
+    opening: Opening,
+    table: GradientTable,
+    model: Vec<T>,
+    sum: Vec<T>,
+    descent: Descent<T>,
+    workers: usize,
+    /// Whether the model has yet to be pushed.
+    answers: bool,
+    counts: Counts,
+}
+
+impl<T: Number> Server<T> {
+    fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+        Self {
+            steps: options.steps,
+            opening: Opening::default(),
+            table: GradientTable::open::<T>(fabric, model.len()),
+            sum: vec![T::ZERO; model.len()],
+            descent: options.descent(model.len()),
+            model,
+            workers: fabric.size() - 1,
+            answers: false,
+            counts: Counts::default(),
+        }
+    }
+
+    fn update(&mut self, fabric: &Fabric) -> Work {
+        let sum = &mut self.sum;
+        self.table.look_at_all(fabric, |gradients| tree_sum(gradients, sum));
+        let (scale, rounds) = (1.0 / self.workers as f64, self.counts.updates as f64);
+        self.descent.apply(&mut self.model, &self.sum, scale, rounds);
+        self.counts.updates += 1;
+        self.counts.used += self.workers as u64;
+        self.answers = true;
+        Work::over::<T>((self.workers + 1 + 3) * self.model.len())
+    }
+}
+
+impl<T: Number> Protocol<T> for Server<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        if let Some(work) = self.opening.poll(fabric)? {
+            return Ok(work);
+        }
+        fabric.check()?;
+        if std::mem::take(&mut self.answers) {
+            let used = vec![self.counts.updates; self.workers];
+            for worker in 0..self.workers {
+                self.table.push(fabric, worker, &self.model, &used)?;
+            }
+            return Ok(Work::STEP);
+        }
+        let is_there = |worker| self.table.version::<T>(fabric, worker) > self.counts.updates;
+        if self.ended() || !(0..self.workers).all(is_there) {
+            return Ok(Work::NONE);
+        }
+        Ok(self.update(fabric))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.model
+    }
+
+    fn give(&mut self, _: &[T]) {
+        unreachable!("a server computes no gradient");
+    }
+
+    fn ended(&self) -> bool {
+        self.counts.updates == self.steps && !self.answers
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

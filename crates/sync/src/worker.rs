@@ -1,0 +1,107 @@
+//! A worker of a server: it pushes a gradient, and computes the next one on the model that comes
+//! back. Which gradients the server waits for in between is the server's affair, so workers of
+//! `sync_dsgd` and of `rdma_wild` are the same.
+//!
+//! - **Invariants.** S1: a worker puts a gradient once the server has used the one before.
+//! - **Cost.** The model is copied out of its window, since its learner may not hold up what others
+//!   put; the paper's workers compute on the window itself.
+//! - **Source.** Lim et al., "RDMA-wild", algorithm 2.
+
+use stepwell_fabric::{Fabric, Result};
+
+use crate::windows::{ModelWindow, Opening};
+use crate::{Counts, Number, Options, Protocol, Rule, Work};
+
+/// A worker of a server.
+#[derive(Debug)]
+pub(crate) struct Worker<T> {
+    options: Options,
+    opening: Opening,
+    window: ModelWindow,
+    model: Vec<T>,
+    gradient: Vec<T>,
+    state: State,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Computing,
+    Given,
+    /// The gradient is on its way, and not known to be used.
+    Waiting,
+}
+
+impl<T: Number> Worker<T> {
+    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+        Self {
+            opening: Opening::default(),
+            window: ModelWindow::open::<T>(fabric, model.len()),
+            gradient: vec![T::ZERO; model.len()],
+            options: options.clone(),
+            model,
+            state: State::Ready,
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl<T: Number> Protocol<T> for Worker<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        if let Some(work) = self.opening.poll(fabric)? {
+            return Ok(work);
+        }
+        fabric.check()?;
+        match self.state {
+            State::Given => {
+                let version = self.counts.given;
+                self.window.push(fabric, &self.gradient, version, self.options.rules)?;
+                self.state = State::Waiting;
+                Ok(Work::STEP)
+            }
+            State::Waiting => {
+                let waits = self.options.rules.hold(Rule::WaitForUsed);
+                let used = self.window.used::<T>(fabric);
+                let last = self.counts.given == self.options.steps;
+                if used < self.counts.given && (waits || last) {
+                    return Ok(Work::NONE);
+                }
+                if used > 0 {
+                    self.window.read(fabric, &mut self.model);
+                }
+                self.counts.updates += 1;
+                self.state = State::Ready;
+                Ok(Work::over::<T>(2 * self.model.len()))
+            }
+            State::Ready | State::Computing => Ok(Work::NONE),
+        }
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        if self.state != State::Ready || !self.opening.is_over() || self.ended() {
+            return None;
+        }
+        self.state = State::Computing;
+        Some(self.counts.given)
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.model
+    }
+
+    fn give(&mut self, gradient: &[T]) {
+        assert_eq!(self.state, State::Computing, "a gradient that began");
+        self.gradient.copy_from_slice(gradient);
+        self.counts.given += 1;
+        self.state = State::Given;
+    }
+
+    fn ended(&self) -> bool {
+        self.counts.given == self.options.steps && self.state == State::Ready
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

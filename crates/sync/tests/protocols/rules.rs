@@ -1,0 +1,76 @@
+//! A test that has never failed shows little: without each rule the ledger finds something, and with
+//! it nothing in the same schedules.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use stepwell_sync::{Kind, Rule, Rules};
+
+use crate::ledger::Job;
+
+/// Schedules in which a missing rule must show.
+const SCHEDULES_MAX: u64 = 300;
+
+fn breaks(rule: Rule, kind: Kind, says: &str) {
+    for seed in 0..SCHEDULES_MAX {
+        let job = Job::drawn(kind, seed);
+        job.check(seed).unwrap_or_else(|why| panic!("with all rules, {seed}: {why}: {job:?}"));
+        let mut without = job.clone();
+        without.options.rules = Rules::without(rule);
+        let found = catch_unwind(AssertUnwindSafe(|| without.check(seed).map(drop)));
+        let why = match found {
+            Ok(Ok(())) => continue,
+            Ok(Err(why)) => why,
+            Err(panic) => *panic.downcast::<String>().unwrap_or_default(),
+        };
+        println!("without {rule:?}, seed {seed}: {why}");
+        assert!(why.contains(says), "{why}");
+        return;
+    }
+    panic!("without {rule:?} nothing is found in {SCHEDULES_MAX} schedules");
+}
+
+#[test]
+fn s1_a_gradient_that_is_overwritten_is_lost() {
+    breaks(Rule::WaitForUsed, Kind::RdmaWild, "lost");
+}
+
+#[test]
+fn s2_a_gradient_that_is_not_noted_is_used_twice() {
+    breaks(Rule::NoteUsed, Kind::RdmaWild, "lost");
+}
+
+#[test]
+fn s3_a_version_before_its_data_names_another_gradient() {
+    breaks(Rule::VersionLast, Kind::RdmaWild, "show in the model");
+    breaks(Rule::VersionLast, Kind::SyncDsgd, "show in the model");
+}
+
+#[test]
+fn s4_without_dropping_the_bound_is_broken() {
+    breaks(Rule::DropStale, Kind::Rna, "of age");
+}
+
+#[test]
+fn s5_an_old_answer_starts_a_sum_of_nobody() {
+    breaks(Rule::ExpireProbes, Kind::Rna, "");
+}
+
+#[test]
+fn s6_a_gradient_that_is_not_forgotten_is_used_twice() {
+    breaks(Rule::TakeOnce, Kind::Rna, "");
+}
+
+#[test]
+fn s7_a_change_that_is_pushed_again_counts_twice() {
+    breaks(Rule::PushOnce, Kind::Rna, "");
+}
+
+#[test]
+fn s8_a_step_between_asking_and_averaging_counts_half() {
+    breaks(Rule::AverageAtomically, Kind::AdPsgd, "counts");
+}
+
+#[test]
+fn s9_a_late_gradient_that_is_not_kept_is_lost() {
+    breaks(Rule::KeepLate, Kind::EagerMajority, "lost");
+}

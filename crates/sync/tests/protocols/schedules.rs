@@ -1,0 +1,33 @@
+//! All protocols, in orders that seeds draw: no gradient lost or used twice, no bound broken, no
+//! deadlock.
+
+use stepwell_sync::{Counts, Kind};
+
+use crate::ledger::Job;
+
+/// Schedules of all protocols together.
+fn schedules() -> u64 {
+    if std::env::var_os("STEPWELL_LONG").is_some() { 20_000 } else { 2_000 }
+}
+
+#[test]
+fn no_schedule_loses_a_gradient_breaks_a_bound_or_ends_in_a_deadlock() {
+    let (mut runs, each) = (0, schedules() / Kind::ALL.len() as u64 + 1);
+    for kind in Kind::ALL {
+        let mut all = Vec::new();
+        for seed in 0..each {
+            let job = Job::drawn(kind, seed);
+            let outcome = job.check(seed).unwrap_or_else(|why| panic!("{seed}: {why}: {job:?}"));
+            all.push(outcome.counts);
+            runs += 1;
+        }
+        let sum = Counts::sum(all);
+        println!("{kind}: {each} runs, {sum:?}");
+        assert!(sum.used > each, "gradients were used: {sum:?}");
+        // Orders are wild enough that the rules of what comes late are needed.
+        if kind == Kind::Rna {
+            assert!(sum.dropped > 0 && sum.left > 0, "{sum:?}");
+        }
+    }
+    println!("{runs} schedules");
+}
