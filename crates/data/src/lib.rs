@@ -38,6 +38,7 @@ mod scan;
 pub mod synth;
 
 mod guess;
+mod idx;
 mod input;
 mod reader;
 mod share;
@@ -57,6 +58,7 @@ pub use file_reader::FileReader;
 pub use files::{empty_note, read_text, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use guess::{Guess, Guessed, guess};
+pub use idx::Idx;
 pub use input::{Files, Input};
 pub use layout::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,

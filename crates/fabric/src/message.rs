@@ -63,6 +63,12 @@ impl Message {
 
     /// Adds a section of `values`.
     pub fn put<T: Pod>(&mut self, values: &[T]) {
+        // Values that lie as whole words do are copied without clearing their place first.
+        if let Ok(words) = bytemuck::try_cast_slice::<T, u64>(values) {
+            self.words.reserve_exact(1 + words.len());
+            self.words.push(size_of_val(values) as u64);
+            return self.words.extend_from_slice(words);
+        }
         self.room(values.len()).copy_from_slice(values);
     }
 

@@ -26,6 +26,7 @@ mod loss;
 mod matrix;
 mod parameter;
 mod scalar;
+mod softmax;
 mod tree;
 mod weighted_auc;
 
@@ -44,5 +45,6 @@ pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};
 pub use parameter::{ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
+pub use softmax::{ClassSums, softmax_losses};
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
 pub use weighted_auc::WeightedAuc;

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod clock;
 mod dice;
 mod quiet;
 

@@ -194,9 +194,10 @@ impl<T: Number> Protocol<T> for AdPsgd<T> {
         &self.parameters
     }
 
-    fn give(&mut self, gradient: &[T]) {
+    fn give(&mut self, gradient: &mut Vec<T>) {
         assert!(std::mem::take(&mut self.computing), "a gradient that began");
-        self.gradient.copy_from_slice(gradient);
+        assert_eq!(gradient.len(), self.gradient.len(), "a gradient of all parameters");
+        std::mem::swap(&mut self.gradient, gradient);
         self.given = true;
         self.counts.given += 1;
     }

@@ -86,9 +86,10 @@ impl<T: Number> Protocol<T> for Bsp<T> {
         &self.parameters
     }
 
-    fn give(&mut self, gradient: &[T]) {
+    fn give(&mut self, gradient: &mut Vec<T>) {
         assert_eq!(self.state, State::Computing, "a gradient that began");
-        self.gradient.copy_from_slice(gradient);
+        assert_eq!(gradient.len(), self.gradient.len(), "a gradient of all parameters");
+        std::mem::swap(&mut self.gradient, gradient);
         self.counts.given += 1;
         self.state = State::Given;
     }

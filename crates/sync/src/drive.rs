@@ -25,6 +25,11 @@ const CLOSE: Tag = Tag(0x53ff);
 pub trait Learner<T>: Send {
     /// Writes the gradient of the mean over this rank's mini-batch number `step`.
     fn gradient(&mut self, step: u64, parameters: &[T], gradient: &mut [T]);
+
+    /// What that costs, relative to a usual gradient: for models of time.
+    fn cost(&self, _step: u64) -> f64 {
+        1.0
+    }
 }
 
 impl<T, F: FnMut(u64, &[T], &mut [T]) + Send> Learner<T> for F {
@@ -143,7 +148,7 @@ fn compute<T: Number>(
         let begin = clock.seconds();
         learner.gradient(step, &parameters, &mut gradient);
         seconds += clock.seconds() - begin;
-        shared.protocol().give(&gradient);
+        shared.protocol().give(&mut gradient);
         shared.arrivals.notify();
     }
     seconds

@@ -146,9 +146,10 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
         &self.parameters
     }
 
-    fn give(&mut self, gradient: &[T]) {
+    fn give(&mut self, gradient: &mut Vec<T>) {
         assert!(std::mem::take(&mut self.computing), "a gradient that began");
-        self.waiting.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += *value);
+        assert_eq!(gradient.len(), self.waiting.len(), "a gradient of all parameters");
+        self.waiting.iter_mut().zip(&*gradient).for_each(|(sum, value)| *sum += *value);
         self.waiting_since.extend(self.began);
         self.counts.given += 1;
     }

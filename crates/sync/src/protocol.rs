@@ -93,8 +93,9 @@ pub trait Protocol<T>: Debug + Send {
         self.parameters()
     }
 
-    /// The gradient that began last, of the mean over the rank's mini-batch.
-    fn give(&mut self, gradient: &[T]);
+    /// The gradient that began last, of the mean over the rank's mini-batch; memory of the same
+    /// size comes back in its place.
+    fn give(&mut self, gradient: &mut Vec<T>);
 
     /// Whether there is nothing left to do: it is not polled any more, and what is being computed
     /// is not wanted.

@@ -95,7 +95,7 @@ impl<T: Number> Protocol<T> for Server<T> {
         &self.model
     }
 
-    fn give(&mut self, _: &[T]) {
+    fn give(&mut self, _: &mut Vec<T>) {
         unreachable!("a server computes no gradient");
     }
 

@@ -41,9 +41,11 @@ impl<T: Number> Waiting<T> {
         self.entries.is_empty()
     }
 
-    pub(crate) fn push(&mut self, step: u64, version: u64, values: &[T]) {
-        let mut gradient = self.spare.pop().unwrap_or_else(|| vec![T::ZERO; values.len()]);
-        gradient.copy_from_slice(values);
+    /// Takes `values`, and gives other memory for them.
+    pub(crate) fn push(&mut self, step: u64, version: u64, values: &mut Vec<T>) {
+        assert_eq!(values.len(), self.reduced.len(), "a gradient of all parameters");
+        let spare = self.spare.pop().unwrap_or_else(|| vec![T::ZERO; values.len()]);
+        let gradient = std::mem::replace(values, spare);
         self.entries.push_back(Entry { step, version, gradient });
     }
 
@@ -94,10 +96,10 @@ mod tests {
     fn weights_rise_with_the_step() {
         let mut waiting = Waiting::<f64>::new(2);
         assert_eq!(waiting.reduce(), None);
-        waiting.push(4, 2, &[6.0, 0.0]);
+        waiting.push(4, 2, &mut vec![6.0, 0.0]);
         assert_eq!(waiting.reduce(), Some(&[6.0, 0.0][..]));
-        waiting.push(5, 2, &[0.0, 6.0]);
-        waiting.push(6, 3, &[6.0, 6.0]);
+        waiting.push(5, 2, &mut vec![0.0, 6.0]);
+        waiting.push(6, 3, &mut vec![6.0, 6.0]);
         // 1, 2 and 3 of 6.
         assert_eq!(waiting.reduce(), Some(&[1.0 + 3.0, 2.0 + 3.0][..]));
         assert_eq!((waiting.age_max(5), waiting.drop_older(5, 2)), (3, 2));

@@ -289,7 +289,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
         self.server.as_ref().map_or(&self.parameters, Server::parameters)
     }
 
-    fn give(&mut self, gradient: &[T]) {
+    fn give(&mut self, gradient: &mut Vec<T>) {
         let Some(version) = self.computing.take() else { unreachable!("a gradient that began") };
         self.waiting.push(self.counts.given, version, gradient);
         self.counts.given += 1;

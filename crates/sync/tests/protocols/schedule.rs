@@ -89,8 +89,8 @@ fn turn(rank: &mut Rank<'_>, stream: &mut Stream, ends: bool) -> Result<(), Stri
         0 => drop(rank.protocol.poll(&rank.fabric).map_err(|error| error.to_string())?),
         1 => drop(begins(rank)),
         _ if ends => {
-            if let Some(gradient) = rank.computing.take() {
-                rank.protocol.give(&gradient);
+            if let Some(mut gradient) = rank.computing.take() {
+                rank.protocol.give(&mut gradient);
             }
         }
         _ => {}

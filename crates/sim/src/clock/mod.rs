@@ -1,0 +1,294 @@
+//! Ranks on a virtual clock: real gradients, and the time that a model of costs says.
+//!
+//! ```text
+//! begin ─► gradient (really computed, on any core) ─► given after Computing::seconds
+//! poll  ─► parcels leave when its arithmetic is over ─► arrive as the links carry them
+//! ```
+//!
+//! - **Why.** Who waits for whom depends on time alone. Sixteen or a hundred ranks run on two cores,
+//!   and every figure repeats from one seed.
+//! - **How.** A rank computes on one side and communicates on another, as under `sync::drive`, and
+//!   each side does one thing at a time. Events are taken in the order of their time, and of their
+//!   making where that is equal. Protocols and learners are the real ones.
+//! - **Invariants.** The times, and so the order of all events, depend on the protocol's messages and
+//!   the model of costs alone, never on how long anything really takes.
+//! - **Bounds.** One gradient of each rank is being computed at a time.
+
+mod carrier;
+mod times;
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use stepwell_fabric::{Error, Fabric, Inbox, Parcel, Result};
+use stepwell_sync::{Counts, Kind, Learner, Number, Options, OptionsError, Protocol};
+
+use self::carrier::{Outbox, Traffic, ends};
+pub use self::times::{Computing, Delay, DelayKind, Times};
+
+/// A learner that any thread may run.
+pub type BoxedLearner<T> = Box<dyn Learner<T> + Send + 'static>;
+
+/// A run on the virtual clock.
+pub struct ClockedRun<T> {
+    kind: Kind,
+    times: Times,
+    ranks: Vec<Rank<T>>,
+    inboxes: Vec<Arc<Inbox>>,
+    outbox: Outbox,
+    traffic: Traffic,
+    events: BinaryHeap<Event>,
+    made: u64,
+    now: f64,
+}
+
+/// Both sides of a rank.
+struct Rank<T> {
+    fabric: Fabric,
+    protocol: Box<dyn Protocol<T>>,
+    learning: Learning<T>,
+    /// When its communicating side is free, and whether an event is to poll it then.
+    free: f64,
+    to_be_polled: bool,
+    computed: f64,
+}
+
+/// The computing side.
+enum Learning<T> {
+    /// The learner, and memory for parameters and a gradient.
+    Idle(Desk<T>),
+    Busy(Receiver<Desk<T>>),
+    /// Its gradient is somebody else's to take just now.
+    Away,
+}
+
+/// What a gradient is computed with.
+struct Desk<T> {
+    learner: BoxedLearner<T>,
+    parameters: Vec<T>,
+    gradient: Vec<T>,
+}
+
+#[derive(Debug)]
+enum What {
+    Arrives {
+        to: usize,
+        from: usize,
+        parcel: Parcel,
+    },
+    /// The rank's gradient is there.
+    Computed(usize),
+    /// The rank's communicating side goes on.
+    Polled(usize),
+}
+
+/// What happens at a time; the earliest is the greatest, and of these the first that was made.
+#[derive(Debug)]
+struct Event {
+    at: f64,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
+    }
+}
+
+impl<T: Number> ClockedRun<T> {
+    /// All ranks before the first event: a learner for each, those of servers never asked.
+    ///
+    /// # Errors
+    /// Options that do not fit.
+    pub fn new(
+        (kind, options): (Kind, &Options),
+        parameters: &[T],
+        learners: Vec<BoxedLearner<T>>,
+        times: Times,
+    ) -> std::result::Result<Self, OptionsError> {
+        let count = learners.len();
+        let (fabrics, inboxes, outbox) = ends(count);
+        let begin = |(fabric, learner): (Fabric, BoxedLearner<T>)| {
+            let protocol = kind.begin(&fabric, parameters.to_vec(), options)?;
+            let desk = Desk { learner, parameters: parameters.to_vec(), gradient: Vec::new() };
+            let learning = Learning::Idle(desk);
+            let (free, to_be_polled, computed) = (0.0, false, 0.0);
+            Ok(Rank { fabric, protocol, learning, free, to_be_polled, computed })
+        };
+        let ranks = fabrics
+            .into_iter()
+            .zip(learners)
+            .map(begin)
+            .collect::<std::result::Result<Vec<Rank<T>>, OptionsError>>()?;
+        let traffic = Traffic::new(times.network, count);
+        let events = BinaryHeap::new();
+        let (made, now) = (0, 0.0);
+        let mut run = Self { kind, times, ranks, inboxes, outbox, traffic, events, made, now };
+        (0..count).for_each(|rank| run.poll_later(rank));
+        Ok(run)
+    }
+
+    /// Seconds of the virtual clock.
+    pub fn seconds(&self) -> f64 {
+        self.now
+    }
+
+    /// What became of all ranks' gradients.
+    pub fn counts(&self) -> Counts {
+        Counts::sum(self.ranks.iter().map(|rank| rank.protocol.counts()))
+    }
+
+    /// Gradients that reached a model, of all ranks.
+    pub fn used(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.protocol.counts().used).sum()
+    }
+
+    /// The model: the mean of those parameters that are it.
+    pub fn model(&self) -> Vec<T> {
+        let of = self.kind.model_of(self.ranks.len());
+        let share = T::ONE / T::from_f64(of.len() as f64);
+        let mut models = self.ranks[of].iter().map(|rank| rank.protocol.model());
+        let mut sum = models.next().map(<[T]>::to_vec).unwrap_or_default();
+        for model in models {
+            sum.iter_mut().zip(model).for_each(|(sum, value)| *sum += *value);
+        }
+        sum.iter_mut().for_each(|value| *value *= share);
+        sum
+    }
+
+    /// Seconds that each rank has spent computing gradients that it gave.
+    pub fn computed(&self) -> impl Iterator<Item = f64> {
+        self.ranks.iter().map(|rank| rank.computed)
+    }
+
+    /// What was sent so far, by all ranks.
+    pub fn bytes_sent(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.fabric.sent().bytes).sum()
+    }
+
+    /// Whether all ranks have ended.
+    pub fn ended(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.protocol.ended())
+    }
+
+    /// Takes the next event; false where the run has ended.
+    ///
+    /// # Errors
+    /// When ranks break each other off, or nothing happens any more and not all have ended.
+    pub fn advance(&mut self) -> Result<bool> {
+        if self.ended() {
+            return Ok(false);
+        }
+        let Some(event) = self.events.pop() else {
+            let why = "nothing happens any more: a protocol is dead".to_owned();
+            return Err(Error::Carrier { why });
+        };
+        assert!(event.at >= self.now, "time goes forward");
+        self.now = event.at;
+        match event.what {
+            What::Arrives { to, from, parcel } => {
+                self.inboxes[to].deliver(from, parcel);
+                self.poll_later(to);
+            }
+            What::Computed(rank) => {
+                self.take_gradient(rank);
+                self.poll_later(rank);
+            }
+            What::Polled(rank) => self.poll(rank)?,
+        }
+        Ok(true)
+    }
+
+    fn make(&mut self, at: f64, what: What) {
+        self.events.push(Event { at, number: self.made, what });
+        self.made += 1;
+    }
+
+    /// Polls a rank as soon as its communicating side is free.
+    fn poll_later(&mut self, rank: usize) {
+        if !std::mem::replace(&mut self.ranks[rank].to_be_polled, true) {
+            let at = self.ranks[rank].free.max(self.now);
+            self.make(at, What::Polled(rank));
+        }
+    }
+
+    /// The communicating side goes as far as it can until its arithmetic takes time.
+    fn poll(&mut self, number: usize) -> Result<()> {
+        self.ranks[number].to_be_polled = false;
+        loop {
+            self.begin(number);
+            let rank = &mut self.ranks[number];
+            if rank.protocol.ended() {
+                return Ok(());
+            }
+            let work = rank.protocol.poll(&rank.fabric)?;
+            let sent = self.outbox.take();
+            let takes = work.bytes as f64 / self.times.arithmetic
+                + sent.len() as f64 * self.times.per_parcel;
+            self.ranks[number].free = self.now + takes;
+            for sent in sent {
+                let at = self.traffic.arrival(&sent, self.now + takes);
+                let (to, from, parcel) = (sent.to, sent.from, sent.parcel);
+                self.make(at, What::Arrives { to, from, parcel });
+            }
+            if takes > 0.0 {
+                self.poll_later(number);
+                return Ok(());
+            }
+            if !work.progressed {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The computing side begins the next gradient, if it may.
+    fn begin(&mut self, number: usize) {
+        let rank = &mut self.ranks[number];
+        if !matches!(rank.learning, Learning::Idle(_)) || rank.protocol.ended() {
+            return;
+        }
+        let Some(step) = rank.protocol.begin() else { return };
+        let learning = std::mem::replace(&mut rank.learning, Learning::Away);
+        let Learning::Idle(mut desk) = learning else { unreachable!("it was idle") };
+        desk.parameters.copy_from_slice(rank.protocol.parameters());
+        desk.gradient.resize(desk.parameters.len(), T::ZERO);
+        let cost = desk.learner.cost(step);
+        let (send, receive) = channel();
+        rayon::spawn(move || {
+            desk.learner.gradient(step, &desk.parameters, &mut desk.gradient);
+            // Nobody waits for it any more where the run was given up.
+            let _ = send.send(desk);
+        });
+        rank.learning = Learning::Busy(receive);
+        let seconds = self.times.computing.seconds(number, step, cost);
+        rank.computed += seconds;
+        self.make(self.now + seconds, What::Computed(number));
+    }
+
+    fn take_gradient(&mut self, number: usize) {
+        let rank = &mut self.ranks[number];
+        let learning = std::mem::replace(&mut rank.learning, Learning::Away);
+        let Learning::Busy(receive) = learning else { unreachable!("it was computing") };
+        let Ok(mut desk) = receive.recv() else { panic!("the learner of rank {number} panicked") };
+        if !rank.protocol.ended() {
+            rank.protocol.give(&mut desk.gradient);
+        }
+        rank.learning = Learning::Idle(desk);
+    }
+}

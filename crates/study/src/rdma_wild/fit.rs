@@ -1,0 +1,148 @@
+//! Times of the paper's cluster, fitted to its baseline alone.
+//!
+//! - **Given.** A network of 100 Gbit/s and 2 µs; a single node's seconds for a mini-batch, by table 2;
+//!   Sync-DSGD's seconds for a step of all workers, by table 1.
+//! - **Fitted.** What the arithmetic of a step reads and writes in a second, and the mean of an
+//!   exponential delay of each gradient, as a share of its time: two numbers for all three models,
+//!   such that Sync-DSGD, run on the virtual clock, takes the paper's time.
+//! - **How.** A gradient takes the single node's time, less the step on its model. The protocol runs
+//!   as it is, with models, links and arithmetic a hundredth as large, which gives the same times.
+//!   Squares of logarithms of what is off are made small on a grid that narrows.
+
+use serde::Serialize;
+use stepwell_fabric::Network;
+use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
+use stepwell_sync::{Kind, Options, Rate};
+
+use super::paper::{LINES, Line, WORKERS};
+use crate::Result;
+
+/// By how much models, links and arithmetic are smaller.
+const SCALE: usize = 100;
+/// Steps of all workers of which the mean is taken.
+const STEPS: u64 = 24;
+/// Points of the grid on each side, and how often it narrows.
+const GRID: usize = 7;
+const NARROWS: usize = 4;
+/// Bytes per second of arithmetic, and shares of delays, between which is looked.
+const ARITHMETIC: [f64; 2] = [1e9, 2e11];
+const DELAY: [f64; 2] = [1e-3, 3.0];
+
+/// What was fitted, and what it leaves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fit {
+    /// Bytes per second that a step's arithmetic reads and writes.
+    pub arithmetic_bytes_per_second: f64,
+    /// Mean of the delay of a gradient over its time.
+    pub delay_share: f64,
+    /// By model, seconds of a gradient.
+    pub gradient_seconds: [f64; 3],
+    /// By model, fitted over measured seconds of Sync-DSGD.
+    pub fitted_over_paper: [f64; 3],
+}
+
+/// The paper's links.
+pub(crate) fn network() -> Network {
+    Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 }
+}
+
+impl Fit {
+    /// The times of a model, full-sized.
+    pub(crate) fn times(&self, line: &Line, seed: u64) -> Times {
+        times(line, (self.arithmetic_bytes_per_second, self.delay_share), seed)
+    }
+
+    /// Fits.
+    pub(crate) fn new() -> Result<Self> {
+        let logs = |range: [f64; 2]| range.map(libm::log);
+        let (mut arithmetic, mut delay) = (logs(ARITHMETIC), logs(DELAY));
+        let mut best = (f64::INFINITY, (0.0, 0.0));
+        for _ in 0..NARROWS {
+            for (a, d) in grid(arithmetic).flat_map(|a| grid(delay).map(move |d| (a, d))) {
+                let parameters = (libm::exp(a), libm::exp(d));
+                let off = off(parameters)?;
+                if off < best.0 {
+                    best = (off, parameters);
+                }
+            }
+            arithmetic = narrower(arithmetic, libm::log(best.1.0));
+            delay = narrower(delay, libm::log(best.1.1));
+        }
+        let parameters = best.1;
+        let mut fitted_over_paper = [0.0; 3];
+        for (ratio, line) in fitted_over_paper.iter_mut().zip(&LINES) {
+            *ratio = round_seconds(line, parameters)? / line.round_seconds();
+        }
+        Ok(Self {
+            arithmetic_bytes_per_second: parameters.0,
+            delay_share: parameters.1,
+            gradient_seconds: LINES.map(|line| gradient_seconds(&line, parameters.0)),
+            fitted_over_paper,
+        })
+    }
+}
+
+/// Points of a range, both ends among them.
+fn grid(range: [f64; 2]) -> impl Iterator<Item = f64> + Clone {
+    (0..GRID).map(move |at| range[0] + (range[1] - range[0]) * at as f64 / (GRID - 1) as f64)
+}
+
+/// The range around `best` of one and a half steps of the grid each way.
+fn narrower(range: [f64; 2], best: f64) -> [f64; 2] {
+    let step = (range[1] - range[0]) / (GRID - 1) as f64;
+    [best - 1.5 * step, best + 1.5 * step]
+}
+
+/// Squares of logarithms of fitted over measured times.
+fn off(parameters: (f64, f64)) -> Result<f64> {
+    let mut sum = 0.0;
+    for line in &LINES {
+        let log = libm::log(round_seconds(line, parameters)? / line.round_seconds());
+        sum += log * log;
+    }
+    Ok(sum)
+}
+
+/// Seconds of a gradient: a single node's mini-batch without its step, which reads a gradient, and
+/// reads and writes the model; at least a tenth.
+fn gradient_seconds(line: &Line, arithmetic: f64) -> f64 {
+    let step = (3 * line.lanes * size_of::<f64>()) as f64 / arithmetic;
+    (line.single_seconds() - step).max(0.1 * line.single_seconds())
+}
+
+fn times(line: &Line, (arithmetic, delay): (f64, f64), seed: u64) -> Times {
+    let base = gradient_seconds(line, arithmetic);
+    let kind = DelayKind::Exponential(delay * base);
+    let delays = vec![Delay { ranks: (1..=WORKERS).collect(), kind }];
+    let computing = Computing { base, delays, seed };
+    Times { network: network(), arithmetic, per_parcel: 0.0, computing }
+}
+
+/// Seconds of a step of all workers under Sync-DSGD.
+fn round_seconds(line: &Line, parameters: (f64, f64)) -> Result<f64> {
+    let mut times = times(line, parameters, 1);
+    times.arithmetic /= SCALE as f64;
+    times.network.bytes_per_second /= SCALE as f64;
+    let options = Options::new(STEPS, Rate::constant(1.0));
+    let null = |_: usize| -> BoxedLearner<f64> {
+        Box::new(|_: u64, _: &[f64], gradient: &mut [f64]| gradient.fill(0.0))
+    };
+    let learners = (0..=WORKERS).map(null).collect();
+    let begin = vec![0.0; line.lanes / SCALE];
+    let mut run = ClockedRun::new((Kind::SyncDsgd, &options), &begin, learners, times)?;
+    while run.advance()? {}
+    Ok(run.seconds() / STEPS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_takes_the_papers_time() {
+        let fit = Fit::new().unwrap();
+        for ratio in fit.fitted_over_paper {
+            assert!((0.7..1.4).contains(&ratio), "{fit:?}");
+        }
+    }
+}

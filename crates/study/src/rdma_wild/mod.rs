@@ -1,0 +1,259 @@
+//! RDMA-wild against Sync-DSGD: 15 workers and a server, MNIST, 8 examples a worker, f64.
+//!
+//! - **How.** Both protocols run on the virtual clock with times that were fitted to Sync-DSGD alone
+//!   (`fit.rs`); the gradients are real. What RDMA-wild gains is then a prediction.
+//! - **Bytes.** MNIST's pixels, and 2.8 GB for its random Fourier features.
+//! - **Source.** Lim et al., "RDMA-wild", section 5.
+
+mod fit;
+mod optimum;
+mod page;
+mod paper;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use stepwell_nn::Graph;
+use stepwell_sim::clock::{BoxedLearner, ClockedRun};
+use stepwell_sync::{Counts, Kind, Options, Rate, Schedule};
+
+pub use self::fit::Fit;
+pub use self::optimum::Optimum;
+use self::optimum::{Distance, find};
+pub use self::page::{page, plots};
+use self::paper::{LINES, Line, MINI_BATCH, WORKERS};
+use crate::curve::{Looks, Point};
+use crate::learner::ImageLearner;
+use crate::models::Model;
+use crate::{Images, Result};
+
+/// Width of the kernel that random Fourier features stand for.
+const SIGMA: f64 = 5.0;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct StudyOptions {
+    /// A tenth: of the epochs, and of the Fourier features.
+    pub quick: bool,
+    /// What data's order, features, initial values and delays follow from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Whether it was a tenth.
+    pub quick: bool,
+    /// The model of costs.
+    pub fit: Fit,
+    /// By model.
+    pub models: Vec<ModelFigures>,
+    /// Gradients that reached no model, of all runs.
+    pub lost_gradients: i64,
+}
+
+/// What came of a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelFigures {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of its parameters.
+    pub bytes: usize,
+    /// Passes over the examples.
+    pub epochs: u64,
+    /// By protocol, seconds of the virtual clock.
+    pub seconds: BTreeMap<&'static str, f64>,
+    /// By protocol, how much faster than Sync-DSGD.
+    pub speedup: BTreeMap<&'static str, f64>,
+    /// By protocol, how much faster than the paper's single node.
+    pub speedup_over_single: BTreeMap<&'static str, f64>,
+    /// By protocol, share of test examples whose class is right at the end.
+    pub accuracy: BTreeMap<&'static str, f64>,
+    /// By protocol, the largest age of a gradient, in updates.
+    pub age_max: BTreeMap<&'static str, u64>,
+    /// By protocol, a point for each epoch.
+    pub curves: BTreeMap<&'static str, Vec<Point>>,
+    /// The best parameters, and how far from them each protocol is, by epoch: of convex models.
+    pub optimum: Option<Optimum>,
+    /// What the paper measured.
+    pub paper: PaperFigures,
+}
+
+/// What the paper measured of a model.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PaperFigures {
+    /// Seconds of Sync-DSGD.
+    pub sync_seconds: f64,
+    /// Seconds of RDMA-wild.
+    pub wild_seconds: f64,
+    /// How much faster RDMA-wild was, by these seconds.
+    pub speedup: f64,
+    /// How much faster than a single node Sync-DSGD was.
+    pub sync_over_single: f64,
+    /// And RDMA-wild.
+    pub wild_over_single: f64,
+    /// Test accuracy that it says to reach.
+    pub accuracy: f64,
+}
+
+/// The protocols, the baseline first.
+const KINDS: [Kind; 2] = [Kind::SyncDsgd, Kind::RdmaWild];
+
+/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+///
+/// # Errors
+/// Data that cannot be read, or a protocol that breaks.
+pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    let train = Images::read(folder, "train")?;
+    let test = Images::read(folder, "t10k")?;
+    say("fitting a model of costs to Sync-DSGD's times");
+    let fit = Fit::new()?;
+    let train = train.shuffled(train.count(), options.seed);
+    let (mut models, mut counts) = (Vec::new(), Vec::new());
+    for (place, line) in LINES.iter().enumerate() {
+        let line = of_size(line, options);
+        let data = match line.model {
+            Model::LrRff => {
+                say("making random Fourier features");
+                let make = |images: &Images| images.fourier(line.columns, SIGMA, options.seed);
+                Data { train: Arc::new(make(&train)), test: make(&test) }
+            }
+            _ => Data { train: Arc::new(train.clone()), test: test.clone() },
+        };
+        let times_of = &LINES[place];
+        models.push(run_model(&line, times_of, &data, &fit, (options, &mut counts), say)?);
+    }
+    let lost_gradients = Counts::sum(counts).lost();
+    Ok(Figures { quick: options.quick, fit, models, lost_gradients })
+}
+
+/// Examples of a model.
+#[derive(Debug)]
+struct Data {
+    train: Arc<Images>,
+    test: Images,
+}
+
+/// A line as it is run: whole, or a tenth.
+fn of_size(line: &Line, options: &StudyOptions) -> Line {
+    if !options.quick {
+        return *line;
+    }
+    let columns = if line.model == Model::LrRff { line.columns / 10 } else { line.columns };
+    // The rate falls as far in a tenth of the epochs.
+    let (epochs, decay) = (line.epochs.div_ceil(10), libm::pow(line.decay, 10.0));
+    Line { columns, epochs, decay, ..*line }
+}
+
+fn run_model(
+    line: &Line,
+    full: &Line,
+    data: &Data,
+    fit: &Fit,
+    (options, counts): (&StudyOptions, &mut Vec<Counts>),
+    say: &mut dyn FnMut(&str),
+) -> Result<ModelFigures> {
+    let graph = Arc::new(line.model.graph::<f64>(line.columns)?);
+    let mut figures = empty(line, full, graph.parameter_count() * size_of::<f64>());
+    let convex = !matches!(line.model, Model::Fcnn(_));
+    if convex {
+        say(&format!("{}: looking for the best parameters", line.model.name()));
+        figures.optimum = Some(find(&graph, &data.train, if options.quick { 60 } else { 300 }));
+    }
+    for kind in KINDS {
+        say(&format!("{}: {kind}, {} epochs", line.model.name(), line.epochs));
+        let name = kind.name();
+        let mut distances = Vec::new();
+        let (points, own) = run_one(kind, (line, full), &graph, data, fit, options, |run| {
+            if let Some(optimum) = &figures.optimum {
+                distances.push(optimum.distance(&graph, &data.train, &run.model()));
+            }
+        })?;
+        if let Some(optimum) = &mut figures.optimum {
+            optimum.by_epoch.insert(name, distances);
+        }
+        figures.age_max.insert(name, own.age_max);
+        if let Some(last) = points.last() {
+            // What the times were fitted to has the paper's number of epochs and lanes.
+            let scale = full.epochs as f64 / line.epochs as f64;
+            figures.seconds.insert(name, last.seconds * scale);
+            figures.accuracy.insert(name, last.test_accuracy);
+        }
+        figures.curves.insert(name, points);
+        counts.push(own);
+    }
+    compare(&mut figures, full);
+    Ok(figures)
+}
+
+fn empty(line: &Line, full: &Line, bytes: usize) -> ModelFigures {
+    ModelFigures {
+        name: line.model.name(),
+        bytes,
+        epochs: line.epochs,
+        seconds: BTreeMap::new(),
+        speedup: BTreeMap::new(),
+        speedup_over_single: BTreeMap::new(),
+        accuracy: BTreeMap::new(),
+        age_max: BTreeMap::new(),
+        curves: BTreeMap::new(),
+        optimum: None,
+        paper: PaperFigures {
+            sync_seconds: full.sync_seconds,
+            wild_seconds: full.wild_seconds,
+            speedup: full.sync_seconds / full.wild_seconds,
+            sync_over_single: full.sync_speedup,
+            wild_over_single: full.wild_speedup,
+            accuracy: full.accuracy,
+        },
+    }
+}
+
+fn compare(figures: &mut ModelFigures, full: &Line) {
+    let baseline = figures.seconds[Kind::SyncDsgd.name()];
+    let single = full.sync_seconds * full.sync_speedup;
+    for (name, seconds) in &figures.seconds {
+        figures.speedup.insert(name, baseline / seconds);
+        figures.speedup_over_single.insert(name, single / seconds);
+    }
+    figures.speedup.remove(Kind::SyncDsgd.name());
+}
+
+/// One protocol with one model; `at` is shown the run at each point.
+fn run_one(
+    kind: Kind,
+    (line, full): (&Line, &Line),
+    graph: &Arc<Graph<f64>>,
+    data: &Data,
+    fit: &Fit,
+    options: &StudyOptions,
+    mut at: impl FnMut(&ClockedRun<f64>),
+) -> Result<(Vec<Point>, Counts)> {
+    let parts = ImageLearner::<f64>::parts(&data.train, WORKERS);
+    let per_epoch = (parts[0].len() / MINI_BATCH) as u64;
+    let schedule = Schedule::Exponential { factor: line.decay, every: per_epoch };
+    let rate = Rate { base: line.rate, schedule };
+    let protocol = Options { seed: options.seed, ..Options::new(line.epochs * per_epoch, rate) };
+    // The server's learner is never asked.
+    let of = |rank: usize| parts[rank.saturating_sub(1)].clone();
+    let learner = |rank| -> BoxedLearner<f64> {
+        Box::new(ImageLearner::new(graph, &data.train, of(rank), MINI_BATCH))
+    };
+    let learners = (0..=WORKERS).map(learner).collect();
+    let begin = line.model.begin(graph, options.seed);
+    // A smaller model's bytes take as long as those of the whole one.
+    let mut times = fit.times(full, options.seed);
+    let smaller = graph.parameter_count() as f64 / full.lanes as f64;
+    times.arithmetic *= smaller;
+    times.network.bytes_per_second *= smaller;
+    let mut run = ClockedRun::new((kind, &protocol), &begin, learners, times)?;
+    let every = WORKERS as u64 * per_epoch;
+    let looks = Looks { graph, train: &data.train, test: &data.test, per_epoch: every };
+    at(&run);
+    looks.follow(&mut run, every, |_, run| {
+        at(run);
+        false
+    })
+}
