@@ -93,7 +93,7 @@ impl<T: Number> AdPsgd<T> {
         average(&mut self.parameters, theirs, from)?;
         fabric.keep(message);
         self.averaging = Averaging::Rest;
-        Ok(Work::over::<T>(3 * self.parameters.len()))
+        Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
     /// Answers the asking ranks whose messages are here.
@@ -111,7 +111,7 @@ impl<T: Number> AdPsgd<T> {
             fabric.send(from, ANSWER, slice_message(fabric, [0, 0], &self.parameters))?;
             average(&mut self.parameters, theirs, from)?;
             fabric.keep(message);
-            return Ok(Work::over::<T>(3 * self.parameters.len()));
+            return Ok(Work::additions::<T>(1, self.parameters.len()));
         }
         Ok(Work::NONE)
     }
@@ -122,7 +122,7 @@ impl<T: Number> AdPsgd<T> {
         self.given = false;
         self.counts.used += 1;
         self.counts.updates += 1;
-        Work::over::<T>(3 * self.parameters.len())
+        Work::additions::<T>(1, self.parameters.len())
     }
 
     /// An asking rank tells those that answer that it is through.

@@ -132,7 +132,7 @@ impl<T: Number> AllReduce<T> {
             values.extend((head[0] == 1).then_some((place, lanes)));
         }
         tree_sum_of_subtrees(&values, &mut self.sum[own.clone()]);
-        let work = Work::over::<T>((values.len() + 1) * own.len());
+        let work = Work::additions::<T>(values.len(), own.len());
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();
             let head = [1, self.present as u64];

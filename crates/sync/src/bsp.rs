@@ -69,7 +69,7 @@ impl<T: Number> Protocol<T> for Bsp<T> {
                 self.counts.updates += 1;
                 self.counts.used += 1;
                 self.state = State::Ready;
-                Ok(work.and(Work::over::<T>(3 * self.parameters.len())))
+                Ok(work.and(Work::additions::<T>(1, self.parameters.len())))
             }
         }
     }

@@ -117,7 +117,7 @@ impl<T: Number> EagerMajority<T> {
         if !self.options.rules.hold(Rule::KeepLate) {
             self.forget();
         }
-        Work::over::<T>(3 * self.parameters.len())
+        Work::additions::<T>(1, self.parameters.len())
     }
 }
 

@@ -9,8 +9,9 @@ use stepwell_fabric::{Fabric, Result};
 pub struct Work {
     /// Whether anything happened: then polling again may do more.
     pub progressed: bool,
-    /// Bytes of parameters and gradients that its arithmetic read and wrote; a model of costs
-    /// turns them into time.
+    /// Bytes of parameters and gradients that its arithmetic read and wrote, counted as additions of
+    /// one vector to another: of n vectors to a sum, each reads two and writes one, though here they
+    /// are added in one pass. A model of costs turns them into time.
     pub bytes: u64,
 }
 
@@ -20,9 +21,14 @@ impl Work {
     /// Something happened that takes no time to speak of.
     pub const STEP: Self = Self { progressed: true, bytes: 0 };
 
-    /// Arithmetic over `lanes` numbers of type `T`, read or written.
-    pub(crate) fn over<T>(lanes: usize) -> Self {
-        Self { progressed: true, bytes: (lanes * size_of::<T>()) as u64 }
+    /// So many additions of a vector of `lanes` numbers of type `T` to another.
+    pub(crate) fn additions<T>(count: usize, lanes: usize) -> Self {
+        Self { progressed: true, bytes: (3 * count * lanes * size_of::<T>()) as u64 }
+    }
+
+    /// A copy of a vector of `lanes` numbers of type `T`.
+    pub(crate) fn copy<T>(lanes: usize) -> Self {
+        Self { progressed: true, bytes: (2 * lanes * size_of::<T>()) as u64 }
     }
 
     /// Both.

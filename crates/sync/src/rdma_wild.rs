@@ -88,7 +88,7 @@ impl<T: Number> Server<T> {
         self.counts.used += 1;
         self.counts.updates += 1;
         self.receivers.push(worker);
-        Work::over::<T>(3 * self.model.len())
+        Work::additions::<T>(1, self.model.len())
     }
 
     /// Lines 18 to 21.

@@ -63,7 +63,7 @@ impl<T: Number> Server<T> {
         self.counts.updates += 1;
         self.counts.used += self.workers as u64;
         self.answers = true;
-        Work::over::<T>((self.workers + 1 + 3) * self.model.len())
+        Work::additions::<T>(self.workers + 1, self.model.len())
     }
 }
 

@@ -72,7 +72,7 @@ impl<T: Number> Protocol<T> for Worker<T> {
                 }
                 self.counts.updates += 1;
                 self.state = State::Ready;
-                Ok(Work::over::<T>(2 * self.model.len()))
+                Ok(Work::copy::<T>(self.model.len()))
             }
             State::Ready | State::Computing => Ok(Work::NONE),
         }

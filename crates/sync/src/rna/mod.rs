@@ -167,7 +167,7 @@ impl<T: Number> Rna<T> {
             self.waiting.forget();
         }
         self.phase = Phase::Sum(initiator as usize);
-        Ok(if count > 1 { Work::over::<T>(3 * count * lanes) } else { Work::STEP })
+        Ok(if count > 1 { Work::additions::<T>(count, lanes) } else { Work::STEP })
     }
 
     fn sum(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
@@ -177,7 +177,7 @@ impl<T: Number> Rna<T> {
         let scale = 1.0 / self.ranks as f64;
         self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.rounds);
         self.rounds += reduced.present as f64 / self.members.len() as f64;
-        let work = work.and(Work::over::<T>(3 * self.parameters.len()));
+        let work = work.and(Work::additions::<T>(1, self.parameters.len()));
         self.phase = Phase::Rest;
         if !self.is_grouped() {
             self.counts.updates += 1;
@@ -198,7 +198,7 @@ impl<T: Number> Rna<T> {
             fabric.send(SERVER, PUSH, message)?;
             self.phase = Phase::Pull;
         }
-        Ok(Work::over::<T>(3 * self.parameters.len()))
+        Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
     /// The server's answer, at the initiator, who hands it on.
@@ -212,7 +212,7 @@ impl<T: Number> Rna<T> {
         fabric.keep(message);
         self.phase = Phase::Rest;
         self.counts.updates += 1;
-        Ok(Work::over::<T>(3 * self.parameters.len()))
+        Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
     fn hear_spread(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
@@ -222,7 +222,7 @@ impl<T: Number> Rna<T> {
         fabric.keep(message);
         self.phase = Phase::Rest;
         self.counts.updates += 1;
-        Ok(Work::over::<T>(3 * self.parameters.len()))
+        Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
     /// Goes on with the parameters that all groups have made.

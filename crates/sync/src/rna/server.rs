@@ -49,7 +49,7 @@ impl<T: Number> Server<T> {
             fabric.keep(message);
             fabric.send(from, PULL, slice_message(fabric, [0, 0], &self.parameters))?;
             self.expected -= 1;
-            return Ok(Work::over::<T>(3 * self.parameters.len()));
+            return Ok(Work::additions::<T>(1, self.parameters.len()));
         }
         Ok(Work::NONE)
     }
