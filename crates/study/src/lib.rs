@@ -23,6 +23,7 @@ mod learner;
 mod models;
 mod plot;
 pub mod rdma_wild;
+pub mod rna;
 
 pub use curve::Point;
 pub use error::{Error, Result};

@@ -9,7 +9,7 @@ use crate::images::{CLASSES, next_normal};
 
 /// A model of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Model {
+pub(crate) enum Model {
     /// Logistic regression over the classes; it begins at zero.
     Lr,
     /// The same over random Fourier features.
@@ -20,7 +20,7 @@ pub enum Model {
 
 impl Model {
     /// Its name in figures.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lr => "lr",
             Self::LrRff => "lr_rff",

@@ -154,6 +154,11 @@ impl<T: Number> ClockedRun<T> {
         Counts::sum(self.ranks.iter().map(|rank| rank.protocol.counts()))
     }
 
+    /// Updates that a rank has seen.
+    pub fn updates_of(&self, rank: usize) -> u64 {
+        self.ranks[rank].protocol.counts().updates
+    }
+
     /// Gradients that reached a model, of all ranks.
     pub fn used(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.protocol.counts().used).sum()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Figures, ModelFigures, Point};
+use super::{Distance, Figures, ModelFigures, Point};
 use crate::plot::Plot;
 
 /// Tables for people.
@@ -85,28 +85,18 @@ pub fn plots(figures: &Figures) -> Vec<Plot> {
         plots.push(plot("test accuracy", "share", line(|point| point.test_accuracy)));
         plots.push(plot("training loss", "loss", line(|point| point.train_loss)));
         let Some(optimum) = &model.optimum else { continue };
-        let measures: [(&str, fn(&super::Distance) -> f64); 3] = [
-            ("distance to the best", |at| at.distance),
-            ("gradient norm", |at| at.gradient_norm),
-            ("loss gap", |at| at.loss_gap),
-        ];
-        for (what, value) in measures {
-            let of = |(name, all): (&&str, &Vec<super::Distance>)| {
+        let line = |value: fn(&Distance) -> f64| {
+            let of = |(name, all): (&&str, &Vec<Distance>)| {
                 let points = all.iter().enumerate().map(|(epoch, at)| (epoch as f64, value(at)));
                 ((*name).to_owned(), points.collect())
             };
-            plots.push(plot(what, what_axis(what), optimum.by_epoch.iter().map(of).collect()));
-        }
+            optimum.by_epoch.iter().map(of).collect()
+        };
+        plots.push(plot("distance to the best", "distance", line(|at| at.distance)));
+        plots.push(plot("gradient norm", "norm", line(|at| at.gradient_norm)));
+        plots.push(plot("loss gap", "loss", line(|at| at.loss_gap)));
     }
     plots
-}
-
-fn what_axis(what: &str) -> &'static str {
-    match what {
-        "gradient norm" => "norm",
-        "loss gap" => "loss",
-        _ => "distance",
-    }
 }
 
 fn lines(model: &ModelFigures, value: fn(&Point) -> f64) -> Vec<(String, Vec<(f64, f64)>)> {

@@ -1,0 +1,79 @@
+//! How long a sum waits for its initiator, by the number of probes: figure 5.7.
+//!
+//! A hundred ranks with tasks of 10 to 50 ms each, and next to nothing to sum: the time from one sum to
+//! the next is that of the probes, the answer, and what is left of the faster task.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use stepwell_fabric::Network;
+use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
+use stepwell_sync::{Kind, Options, Rate};
+
+use crate::Result;
+
+/// Ranks.
+const RANKS: usize = 100;
+/// Numbers of probes.
+const PROBES: [usize; 5] = [1, 2, 3, 5, 10];
+/// Sums that are timed, after as many that are not.
+const SUMS: u64 = 100;
+
+/// Milliseconds between sums.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Response {
+    /// A twentieth of them take no longer.
+    pub p5: f64,
+    /// Half of them.
+    pub p50: f64,
+    /// All but a twentieth.
+    pub p95: f64,
+}
+
+/// By number of probes.
+pub(super) fn run(seed: u64) -> Result<BTreeMap<usize, Response>> {
+    PROBES.into_iter().map(|probes| Ok((probes, of_probes(probes, seed)?))).collect()
+}
+
+fn of_probes(probes: usize, seed: u64) -> Result<Response> {
+    let delays = vec![Delay { ranks: (0..RANKS).collect(), kind: DelayKind::Uniform(0.01, 0.05) }];
+    let times = Times {
+        network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
+        arithmetic: 1e12,
+        // A probe is a small remote call: sending one takes its sender a microsecond.
+        per_parcel: 1e-6,
+        computing: Computing { base: 0.0, delays, seed },
+    };
+    let options = Options { probes, seed, ..Options::new(2 * SUMS, Rate::constant(1.0)) };
+    let null = |_: usize| -> BoxedLearner<f32> {
+        Box::new(|_: u64, _: &[f32], gradient: &mut [f32]| gradient.fill(0.0))
+    };
+    let learners = (0..RANKS).map(null).collect();
+    let mut run = ClockedRun::new((Kind::Rna, &options), &[0.0f32], learners, times)?;
+    let mut ends = vec![0.0];
+    while run.advance()? {
+        if run.updates_of(0) as usize == ends.len() {
+            ends.push(run.seconds());
+        }
+    }
+    let sums = ends.windows(2).skip(SUMS as usize).map(|pair| 1e3 * (pair[1] - pair[0]));
+    let mut sums: Vec<f64> = sums.collect();
+    sums.sort_by(f64::total_cmp);
+    let at = |share: f64| sums[((sums.len() - 1) as f64 * share).round() as usize];
+    Ok(Response { p5: at(0.05), p50: at(0.5), p95: at(0.95) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_probe_helps_most() {
+        let found = run(1).unwrap();
+        let median = |probes: usize| found[&probes].p50;
+        let gain = |from, to| median(from) / median(to);
+        assert!(gain(1, 2) > 1.4, "{found:?}");
+        assert!(gain(1, 2) > gain(2, 3), "{found:?}");
+        assert!(PROBES.windows(2).all(|pair| median(pair[1]) <= median(pair[0])), "{found:?}");
+    }
+}
