@@ -3,8 +3,9 @@
 #include <atomic>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <vector>
+
+#include <pthread.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -130,6 +131,11 @@ static void work(Shared* of) {
     give_back(worker);
 }
 
+static void* work_of(void* of) {
+    work(static_cast<Shared*>(of));
+    return nullptr;
+}
+
 static bool is_sound(const Request& request, Fault* fault) {
     const Site nowhere{"", 0};
     if (request.blocks == 0 || request.blocks > 0x7fffffff) {
@@ -158,14 +164,18 @@ extern "C" void stepwell_shim_run(const Request* request, Fault* fault) {
     }
     Shared shared{*request, Order(mix(request->seed + 1), request->blocks), {}, {}, {}, fault};
     const u32 threads = min(max(request->workers, 1), request->blocks);
-    std::vector<std::thread> others;
-    for (u32 number = 1; number < threads; ++number) {
-        others.emplace_back(work, &shared);
+    // Blocks run on as many threads as the system gives: without more, on this one.
+    pthread_t* others = new (std::nothrow) pthread_t[threads];
+    u32 made = 0;
+    while (others != nullptr && made + 1 < threads &&
+           pthread_create(&others[made], nullptr, work_of, &shared) == 0) {
+        ++made;
     }
     work(&shared);
-    for (std::thread& other : others) {
-        other.join();
+    for (u32 number = 0; number < made; ++number) {
+        pthread_join(others[number], nullptr);
     }
+    delete[] others;
 }
 
 }  // namespace shim

@@ -70,6 +70,12 @@ fn what_cannot_be_measured_is_said_with_the_mend() {
     assert!(none.contains("name one, such as --device emulated:1"), "{none}");
     let little = fails(&["--device", "emulated:1", "--bytes", "1KiB"]);
     assert!(little.contains("--bytes 1.0 KiB: give 16.0 KiB to "), "{little}");
-    let rounds = fails(&["--device", "emulated:1", "--rounds", "0"]);
-    assert!(rounds.contains("--rounds 0: give 1 or more"), "{rounds}");
+    for bytes in ["18446744073709551615", "2305843009213693952"] {
+        let much = fails(&["--device", "emulated:1", "--bytes", bytes]);
+        assert!(much.contains(": give 16.0 KiB to "), "{much}");
+    }
+    for rounds in ["0", "1000001", "18446744073709551615"] {
+        let said = fails(&["--device", "emulated:1", "--rounds", rounds]);
+        assert!(said.contains(&format!("--rounds {rounds}: give 1 to 1000000")), "{said}");
+    }
 }

@@ -42,6 +42,39 @@ fn devices_do_not_show() {
     }
 }
 
+/// Each table whose weights are rounded begins its numbers at an even word: lists that are full of
+/// distinct ids have room for all of these.
+#[test]
+fn lists_have_room_for_every_table_of_16_bits() {
+    let shop = Workshop::new();
+    let mut data = "y,a,b,c\n".to_owned();
+    (0..64).for_each(|at| data += &format!("{},a{at},b{at},c{at}\n", at % 2));
+    std::fs::write(shop.path("data.csv"), data).unwrap();
+    let feature = |column: &str| {
+        format!("{{columns = [\"{column}\"], table = \"t{column}\", pooling = \"mean\"}}")
+    };
+    let settings = format!(
+        "data.paths = [{:?}]\ndata.mini_batch = 8\ndata.eval_fraction = 0.0\n\
+         rows.storage = \"bf16\"\nmodel.kind = \"wide_deep\"\nmodel.hidden = [8]\n\
+         columns = [{{names = [\"y\"], type = \"label\"}}, \
+         {{names = [\"a\", \"b\", \"c\"], type = \"id\"}}]\n\
+         features = [{}]\ntables.ta.dim = 4\ntables.tb.dim = 4\ntables.tc.dim = 4\n",
+        shop.text("data.csv"),
+        ["a", "b", "c"].map(feature).join(", ")
+    );
+    std::fs::write(shop.path("settings.toml"), settings).unwrap();
+    let digest = |more: &[&str]| {
+        let settings = shop.text("settings.toml");
+        let report = shop.text("report.json");
+        let mut args = vec!["train", &settings, "--report", &report, "--quiet"];
+        args.extend(more);
+        shop.ok(&args);
+        shop.report("report.json")["model_digest"].clone()
+    };
+    let expected = digest(&["--device", "host"]);
+    assert_eq!(digest(&["--device", "emulated:1", "--train.dense", "device"]), expected);
+}
+
 /// Lives of one run alternate between devices and the host.
 #[test]
 fn a_killed_run_goes_on_wherever_it_likes() {

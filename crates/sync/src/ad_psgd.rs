@@ -208,6 +208,6 @@ impl<T: Number> Protocol<T> for AdPsgd<T> {
     }
 
     fn counts(&self) -> Counts {
-        self.counts
+        Counts { left: u64::from(self.given), ..self.counts }
     }
 }

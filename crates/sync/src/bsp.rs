@@ -99,6 +99,7 @@ impl<T: Number> Protocol<T> for Bsp<T> {
     }
 
     fn counts(&self) -> Counts {
-        self.counts
+        let waits = matches!(self.state, State::Given | State::Reducing);
+        Counts { left: u64::from(waits), ..self.counts }
     }
 }

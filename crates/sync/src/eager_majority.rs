@@ -159,7 +159,6 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
     }
 
     fn counts(&self) -> Counts {
-        let left = self.waiting_since.len() as u64;
-        Counts { left: if self.ended() { left } else { self.counts.left }, ..self.counts }
+        Counts { left: self.waiting_since.len() as u64, ..self.counts }
     }
 }

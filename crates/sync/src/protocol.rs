@@ -47,7 +47,7 @@ pub struct Counts {
     pub used: u64,
     /// Gradients that were older than the bound.
     pub dropped: u64,
-    /// Gradients that had not been used when the run ended.
+    /// Gradients that wait to be used. Workers of a server do not know whether it has used their last.
     pub left: u64,
     /// Updates of the parameters that this rank made or took part in.
     pub updates: u64,

@@ -48,6 +48,8 @@ const BYTES_EMULATED: ByteCount = ByteCount(256 << 10);
 const BYTES_MIN: u64 = 16 << 10;
 /// What a benchmark has of a device, over the bytes of its rows.
 const MEMORY_OF_BYTES: u64 = 8;
+/// Bytes beside that.
+const BESIDE: u64 = 64 << 20;
 /// Who has no GPU may see how it works.
 const EMULATED: &str =
     "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
@@ -87,7 +89,7 @@ struct Bench {
 impl Bench {
     /// Seconds that what `give` gives the stream takes: the median of rounds.
     fn time(&self, mut give: impl FnMut() -> Result<()>) -> Result<f64> {
-        let mut rounds = Vec::with_capacity(self.rounds);
+        let mut rounds = Vec::new();
         for _ in 0..self.rounds {
             let begin = Instant::now();
             for _ in 0..self.launches {
@@ -159,15 +161,20 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
         return Err(Error::Arguments(format!("there is no device to measure; {EMULATED}")));
     };
     let bytes = options.bytes.unwrap_or(if offer.emulated { BYTES_EMULATED } else { BYTES });
-    let memory_bytes = MEMORY_OF_BYTES * bytes.0 + (64 << 20);
-    if bytes.0 < BYTES_MIN || memory_bytes > offer.memory_bytes {
-        let (least, most) = (ByteCount(BYTES_MIN), offer.memory_bytes / (2 * MEMORY_OF_BYTES));
-        return Err(Error::Arguments(format!(
-            "--bytes {bytes}: give {least} to {} for {}",
-            ByteCount(most),
-            offer.said()
-        )));
+    let (least, most) = (BYTES_MIN, offer.memory_bytes.saturating_sub(BESIDE) / MEMORY_OF_BYTES);
+    let said = offer.said();
+    if most < least {
+        let (least, free) = (MEMORY_OF_BYTES * least + BESIDE, offer.memory_bytes);
+        let (least, free) = (ByteCount(least), ByteCount(free));
+        let why = format!("no room for a benchmark on {said}: {free} are free, {least} are needed");
+        return Err(Error::Arguments(why));
     }
+    if !(least..=most).contains(&bytes.0) {
+        let (least, most) = (ByteCount(least), ByteCount(most));
+        let why = format!("--bytes {bytes}: give {least} to {most} for {said}");
+        return Err(Error::Arguments(why));
+    }
+    let memory_bytes = MEMORY_OF_BYTES * bytes.0 + BESIDE;
     let wanted = Wanted { memory_bytes, pinned_bytes: memory_bytes, workers: 1 };
     let devices = offer.open(wanted, Arc::new(PlainProducts));
     let devices = devices.map_err(Error::Arguments)?;

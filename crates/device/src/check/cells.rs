@@ -91,6 +91,8 @@ impl Cell {
         }
         if mode == Mode::Read {
             self.reads.retain(|(earlier, ..)| *earlier != actor);
+            // Most bytes are read by one stream: a list that doubles would take four times as much.
+            self.reads.reserve_exact(1);
             self.reads.push(by);
             return Ok(());
         }
@@ -103,6 +105,7 @@ impl Cell {
             mode == Mode::Atomic && *of == Mode::Atomic && *earlier != actor
         };
         self.writes.retain(stays);
+        self.writes.reserve_exact(1);
         self.writes.push((by, mode));
         Ok(())
     }

@@ -128,9 +128,23 @@ impl DevicePlan {
             let rows = (&*plan.rows_max, plan.lanes_max(), &*tiers.occurrences_max(load));
             PoolSizes::new(shape, (tables, devices), rows)
         });
+        plan.check_counts()?;
         plan.moving_bytes = plan.moving(groups);
         plan.share_out(groups, hbm)?;
         Ok(plan)
+    }
+
+    /// Devices count words and lanes of a mini-batch in 32 bits.
+    fn check_counts(&self) -> Result<()> {
+        let most = self.words().max(self.lanes_max());
+        if most < u32::MAX as usize {
+            return Ok(());
+        }
+        Err(Error::Settings(format!(
+            "data.mini_batch: the rows of a mini-batch may have {most} lanes, and devices count to \
+             {}: lower it, or use device = host",
+            u32::MAX
+        )))
     }
 
     /// Bytes of a device for what moves rows.
@@ -261,8 +275,8 @@ impl DevicePlan {
 
     /// Words of the lists of a step.
     pub(super) fn list_words(&self) -> usize {
-        // What rounds begins at an even word.
-        LIST_WORDS * self.rows_of_step() + 1
+        // What rounds the rows of a table begins at an even word.
+        LIST_WORDS * self.rows_of_step() + self.rows_max.len()
     }
 
     /// Lanes of weights or gradients of a step.

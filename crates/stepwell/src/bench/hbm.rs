@@ -10,9 +10,13 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
 
+/// Their times are kept.
+const ROUNDS_MAX: usize = 1_000_000;
+
 pub(super) fn run(args: &BenchHbmArgs) -> Result<(), Failure> {
-    if args.rounds == 0 {
-        return Err(Failure::Usage("--rounds 0: give 1 or more".to_owned()));
+    if !(1..=ROUNDS_MAX).contains(&args.rounds) {
+        let why = format!("--rounds {}: give 1 to {ROUNDS_MAX}", args.rounds);
+        return Err(Failure::Usage(why));
     }
     outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options =

@@ -300,8 +300,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
     }
 
     fn counts(&self) -> Counts {
-        let left = if self.is_through() { self.waiting.len() as u64 } else { 0 };
-        Counts { left, ..self.counts }
+        Counts { left: self.waiting.len() as u64, ..self.counts }
     }
 }
 
