@@ -9,6 +9,7 @@ mod flags;
 mod named;
 mod pages;
 mod store;
+mod study;
 mod train;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
+pub(crate) use self::study::{OneStudyArgs, StudyArgs, StudyJob};
 pub(crate) use self::train::{Resume, TrainArgs};
 use crate::failure::{Failure, statuses};
 use crate::{launched, say};
@@ -78,6 +80,8 @@ pub(crate) enum Job {
     Bench(BenchArgs),
     /// List the devices that this machine has, or say what is missing
     Device(DeviceArgs),
+    /// Run a paper's experiments on how ranks agree, on a virtual clock
+    Study(StudyArgs),
     /// Try eviction policies on traces of look-ups
     CacheSim(CacheSimArgs),
     /// Print what a shell needs to complete what is typed

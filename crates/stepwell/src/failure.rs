@@ -109,6 +109,15 @@ impl From<stepwell_bench::Error> for Failure {
     }
 }
 
+impl From<stepwell_study::Error> for Failure {
+    fn from(error: stepwell_study::Error) -> Self {
+        match error {
+            stepwell_study::Error::Data(error) => error.into(),
+            other => Self::Error(other.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

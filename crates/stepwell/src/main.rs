@@ -34,6 +34,7 @@ mod signals;
 mod snapshots;
 mod statistics;
 mod store;
+mod study;
 mod synth;
 mod table;
 mod train;
@@ -76,6 +77,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Job::Plan(args) => plan::run(&args),
         Job::Store(args) => store::run(&args),
         Job::Bench(args) => bench::run(&args),
+        Job::Study(args) => study::run(&args),
         Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config(args) => config(&args),
         Job::Schema(args) => schema::run(&args),

@@ -27,12 +27,4 @@ pub enum Error {
     /// A protocol broke.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),
-    /// A plot cannot be written.
-    #[error("{}: {why}", path.display())]
-    Plot {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why.
-        why: String,
-    },
 }

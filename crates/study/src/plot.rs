@@ -1,11 +1,7 @@
 //! Plots: lines over axes, as SVG.
 
-use std::path::Path;
-
 use plotters::coord::Shift;
 use plotters::prelude::*;
-
-use crate::{Error, Result};
 
 /// Width and height of one plot, in pixels.
 const PLOT: (u32, u32) = (640, 400);
@@ -21,17 +17,11 @@ pub struct Plot {
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-/// Draws plots below each other into a file.
+/// Draws plots below each other, as SVG.
 ///
 /// # Errors
-/// When it cannot be written.
-pub fn draw(path: &Path, plots: &[Plot]) -> Result<()> {
-    let fail = |why: String| Error::Plot { path: path.to_owned(), why };
-    let svg = picture(plots).map_err(fail)?;
-    std::fs::write(path, svg).map_err(|error| fail(error.to_string()))
-}
-
-fn picture(plots: &[Plot]) -> std::result::Result<String, String> {
+/// When the library refuses.
+pub fn draw(plots: &[Plot]) -> Result<String, String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let mut svg = String::new();
     {
@@ -47,7 +37,7 @@ fn picture(plots: &[Plot]) -> std::result::Result<String, String> {
     Ok(svg)
 }
 
-type Fallible = std::result::Result<(), Box<dyn std::error::Error>>;
+type Fallible = Result<(), Box<dyn std::error::Error>>;
 
 fn draw_one(area: &DrawingArea<SVGBackend<'_>, Shift>, plot: &Plot) -> Fallible {
     let points = || plot.lines.iter().flat_map(|(_, points)| points).copied();
@@ -90,7 +80,7 @@ mod tests {
         let line = |points| vec![("line <1>".to_owned(), points)];
         for points in [vec![], vec![(0.0, 1.0)], vec![(0.0, f64::NAN), (1.0, 2.0), (2.0, 1e300)]] {
             let plot = Plot { title: "a & b".to_owned(), axes: ["x", "y"], lines: line(points) };
-            let svg = picture(&[plot.clone(), plot]).unwrap();
+            let svg = draw(&[plot.clone(), plot]).unwrap();
             assert!(svg.contains("a &amp; b") && svg.contains("line &lt;1&gt;"));
         }
     }

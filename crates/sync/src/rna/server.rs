@@ -23,7 +23,7 @@ pub(crate) struct Server<T> {
 
 impl<T: Number> Server<T> {
     pub(crate) fn new(parameters: Vec<T>, ranks: usize, groups: usize, steps: u64) -> Self {
-        Self { parameters, ranks, expected: groups as u64 * steps }
+        Self { parameters, ranks, expected: steps.saturating_mul(groups as u64) }
     }
 
     pub(crate) fn parameters(&self) -> &[T] {

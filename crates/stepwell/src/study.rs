@@ -1,0 +1,53 @@
+//! `stepwell study`.
+
+use serde::Serialize;
+use stepwell_study::{Plot, draw, rdma_wild, rna};
+
+use crate::cli::{OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
+use crate::failure::Failure;
+use crate::outputs;
+use crate::say::{self, Page, put};
+
+/// Runs a paper's experiments on a virtual clock.
+pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
+    let say = &mut |what: &str| say::remark(what);
+    match &args.job {
+        StudyJob::RdmaWild(args) => {
+            check(args)?;
+            let options = rdma_wild::StudyOptions { quick: args.quick, seed: args.seed };
+            let figures = rdma_wild::run(&args.data, &options, say)?;
+            end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
+        }
+        StudyJob::Rna(args) => {
+            check(args)?;
+            let options = rna::StudyOptions { quick: args.quick, seed: args.seed };
+            let figures = rna::run(&args.data, &options, say)?;
+            end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
+        }
+    }
+}
+
+/// Refuses what cannot be written before anything is computed.
+fn check(args: &OneStudyArgs) -> Result<(), Failure> {
+    let files = [("--json", file_of(&args.json)), ("--svg", args.svg.as_deref())];
+    Ok(outputs::check(&files, std::slice::from_ref(&args.data))?)
+}
+
+fn end(
+    args: &OneStudyArgs,
+    figures: &impl Serialize,
+    text: &str,
+    plots: impl FnOnce() -> Vec<Plot>,
+) -> Result<(), Failure> {
+    if let Some(path) = &args.svg {
+        let svg = draw(&plots()).map_err(|why| format!("{}: {why}", path.display()))?;
+        outputs::write_text(path, &svg)?;
+    }
+    if is_said(&args.json) {
+        return say::json(figures);
+    }
+    outputs::write(file_of(&args.json), figures)?;
+    let mut page = Page::default();
+    text.lines().for_each(|line| put!(page, "{line}"));
+    page.say()
+}
