@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::Json;
-
 /// `stepwell study`.
 #[derive(Debug, Args)]
 pub(crate) struct StudyArgs {
@@ -37,7 +35,7 @@ pub(crate) struct OneStudyArgs {
     pub(crate) seed: u64,
     /// Print all figures as JSON; with FILE, write them there and print the tables
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Json,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Draw the curves into this file, as SVG
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
