@@ -51,6 +51,8 @@ mod workspace;
 
 use std::ops::Range;
 
+use stepwell_base::huge::HugeSlice;
+
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use describe::NodeView;
 pub use passes::{PassObserver, Watched};
@@ -174,11 +176,20 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
-    /// Most bytes that products take on each thread beside the plan's buffers.
+    /// Most bytes that products and the scratch of layers take on each thread beside the plan's
+    /// buffers.
     pub fn packing_bytes(&self, rows_max: usize) -> usize {
-        let sides = self.layouts.iter().map(|layout| layout.columns);
+        let columns = self.layouts.iter().map(|layout| layout.columns);
+        let sides = columns.chain(self.nodes.iter().map(|node| node.layer.product_side()));
         let side = sides.chain([rows_max, self.input.columns()]).max().unwrap_or(0);
-        self.kernel.packing_bytes(side)
+        let scratch = self.scratch_lanes(rows_max) * size_of::<T>();
+        self.kernel.packing_bytes(side) + HugeSlice::<u8>::bytes_rounded_up(scratch)
+    }
+
+    /// Lanes that suffice for the passes of each layer over so many rows.
+    fn scratch_lanes(&self, rows_max: usize) -> usize {
+        let lanes = self.nodes.iter().map(|node| node.layer.scratch_lanes(rows_max));
+        lanes.max().unwrap_or(0)
     }
 
     /// Computes the logits of a block; keeps in `workspace` what [`Graph::backward`] reads.
@@ -213,7 +224,7 @@ impl<T: Scalar> Graph<T> {
         assert_eq!(block.x.columns(), self.input.columns(), "columns of the input");
         assert_eq!(parameters.len(), self.parameter_count, "parameters of this graph");
         assert!(rows <= workspace.rows_max, "{rows} rows in a workspace of {}", workspace.rows_max);
-        assert!(workspace.fits(&self.plan), "a workspace of this graph");
+        assert!(workspace.fits(self), "a workspace of this graph");
         let expected = if self.reads_first_order() { rows } else { block.first_order.len() };
         assert_eq!(block.first_order.len(), expected, "one first-order value per example");
         rows
@@ -254,7 +265,8 @@ impl<T: Scalar> Graph<T> {
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
             kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
-            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
+            scratch: &mut workspace.scratch,
+            gemm: Gemm::new(self.kernel, &mut workspace.packing),
         });
     }
 
@@ -293,7 +305,8 @@ impl<T: Scalar> Graph<T> {
                 gradients: RestMut { left, right, right_start },
                 rows_max,
             },
-            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
+            scratch: &mut workspace.scratch,
+            gemm: Gemm::new(self.kernel, &mut workspace.packing),
         });
     }
 }

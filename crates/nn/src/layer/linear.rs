@@ -156,7 +156,7 @@ impl<T: Scalar> WithSimd for Activate<'_, T> {
 }
 
 #[inline(always)]
-fn relu<T: Scalar>(z: T) -> T {
+pub(super) fn relu<T: Scalar>(z: T) -> T {
     if z <= T::ZERO { T::ZERO } else { z }
 }
 
@@ -187,6 +187,6 @@ impl<T: Scalar> WithSimd for Deactivate<'_, T> {
 
 /// The gradient before a rectifier with output `y`.
 #[inline(always)]
-fn pass_through<T: Scalar>(d: T, y: T) -> T {
+pub(super) fn pass_through<T: Scalar>(d: T, y: T) -> T {
     if y <= T::ZERO { T::ZERO } else { d }
 }

@@ -6,18 +6,23 @@
 //! implement [`Layer`] in a file beside this, and check it in the gradient tests.
 
 mod add;
+mod channels;
 mod concat;
+mod convolution;
 mod cross;
 mod dot_interaction;
 mod factorization_machine;
 mod linear;
 mod operation;
 mod pass;
+mod pooling;
+mod window;
 
 use std::fmt::Debug;
 
 pub use add::Add;
 pub use concat::Concat;
+pub use convolution::Convolution;
 pub use cross::Cross;
 pub use dot_interaction::DotInteraction;
 pub use factorization_machine::FactorizationMachine;
@@ -25,6 +30,8 @@ pub use linear::{Activation, Linear};
 pub use operation::Operation;
 pub use pass::{Backward, Forward, GradientOut, GradientTarget, InputGradients, Inputs, Write};
 pub(crate) use pass::{Layout, Rest, RestMut, clear_columns};
+pub use pooling::{Pool, Pooling};
+pub use window::{Image, Window};
 
 use crate::parameter::ParameterShape;
 
@@ -73,6 +80,16 @@ pub trait Layer<T>: Debug + Send + Sync {
 
     /// Columns beside the output that the forward pass writes for the backward pass alone.
     fn kept_columns(&self) -> usize {
+        0
+    }
+
+    /// Lanes that a pass over `rows` examples has to itself; it finds in them what others left.
+    fn scratch_lanes(&self, _rows: usize) -> usize {
+        0
+    }
+
+    /// Longest side of its products, apart from columns of inputs and output, and examples.
+    fn product_side(&self) -> usize {
         0
     }
 

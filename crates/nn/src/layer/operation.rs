@@ -1,6 +1,6 @@
 //! What a layer computes, as a description that others than this crate can read.
 
-use super::Activation;
+use super::{Activation, Image, Pool, Window};
 
 /// The operation of a layer with its dimensions; where its inputs come from, the graph says.
 ///
@@ -38,8 +38,46 @@ pub enum Operation {
         /// Length of each.
         dim: usize,
     },
+    /// [`Convolution`](super::Convolution).
+    Convolution {
+        /// What is read.
+        image: Image,
+        /// Channels written.
+        channels: usize,
+        /// What a value is made of.
+        window: Window,
+        /// Whether each channel has a bias.
+        bias: bool,
+        /// What is applied to the sums.
+        activation: Activation,
+    },
+    /// [`Pooling`](super::Pooling).
+    Pooling {
+        /// What is read.
+        image: Image,
+        /// What a value is made of.
+        window: Window,
+        /// How.
+        pool: Pool,
+    },
     /// [`Concat`](super::Concat).
     Concat,
     /// [`Add`](super::Add).
     Add,
+}
+
+impl Operation {
+    /// What it is called where somebody does not compute it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Linear { .. } => "linear",
+            Self::FactorizationMachine { .. } => "factorization machine",
+            Self::Cross { .. } => "cross",
+            Self::DotInteraction { .. } => "dot interaction",
+            Self::Convolution { .. } => "convolution",
+            Self::Pooling { .. } => "pooling",
+            Self::Concat => "concatenation",
+            Self::Add => "sum",
+        }
+    }
 }

@@ -216,6 +216,8 @@ pub struct Forward<'a, T> {
     pub output: MatrixMut<'a, T>,
     /// What it writes for the backward pass alone. // (rows, kept columns)
     pub kept: MatrixMut<'a, T>,
+    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    pub scratch: &'a mut [T],
     /// What it multiplies with.
     pub gemm: Gemm<'a, T>,
 }
@@ -239,6 +241,8 @@ pub struct Backward<'a, T> {
     pub gradients: &'a mut [T],
     /// Gradients of the inputs.
     pub d_inputs: InputGradients<'a, T>,
+    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    pub scratch: &'a mut [T],
     /// What it multiplies with.
     pub gemm: Gemm<'a, T>,
 }

@@ -5,5 +5,8 @@ mod bits_depend_on_the_block_alone;
 mod common;
 mod gradients_equal_finite_differences;
 mod graphs_are_described_and_checked;
+mod layers_equal_plain_loops;
+mod layers_refuse_what_does_not_fit;
+mod networks;
 mod packed_weights_give_the_same_bits;
 mod watches_are_told_of_every_node;

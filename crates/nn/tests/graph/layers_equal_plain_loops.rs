@@ -1,0 +1,134 @@
+//! What layers of images and sequences compute, against loops that follow their definition.
+
+#![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
+
+use crate::common::{Step, numbers};
+use crate::networks::window;
+use stepwell_nn::{
+    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Layer, Pool, Pooling, Source,
+    Window, Workspace,
+};
+
+const ROWS: usize = 3;
+
+/// A graph of this layer alone over all columns.
+fn alone(layer: impl Layer<f64> + 'static, inputs: usize) -> Graph<f64> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: inputs, dense: 0 });
+    builder.add("layer", layer, &[Source::Columns(0..inputs)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Inputs and outputs of each example.
+fn outputs(graph: &Graph<f64>, parameters: &[f64]) -> Vec<(Vec<f64>, Vec<f64>)> {
+    let mut step = Step::new(graph, ROWS);
+    step.forward(graph, parameters, &mut Workspace::new(graph, ROWS));
+    let outputs = step.logits.chunks(graph.outputs()).map(<[f64]>::to_vec);
+    let inputs = step.x.chunks(step.stride).map(|row| row[..graph.input().embedding].to_vec());
+    inputs.zip(outputs).collect()
+}
+
+fn check(what: &str, found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() < 1e-12, "{what}: {index} is {found}, not {expected}");
+    }
+}
+
+/// The value at a row and column of a plane, which may lie in the padding.
+fn at(image: &Image, lanes: &[f64], channel: usize, [y, x]: [isize; 2]) -> Option<f64> {
+    let (y, x) = (usize::try_from(y).ok()?, usize::try_from(x).ok()?);
+    let inside = y < image.height && x < image.width;
+    inside.then(|| lanes[(channel * image.height + y) * image.width + x])
+}
+
+/// Rows and columns of the plane, or of its padding, that a window covers at a place.
+fn covered(window: &Window, [y, x]: [usize; 2]) -> Vec<[isize; 2]> {
+    let start = |side: usize, place: usize| {
+        (place * window.stride[side]) as isize - window.padding[side] as isize
+    };
+    let rows = start(0, y)..start(0, y) + window.kernel[0] as isize;
+    let columns = start(1, x)..start(1, x) + window.kernel[1] as isize;
+    rows.flat_map(|row| columns.clone().map(move |column| [row, column])).collect()
+}
+
+/// Images and windows: square and not, with strides and padding, as large as the plane and larger.
+fn shapes() -> Vec<(Image, Window)> {
+    let image = |channels, height, width| Image { channels, height, width };
+    let narrow = Window { kernel: [2, 3], stride: [3, 1], padding: [0, 2] };
+    vec![
+        (image(1, 1, 1), window(1, 1, 0)),
+        (image(1, 7, 7), window(3, 1, 1)),
+        (image(3, 6, 4), window(2, 2, 0)),
+        (image(2, 5, 9), window(5, 2, 4)),
+        (image(2, 4, 3), window(6, 1, 2)),
+        (image(4, 8, 5), narrow),
+        (image(1, 12, 20), Window { kernel: [1, 20], stride: [5, 1], padding: [0; 2] }),
+    ]
+}
+
+fn convolved(layer: &Convolution, x: &[f64], parameters: &[f64]) -> Vec<f64> {
+    let (image, output) = (layer.image, layer.output().unwrap());
+    let area = layer.window.area();
+    let weights = layer.channels * image.channels * area;
+    let mut y = Vec::new();
+    for channel in 0..layer.channels {
+        for place in 0..output.height * output.width {
+            let place = [place / output.width, place % output.width];
+            let mut sum = if layer.bias { parameters[weights + channel] } else { 0.0 };
+            for of in 0..image.channels {
+                for (index, value) in covered(&layer.window, place).into_iter().enumerate() {
+                    let weight = parameters[(channel * image.channels + of) * area + index];
+                    sum += at(&image, x, of, value).unwrap_or(0.0) * weight;
+                }
+            }
+            y.push(if layer.activation == Activation::Relu { sum.max(0.0) } else { sum });
+        }
+    }
+    y
+}
+
+#[test]
+fn of_convolutions() {
+    for (image, window) in shapes() {
+        for (channels, bias, activation) in
+            [(1, false, Activation::Identity), (5, true, Activation::Relu)]
+        {
+            let layer = Convolution { image, channels, window, bias, activation };
+            let graph = alone(layer, image.columns());
+            let parameters = numbers("parameters", graph.parameter_count());
+            for (x, y) in outputs(&graph, &parameters) {
+                check(&format!("{layer:?}"), &y, &convolved(&layer, &x, &parameters));
+            }
+        }
+    }
+}
+
+fn pooled(layer: &Pooling, x: &[f64]) -> Vec<f64> {
+    let (image, output) = (layer.image, layer.output().unwrap());
+    let mut y = Vec::new();
+    for channel in 0..image.channels {
+        for place in 0..output.height * output.width {
+            let place = [place / output.width, place % output.width];
+            let values = covered(&layer.window, place).into_iter();
+            let values: Vec<f64> =
+                values.filter_map(|value| at(&image, x, channel, value)).collect();
+            y.push(match layer.pool {
+                Pool::Max => values.into_iter().fold(f64::NEG_INFINITY, f64::max),
+                Pool::Average => values.iter().sum::<f64>() / values.len() as f64,
+            });
+        }
+    }
+    y
+}
+
+#[test]
+fn of_poolings() {
+    for (image, window) in shapes() {
+        for pool in [Pool::Max, Pool::Average] {
+            let layer = Pooling { image, window, pool };
+            for (x, y) in outputs(&alone(layer, image.columns()), &[]) {
+                check(&format!("{layer:?}"), &y, &pooled(&layer, &x));
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Layers of images and sequences say what does not fit them, and count their work and memory.
+
+#![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
+
+use crate::networks::window;
+use stepwell_nn::{
+    Activation, BufferKind, Convolution, Flops, Graph, GraphBuilder, Image, InputShape, Layer,
+    Operation, Pool, Pooling, Source, Window,
+};
+
+/// What a layer over so many columns is refused with.
+fn refusal(layer: impl Layer<f32> + 'static, columns: usize) -> String {
+    let mut builder = GraphBuilder::new(InputShape { embedding: columns, dense: 0 });
+    let error = builder.add("a", layer, &[Source::Columns(0..columns)]).unwrap_err();
+    error.to_string().strip_prefix("layer 'a': ").unwrap().to_owned()
+}
+
+fn alone(layer: impl Layer<f32> + 'static, input: InputShape) -> Graph<f32> {
+    let mut builder = GraphBuilder::new(input);
+    builder.add("a", layer, &[Source::Columns(0..input.columns())]).unwrap();
+    builder.build().unwrap()
+}
+
+#[test]
+fn of_images() {
+    let image = Image { channels: 2, height: 4, width: 5 };
+    let pooling = |image, window| Pooling { image, window, pool: Pool::Max };
+    let of = |window: Window| refusal(pooling(image, window), 40);
+    assert_eq!(
+        of(window(5, 1, 0)),
+        "a window of 5 x 5 does not fit into planes of 4 x 5 with padding of 0 x 0; give a \
+         smaller one or more padding"
+    );
+    let alone = "a window of 2 x 2 may lie in padding of 2 x 2 alone; give less padding than it \
+                 has rows and columns";
+    assert_eq!(of(window(2, 1, 2)), alone);
+    let nothing = "a window has at least one row and column, and moves by one";
+    assert_eq!(of(window(0, 1, 0)), nothing);
+    assert_eq!(of(window(2, 0, 0)), nothing);
+    let empty = pooling(Image { channels: 0, ..image }, window(1, 1, 0));
+    assert_eq!(refusal(empty, 0), "an image has at least one channel, row and column");
+    let fitting = pooling(image, window(2, 2, 0));
+    assert_eq!(refusal(fitting, 39), "it takes one input of 2 x 4 x 5 columns, not [39]");
+    let (window, bias, activation) = (window(2, 2, 0), true, Activation::Relu);
+    let convolution = Convolution { image, channels: 0, window, bias, activation };
+    assert_eq!(refusal(convolution, 40), "a convolution has at least one output channel");
+    let convolution = Convolution { channels: 3, ..convolution };
+    assert_eq!(refusal(convolution, 41), "it takes one input of 2 x 4 x 5 columns, not [41]");
+}
+
+#[test]
+fn work_and_memory_of_images_are_counted() {
+    let (image, window) = (Image { channels: 2, height: 4, width: 5 }, window(3, 1, 1));
+    let layer =
+        Convolution { image, channels: 3, window, bias: true, activation: Activation::Relu };
+    let graph = alone(layer, InputShape { embedding: 15, dense: 25 });
+    let (patch, places) = (2 * 9, 20);
+    let (product, sums) = (2 * 3 * patch * places, 3 * places);
+    let forward = product + sums;
+    // Of 15 columns that want a gradient all are of the first channel.
+    let backward = forward + product / 2 + patch / 2 * places;
+    assert_eq!(graph.flops_per_example(), Flops { forward, backward });
+    let described: Vec<_> =
+        graph.parameters().iter().map(|p| (p.name.as_str(), p.shape.as_slice())).collect();
+    assert_eq!(described, [("a/weight", &[3, 2, 3, 3][..]), ("a/bias", &[3][..])]);
+    let operation = graph.nodes().next().unwrap().operation;
+    assert!(matches!(operation, Operation::Convolution { channels: 3, .. }));
+    // What is unfolded is counted, and does not grow with the block.
+    let pooling = alone(Pooling { image, window, pool: Pool::Average }, graph.input());
+    let scratch = graph.packing_bytes(64) - pooling.packing_bytes(64);
+    assert_eq!(scratch, 4096 * (patch * places * 4).div_ceil(4096) as usize);
+    assert_eq!(graph.packing_bytes(1), graph.packing_bytes(40));
+    let flops = pooling.flops_per_example();
+    assert_eq!((flops.forward, flops.backward), (2 * 9 * places, 9 * places));
+    assert_eq!(graph.plan().buffers.iter().map(|of| of.lanes).sum::<usize>(), 2 * 60);
+    assert!(graph.plan().buffers.iter().any(|of| of.kind == BufferKind::Value));
+}

@@ -1,0 +1,65 @@
+//! Graphs of images and sequences.
+
+#![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
+
+use crate::common::linear;
+use stepwell_nn::{
+    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Pool, Pooling, Scalar, Source,
+    Window,
+};
+
+/// A square window.
+pub(crate) fn window(kernel: usize, stride: usize, padding: usize) -> Window {
+    Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 2] }
+}
+
+/// Two convolutions, each with a pooling behind it; the image ends among the dense columns.
+pub(crate) fn images<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 2, height: 5, width: 6 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 43, dense: 20 });
+    let relu = Activation::Relu;
+    let first =
+        Convolution { image, channels: 3, window: window(3, 1, 1), bias: true, activation: relu };
+    let pooled =
+        Pooling { image: first.output().unwrap(), window: window(2, 2, 0), pool: Pool::Max };
+    let image = pooled.output().unwrap();
+    let narrow = Window { kernel: [2, 1], stride: [1, 2], padding: [1, 0] };
+    let second = Convolution { image, channels: 4, window: narrow, bias: false, activation: relu };
+    let mean =
+        Pooling { image: second.output().unwrap(), window: window(2, 1, 1), pool: Pool::Average };
+    let columns = mean.output().unwrap().columns();
+    let mut source = Source::Columns(1..61);
+    source = Source::Node(builder.add("first", first, &[source]).unwrap());
+    source = Source::Node(builder.add("pooled", pooled, &[source]).unwrap());
+    source = Source::Node(builder.add("second", second, &[source]).unwrap());
+    source = Source::Node(builder.add("mean", mean, &[source]).unwrap());
+    builder.add("logit", linear(columns, 2, Activation::Identity), &[source]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Convolutions and poolings of columns that overlap, with strides and without activation.
+pub(crate) fn strided<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 1, height: 4, width: 5 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 26, dense: 0 });
+    let wide = Window { kernel: [3, 2], stride: [2, 3], padding: [2, 1] };
+    let plain = Activation::Identity;
+    let a = Convolution { image, channels: 2, window: wide, bias: true, activation: plain };
+    let columns = a.output().unwrap().columns();
+    let a = builder.add("a", a, &[Source::Columns(0..20)]).unwrap();
+    let b = Convolution { image, channels: 1, window: wide, bias: false, activation: plain };
+    let b = builder.add("b", b, &[Source::Columns(5..25)]).unwrap();
+    let pool = |pool| Pooling { image, window: window(3, 2, 1), pool };
+    let pooled = pool(Pool::Max).output().unwrap().columns();
+    let c = builder.add("c", pool(Pool::Max), &[Source::Columns(6..26)]).unwrap();
+    let d = builder.add("d", pool(Pool::Average), &[Source::Columns(2..22)]).unwrap();
+    let sources = [a, b, c, d].map(Source::Node);
+    let joined = builder.add("joined", stepwell_nn::Concat, &sources).unwrap();
+    let top = linear(columns / 2 * 3 + 2 * pooled, 1, plain);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// All of them.
+pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
+    vec![("images", images()), ("strided", strided())]
+}
