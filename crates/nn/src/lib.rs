@@ -24,6 +24,7 @@ mod graph;
 mod layer;
 mod loss;
 mod matrix;
+mod normal;
 mod parameter;
 mod scalar;
 mod tree;
@@ -39,11 +40,11 @@ pub use graph::{
 pub use layer::{
     Activation, Add, Backward, Concat, Convolution, Cross, DotInteraction, FactorizationMachine,
     Flops, Forward, GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, Linear,
-    Operation, Pool, Pooling, Reads, Window, Write,
+    Lstm, Operation, Pool, Pooling, Reads, Window, Write,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};
-pub use parameter::{ParameterShape, ParameterSpec};
+pub use parameter::{Initial, ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
 pub use weighted_auc::WeightedAuc;

@@ -6,7 +6,7 @@ use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
 use crate::gemm::{F32, Precision};
 use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
-use crate::{GraphError, ParameterSpec, Scalar};
+use crate::{GraphError, Initial, ParameterSpec, Scalar};
 
 /// Columns of a graph's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,17 @@ struct Draft<T> {
     layer: Box<dyn Layer<T>>,
     sources: Vec<Source>,
     columns: usize,
-    /// Whether its parameters begin at zero.
-    at_zero: bool,
+    begin: Begin,
+}
+
+/// How the parameters of a node begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    /// As its layer says.
+    Declared,
+    AtZero,
+    /// Weights normal.
+    Kaiming,
 }
 
 impl<T: Scalar> GraphBuilder<T> {
@@ -80,7 +89,7 @@ impl<T: Scalar> GraphBuilder<T> {
         let shape = |problem| GraphError::Shape { layer: name.to_owned(), problem };
         let columns = layer.output_columns(&widths).map_err(shape)?;
         let (name, layer, sources) = (name.to_owned(), Box::new(layer), sources.to_vec());
-        self.nodes.push(Draft { name, layer, sources, columns, at_zero: false });
+        self.nodes.push(Draft { name, layer, sources, columns, begin: Begin::Declared });
         Ok(NodeId(self.nodes.len() - 1))
     }
 
@@ -95,7 +104,24 @@ impl<T: Scalar> GraphBuilder<T> {
         sources: &[Source],
     ) -> Result<NodeId, GraphError> {
         let id = self.add(name, layer, sources)?;
-        self.nodes[id.0].at_zero = true;
+        self.nodes[id.0].begin = Begin::AtZero;
+        Ok(id)
+    }
+
+    /// As [`GraphBuilder::add`]; of what the layer lets begin uniform, weights are normal of mean 0
+    /// and deviation √(2 / inputs), as rectifiers want them (He et al., ICCV 2015), and biases 0.
+    /// A weight is what has several extents; its inputs are the values of one of the slowest.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn add_kaiming(
+        &mut self,
+        name: &str,
+        layer: impl Layer<T> + 'static,
+        sources: &[Source],
+    ) -> Result<NodeId, GraphError> {
+        let id = self.add(name, layer, sources)?;
+        self.nodes[id.0].begin = Begin::Kaiming;
         Ok(id)
     }
 
@@ -185,9 +211,12 @@ impl<T: Scalar> Draft<T> {
             let range = start..start + parameter.lanes();
             start = range.end;
             let name = format!("{}/{}", self.name, parameter.name);
-            let shape = parameter.shape;
-            let init_range = if self.at_zero { 0.0 } else { parameter.init_range };
-            ParameterSpec { name, shape, range, init_range }
+            let initial = match self.begin {
+                Begin::Declared => parameter.initial,
+                Begin::AtZero => Initial::Constant(0.0),
+                Begin::Kaiming => parameter.kaiming(),
+            };
+            ParameterSpec { name, shape: parameter.shape, range, initial }
         };
         self.layer.parameters().into_iter().map(place).collect()
     }

@@ -24,7 +24,7 @@ use super::channels::sum_of;
 use super::linear::{pass_through, relu};
 use super::{Activation, Backward, Flops, Forward, Image, Layer, Operation, Reads, Window, Write};
 use crate::gemm::{plain, transposed};
-use crate::parameter::ParameterShape;
+use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// A convolution with its activation.
@@ -89,13 +89,13 @@ impl<T: Scalar> Layer<T> for Convolution {
     }
 
     fn parameters(&self) -> Vec<ParameterShape> {
-        let init_range = 1.0 / (self.patch() as f64).sqrt();
+        let initial = Initial::uniform_over(self.patch());
         let [rows, columns] = self.window.kernel;
         let shape = vec![self.channels, self.image.channels, rows, columns];
-        let mut parameters = vec![ParameterShape { name: "weight", shape, init_range }];
+        let mut parameters = vec![ParameterShape { name: "weight", shape, initial }];
         if self.bias {
             let shape = vec![self.channels];
-            parameters.push(ParameterShape { name: "bias", shape, init_range });
+            parameters.push(ParameterShape { name: "bias", shape, initial });
         }
         parameters
     }

@@ -60,6 +60,15 @@ pub enum Operation {
         /// How.
         pool: Pool,
     },
+    /// [`Lstm`](super::Lstm).
+    Lstm {
+        /// Values of a vector.
+        inputs: usize,
+        /// Cells.
+        outputs: usize,
+        /// Most vectors of an example.
+        steps_max: usize,
+    },
     /// [`Concat`](super::Concat).
     Concat,
     /// [`Add`](super::Add).
@@ -76,6 +85,7 @@ impl Operation {
             Self::DotInteraction { .. } => "dot interaction",
             Self::Convolution { .. } => "convolution",
             Self::Pooling { .. } => "pooling",
+            Self::Lstm { .. } => "LSTM",
             Self::Concat => "concatenation",
             Self::Add => "sum",
         }

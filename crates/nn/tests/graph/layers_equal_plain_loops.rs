@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
-use crate::common::{Step, numbers};
+use crate::common::{GAP, Step, numbers};
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Layer, Pool, Pooling, Source,
-    Window, Workspace,
+    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Layer, Lstm, Pool, Pooling,
+    Source, Window, Workspace,
 };
 
 const ROWS: usize = 3;
@@ -129,6 +129,61 @@ fn of_poolings() {
             for (x, y) in outputs(&alone(layer, image.columns()), &[]) {
                 check(&format!("{layer:?}"), &y, &pooled(&layer, &x));
             }
+        }
+    }
+}
+
+fn remembered(layer: &Lstm, x: &[f64], parameters: &[f64], length: usize) -> Vec<f64> {
+    let (h, inputs) = (layer.outputs, layer.inputs);
+    let (of_inputs, rest) = parameters.split_at(4 * h * inputs);
+    let (of_hidden, biases) = rest.split_at(4 * h * h);
+    let (mut hidden, mut cells) = (vec![0.0; h], vec![0.0; h]);
+    for x in x.chunks(inputs).take(length) {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let sum = |gate: usize, lane: usize| {
+            let row = gate * h + lane;
+            let hidden = dot(&of_hidden[row * h..(row + 1) * h], &hidden);
+            dot(&of_inputs[row * inputs..(row + 1) * inputs], x) + hidden + biases[row]
+        };
+        let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+        let next = (0..h).map(|lane| {
+            let [f, i, o] = [0, 1, 3].map(|gate| sigmoid(sum(gate, lane)));
+            let cell = f * cells[lane] + i * sum(2, lane).tanh();
+            (cell, o * cell.tanh())
+        });
+        (cells, hidden) = next.collect::<Vec<_>>().into_iter().unzip();
+    }
+    hidden
+}
+
+/// What lies beyond the end of a sequence is not even looked at.
+#[test]
+fn of_sequences_of_unequal_length() {
+    let lengths = [3.0, 0.0, 5.0, 1.9, -2.0, 1e9, f64::NAN, 4.0];
+    let steps = [3, 0, 5, 1, 0, 5, 5, 4];
+    for (inputs, outputs) in [(1, 1), (3, 2), (2, 7)] {
+        let layer = Lstm { inputs, outputs, steps_max: 5, remembers: false };
+        let columns = 5 * inputs;
+        let graph = alone(layer, columns + 1);
+        let parameters = numbers("parameters", graph.parameter_count());
+        let mut step = Step::new(&graph, lengths.len());
+        for (row, (length, steps)) in
+            step.x.chunks_mut(columns + 1 + GAP).zip(lengths.iter().zip(steps))
+        {
+            row[steps * inputs..columns].fill(f64::NAN);
+            row[columns] = *length;
+        }
+        let mut workspace = Workspace::new(&graph, lengths.len());
+        step.forward(&graph, &parameters, &mut workspace);
+        step.backward(&graph, &parameters, &mut workspace);
+        let rows = step.x.chunks(step.stride).zip(step.logits.chunks(outputs));
+        for ((x, y), steps) in rows.zip(steps) {
+            check(&format!("{layer:?} {steps}"), y, &remembered(&layer, x, &parameters, steps));
+        }
+        assert!(step.gradients.iter().all(|gradient| gradient.is_finite()));
+        for (d_x, steps) in step.d_x.chunks(columns + 1).zip(steps) {
+            assert!(d_x[..steps * inputs].iter().all(|d| *d != 0.0 && d.is_finite()));
+            assert!(d_x[steps * inputs..].iter().all(|d| *d == 0.0));
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, BufferKind, Convolution, Flops, Graph, GraphBuilder, Image, InputShape, Layer,
-    Operation, Pool, Pooling, Source, Window,
+    Activation, Add, BufferKind, Convolution, Flops, Graph, GraphBuilder, Image, Initial,
+    InputShape, Layer, Lstm, Operation, Pool, Pooling, Source, Window,
 };
 
 /// What a layer over so many columns is refused with.
@@ -74,4 +74,45 @@ fn work_and_memory_of_images_are_counted() {
     assert_eq!((flops.forward, flops.backward), (2 * 9 * places, 9 * places));
     assert_eq!(graph.plan().buffers.iter().map(|of| of.lanes).sum::<usize>(), 2 * 60);
     assert!(graph.plan().buffers.iter().any(|of| of.kind == BufferKind::Value));
+}
+
+#[test]
+fn of_sequences() {
+    let layer = Lstm { inputs: 3, outputs: 2, steps_max: 4, remembers: true };
+    let expected = "it takes 4 x 3 columns and one with the length, in one input or two, not [12]";
+    assert_eq!(refusal(layer, 12), expected);
+    let empty = "an LSTM has at least one input, output and step";
+    assert_eq!(refusal(Lstm { steps_max: 0, ..layer }, 1), empty);
+    assert_eq!(refusal(Lstm { outputs: 0, ..layer }, 13), empty);
+}
+
+#[test]
+fn work_and_memory_of_sequences_are_counted() {
+    let layer = Lstm { inputs: 3, outputs: 2, steps_max: 4, remembers: true };
+    let graph = alone(layer, InputShape { embedding: 5, dense: 8 });
+    let described: Vec<_> = graph
+        .parameters()
+        .iter()
+        .map(|p| (p.name.as_str(), p.shape.as_slice(), p.initial == Initial::Constant(1.0)))
+        .collect();
+    let expected: [(_, &[usize], _); 4] = [
+        ("a/input_weight", &[8, 3], false),
+        ("a/hidden_weight", &[8, 2], false),
+        ("a/forget_bias", &[2], true),
+        ("a/bias", &[6], false),
+    ];
+    assert_eq!(described, expected);
+    let products = 2 * 8 * (3 + 2);
+    let forward = 4 * (products + 13 * 2);
+    // Five columns want a gradient.
+    let backward = 4 * (products + 2 * 8 * 2 + 29 * 2) + 2 * 8 * 5;
+    assert_eq!(graph.flops_per_example(), Flops { forward, backward });
+    assert_eq!(graph.plan().value_lanes, 2 + 4 * 6 * 2);
+    let other = alone(Add, graph.input());
+    // Gradients of gates and cells, and the vectors of a step, by example.
+    let pages = |rows: usize| (rows * (8 + 2 + 3) * 4).div_ceil(4096) * 4096;
+    for rows in [13, 1000] {
+        let scratch = graph.packing_bytes(rows) - other.packing_bytes(rows);
+        assert_eq!(scratch, pages(rows), "{rows}");
+    }
 }

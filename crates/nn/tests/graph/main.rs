@@ -5,6 +5,7 @@ mod bits_depend_on_the_block_alone;
 mod common;
 mod gradients_equal_finite_differences;
 mod graphs_are_described_and_checked;
+mod initial_values_are_published;
 mod layers_equal_plain_loops;
 mod layers_refuse_what_does_not_fit;
 mod networks;

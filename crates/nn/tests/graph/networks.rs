@@ -4,8 +4,8 @@
 
 use crate::common::linear;
 use stepwell_nn::{
-    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Pool, Pooling, Scalar, Source,
-    Window,
+    Activation, Add, Concat, Convolution, Graph, GraphBuilder, Image, InputShape, Lstm, Pool,
+    Pooling, Scalar, Source, Window,
 };
 
 /// A square window.
@@ -53,13 +53,35 @@ pub(crate) fn strided<T: Scalar>() -> Graph<T> {
     let c = builder.add("c", pool(Pool::Max), &[Source::Columns(6..26)]).unwrap();
     let d = builder.add("d", pool(Pool::Average), &[Source::Columns(2..22)]).unwrap();
     let sources = [a, b, c, d].map(Source::Node);
-    let joined = builder.add("joined", stepwell_nn::Concat, &sources).unwrap();
+    let joined = builder.add("joined", Concat, &sources).unwrap();
     let top = linear(columns / 2 * 3 + 2 * pooled, 1, plain);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Sequences of embeddings and of dense features, of which some are read twice; a length is made by
+/// a layer.
+pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 14, dense: 4 });
+    let lstm = |inputs, outputs, steps_max| Lstm { inputs, outputs, steps_max, remembers: true };
+    // Five times a number between -1 and 1.
+    let around = linear(4, 1, Activation::Identity);
+    let length = builder.add("length", around, &[Source::Columns(14..18)]).unwrap();
+    let five = [Source::Node(length); 1].into_iter().cycle().take(5).collect::<Vec<_>>();
+    let length = builder.add("five", Add, &five).unwrap();
+    let a = [Source::Columns(1..17), Source::Node(length)];
+    let a = builder.add("a", lstm(4, 3, 4), &a).unwrap();
+    let b = [Source::Columns(0..10), Source::Node(length)];
+    let b = builder.add("b", lstm(2, 2, 5), &b).unwrap();
+    let c = builder.add("c", Concat, &[Source::Node(b), Source::Node(a), Source::Node(length)]);
+    let c = builder.add("d", lstm(1, 9, 5), &[Source::Node(c.unwrap())]).unwrap();
+    let joined = builder.add("joined", Concat, &[a, b, c].map(Source::Node)).unwrap();
+    let top = linear(14, 1, Activation::Identity);
     builder.add("logit", top, &[Source::Node(joined)]).unwrap();
     builder.build().unwrap()
 }
 
 /// All of them.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
-    vec![("images", images()), ("strided", strided())]
+    vec![("images", images()), ("strided", strided()), ("sequences", sequences())]
 }
