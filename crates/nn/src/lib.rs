@@ -39,8 +39,8 @@ pub use graph::{
 };
 pub use layer::{
     Activation, Add, Backward, Concat, Convolution, Cross, DotInteraction, FactorizationMachine,
-    Flops, Forward, GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, Linear,
-    Lstm, Operation, Pool, Pooling, Reads, Window, Write,
+    Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image, InputGradients, Inputs,
+    Layer, Linear, Lstm, Operation, Pool, Pooling, Reads, Window, Write,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};

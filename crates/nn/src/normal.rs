@@ -1,14 +1,14 @@
-//! Normal numbers of a stream, each reached without those before it.
+//! Normal and uniform numbers of a stream, each reached without those before it.
 //!
-//! Number i of stream s is, after Box and Muller (1958),
+//! Normal number i of stream s is, after Box and Muller (1958),
 //!
 //! ```text
 //! √(-2 ln u) cos(2 π v)     u = (⌊s(2i)   / 2¹¹⌋ + 1) / 2⁵³  in (0, 1]
 //!                           v =  ⌊s(2i+1) / 2¹¹⌋      / 2⁵³  in [0, 1)
 //! ```
 //!
-//! in f64, where s(k) is the k-th number of the stream. Logarithm and cosine are pure Rust, and a
-//! root is exact, so that the bits are the same everywhere.
+//! in f64, where s(k) is the k-th number of the stream. Uniform number i is ⌊s(i) / 2¹¹⌋ / 2⁵³.
+//! Logarithm and cosine are pure Rust, and a root is exact, so that bits are the same everywhere.
 
 use std::f64::consts::TAU;
 
@@ -22,6 +22,11 @@ pub(crate) fn normal(stream: &Stream, index: u64) -> f64 {
     let bits = |number: u64| (stream.at(number) >> 11) as f64;
     let radius = (-2.0 * libm::log((bits(2 * index) + 1.0) * UNIT)).sqrt();
     radius * libm::cos(TAU * (bits(2 * index + 1) * UNIT))
+}
+
+/// Uniform number `index` of the stream, in [0, 1).
+pub(crate) fn uniform(stream: &Stream, index: u64) -> f64 {
+    (stream.at(index) >> 11) as f64 * UNIT
 }
 
 #[cfg(test)]
@@ -43,6 +48,8 @@ mod tests {
             let number: f64 = normal(&stream, index);
             assert!((number - expected).abs() < 1e-15, "{index}: {number} {expected}");
         }
+        let expected = [0.063_779_042_431_821_86, 0.820_345_222_736_517_2];
+        assert_eq!([0, 1].map(|index| uniform(&stream, index)), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{Activation, Image, Pool, Window};
 ///
 /// Whoever computes it elsewhere follows the text of the layer, which says what is summed in which
 /// order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operation {
     /// [`Linear`](super::Linear).
     Linear {
@@ -69,6 +69,17 @@ pub enum Operation {
         /// Most vectors of an example.
         steps_max: usize,
     },
+    /// [`FourierFeatures`](super::FourierFeatures).
+    FourierFeatures {
+        /// Columns read.
+        inputs: usize,
+        /// Columns written.
+        outputs: usize,
+        /// Width of the kernel.
+        sigma: f64,
+        /// What frequencies and phases are drawn from.
+        seed: u64,
+    },
     /// [`Concat`](super::Concat).
     Concat,
     /// [`Add`](super::Add).
@@ -86,6 +97,7 @@ impl Operation {
             Self::Convolution { .. } => "convolution",
             Self::Pooling { .. } => "pooling",
             Self::Lstm { .. } => "LSTM",
+            Self::FourierFeatures { .. } => "layer of Fourier features",
             Self::Concat => "concatenation",
             Self::Add => "sum",
         }

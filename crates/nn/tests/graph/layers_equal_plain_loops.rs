@@ -5,8 +5,8 @@
 use crate::common::{GAP, Step, numbers};
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, Convolution, Graph, GraphBuilder, Image, InputShape, Layer, Lstm, Pool, Pooling,
-    Source, Window, Workspace,
+    Activation, Convolution, FourierFeatures, Graph, GraphBuilder, Image, InputShape, Layer, Lstm,
+    Pool, Pooling, Source, Window, Workspace,
 };
 
 const ROWS: usize = 3;
@@ -184,6 +184,32 @@ fn of_sequences_of_unequal_length() {
         for (d_x, steps) in step.d_x.chunks(columns + 1).zip(steps) {
             assert!(d_x[..steps * inputs].iter().all(|d| *d != 0.0 && d.is_finite()));
             assert!(d_x[steps * inputs..].iter().all(|d| *d == 0.0));
+        }
+    }
+}
+
+/// The first three were made in Python from xxhash.xxh3_64_intdigest, SplitMix64, math.log and
+/// math.cos, weights rounded to f32.
+#[test]
+fn of_fourier_features() {
+    let features = |x: [f64; 2], outputs: usize| {
+        let graph = alone(FourierFeatures::new(2, outputs, 2.5, 9), 2);
+        let mut step = Step::new(&graph, 1);
+        step.x[..2].copy_from_slice(&x);
+        step.forward(&graph, &[], &mut Workspace::new(&graph, 1));
+        step.logits
+    };
+    let expected = [-0.659_824_634_811_667, 0.696_577_087_473_773, -0.176_146_296_536_756_65];
+    check("published", &features([0.5, -1.0], 3), &expected);
+    let (count, points) = (20_000, [[0.5, -1.0], [0.0, 0.0], [3.0, 2.0], [-1.0, -1.5]]);
+    let all = points.map(|point| features(point, count));
+    for (point, of_point) in points.iter().zip(&all) {
+        for (other, of_other) in points.iter().zip(&all) {
+            let product: f64 = of_point.iter().zip(of_other).map(|(a, b)| a * b).sum();
+            let apart: f64 = point.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum();
+            let kernel = (-apart / (2.0 * 2.5 * 2.5)).exp();
+            // Four deviations of a mean of so many products.
+            assert!((product - kernel).abs() < 4.0 / (count as f64).sqrt(), "{product} {kernel}");
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, Add, BufferKind, Convolution, Flops, Graph, GraphBuilder, Image, Initial,
-    InputShape, Layer, Lstm, Operation, Pool, Pooling, Source, Window,
+    Activation, Add, BufferKind, Convolution, Flops, FourierFeatures, Graph, GraphBuilder, Image,
+    Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source, Window,
 };
 
 /// What a layer over so many columns is refused with.
@@ -115,4 +115,21 @@ fn work_and_memory_of_sequences_are_counted() {
         let scratch = graph.packing_bytes(rows) - other.packing_bytes(rows);
         assert_eq!(scratch, pages(rows), "{rows}");
     }
+}
+
+#[test]
+fn of_fourier_features() {
+    let of = |inputs, outputs, sigma| refusal(FourierFeatures::new(inputs, outputs, sigma, 1), 3);
+    assert_eq!(of(3, 0, 1.0), "Fourier features have at least one input and one output");
+    assert_eq!(of(3, 2, 0.0), "a kernel of width 0: give a number above 0");
+    assert_eq!(of(3, 2, f64::NAN), "a kernel of width NaN: give a number above 0");
+    assert_eq!(of(2, 2, 1.0), "it takes one input of 2 columns, not [3]");
+    let features = FourierFeatures::new(3, 4, 2.0, 7);
+    let graph = alone(features, InputShape { embedding: 2, dense: 1 });
+    let (forward, backward) = (2 * 4 * 3 + 3 * 4, 2 * 4 * 2 + 3 * 4);
+    assert_eq!(graph.flops_per_example(), Flops { forward, backward });
+    assert_eq!((graph.parameter_count(), graph.plan().value_lanes), (0, 2 * 4));
+    let operation = graph.nodes().next().unwrap().operation;
+    let expected = Operation::FourierFeatures { inputs: 3, outputs: 4, sigma: 2.0, seed: 7 };
+    assert_eq!(operation, expected);
 }

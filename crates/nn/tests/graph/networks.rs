@@ -4,8 +4,8 @@
 
 use crate::common::linear;
 use stepwell_nn::{
-    Activation, Add, Concat, Convolution, Graph, GraphBuilder, Image, InputShape, Lstm, Pool,
-    Pooling, Scalar, Source, Window,
+    Activation, Add, Concat, Convolution, FourierFeatures, Graph, GraphBuilder, Image, InputShape,
+    Lstm, Pool, Pooling, Scalar, Source, Window,
 };
 
 /// A square window.
@@ -81,7 +81,27 @@ pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Fourier features of embeddings, of dense columns and of a node.
+pub(crate) fn features<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 4, dense: 3 });
+    let a = FourierFeatures::new(5, 9, 1.5, 1);
+    let a = builder.add("a", a, &[Source::Columns(1..6)]).unwrap();
+    let b = FourierFeatures::new(9, 6, 0.7, 2);
+    let b = builder.add("b", b, &[Source::Node(a)]).unwrap();
+    let c = FourierFeatures::new(2, 10, 2.0, 1);
+    let c = builder.add("c", c, &[Source::Columns(5..7)]).unwrap();
+    let joined = builder.add("joined", Concat, &[c, b, a].map(Source::Node)).unwrap();
+    let top = linear(25, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// All of them.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
-    vec![("images", images()), ("strided", strided()), ("sequences", sequences())]
+    vec![
+        ("images", images()),
+        ("strided", strided()),
+        ("sequences", sequences()),
+        ("features", features()),
+    ]
 }
