@@ -38,9 +38,10 @@ pub use graph::{
     NodeView, PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
 };
 pub use layer::{
-    Activation, Add, Backward, Concat, Convolution, Cross, DotInteraction, FactorizationMachine,
-    Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image, InputGradients, Inputs,
-    Layer, Linear, Lstm, Operation, Pool, Pooling, Reads, Window, Write,
+    Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, DotInteraction, Dropout,
+    FactorizationMachine, Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image,
+    InputGradients, Inputs, Layer, Linear, Lstm, Operation, Pool, Pooling, Purpose, Reads,
+    Training, Window, Write,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};

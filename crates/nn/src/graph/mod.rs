@@ -46,6 +46,7 @@ mod build;
 mod describe;
 mod passes;
 mod plan;
+mod state;
 mod weights;
 mod workspace;
 
@@ -63,7 +64,8 @@ pub use workspace::Workspace;
 use self::weights::{Direction, Weights};
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
-    Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
+    Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Purpose, Rest,
+    RestMut,
 };
 use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
 
@@ -95,6 +97,8 @@ pub struct Graph<T: 'static> {
     layouts: Vec<Layout>,
     parameters: Vec<ParameterSpec>,
     parameter_count: usize,
+    state: Vec<ParameterSpec>,
+    statistics_count: usize,
     untouched: Vec<Range<usize>>,
     plan: Plan,
     precision: Precision,
@@ -108,6 +112,8 @@ struct Node<T> {
     sources: Vec<Source>,
     targets: Vec<GradientTarget>,
     parameters: Range<usize>,
+    state: Range<usize>,
+    statistics: Range<usize>,
     flops: Flops,
 }
 
@@ -192,7 +198,8 @@ impl<T: Scalar> Graph<T> {
         lanes.max().unwrap_or(0)
     }
 
-    /// Computes the logits of a block; keeps in `workspace` what [`Graph::backward`] reads.
+    /// Computes the logits of a block in training; keeps in `workspace` what [`Graph::backward`]
+    /// reads. Passes for another purpose: see [`Watched::with_purpose`].
     pub fn forward(
         &self,
         parameters: &[T],
@@ -248,6 +255,7 @@ impl<T: Scalar> Graph<T> {
         weights: Weights<'_, T>,
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
+        purpose: Purpose<'_, T>,
     ) {
         let (node, layout) = (&self.nodes[index], &self.layouts[index]);
         let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
@@ -260,6 +268,8 @@ impl<T: Scalar> Graph<T> {
         let output = &mut output[..range.len()];
         let values = Rest { left, right, right_start };
         node.layer.forward(Forward {
+            name: &node.name,
+            purpose,
             parameters: &weights.parameters[node.parameters.clone()],
             packed_weight: weights.packed(index, Direction::Forward),
             inputs: self.inputs(index, block, values, rows_max),

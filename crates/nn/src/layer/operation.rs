@@ -80,6 +80,20 @@ pub enum Operation {
         /// What frequencies and phases are drawn from.
         seed: u64,
     },
+    /// [`Dropout`](super::Dropout).
+    Dropout {
+        /// Share of the lanes that are dropped.
+        rate: f64,
+    },
+    /// [`BatchNorm`](super::BatchNorm).
+    BatchNorm {
+        /// Channels, each with statistics of its own.
+        channels: usize,
+        /// Values of a channel.
+        places: usize,
+        /// What is added to a variance.
+        epsilon: f64,
+    },
     /// [`Concat`](super::Concat).
     Concat,
     /// [`Add`](super::Add).
@@ -98,6 +112,8 @@ impl Operation {
             Self::Pooling { .. } => "pooling",
             Self::Lstm { .. } => "LSTM",
             Self::FourierFeatures { .. } => "layer of Fourier features",
+            Self::Dropout { .. } => "dropout",
+            Self::BatchNorm { .. } => "batch normalization",
             Self::Concat => "concatenation",
             Self::Add => "sum",
         }

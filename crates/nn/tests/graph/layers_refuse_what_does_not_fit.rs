@@ -4,8 +4,9 @@
 
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, Add, BufferKind, Convolution, Flops, FourierFeatures, Graph, GraphBuilder, Image,
-    Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source, Window,
+    Activation, Add, BatchNorm, BufferKind, Convolution, Dropout, Flops, FourierFeatures, Graph,
+    GraphBuilder, Image, Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source,
+    Window,
 };
 
 /// What a layer over so many columns is refused with.
@@ -132,4 +133,35 @@ fn of_fourier_features() {
     let operation = graph.nodes().next().unwrap().operation;
     let expected = Operation::FourierFeatures { inputs: 3, outputs: 4, sigma: 2.0, seed: 7 };
     assert_eq!(operation, expected);
+}
+
+#[test]
+fn of_normalization_and_dropout() {
+    let of = |columns, rate| refusal(Dropout { columns, rate }, 3);
+    assert_eq!(of(3, 1.0), "a rate of 1: give a number from 0 to below 1");
+    assert_eq!(of(3, f64::NAN), "a rate of NaN: give a number from 0 to below 1");
+    assert_eq!(of(2, 0.5), "it takes one input of 2 columns, not [3]");
+    let norm = BatchNorm::new(1, 3);
+    let none = "a normalization has at least one channel and place";
+    assert_eq!(refusal(BatchNorm { places: 0, ..norm }, 3), none);
+    let epsilon = BatchNorm { epsilon: 0.0, ..norm };
+    assert_eq!(refusal(epsilon, 3), "an epsilon of 0: give a number above 0");
+    let momentum = BatchNorm { momentum: 1.5, ..norm };
+    assert_eq!(refusal(momentum, 3), "a momentum of 1.5: give a number from 0 to 1");
+    assert_eq!(refusal(norm, 4), "it takes one input of 1 x 3 columns, not [4]");
+}
+
+#[test]
+fn work_and_memory_of_normalization_and_dropout_are_counted() {
+    let input = InputShape { embedding: 4, dense: 2 };
+    let graph = alone(BatchNorm::new(2, 3), input);
+    assert_eq!(graph.flops_per_example(), Flops { forward: 7 * 6, backward: 9 * 6 + 6 * 4 });
+    assert_eq!((graph.plan().value_lanes, graph.parameter_count()), (6, 4));
+    assert_eq!(graph.initial_parameters(3), [1.0, 1.0, 0.0, 0.0]);
+    let operation = graph.nodes().next().unwrap().operation;
+    assert_eq!(operation, Operation::BatchNorm { channels: 2, places: 3, epsilon: 1e-5 });
+    let graph = alone(Dropout { columns: 6, rate: 0.25 }, input);
+    assert_eq!(graph.flops_per_example(), Flops { forward: 6, backward: 4 });
+    assert_eq!(graph.plan().value_lanes, 2 * 6);
+    assert_eq!(graph.nodes().next().unwrap().operation, Operation::Dropout { rate: 0.25 });
 }

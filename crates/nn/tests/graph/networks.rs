@@ -4,8 +4,8 @@
 
 use crate::common::linear;
 use stepwell_nn::{
-    Activation, Add, Concat, Convolution, FourierFeatures, Graph, GraphBuilder, Image, InputShape,
-    Lstm, Pool, Pooling, Scalar, Source, Window,
+    Activation, Add, BatchNorm, Concat, Convolution, Dropout, FourierFeatures, Graph, GraphBuilder,
+    Image, InputShape, Lstm, Pool, Pooling, Scalar, Source, Window,
 };
 
 /// A square window.
@@ -96,6 +96,25 @@ pub(crate) fn features<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Normalizations of columns and of planes, of which some are dropped.
+pub(crate) fn normalized<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 2, height: 3, width: 3 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 15, dense: 6 });
+    let a = builder.add("a", BatchNorm::new(9, 1), &[Source::Columns(8..17)]).unwrap();
+    let (window, relu) = (window(3, 1, 1), Activation::Relu);
+    let b = Convolution { image, channels: 3, window, bias: false, activation: relu };
+    let b = builder.add("b", b, &[Source::Columns(0..18)]).unwrap();
+    let planes = BatchNorm { epsilon: 0.1, ..BatchNorm::new(3, 9) };
+    let planes = builder.add("planes", planes, &[Source::Node(b)]).unwrap();
+    let dropped = Dropout { columns: 27, rate: 0.3 };
+    let dropped = builder.add("dropped", dropped, &[Source::Node(planes)]).unwrap();
+    let few = builder.add("few", Dropout { columns: 4, rate: 0.8 }, &[Source::Columns(12..16)]);
+    let sources = [few.unwrap(), a, dropped, planes].map(Source::Node);
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    builder.add("logit", linear(67, 2, Activation::Identity), &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// All of them.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     vec![
@@ -103,5 +122,6 @@ pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("strided", strided()),
         ("sequences", sequences()),
         ("features", features()),
+        ("normalized", normalized()),
     ]
 }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
-use stepwell_nn::{Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
+use stepwell_nn::{
+    Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Purpose, Targets, Training,
+    losses,
+};
 
 use crate::batch::Examples;
 use crate::dense::{Input, front};
@@ -68,6 +71,8 @@ pub(super) struct BlockPass<'a> {
     /// Of each label.
     pub(super) losses: &'a [Loss],
     pub(super) blocks: Blocks,
+    /// The seed and the steps before this one, where it trains.
+    pub(super) trains: Option<(u64, u64)>,
     pub(super) profile: &'a Profile,
 }
 
@@ -94,6 +99,7 @@ impl BlockPass<'_> {
             let laps = &mut profile.laps(Direction::Forward, rows);
             let workspace = &mut workspace.graph;
             let graph = graph.watched(laps).with_packed(self.packed);
+            let graph = graph.with_purpose(self.purpose(range.start));
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
@@ -113,6 +119,13 @@ impl BlockPass<'_> {
             profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);
         }
         self.workspaces.put_back(workspace);
+    }
+
+    /// What the pass over the block from example `first` on, of those that are here, is for.
+    fn purpose(&self, first: usize) -> Purpose<'static, f32> {
+        let Some((seed, step)) = self.trains else { return Purpose::Evaluation { state: &[] } };
+        let first_example = (self.blocks.place().start + first) as u64;
+        Purpose::Training(Training { seed, step, first_example, statistics: None })
     }
 
     fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> LossSums {
