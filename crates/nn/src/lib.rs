@@ -19,6 +19,7 @@
 
 mod auc;
 mod error;
+mod exponential;
 mod gemm;
 mod graph;
 mod layer;

@@ -182,6 +182,12 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
+    /// Bytes of numbers that layers were made with; they are there once, whoever computes.
+    pub fn constant_bytes(&self) -> usize {
+        let lanes = self.nodes.iter().map(|node| node.layer.constant_lanes());
+        lanes.sum::<usize>() * size_of::<T>()
+    }
+
     /// Most bytes that products and the scratch of layers take on each thread beside the plan's
     /// buffers.
     pub fn packing_bytes(&self, rows_max: usize) -> usize {

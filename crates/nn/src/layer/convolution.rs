@@ -22,6 +22,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::channels::sum_of;
 use super::linear::{pass_through, relu};
+use super::window::Places;
 use super::{Activation, Backward, Flops, Forward, Image, Layer, Operation, Reads, Window, Write};
 use crate::gemm::{plain, transposed};
 use crate::parameter::{Initial, ParameterShape};
@@ -64,10 +65,8 @@ impl Convolution {
         self.channels * self.patch()
     }
 
-    /// The unfolding of images, of which a graph has seen that they fit.
-    fn unfolding(&self) -> Unfolding {
-        let places = self.window.places(&self.image).unwrap_or([0; 2]);
-        Unfolding { image: self.image, window: self.window, places }
+    fn places(&self) -> Places {
+        Places::new(self.image, self.window)
     }
 }
 
@@ -105,15 +104,15 @@ impl<T: Scalar> Layer<T> for Convolution {
     }
 
     fn scratch_lanes(&self, _rows: usize) -> usize {
-        self.patch() * self.unfolding().count()
+        self.patch() * self.places().count()
     }
 
     fn product_side(&self) -> usize {
-        self.patch().max(self.channels).max(self.unfolding().count())
+        self.patch().max(self.channels).max(self.places().count())
     }
 
     fn flops(&self, _: &[usize], wanted: &[usize]) -> Flops {
-        let places = self.unfolding().count();
+        let places = self.places().count();
         let product = |patch: usize| 2 * (self.channels * patch * places) as u64;
         let sums = if self.bias { (self.channels * places) as u64 } else { 0 };
         let back = wanted[0].div_ceil(self.image.plane()) * self.window.area();
@@ -125,12 +124,12 @@ impl<T: Scalar> Layer<T> for Convolution {
     fn forward(&self, mut pass: Forward<'_, T>) {
         let (weight, bias) = pass.parameters.split_at(self.weight_lanes());
         let weight = Matrix::packed(weight, self.channels, self.patch());
-        let (input, unfolding) = (pass.inputs.get(0), self.unfolding());
-        let (patch, places) = (self.patch(), unfolding.count());
+        let (input, walk) = (pass.inputs.get(0), self.places());
+        let (patch, places) = (self.patch(), walk.count());
         let unfolded = &mut pass.scratch[..patch * places];
         for row in 0..input.rows() {
             let image = input.row(row);
-            Arch::new().dispatch(Unfold { unfolding, image, unfolded: &mut *unfolded });
+            Arch::new().dispatch(Unfold { walk, image, unfolded: &mut *unfolded });
             let right = plain(Matrix::packed(unfolded, patch, places));
             let target = MatrixMut::packed(pass.output.row(row), self.channels, places);
             pass.gemm.multiply(target, Write::Overwrite, plain(weight), right);
@@ -143,8 +142,8 @@ impl<T: Scalar> Layer<T> for Convolution {
 
     fn backward(&self, mut pass: Backward<'_, T>) {
         let (d_weight, d_bias) = pass.gradients.split_at_mut(self.weight_lanes());
-        let (input, unfolding) = (pass.inputs.get(0), self.unfolding());
-        let (patch, places, channels) = (self.patch(), unfolding.count(), self.channels);
+        let (input, walk) = (pass.inputs.get(0), self.places());
+        let (patch, places, channels) = (self.patch(), walk.count(), self.channels);
         if self.bias || self.activation != Activation::Identity {
             let (activation, output) = (self.activation, pass.output);
             let gradient = pass.d_output.reborrow();
@@ -154,7 +153,7 @@ impl<T: Scalar> Layer<T> for Convolution {
         for row in 0..input.rows() {
             let unfolded = &mut pass.scratch[..patch * places];
             let image = input.row(row);
-            Arch::new().dispatch(Unfold { unfolding, image, unfolded: &mut *unfolded });
+            Arch::new().dispatch(Unfold { walk, image, unfolded: &mut *unfolded });
             let left = plain(Matrix::packed(pass.d_output.row(row), channels, places));
             let right = transposed(Matrix::packed(unfolded, patch, places));
             let target = MatrixMut::packed(d_weight, channels, patch);
@@ -173,57 +172,14 @@ impl<T: Scalar> Layer<T> for Convolution {
             if out.write == Write::Overwrite {
                 image.fill(T::ZERO);
             }
-            Arch::new().dispatch(Fold { unfolding, unfolded, image });
-        }
-    }
-}
-
-/// Where values of an image stand once it is unfolded: a row for each channel and value of the
-/// kernel, a column for each place.
-#[derive(Clone, Copy)]
-struct Unfolding {
-    image: Image,
-    window: Window,
-    places: [usize; 2],
-}
-
-impl Unfolding {
-    /// Number of places.
-    fn count(&self) -> usize {
-        self.places[0] * self.places[1]
-    }
-
-    /// Calls `each`, in order, with where a run of places begins in what is unfolded, the place in
-    /// the row at which values are inside, and the lane of the image of the first of these.
-    #[inline(always)]
-    fn runs(&self, rows: usize, mut each: impl FnMut(usize, std::ops::Range<usize>, usize)) {
-        let Self { image, window, places: [down, across] } = *self;
-        let [kernel_rows, kernel_columns] = window.kernel;
-        for row in 0..rows {
-            let (channel, value) = (row / window.area(), row % window.area());
-            let (y, x) = (value / kernel_columns, value % kernel_columns);
-            debug_assert!(y < kernel_rows);
-            let inside_rows = window.inside(0, y, (image.height, down));
-            let inside = window.inside(1, x, (image.width, across));
-            for place in 0..down {
-                let start = (row * down + place) * across;
-                if !inside_rows.contains(&place) || inside.is_empty() {
-                    each(start, 0..0, 0);
-                    continue;
-                }
-                let line = place * window.stride[0] + y - window.padding[0];
-                let column =
-                    (inside.start * window.stride[1] + x).saturating_sub(window.padding[1]);
-                let lane = channel * image.plane() + line * image.width + column;
-                each(start, inside.clone(), lane);
-            }
+            Arch::new().dispatch(Fold { walk, unfolded, image });
         }
     }
 }
 
 /// Writes what an image is unfolded; zeros for padding.
 struct Unfold<'a, T> {
-    unfolding: Unfolding,
+    walk: Places,
     image: &'a [T],        // (channels * height * width)
     unfolded: &'a mut [T], // (channels * area, places)
 }
@@ -233,11 +189,11 @@ impl<T: Scalar> WithSimd for Unfold<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { unfolding, image, unfolded } = self;
-        let (stride, across) = (unfolding.window.stride[1], unfolding.places[1]);
-        let rows = unfolding.image.channels * unfolding.window.area();
-        unfolding.runs(rows, |start, inside, lane| {
-            let places = &mut unfolded[start..start + across];
+        let Self { walk, image, unfolded } = self;
+        let (stride, across) = (walk.window.stride[1], walk.places[1]);
+        let rows = walk.image.channels * walk.window.area();
+        walk.runs(rows, |line, _, inside, lane| {
+            let places = &mut unfolded[line * across..(line + 1) * across];
             places[..inside.start].fill(T::ZERO);
             places[inside.end..].fill(T::ZERO);
             let places = &mut places[inside];
@@ -253,7 +209,7 @@ impl<T: Scalar> WithSimd for Unfold<'_, T> {
 
 /// Adds what was unfolded to where it came from, as far as the image reaches.
 struct Fold<'a, T> {
-    unfolding: Unfolding,
+    walk: Places,
     unfolded: &'a [T],  // (some channels * area, places)
     image: &'a mut [T], // (at most channels * height * width)
 }
@@ -263,11 +219,11 @@ impl<T: Scalar> WithSimd for Fold<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { unfolding, unfolded, image } = self;
-        let stride = unfolding.window.stride[1];
-        let rows = unfolded.len() / unfolding.count();
-        unfolding.runs(rows, |start, inside, lane| {
-            let places = &unfolded[start + inside.start..start + inside.end];
+        let Self { walk, unfolded, image } = self;
+        let (stride, across) = (walk.window.stride[1], walk.places[1]);
+        let rows = unfolded.len() / walk.count();
+        walk.runs(rows, |line, _, inside, lane| {
+            let places = &unfolded[line * across..][inside];
             let lanes = image.get_mut(lane..).unwrap_or(&mut []);
             if stride == 1 {
                 lanes.iter_mut().zip(places).for_each(|(lane, place)| *lane += *place);

@@ -93,6 +93,10 @@ impl<T: Scalar> Layer<T> for FourierFeatures<T> {
         self.outputs
     }
 
+    fn constant_lanes(&self) -> usize {
+        self.frequencies.len() + self.phases.len()
+    }
+
     fn product_side(&self) -> usize {
         self.inputs
     }

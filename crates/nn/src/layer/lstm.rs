@@ -34,6 +34,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Reads, Write, clear_columns};
+use crate::exponential;
 use crate::gemm::{plain, transposed};
 use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
@@ -264,15 +265,14 @@ impl<'a, T: Scalar> Sequences<'a, T> {
     }
 }
 
-/// 1 / (1 + e⁻ᶻ).
 #[inline(always)]
 fn sigmoid<T: Scalar>(z: T) -> T {
-    T::from_f64(1.0 / (1.0 + libm::exp(-z.to_f64())))
+    T::from_f64(exponential::sigmoid(z.to_f64()))
 }
 
 #[inline(always)]
 fn tanh<T: Scalar>(z: T) -> T {
-    T::from_f64(libm::tanh(z.to_f64()))
+    T::from_f64(exponential::tanh(z.to_f64()))
 }
 
 /// Makes gates, cells and hidden states of the sums of a step.
@@ -300,21 +300,21 @@ impl<T: Scalar> WithSimd for Step<'_, T> {
                 hidden.fill(T::ZERO);
                 continue;
             }
-            gates.iter_mut().zip(self.biases).for_each(|(z, b)| *z += *b);
-            let cells_before = before.len().checked_sub(2 * h).map(|at| &before[at..at + h]);
-            let output = self.output.row(row);
-            for lane in 0..h {
-                let [f, i, o] = [0, h, 3 * h].map(|gate| sigmoid(gates[gate + lane]));
-                let g = tanh(gates[2 * h + lane]);
-                let input = i * g;
-                let cell = cells_before.map_or(input, |cells| f * cells[lane] + input);
-                for (gate, value) in [f, i, g, o].into_iter().enumerate() {
-                    gates[gate * h + lane] = value;
-                }
-                cells[lane] = cell;
-                hidden[lane] = o * tanh(cell);
+            let (to_cells, of_cells) = self.biases.split_at(2 * h);
+            let (fi, go) = gates.split_at_mut(2 * h);
+            let (g, o) = go.split_at_mut(h);
+            fi.iter_mut().zip(to_cells).for_each(|(z, b)| *z = sigmoid(*z + *b));
+            g.iter_mut().zip(of_cells).for_each(|(z, b)| *z = tanh(*z + *b));
+            o.iter_mut().zip(&of_cells[h..]).for_each(|(z, b)| *z = sigmoid(*z + *b));
+            let (f, i) = fi.split_at(h);
+            cells.iter_mut().zip(i.iter().zip(&*g)).for_each(|(c, (i, g))| *c = *i * *g);
+            if let Some(at) = before.len().checked_sub(2 * h) {
+                let kept = f.iter().zip(&before[at..at + h]);
+                cells.iter_mut().zip(kept).for_each(|(c, (f, before))| *c += *f * *before);
             }
-            output.copy_from_slice(hidden);
+            let states = hidden.iter_mut().zip(cells.iter().zip(&*o));
+            states.for_each(|(state, (c, o))| *state = *o * tanh(*c));
+            self.output.row(row).copy_from_slice(hidden);
         }
     }
 }

@@ -109,6 +109,11 @@ pub trait Layer<T>: Debug + Send + Sync {
         0
     }
 
+    /// Lanes of numbers that it was made with, and has in memory of its own.
+    fn constant_lanes(&self) -> usize {
+        0
+    }
+
     /// Lanes that a pass over `rows` examples has to itself; it finds in them what others left.
     fn scratch_lanes(&self, _rows: usize) -> usize {
         0

@@ -6,13 +6,17 @@
 //! ```
 //!
 //! Padding is never a value: the largest is one of the plane's own, and a mean divides by how many
-//! of these the window covers. Of equal values the first counts, which alone gets the gradient; of
-//! values that are not numbers the last, so that divergence shows. A mean adds up row by row. A
-//! value's gradient adds up the places of windows that cover it, in order. Which value was largest
-//! is found again backwards: that costs less than to remember it in memory.
+//! of these the window covers. What is no number is the largest, so that divergence shows; its
+//! window gives no gradient. Else the first of equal values gets the gradient. A mean adds up row
+//! by row; a value's gradient adds up the values of the window, at one place each, in order.
+//!
+//! All of it goes value by value of the window, over lines of places, as `window` walks.
+
+use std::hint::select_unpredictable;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::window::Places;
 use super::{Backward, Flops, Forward, GradientOut, Image, Layer, Operation, Reads, Window, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
@@ -65,7 +69,8 @@ impl<T: Scalar> Layer<T> for Pooling {
     }
 
     fn reads(&self) -> Reads {
-        Reads { inputs: self.pool == Pool::Max, output: false }
+        let largest = self.pool == Pool::Max;
+        Reads { inputs: largest, output: largest }
     }
 
     fn flops(&self, _: &[usize], wanted: &[usize]) -> Flops {
@@ -77,56 +82,35 @@ impl<T: Scalar> Layer<T> for Pooling {
     }
 
     fn forward(&self, pass: Forward<'_, T>) {
-        let input = pass.inputs.get(0);
-        Arch::new().dispatch(Gather { pooling: *self, input, output: pass.output });
+        let (input, walk) = (pass.inputs.get(0), Places::new(self.image, self.window));
+        Arch::new().dispatch(Gather { pool: self.pool, walk, input, output: pass.output });
     }
 
     fn backward(&self, mut pass: Backward<'_, T>) {
-        if let Some(out) = pass.d_inputs.get(0) {
-            // Of a mean the values do not matter, and are not there any more.
-            let input = (self.pool == Pool::Max).then(|| pass.inputs.get(0));
-            let d_output = pass.d_output.as_ref();
-            Arch::new().dispatch(Scatter { pooling: *self, input, d_output, out });
-        }
+        let Some(out) = pass.d_inputs.get(0) else { return };
+        // Of a mean the values do not matter, and are not there any more.
+        let values = (self.pool == Pool::Max).then(|| (pass.inputs.get(0), pass.output));
+        let walk = Places::new(self.image, self.window);
+        Arch::new().dispatch(Scatter { walk, values, d_output: pass.d_output, out });
     }
 }
 
-impl Pooling {
-    /// Calls `each` with every window of a plane, in order: the number of its place, the lane of
-    /// its first value, and its rows and columns inside of the plane.
-    #[inline(always)]
-    fn windows(&self, mut each: impl FnMut(usize, usize, [usize; 2])) {
-        let Self { image: Image { height, width, .. }, window, .. } = *self;
-        let [down, across] = window.places(&self.image).unwrap_or([0; 2]);
-        for y in 0..down {
-            let rows = window.covered(0, y, height);
-            for x in 0..across {
-                let columns = window.covered(1, x, width);
-                let first = rows.start * width + columns.start;
-                each(y * across + x, first, [rows.len(), columns.len()]);
-            }
+/// Divides what was summed, or is to be shared out, by how many values each window covers.
+#[inline(always)]
+fn divide<T: Scalar>(walk: &Places, lanes: &mut [T]) {
+    let Places { image, window, places: [down, across] } = *walk;
+    for (line, lanes) in lanes.chunks_exact_mut(across).enumerate() {
+        let rows = window.covered(0, line % down, image.height);
+        for (place, lane) in lanes.iter_mut().enumerate() {
+            let count = rows * window.covered(1, place, image.width);
+            *lane = *lane / T::from_f64(count as f64);
         }
-    }
-
-    /// Lane of the largest value of a window.
-    #[inline(always)]
-    fn largest<T: Scalar>(&self, plane: &[T], first: usize, [rows, columns]: [usize; 2]) -> usize {
-        let mut best = first;
-        for row in 0..rows {
-            let start = first + row * self.image.width;
-            for lane in start..start + columns {
-                let value = plane[lane];
-                if value > plane[best] || value.partial_cmp(&value).is_none() {
-                    best = lane;
-                }
-            }
-        }
-        best
     }
 }
 
 struct Gather<'a, T> {
-    pooling: Pooling,
+    pool: Pool,
+    walk: Places,
     input: Matrix<'a, T>,     // (rows, channels * height * width)
     output: MatrixMut<'a, T>, // (rows, channels * places)
 }
@@ -136,37 +120,41 @@ impl<T: Scalar> WithSimd for Gather<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
-        let Self { pooling, input, .. } = self;
-        let (plane, width) = (pooling.image.plane(), pooling.image.width);
-        let places = self.output.columns() / pooling.image.channels;
-        for row in 0..input.rows() {
-            let planes = input.row(row).chunks_exact(plane);
-            for (plane, output) in planes.zip(self.output.row(row).chunks_exact_mut(places)) {
-                pooling.windows(|place, first, extents| match pooling.pool {
-                    Pool::Max => output[place] = plane[pooling.largest(plane, first, extents)],
-                    Pool::Average => output[place] = mean(plane, first, extents, width),
-                });
+        let (walk, pool) = (self.walk, self.pool);
+        let (stride, across) = (walk.window.stride[1], walk.places[1]);
+        let values = walk.image.channels * walk.window.area();
+        for row in 0..self.input.rows() {
+            let (input, output) = (self.input.row(row), self.output.row(row));
+            let nothing = if pool == Pool::Max { f64::NEG_INFINITY } else { 0.0 };
+            output.fill(T::from_f64(nothing));
+            walk.runs(values, |_, line, inside, lane| {
+                let places = output[line * across..][inside].iter_mut();
+                let pairs = places.zip(input[lane..].iter().step_by(stride));
+                match pool {
+                    Pool::Max => pairs.for_each(|(y, x)| *y = larger(*y, *x)),
+                    Pool::Average => pairs.for_each(|(y, x)| *y += *x),
+                }
+            });
+            if pool == Pool::Average {
+                divide(&walk, output);
             }
         }
     }
 }
 
-/// The mean of a window's values.
+/// The larger of two; what is no number, where one is not.
 #[inline(always)]
-fn mean<T: Scalar>(plane: &[T], first: usize, [rows, columns]: [usize; 2], width: usize) -> T {
-    let mut sum = T::ZERO;
-    for row in 0..rows {
-        let start = first + row * width;
-        plane[start..start + columns].iter().for_each(|value| sum += *value);
-    }
-    sum / T::from_f64((rows * columns) as f64)
+fn larger<T: Scalar>(best: T, value: T) -> T {
+    let stays = best >= value || best.partial_cmp(&best).is_none();
+    if stays { best } else { value }
 }
 
 struct Scatter<'a, T> {
-    pooling: Pooling,
-    input: Option<Matrix<'a, T>>, // (rows, channels * height * width)
-    d_output: Matrix<'a, T>,      // (rows, channels * places)
-    out: GradientOut<'a, T>,      // (rows, at most channels * height * width)
+    walk: Places,
+    /// Input and output, where it matters which value was the largest.
+    values: Option<(Matrix<'a, T>, Matrix<'a, T>)>,
+    d_output: MatrixMut<'a, T>, // (rows, channels * places)
+    out: GradientOut<'a, T>,    // (rows, at most channels * height * width)
 }
 
 impl<T: Scalar> WithSimd for Scatter<'_, T> {
@@ -174,34 +162,37 @@ impl<T: Scalar> WithSimd for Scatter<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
-        let Self { pooling, input, d_output, .. } = self;
-        let (lanes, width) = (pooling.image.plane(), pooling.image.width);
-        let places = d_output.columns() / pooling.image.channels;
-        for row in 0..d_output.rows() {
-            let gradient = self.out.gradient.row(row);
+        let walk = self.walk;
+        let (stride, across) = (walk.window.stride[1], walk.places[1]);
+        let wanted = self.out.gradient.columns();
+        let values = wanted.div_ceil(walk.image.plane()) * walk.window.area();
+        for row in 0..self.d_output.rows() {
+            let (gradient, d_output) = (self.out.gradient.row(row), self.d_output.row(row));
             if self.out.write == Write::Overwrite {
                 gradient.fill(T::ZERO);
             }
-            let planes = gradient.chunks_mut(lanes).zip(d_output.row(row).chunks_exact(places));
-            for (channel, (gradient, d_output)) in planes.enumerate() {
-                if let Some(input) = input {
-                    let plane = &input.row(row)[channel * lanes..][..lanes];
-                    pooling.windows(|place, first, extents| {
-                        let lane = pooling.largest(plane, first, extents);
-                        if let Some(gradient) = gradient.get_mut(lane) {
-                            *gradient += d_output[place];
-                        }
-                    });
-                } else {
-                    pooling.windows(|place, first, [rows, columns]| {
-                        let share = d_output[place] / T::from_f64((rows * columns) as f64);
-                        for row in 0..rows {
-                            let lanes = gradient.get_mut(first + row * width..).unwrap_or_default();
-                            lanes.iter_mut().take(columns).for_each(|lane| *lane += share);
-                        }
-                    });
+            let Some((input, output)) = self.values else {
+                divide(&walk, d_output);
+                walk.runs(values, |_, line, inside, lane| {
+                    let lanes = gradient.get_mut(lane..).unwrap_or_default().iter_mut();
+                    let places = d_output[line * across..][inside].iter();
+                    lanes.step_by(stride).zip(places).for_each(|(to, d)| *to += *d);
+                });
+                continue;
+            };
+            let (input, output) = (input.row(row), output.row(row));
+            walk.runs(values, |_, line, inside, lane| {
+                let lanes = gradient.get_mut(lane..).unwrap_or_default().iter_mut();
+                let lanes = lanes.zip(&input[lane..]).step_by(stride);
+                let start = line * across;
+                let places = d_output[start..][inside.clone()].iter_mut();
+                for ((to, x), (d, y)) in lanes.zip(places.zip(&output[start..][inside])) {
+                    // The first of equal values takes all of it.
+                    let is_largest = *x == *y;
+                    *to += select_unpredictable(is_largest, *d, T::ZERO);
+                    *d = select_unpredictable(is_largest, T::ZERO, *d);
                 }
-            }
+            });
         }
     }
 }

@@ -101,12 +101,67 @@ impl Window {
         first.min(end)..end
     }
 
-    /// The rows or columns of a plane that the window covers at `place` along `side`; at least one.
+    /// How many rows or columns of a plane the window covers at `place` along `side`; at least one.
     #[inline(always)]
-    pub(super) fn covered(&self, side: usize, place: usize, extent: usize) -> Range<usize> {
-        let start = place * self.stride[side];
-        let end = (start + self.kernel[side]).saturating_sub(self.padding[side]).min(extent);
-        start.saturating_sub(self.padding[side])..end
+    pub(super) fn covered(&self, side: usize, place: usize, extent: usize) -> usize {
+        let (start, padding) = (place * self.stride[side], self.padding[side]);
+        let end = (start + self.kernel[side]).saturating_sub(padding).min(extent);
+        end - start.saturating_sub(padding)
+    }
+}
+
+/// A walk over all that windows cover of an image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) image: Image,
+    pub(super) window: Window,
+    /// Along the height and along the width.
+    pub(super) places: [usize; 2],
+}
+
+impl Places {
+    /// Of an image and a window of which a graph has seen that they fit.
+    pub(super) fn new(image: Image, window: Window) -> Self {
+        let places = window.places(&image).unwrap_or([0; 2]);
+        Self { image, window, places }
+    }
+
+    /// Number of places in a plane.
+    pub(super) fn count(&self) -> usize {
+        self.places[0] * self.places[1]
+    }
+
+    /// Walks over the first `rows` values of windows: of channel 0 those of its window row by row,
+    /// then those of channel 1, and so on.
+    ///
+    /// Of each value `each` is told of one line of places after the other: the number of the line,
+    /// that of the channel's line, the places of it at which the value is inside of the plane, and
+    /// the lane of the image where it is at the first of these. From place to place it is `stride`
+    /// lanes further.
+    #[inline(always)]
+    pub(super) fn runs(
+        &self,
+        rows: usize,
+        mut each: impl FnMut(usize, usize, Range<usize>, usize),
+    ) {
+        let Self { image, window, places: [down, across] } = *self;
+        for row in 0..rows {
+            let (channel, value) = (row / window.area(), row % window.area());
+            let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
+            let lines = window.inside(0, y, (image.height, down));
+            let inside = window.inside(1, x, (image.width, across));
+            for place in 0..down {
+                let (line, of_channel) = (row * down + place, channel * down + place);
+                if !lines.contains(&place) || inside.is_empty() {
+                    each(line, of_channel, 0..0, 0);
+                    continue;
+                }
+                let plane_row = place * window.stride[0] + y - window.padding[0];
+                let column = inside.start * window.stride[1] + x - window.padding[1];
+                let lane = channel * image.plane() + plane_row * image.width + column;
+                each(line, of_channel, inside.clone(), lane);
+            }
+        }
     }
 }
 
@@ -135,9 +190,8 @@ mod tests {
                         let range = window.inside(1, offset, (extent, places));
                         assert_eq!(range.contains(&place), wanted.contains(&offset));
                     }
-                    let lanes: Vec<usize> = wanted.iter().filter_map(|of| lane(*of)).collect();
-                    assert!(!lanes.is_empty());
-                    assert_eq!(window.covered(0, place, extent).collect::<Vec<_>>(), lanes);
+                    assert!(!wanted.is_empty());
+                    assert_eq!(window.covered(0, place, extent), wanted.len());
                 }
                 let beyond = places * stride + kernel;
                 assert!(beyond > extent + 2 * padding, "no place is left out");

@@ -130,6 +130,7 @@ fn of_fourier_features() {
     let (forward, backward) = (2 * 4 * 3 + 3 * 4, 2 * 4 * 2 + 3 * 4);
     assert_eq!(graph.flops_per_example(), Flops { forward, backward });
     assert_eq!((graph.parameter_count(), graph.plan().value_lanes), (0, 2 * 4));
+    assert_eq!(graph.constant_bytes(), (4 * 3 + 4) * 4);
     let operation = graph.nodes().next().unwrap().operation;
     let expected = Operation::FourierFeatures { inputs: 3, outputs: 4, sigma: 2.0, seed: 7 };
     assert_eq!(operation, expected);
