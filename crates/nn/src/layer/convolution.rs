@@ -192,6 +192,17 @@ impl<T: Scalar> WithSimd for Unfold<'_, T> {
         let Self { walk, image, unfolded } = self;
         let (stride, across) = (walk.window.stride[1], walk.places[1]);
         let rows = walk.image.channels * walk.window.area();
+        if walk.shifts() {
+            for (row, lanes) in unfolded.chunks_exact_mut(walk.count()).enumerate() {
+                let shift = walk.shift(row);
+                let (places, lane) = (shift.places.clone(), shift.lane);
+                lanes[..places.start].fill(T::ZERO);
+                lanes[places.end..].fill(T::ZERO);
+                lanes[places.clone()].copy_from_slice(&image[lane..lane + places.len()]);
+                shift.clear_gaps(lanes);
+            }
+            return;
+        }
         walk.runs(rows, |line, _, inside, lane| {
             let places = &mut unfolded[line * across..(line + 1) * across];
             places[..inside.start].fill(T::ZERO);
@@ -210,8 +221,8 @@ impl<T: Scalar> WithSimd for Unfold<'_, T> {
 /// Adds what was unfolded to where it came from, as far as the image reaches.
 struct Fold<'a, T> {
     walk: Places,
-    unfolded: &'a [T],  // (some channels * area, places)
-    image: &'a mut [T], // (at most channels * height * width)
+    unfolded: &'a mut [T], // (some channels * area, places), which is changed
+    image: &'a mut [T],    // (at most channels * height * width)
 }
 
 impl<T: Scalar> WithSimd for Fold<'_, T> {
@@ -222,6 +233,15 @@ impl<T: Scalar> WithSimd for Fold<'_, T> {
         let Self { walk, unfolded, image } = self;
         let (stride, across) = (walk.window.stride[1], walk.places[1]);
         let rows = unfolded.len() / walk.count();
+        if walk.shifts() {
+            for (row, places) in unfolded.chunks_exact_mut(walk.count()).enumerate() {
+                let shift = walk.shift(row);
+                shift.clear_gaps(places);
+                let lanes = image.get_mut(shift.lane..).unwrap_or_default().iter_mut();
+                lanes.zip(&places[shift.places]).for_each(|(lane, place)| *lane += *place);
+            }
+            return;
+        }
         walk.runs(rows, |line, _, inside, lane| {
             let places = &unfolded[line * across..][inside];
             let lanes = image.get_mut(lane..).unwrap_or(&mut []);

@@ -16,6 +16,8 @@
 
 use std::ops::Range;
 
+use crate::Scalar;
+
 /// Values in planes, one for each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -162,6 +164,57 @@ impl Places {
                 each(line, of_channel, inside.clone(), lane);
             }
         }
+    }
+}
+
+/// A value of the kernel seen as its plane, shifted: where lines of places are as long as those of
+/// the plane, and the window moves by one, neighbouring places see neighbouring lanes.
+#[derive(Clone, Debug)]
+pub(super) struct Shift {
+    /// From the first place at which the value is inside of the plane to the last.
+    pub(super) places: Range<usize>,
+    /// Lane of the image at the first of these.
+    pub(super) lane: usize,
+    /// From the end of a line to the beginning of the next, so many places see padding.
+    gap: usize,
+    across: usize,
+}
+
+impl Shift {
+    /// Sets what sees padding between two lines to zero.
+    #[inline(always)]
+    pub(super) fn clear_gaps<T: Scalar>(&self, places: &mut [T]) {
+        if self.gap > 0 {
+            let first = self.places.start + self.across - self.gap;
+            for start in (first..self.places.end).step_by(self.across) {
+                places[start..start + self.gap].iter_mut().for_each(|place| *place = T::ZERO);
+            }
+        }
+    }
+}
+
+impl Places {
+    /// Whether values of the kernel are planes that are shifted.
+    pub(super) fn shifts(&self) -> bool {
+        self.window.stride == [1; 2] && self.places[1] == self.image.width
+    }
+
+    /// Value `row` of the windows as a shifted plane.
+    #[inline(always)]
+    pub(super) fn shift(&self, row: usize) -> Shift {
+        let Self { image, window, places: [down, across] } = *self;
+        let (channel, value) = (row / window.area(), row % window.area());
+        let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
+        let lines = window.inside(0, y, (image.height, down));
+        let inside = window.inside(1, x, (image.width, across));
+        if lines.is_empty() || inside.is_empty() {
+            return Shift { places: 0..0, lane: 0, gap: 0, across };
+        }
+        let places = lines.start * across + inside.start..(lines.end - 1) * across + inside.end;
+        let plane_row = lines.start + y - window.padding[0];
+        let column = inside.start + x - window.padding[1];
+        let lane = channel * image.plane() + plane_row * image.width + column;
+        Shift { places, lane, gap: across - inside.len(), across }
     }
 }
 

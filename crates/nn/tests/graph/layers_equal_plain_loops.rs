@@ -62,6 +62,9 @@ fn shapes() -> Vec<(Image, Window)> {
         (image(2, 5, 9), window(5, 2, 4)),
         (image(2, 4, 3), window(6, 1, 2)),
         (image(4, 8, 5), narrow),
+        (image(2, 3, 2), window(7, 1, 3)),
+        (image(3, 5, 3), Window { kernel: [2, 3], stride: [1; 2], padding: [0, 1] }),
+        (image(2, 3, 6), Window { kernel: [3, 5], stride: [1; 2], padding: [2, 2] }),
         (image(1, 12, 20), Window { kernel: [1, 20], stride: [5, 1], padding: [0; 2] }),
     ]
 }
@@ -131,6 +134,23 @@ fn of_poolings() {
             }
         }
     }
+}
+
+/// Of equal values the first gets the gradient; what is no number shows, and gives none.
+#[test]
+fn of_poolings_of_equal_values_and_of_what_is_no_number() {
+    let image = Image { channels: 1, height: 2, width: 6 };
+    let layer = Pooling { image, window: window(2, 2, 0), pool: Pool::Max };
+    let (graph, nan) = (alone(layer, 12), f64::NAN);
+    let mut step = Step::new(&graph, 1);
+    step.x[..12].copy_from_slice(&[1.0, 3.0, -2.0, -2.0, 5.0, 9.0, 3.0, 3.0, -2.0, -2.0, nan, 4.0]);
+    let mut workspace = Workspace::new(&graph, 1);
+    step.forward(&graph, &[], &mut workspace);
+    assert_eq!(step.logits[..2], [3.0, -2.0]);
+    assert!(step.logits[2].is_nan());
+    step.d_logits.copy_from_slice(&[0.5, 0.25, 7.0]);
+    step.backward(&graph, &[], &mut workspace);
+    assert_eq!(step.d_x, [0.0, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
 }
 
 fn remembered(layer: &Lstm, x: &[f64], parameters: &[f64], length: usize) -> Vec<f64> {
