@@ -103,6 +103,21 @@ impl Stream {
         Self::joined(&StepName { name, step: steps })
     }
 
+    /// The stream whose numbers say which lanes of example number `example` of its mini-batch are
+    /// dropped in layer `layer`, in the step after `step` steps.
+    ///
+    /// Named by `dropping`, then step (u64) and example (u64), little end first, and the name of
+    /// the layer.
+    pub fn of_dropping(seed: u64, layer: &str, step: u64, example: u64) -> Self {
+        let mut hash = hash::Checksum::new();
+        hash.update(&seed.to_le_bytes());
+        hash.update(b"dropping");
+        hash.update(&step.to_le_bytes());
+        hash.update(&example.to_le_bytes());
+        hash.update(layer.as_bytes());
+        Self { state: hash.value() }
+    }
+
     /// The stream that belongs to a seed and a name that lie side by side.
     #[inline]
     fn joined(name: &impl bytemuck::NoUninit) -> Self {
@@ -212,6 +227,7 @@ mod tests {
         assert_eq!(Stream::of_row(7, table, key).at(0), 0xD51D_4631_5CDA_414C);
         assert_eq!(Stream::of_rounding(7, table, key, 42).at(0), 0x2BCA_1260_219A_999C);
         assert_eq!(Stream::of_admission(7, table, key, 42).at(0), 0xEA1B_74FE_B3BD_F27A);
+        assert_eq!(Stream::of_dropping(7, "thinned", 42, 3).at(0), 0x4631_4E3C_E9F3_6F91);
         assert_eq!(Stream::named(7, b"dense/hidden0/weight").at(0), 0x1053_D2C5_6A35_0381);
         assert_eq!(Stream::named(7, &[b'n'; 100]).at(0), 0x5E3C_52A0_4AB6_B9FA);
     }

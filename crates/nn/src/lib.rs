@@ -11,19 +11,21 @@
 //!
 //! Sums over examples run in example order inside a block, and over blocks by one fixed tree, so
 //! the number of threads does not show in the bits. All buffers of a block are planned when the
-//! graph is built ([`Plan`]) and live in a [`Workspace`]; only products pack operands in memory
-//! beside them, bounded by [`Graph::packing_bytes`] per thread. Products are f32, or bf16 with f32
-//! sums where the graph is built so ([`Precision`]).
+//! graph is built ([`Plan`]) and live in a [`Workspace`]; products pack operands, and some layers
+//! lay out what they multiply, in memory beside them, bounded by [`Graph::packing_bytes`] per
+//! thread. Products are f32, or bf16 with f32 sums where the graph is built so ([`Precision`]).
 
 #![deny(unsafe_code)]
 
 mod auc;
 mod error;
+mod exponential;
 mod gemm;
 mod graph;
 mod layer;
 mod loss;
 mod matrix;
+mod normal;
 mod parameter;
 mod scalar;
 mod softmax;
@@ -38,12 +40,14 @@ pub use graph::{
     NodeView, PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
 };
 pub use layer::{
-    Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,
-    GradientOut, GradientTarget, InputGradients, Inputs, Layer, Linear, Operation, Reads, Write,
+    Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, DotInteraction, Dropout,
+    FactorizationMachine, Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image,
+    InputGradients, Inputs, Layer, Linear, Lstm, Operation, Pool, Pooling, Purpose, Reads,
+    Training, Window, Write,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};
-pub use parameter::{ParameterShape, ParameterSpec};
+pub use parameter::{Initial, ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
 pub use softmax::{ClassSums, softmax_losses};
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};

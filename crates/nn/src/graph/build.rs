@@ -6,7 +6,7 @@ use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
 use crate::gemm::{F32, Precision};
 use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
-use crate::{GraphError, ParameterSpec, Scalar};
+use crate::{GraphError, Initial, ParameterShape, ParameterSpec, Scalar};
 
 /// Columns of a graph's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,17 @@ struct Draft<T> {
     layer: Box<dyn Layer<T>>,
     sources: Vec<Source>,
     columns: usize,
-    /// Whether its parameters begin at zero.
-    at_zero: bool,
+    begin: Begin,
+}
+
+/// How the parameters of a node begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    /// As its layer says.
+    Declared,
+    AtZero,
+    /// Weights normal.
+    Kaiming,
 }
 
 impl<T: Scalar> GraphBuilder<T> {
@@ -80,7 +89,7 @@ impl<T: Scalar> GraphBuilder<T> {
         let shape = |problem| GraphError::Shape { layer: name.to_owned(), problem };
         let columns = layer.output_columns(&widths).map_err(shape)?;
         let (name, layer, sources) = (name.to_owned(), Box::new(layer), sources.to_vec());
-        self.nodes.push(Draft { name, layer, sources, columns, at_zero: false });
+        self.nodes.push(Draft { name, layer, sources, columns, begin: Begin::Declared });
         Ok(NodeId(self.nodes.len() - 1))
     }
 
@@ -95,7 +104,24 @@ impl<T: Scalar> GraphBuilder<T> {
         sources: &[Source],
     ) -> Result<NodeId, GraphError> {
         let id = self.add(name, layer, sources)?;
-        self.nodes[id.0].at_zero = true;
+        self.nodes[id.0].begin = Begin::AtZero;
+        Ok(id)
+    }
+
+    /// As [`GraphBuilder::add`]; of what the layer lets begin uniform, weights are normal of mean 0
+    /// and deviation √(2 / inputs), as rectifiers want them (He et al., ICCV 2015), and biases 0.
+    /// A weight is what has several extents; its inputs are the values of one of the slowest.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn add_kaiming(
+        &mut self,
+        name: &str,
+        layer: impl Layer<T> + 'static,
+        sources: &[Source],
+    ) -> Result<NodeId, GraphError> {
+        let id = self.add(name, layer, sources)?;
+        self.nodes[id.0].begin = Begin::Kaiming;
         Ok(id)
     }
 
@@ -131,26 +157,35 @@ impl<T: Scalar> GraphBuilder<T> {
         };
         let layouts: Vec<Layout> = self.nodes.iter().enumerate().map(layout).collect();
         let (targets, untouched) = route(self.input, &self.nodes);
-        let mut parameters = Vec::new();
-        let mut parameter_count = 0;
+        let (mut parameters, mut state, mut statistics_count) = (Vec::new(), Vec::new(), 0);
         let mut nodes = Vec::with_capacity(self.nodes.len());
         for (draft, targets) in self.nodes.into_iter().zip(targets) {
-            let start = parameter_count;
-            for spec in draft.parameter_specs(start) {
-                parameter_count = spec.range.end;
-                parameters.push(spec);
-            }
+            let declared = draft.layer.parameters();
+            let of_parameters = draft.place(declared, draft.begin, &mut parameters);
+            let of_state = draft.place(draft.layer.state(), Begin::Declared, &mut state);
+            let first = statistics_count;
+            statistics_count += draft.layer.statistics_lanes();
             let flops = flops(&draft, &targets, &layouts);
             let Draft { name, layer, sources, .. } = draft;
-            let parameters = start..parameter_count;
-            nodes.push(Node { name, layer, sources, targets, parameters, flops });
+            nodes.push(Node {
+                name,
+                layer,
+                sources,
+                targets,
+                parameters: of_parameters,
+                state: of_state,
+                statistics: first..statistics_count,
+                flops,
+            });
         }
         Ok(Graph {
             input: self.input,
             nodes,
             layouts,
+            parameter_count: end(&parameters),
             parameters,
-            parameter_count,
+            state,
+            statistics_count,
             untouched,
             plan,
             precision: Precision::F32,
@@ -179,18 +214,32 @@ impl<T: Scalar> Draft<T> {
         NodeUse { columns: self.columns, kept, reads, sources: &self.sources }
     }
 
-    /// The parameters of this node from `start` of the flat vector on.
-    fn parameter_specs(&self, mut start: usize) -> Vec<ParameterSpec> {
-        let place = |parameter: crate::ParameterShape| {
-            let range = start..start + parameter.lanes();
-            start = range.end;
+    /// Puts what this node declares behind what is in a flat vector; where it lies there.
+    fn place(
+        &self,
+        declared: Vec<ParameterShape>,
+        begin: Begin,
+        vector: &mut Vec<ParameterSpec>,
+    ) -> Range<usize> {
+        let start = end(vector);
+        for parameter in declared {
+            let first = end(vector);
+            let range = first..first + parameter.lanes();
             let name = format!("{}/{}", self.name, parameter.name);
-            let shape = parameter.shape;
-            let init_range = if self.at_zero { 0.0 } else { parameter.init_range };
-            ParameterSpec { name, shape, range, init_range }
-        };
-        self.layer.parameters().into_iter().map(place).collect()
+            let initial = match begin {
+                Begin::Declared => parameter.initial,
+                Begin::AtZero => Initial::Constant(0.0),
+                Begin::Kaiming => parameter.kaiming(),
+            };
+            vector.push(ParameterSpec { name, shape: parameter.shape, range, initial });
+        }
+        start..end(vector)
     }
+}
+
+/// Length of a flat vector.
+fn end(vector: &[ParameterSpec]) -> usize {
+    vector.last().map_or(0, |spec| spec.range.end)
 }
 
 fn flops<T: Scalar>(draft: &Draft<T>, targets: &[GradientTarget], layouts: &[Layout]) -> Flops {

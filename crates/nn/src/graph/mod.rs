@@ -46,10 +46,13 @@ mod build;
 mod describe;
 mod passes;
 mod plan;
+mod state;
 mod weights;
 mod workspace;
 
 use std::ops::Range;
+
+use stepwell_base::huge::HugeSlice;
 
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use describe::NodeView;
@@ -61,7 +64,8 @@ pub use workspace::Workspace;
 use self::weights::{Direction, Weights};
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
-    Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
+    Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Purpose, Rest,
+    RestMut,
 };
 use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
 
@@ -93,6 +97,8 @@ pub struct Graph<T: 'static> {
     layouts: Vec<Layout>,
     parameters: Vec<ParameterSpec>,
     parameter_count: usize,
+    state: Vec<ParameterSpec>,
+    statistics_count: usize,
     untouched: Vec<Range<usize>>,
     plan: Plan,
     precision: Precision,
@@ -106,6 +112,8 @@ struct Node<T> {
     sources: Vec<Source>,
     targets: Vec<GradientTarget>,
     parameters: Range<usize>,
+    state: Range<usize>,
+    statistics: Range<usize>,
     flops: Flops,
 }
 
@@ -174,14 +182,30 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
-    /// Most bytes that products take on each thread beside the plan's buffers.
-    pub fn packing_bytes(&self, rows_max: usize) -> usize {
-        let sides = self.layouts.iter().map(|layout| layout.columns);
-        let side = sides.chain([rows_max, self.input.columns()]).max().unwrap_or(0);
-        self.kernel.packing_bytes(side)
+    /// Bytes of numbers that layers were made with; they are there once, whoever computes.
+    pub fn constant_bytes(&self) -> usize {
+        let lanes = self.nodes.iter().map(|node| node.layer.constant_lanes());
+        lanes.sum::<usize>() * size_of::<T>()
     }
 
-    /// Computes the logits of a block; keeps in `workspace` what [`Graph::backward`] reads.
+    /// Most bytes that products and the scratch of layers take on each thread beside the plan's
+    /// buffers.
+    pub fn packing_bytes(&self, rows_max: usize) -> usize {
+        let columns = self.layouts.iter().map(|layout| layout.columns);
+        let sides = columns.chain(self.nodes.iter().map(|node| node.layer.product_side()));
+        let side = sides.chain([rows_max, self.input.columns()]).max().unwrap_or(0);
+        let scratch = self.scratch_lanes(rows_max) * size_of::<T>();
+        self.kernel.packing_bytes(side) + HugeSlice::<u8>::bytes_rounded_up(scratch)
+    }
+
+    /// Lanes that suffice for the passes of each layer over so many rows.
+    fn scratch_lanes(&self, rows_max: usize) -> usize {
+        let lanes = self.nodes.iter().map(|node| node.layer.scratch_lanes(rows_max));
+        lanes.max().unwrap_or(0)
+    }
+
+    /// Computes the logits of a block in training; keeps in `workspace` what [`Graph::backward`]
+    /// reads. Passes for another purpose: see [`Watched::with_purpose`].
     pub fn forward(
         &self,
         parameters: &[T],
@@ -213,7 +237,7 @@ impl<T: Scalar> Graph<T> {
         assert_eq!(block.x.columns(), self.input.columns(), "columns of the input");
         assert_eq!(parameters.len(), self.parameter_count, "parameters of this graph");
         assert!(rows <= workspace.rows_max, "{rows} rows in a workspace of {}", workspace.rows_max);
-        assert!(workspace.fits(&self.plan), "a workspace of this graph");
+        assert!(workspace.fits(self), "a workspace of this graph");
         let expected = if self.reads_first_order() { rows } else { block.first_order.len() };
         assert_eq!(block.first_order.len(), expected, "one first-order value per example");
         rows
@@ -237,6 +261,7 @@ impl<T: Scalar> Graph<T> {
         weights: Weights<'_, T>,
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
+        purpose: Purpose<'_, T>,
     ) {
         let (node, layout) = (&self.nodes[index], &self.layouts[index]);
         let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
@@ -249,12 +274,15 @@ impl<T: Scalar> Graph<T> {
         let output = &mut output[..range.len()];
         let values = Rest { left, right, right_start };
         node.layer.forward(Forward {
+            name: &node.name,
+            purpose,
             parameters: &weights.parameters[node.parameters.clone()],
             packed_weight: weights.packed(index, Direction::Forward),
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
             kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
-            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
+            scratch: &mut workspace.scratch,
+            gemm: Gemm::new(self.kernel, &mut workspace.packing),
         });
     }
 
@@ -293,7 +321,8 @@ impl<T: Scalar> Graph<T> {
                 gradients: RestMut { left, right, right_start },
                 rows_max,
             },
-            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
+            scratch: &mut workspace.scratch,
+            gemm: Gemm::new(self.kernel, &mut workspace.packing),
         });
     }
 }

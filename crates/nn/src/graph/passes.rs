@@ -2,7 +2,7 @@
 
 use super::weights::{PackedWeights, Weights};
 use super::{Block, BlockGradients, Graph, NodeId, Workspace};
-use crate::layer::clear_columns;
+use crate::layer::{Purpose, clear_columns};
 use crate::{MatrixMut, Scalar};
 
 /// Told how a pass over a block goes, on the thread that runs it.
@@ -27,12 +27,13 @@ pub struct Watched<'a, T: 'static, W> {
     graph: &'a Graph<T>,
     watch: &'a mut W,
     packed: Option<&'a PackedWeights>,
+    purpose: Purpose<'a, T>,
 }
 
 impl<T: Scalar> Graph<T> {
     /// The same graph, telling `watch`.
     pub fn watched<'a, W: PassObserver>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
-        Watched { graph: self, watch, packed: None }
+        Watched { graph: self, watch, packed: None, purpose: Purpose::default() }
     }
 }
 
@@ -40,6 +41,11 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
     /// The same, reading weights that were packed of the very parameters that it will be given.
     pub fn with_packed(self, packed: &'a PackedWeights) -> Self {
         Self { packed: Some(packed), ..self }
+    }
+
+    /// The same for another purpose than training of which nobody wants statistics.
+    pub fn with_purpose(self, purpose: Purpose<'a, T>) -> Self {
+        Self { purpose, ..self }
     }
 
     /// As [`Graph::forward`].
@@ -50,12 +56,15 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         workspace: &mut Workspace<T>,
         logits: &mut [T], // (rows, outputs)
     ) {
-        let Self { graph, watch, packed } = self;
+        let Self { graph, watch, packed, mut purpose } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
+        purpose.check(graph.state_count(), graph.statistics_count());
         assert_eq!(logits.len(), rows * graph.outputs(), "the logits of each example");
         for index in 0..graph.nodes.len() {
-            graph.forward_node(index, weights, block, workspace);
+            let node = &graph.nodes[index];
+            let purpose = purpose.of_node(node.state.clone(), node.statistics.clone());
+            graph.forward_node(index, weights, block, workspace, purpose);
             watch.passed(NodeId(index));
         }
         if let Some(layout) = graph.layouts.last() {
@@ -64,7 +73,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         }
     }
 
-    /// As [`Graph::backward`].
+    /// As [`Graph::backward`], after a forward pass that trains.
     pub fn backward(
         self,
         parameters: &[T],
@@ -73,7 +82,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         workspace: &mut Workspace<T>,
         mut gradients: BlockGradients<'_, T>,
     ) {
-        let Self { graph, watch, packed } = self;
+        let Self { graph, watch, packed, .. } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
         assert_eq!(d_logits.len(), rows * graph.outputs(), "one gradient per logit");

@@ -2,21 +2,24 @@
 
 use stepwell_base::huge::HugeSlice;
 
-use super::{Graph, Plan};
+use super::Graph;
 use crate::Scalar;
 use crate::gemm::Scratch;
 
 /// Values and gradients of a block of up to so many examples; one for each thread.
 ///
-/// Bytes: see [`Plan::workspace_bytes`] and [`Graph::packing_bytes`]. Nothing that one block left
-/// behind reaches the next.
+/// Bytes: see [`Plan::workspace_bytes`](super::Plan::workspace_bytes) and
+/// [`Graph::packing_bytes`]. Nothing that one block left behind reaches the next.
 #[derive(Debug)]
 pub struct Workspace<T> {
     pub(super) rows_max: usize,
     /// Begin at a line of the processor's caches, so that rows of the usual widths do, too.
     pub(super) values: HugeSlice<T>,
     pub(super) gradients: HugeSlice<T>,
-    pub(super) scratch: Scratch,
+    /// What a layer has to itself during a pass.
+    pub(super) scratch: HugeSlice<T>,
+    /// What products pack their operands into.
+    pub(super) packing: Scratch,
 }
 
 impl<T: Scalar> Workspace<T> {
@@ -27,7 +30,8 @@ impl<T: Scalar> Workspace<T> {
             rows_max,
             values: HugeSlice::rounded_up(plan.value_lanes * rows_max),
             gradients: HugeSlice::rounded_up(plan.gradient_lanes * rows_max),
-            scratch: Scratch::default(),
+            scratch: HugeSlice::rounded_up(graph.scratch_lanes(rows_max)),
+            packing: Scratch::default(),
         }
     }
 
@@ -36,9 +40,11 @@ impl<T: Scalar> Workspace<T> {
         self.rows_max
     }
 
-    /// Whether it was made for graphs of this plan.
-    pub(super) fn fits(&self, plan: &Plan) -> bool {
+    /// Whether it was made for such graphs.
+    pub(super) fn fits(&self, graph: &Graph<T>) -> bool {
+        let plan = graph.plan();
         self.values.len() == plan.value_lanes * self.rows_max
             && self.gradients.len() == plan.gradient_lanes * self.rows_max
+            && self.scratch.len() >= graph.scratch_lanes(self.rows_max)
     }
 }

@@ -22,7 +22,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads, Write};
 use crate::gemm::{plain, transposed};
-use crate::parameter::ParameterShape;
+use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// A cross layer over `x₀`, its first input, and `x`, its second, which may be `x₀` itself.
@@ -56,11 +56,11 @@ impl<T: Scalar> Layer<T> for Cross {
     }
 
     fn parameters(&self) -> Vec<ParameterShape> {
-        let init_range = 1.0 / (self.columns as f64).sqrt();
+        let initial = Initial::uniform_over(self.columns);
         let weight = vec![self.columns, self.columns];
         vec![
-            ParameterShape { name: "weight", shape: weight, init_range },
-            ParameterShape { name: "bias", shape: vec![self.columns], init_range },
+            ParameterShape { name: "weight", shape: weight, initial },
+            ParameterShape { name: "bias", shape: vec![self.columns], initial },
         ]
     }
 

@@ -14,7 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
 use crate::gemm::{plain, transposed};
-use crate::parameter::ParameterShape;
+use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// What a layer applies to each of its sums.
@@ -62,12 +62,12 @@ impl<T: Scalar> Layer<T> for Linear {
     }
 
     fn parameters(&self) -> Vec<ParameterShape> {
-        let init_range = 1.0 / (self.inputs as f64).sqrt();
+        let initial = Initial::uniform_over(self.inputs);
         let weight = vec![self.outputs, self.inputs];
-        let mut parameters = vec![ParameterShape { name: "weight", shape: weight, init_range }];
+        let mut parameters = vec![ParameterShape { name: "weight", shape: weight, initial }];
         if self.bias {
             let shape = vec![self.outputs];
-            parameters.push(ParameterShape { name: "bias", shape, init_range });
+            parameters.push(ParameterShape { name: "bias", shape, initial });
         }
         parameters
     }
@@ -156,7 +156,7 @@ impl<T: Scalar> WithSimd for Activate<'_, T> {
 }
 
 #[inline(always)]
-fn relu<T: Scalar>(z: T) -> T {
+pub(super) fn relu<T: Scalar>(z: T) -> T {
     if z <= T::ZERO { T::ZERO } else { z }
 }
 
@@ -187,6 +187,6 @@ impl<T: Scalar> WithSimd for Deactivate<'_, T> {
 
 /// The gradient before a rectifier with output `y`.
 #[inline(always)]
-fn pass_through<T: Scalar>(d: T, y: T) -> T {
+pub(super) fn pass_through<T: Scalar>(d: T, y: T) -> T {
     if y <= T::ZERO { T::ZERO } else { d }
 }

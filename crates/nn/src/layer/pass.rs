@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::Purpose;
 use crate::gemm::{Gemm, Packed};
 use crate::graph::Source;
 use crate::{Matrix, MatrixMut, Scalar};
@@ -206,6 +207,10 @@ pub(crate) fn clear_columns<T: Scalar>(matrix: &mut MatrixMut<'_, T>, columns: &
 /// The forward pass of a layer over a block.
 #[derive(Debug)]
 pub struct Forward<'a, T> {
+    /// Name of the node.
+    pub name: &'a str,
+    /// What the pass is for; state and statistics are those of the layer.
+    pub purpose: Purpose<'a, T>,
     /// The layer's parameters, one after the other.
     pub parameters: &'a [T],
     /// The transpose of its weight, where that was packed as a right operand.
@@ -216,6 +221,8 @@ pub struct Forward<'a, T> {
     pub output: MatrixMut<'a, T>,
     /// What it writes for the backward pass alone. // (rows, kept columns)
     pub kept: MatrixMut<'a, T>,
+    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    pub scratch: &'a mut [T],
     /// What it multiplies with.
     pub gemm: Gemm<'a, T>,
 }
@@ -239,6 +246,8 @@ pub struct Backward<'a, T> {
     pub gradients: &'a mut [T],
     /// Gradients of the inputs.
     pub d_inputs: InputGradients<'a, T>,
+    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    pub scratch: &'a mut [T],
     /// What it multiplies with.
     pub gemm: Gemm<'a, T>,
 }

@@ -11,6 +11,7 @@
 //! their sum over those examples whose rectifiers stayed on their side.
 
 use crate::common::{Step, all};
+use crate::networks::networks;
 use stepwell_nn::{Graph, Precision, Workspace};
 
 /// Examples of a step.
@@ -84,6 +85,21 @@ fn norm(lanes: &[f32]) -> f64 {
 
 fn off(full: &[f32], half: &[f32]) -> f64 {
     norm(&full.iter().zip(half).map(|(f, h)| f - h).collect::<Vec<f32>>())
+}
+
+/// Convolutions, sequences and features are more products deep, and rectifiers, largest values and
+/// lengths may change sides: they are looked at more loosely.
+#[test]
+fn networks_are_near_and_not_the_same() {
+    let every: Vec<usize> = (0..ROWS).collect();
+    for ((name, graph), (_, other)) in networks::<f32>().into_iter().zip(networks::<f32>()) {
+        let other = other.with_precision(Precision::Bf16);
+        let [full, half] = [run(&graph, 2, &every), run(&other, 2, &every)];
+        let (far, size) = (off(&full.logits, &half.logits), norm(&full.logits));
+        assert!(far > 0.0 && far <= 2.0 * NEAR * size, "{name}: off by {far} of {size}");
+        let (far, size) = (off(&full.gradients, &half.gradients), norm(&full.gradients));
+        assert!(far > 0.0 && far <= 0.15 * size, "{name}: gradients off by {far} of {size}");
+    }
 }
 
 #[test]

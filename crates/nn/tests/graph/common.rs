@@ -190,13 +190,20 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     ]
 }
 
+/// Those and the graphs of images and sequences.
+pub(crate) fn every<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
+    let mut graphs = all();
+    graphs.extend(crate::networks::networks());
+    graphs
+}
+
 /// The graphs that train, in both precisions.
 pub(crate) fn in_both_precisions() -> Vec<(String, Graph<f32>)> {
     let graphs = |precision: Precision| {
         let named = move |(name, graph): (&str, Graph<f32>)| {
             (format!("{name} {}", precision.name()), graph.with_precision(precision))
         };
-        all().into_iter().map(named)
+        every().into_iter().map(named)
     };
     Precision::ALL.into_iter().flat_map(graphs).collect()
 }

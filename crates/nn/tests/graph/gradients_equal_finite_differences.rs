@@ -49,7 +49,7 @@ fn check(name: &str, graph: &Graph<f64>, rows: usize) {
 
 #[test]
 fn of_all_graphs_and_block_sizes() {
-    for (name, graph) in crate::common::all::<f64>() {
+    for (name, graph) in crate::common::every::<f64>() {
         for rows in [0, 1, 3, 8] {
             check(name, &graph, rows);
         }

@@ -2,7 +2,7 @@
 
 use stepwell_nn::{
     Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, Flops,
-    GraphBuilder, GraphError, InputShape, NodeId, Operation, Precision, Source, Workspace,
+    GraphBuilder, GraphError, Initial, InputShape, NodeId, Operation, Precision, Source, Workspace,
     bf16_kernel,
 };
 
@@ -68,17 +68,18 @@ fn initial_values_follow_seed_and_name() {
     assert_eq!(parameters, graph.initial_parameters(5));
     assert_ne!(parameters, graph.initial_parameters(6));
     for spec in graph.parameters() {
-        let range = (1.0 / (spec.init_range * spec.init_range)).round();
-        let fan_in = if spec.name.starts_with("top") { 5.0 } else { 9.0 };
-        assert_eq!(range, fan_in, "{}", spec.name);
+        let fan_in: f64 = if spec.name.starts_with("top") { 5.0 } else { 9.0 };
+        let range = 1.0 / fan_in.sqrt();
+        assert_eq!(spec.initial, Initial::Uniform { range }, "{}", spec.name);
         let values = &parameters[spec.range.clone()];
-        assert!(values.iter().all(|v| f64::from(v.abs()) <= spec.init_range));
+        assert!(values.iter().all(|v| f64::from(v.abs()) <= range));
         assert!(values.iter().any(|v| *v != values[0]) || values.len() == 1);
     }
     let graph = crate::common::dcn::<f32>();
     for spec in graph.parameters() {
         let fan_in: f64 = if spec.name.starts_with("logit") { 13.0 } else { 9.0 };
-        assert_eq!(spec.init_range, 1.0 / fan_in.sqrt(), "{}", spec.name);
+        let range = 1.0 / fan_in.sqrt();
+        assert_eq!(spec.initial, Initial::Uniform { range }, "{}", spec.name);
     }
     let wide: Vec<f64> = parameters.iter().map(|v| f64::from(*v)).collect();
     assert_eq!(wide, crate::common::wide_deep::<f64>().initial_parameters(5));

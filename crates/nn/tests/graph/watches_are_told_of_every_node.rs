@@ -38,7 +38,7 @@ fn once_a_pass_and_in_order() {
 
 #[test]
 fn work_of_nodes_adds_up() {
-    for (name, graph) in crate::common::all::<f32>() {
+    for (name, graph) in crate::common::every::<f32>() {
         assert_eq!(graph.node_flops().count(), graph.node_names().count());
         let mut sum = Flops::default();
         for node in graph.node_flops() {

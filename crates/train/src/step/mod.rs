@@ -201,7 +201,8 @@ impl Trainer {
             let products = devices * model.graph().packing_bytes(rows);
             return (6 * count * lanes + config.threads * update + products + examples) as u64;
         }
-        let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
+        let constants = model.graph().packed_bytes() + model.graph().constant_bytes();
+        let parameters = 3 * count * lanes + own_blocks * own(count) + constants;
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);

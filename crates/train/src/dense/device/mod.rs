@@ -74,6 +74,9 @@ impl DeviceDense {
         if devices.is_empty() {
             return Err(refused("there is no device: name some by device".to_owned()));
         }
+        if let Some(why) = passes::refusal(model.graph()) {
+            return Err(refused(why));
+        }
         for device in devices {
             device.multiplies().map_err(|error| refused(error.to_string()))?;
         }

@@ -15,7 +15,7 @@ use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source,
 use super::captured::PassKind;
 use super::replica::{Replica, flag, number};
 use super::sizes::Sizes;
-use crate::Result;
+use crate::{Error, Result};
 
 /// A matrix on a device: a row for each example of all slots, perhaps with a gap after each.
 #[derive(Clone, Copy)]
@@ -44,6 +44,27 @@ impl<'a> View<'a> {
 pub(super) struct Target<'a> {
     pub(super) view: View<'a>,
     pub(super) adds: bool,
+}
+
+/// The first node of `graph` that devices do not compute, in words; none where they do.
+pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
+    let is_known = |node: &NodeView<'_>| {
+        use Operation::{Add, Concat, Cross, DotInteraction, FactorizationMachine, Linear};
+        matches!(
+            node.operation,
+            Linear { .. }
+                | FactorizationMachine { .. }
+                | Cross { .. }
+                | DotInteraction { .. }
+                | Concat
+                | Add
+        )
+    };
+    graph.nodes().find(|node| !is_known(node)).map(|node| unknown(&node))
+}
+
+fn unknown(node: &NodeView<'_>) -> String {
+    format!("layer '{}' is a {}, which devices do not compute", node.name, node.operation.name())
 }
 
 /// The passes over the blocks of one device.
@@ -82,6 +103,7 @@ impl<'a> Passes<'a> {
             Operation::Cross { .. } => self.cross(node),
             Operation::DotInteraction { vectors, dim } => self.dots(node, (vectors, dim)),
             Operation::Concat | Operation::Add => self.together(node),
+            _ => Err(Error::Config(unknown(node))),
         })
     }
 
@@ -94,6 +116,7 @@ impl<'a> Passes<'a> {
             Operation::Cross { .. } => self.cross_back(node),
             Operation::DotInteraction { vectors, dim } => self.dots_back(node, (vectors, dim)),
             Operation::Concat | Operation::Add => self.together_back(node),
+            _ => Err(Error::Config(unknown(node))),
         })
     }
 

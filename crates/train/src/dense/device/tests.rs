@@ -9,11 +9,15 @@ use stepwell_base::random::Stream;
 use stepwell_device::emulated::{Machine, Settings, Time};
 use stepwell_device::{Device, PlainProducts};
 use stepwell_engine::{Bags, Dense};
-use stepwell_nn::{Loss, Precision};
+use stepwell_nn::{
+    GraphBuilder, Image, InputShape, Loss, Pool, Pooling, Precision, Source, Window,
+};
 use stepwell_settings::{ColumnConfig, ColumnType, Config, ModelKind, OptimizerKind};
 
 use super::HostProducts;
+use super::passes::refusal;
 use crate::batch::Examples;
+use crate::models::Model;
 use crate::run::schema;
 use crate::steps::Steps;
 
@@ -237,6 +241,21 @@ fn what_does_not_fit_is_refused() {
     steps.compute_on(machine.devices(), &config).unwrap();
     let error = steps.trainer().load(&Dense::default()).unwrap_err();
     assert_eq!(error, "has no dense 'parameters'");
+}
+
+#[test]
+fn layers_that_devices_do_not_compute_are_refused_by_name() {
+    let image = Image { channels: 1, height: 2, width: 3 };
+    let window = Window { kernel: [2; 2], stride: [1; 2], padding: [0; 2] };
+    let layer = Pooling { image, window, pool: Pool::Max };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 0 });
+    builder.add("largest", layer, &[Source::Columns(0..6)]).unwrap();
+    let why = refusal(&builder.build().unwrap());
+    let expected = "layer 'largest' is a pooling, which devices do not compute";
+    assert_eq!(why.as_deref(), Some(expected));
+    let config = job(ModelKind::Dlrm, &[Loss::LogLoss], false);
+    let model = Model::build(&config, schema(&config).unwrap()).unwrap();
+    assert_eq!(refusal(model.graph()), None);
 }
 
 #[test]

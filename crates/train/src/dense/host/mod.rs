@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView, Workspaces};
-use stepwell_nn::LossSums;
+use stepwell_nn::{Graph, LossSums};
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_settings::Config;
 
@@ -24,6 +24,7 @@ use crate::{Error, Result};
 /// Parameters, state and gradients in memory.
 pub(crate) struct HostDense {
     parameters: Parameters,
+    seed: u64,
     optimizer: DenseOptimizer,
     state: DenseState,
     rows_max: usize,
@@ -39,8 +40,9 @@ impl HostDense {
     /// The dense part of `model` at step 0.
     ///
     /// # Errors
-    /// When an optimizer's settings make no sense.
+    /// When an optimizer's settings make no sense, and when the graph has state.
     pub(crate) fn new(model: &Model, config: &Config) -> Result<Self> {
+        check(model.graph())?;
         let dense = rule(&config.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
@@ -49,6 +51,7 @@ impl HostDense {
         Ok(Self {
             state: DenseState::new(&dense, count),
             parameters,
+            seed: config.seed,
             optimizer,
             rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
             workspaces: Workspaces::default(),
@@ -57,6 +60,16 @@ impl HostDense {
             d_logits: Vec::new(),
         })
     }
+}
+
+/// Statistics of blocks would have to be summed over ranks, and to be in checkpoints: they are not.
+fn check(graph: &Graph<f32>) -> Result<()> {
+    graph.state().first().map_or(Ok(()), |spec| {
+        let name = &spec.name;
+        Err(Error::Config(format!(
+            "'{name}' is state beside parameters, which is not trained here: leave its layer out"
+        )))
+    })
 }
 
 impl DenseExecutor for HostDense {
@@ -86,6 +99,7 @@ impl DenseExecutor for HostDense {
             examples: work.examples,
             losses: work.losses,
             blocks: work.blocks,
+            trains: work.trains.then(|| (self.seed, self.optimizer.step())),
             profile,
         };
         let mut tasks = cut(

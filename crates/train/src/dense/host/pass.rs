@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
-use stepwell_nn::{Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
+use stepwell_nn::{
+    Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Purpose, Targets, Training,
+    losses,
+};
 
 use crate::batch::Examples;
 use crate::dense::{Input, front};
@@ -68,6 +71,8 @@ pub(super) struct BlockPass<'a> {
     /// Of each label.
     pub(super) losses: &'a [Loss],
     pub(super) blocks: Blocks,
+    /// The seed and the steps before this one, where it trains.
+    pub(super) trains: Option<(u64, u64)>,
     pub(super) profile: &'a Profile,
 }
 
@@ -94,6 +99,7 @@ impl BlockPass<'_> {
             let laps = &mut profile.laps(Direction::Forward, rows);
             let workspace = &mut workspace.graph;
             let graph = graph.watched(laps).with_packed(self.packed);
+            let graph = graph.with_purpose(purpose(self.trains, self.blocks, range.start));
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
@@ -123,5 +129,40 @@ impl BlockPass<'_> {
             weights: if weights.is_empty() { weights } else { &weights[range] },
         };
         losses(task.logits, targets, self.blocks.examples_of_all(), task.d_logits)
+    }
+}
+
+/// What the pass over the block from example `first` on, of those that are here, is for.
+fn purpose(trains: Option<(u64, u64)>, blocks: Blocks, first: usize) -> Purpose<'static, f32> {
+    let Some((seed, step)) = trains else { return Purpose::Evaluation { state: &[] } };
+    let first_example = (blocks.place().start + first) as u64;
+    Purpose::Training(Training { seed, step, first_example, statistics: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_numbered_in_the_whole_mini_batch_whatever_the_ranks() {
+        let whole = Blocks::new(100, 8);
+        let firsts = |blocks: Blocks| {
+            let numbers = (0..blocks.count()).map(move |number| {
+                let first = blocks.range(number).start;
+                let Purpose::Training(of) = purpose(Some((7, 42)), blocks, first) else {
+                    panic!("it trains");
+                };
+                assert_eq!((of.seed, of.step, of.statistics), (7, 42, None));
+                of.first_example
+            });
+            numbers.collect::<Vec<_>>()
+        };
+        let of_all = firsts(whole);
+        assert_eq!(of_all[..4], [0, 12, 25, 37]);
+        for ranks in [2, 3, 8] {
+            let of_ranks = (0..ranks).map(|rank| firsts(whole.of_rank(rank, ranks)));
+            assert_eq!(of_ranks.collect::<Vec<_>>().concat(), of_all);
+        }
+        assert!(matches!(purpose(None, whole, 12), Purpose::Evaluation { state: [] }));
     }
 }

@@ -1,0 +1,49 @@
+//! What a graph has beside parameters: numbers that training finds and evaluation reads.
+//!
+//! ```text
+//! training    block ─► forward ─► statistics of the block ─┐
+//!             block ─► forward ─► statistics of the block ─┴► tree_sum ─► advance ─► state
+//! evaluation  block, state ─► forward
+//! ```
+//!
+//! Statistics of blocks just add up, as gradients do, in the same tree; whoever trains advances the
+//! state once a mini-batch, by their sum, and keeps it with the parameters.
+
+use super::Graph;
+use crate::{ParameterSpec, Scalar};
+
+impl<T: Scalar> Graph<T> {
+    /// Where each part of the state lies in its flat vector.
+    pub fn state(&self) -> &[ParameterSpec] {
+        &self.state
+    }
+
+    /// Length of the flat vector of the state.
+    pub fn state_count(&self) -> usize {
+        self.state.last().map_or(0, |spec| spec.range.end)
+    }
+
+    /// The state with which training begins.
+    pub fn initial_state(&self) -> Vec<T> {
+        let mut values = vec![T::ZERO; self.state_count()];
+        for spec in &self.state {
+            spec.init(0, &mut values[spec.range.clone()]);
+        }
+        values
+    }
+
+    /// Length of the vector of a block's statistics.
+    pub fn statistics_count(&self) -> usize {
+        self.statistics_count
+    }
+
+    /// Takes the sum of the statistics over all blocks of a mini-batch into the state.
+    pub fn advance_state(&self, state: &mut [T], statistics: &[T]) {
+        assert_eq!(state.len(), self.state_count(), "state of this graph");
+        assert_eq!(statistics.len(), self.statistics_count, "statistics of this graph");
+        for node in &self.nodes {
+            let statistics = &statistics[node.statistics.clone()];
+            node.layer.advance(&mut state[node.state.clone()], statistics);
+        }
+    }
+}

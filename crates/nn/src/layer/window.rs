@@ -1,0 +1,254 @@
+//! Images in the columns of an example, and windows that move over them.
+//!
+//! ```text
+//! image   [ plane of channel 0 ][ plane of channel 1 ] ...    plane: row by row
+//!
+//! window  kernel 3 x 3, stride 2 x 2, padding 1 x 1, over a plane of 5 x 5:
+//!
+//!     . . . . . . .         first place: rows -1..2, columns -1..2; what lies outside of the
+//!     . x x x x x .         plane is padding
+//!     . x x x x x .
+//!     . x x x x x .         places: (5 + 2 - 3) / 2 + 1 = 3 along each side
+//!     . x x x x x .
+//!     . x x x x x .
+//!     . . . . . . .
+//! ```
+
+use std::ops::Range;
+
+use crate::Scalar;
+
+/// Values in planes, one for each channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Number of planes.
+    pub channels: usize,
+    /// Rows of a plane.
+    pub height: usize,
+    /// Columns of a plane.
+    pub width: usize,
+}
+
+impl Image {
+    /// Columns of an example that it takes.
+    pub fn columns(&self) -> usize {
+        self.channels * self.plane()
+    }
+
+    /// Values of a plane.
+    pub(super) fn plane(&self) -> usize {
+        self.height * self.width
+    }
+}
+
+/// A window over planes; each pair is along the height and along the width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Extents.
+    pub kernel: [usize; 2],
+    /// How far it moves from place to place.
+    pub stride: [usize; 2],
+    /// Rows and columns around a plane that it may reach into, on either side.
+    pub padding: [usize; 2],
+}
+
+impl Window {
+    /// Values that it covers in a plane.
+    pub fn area(&self) -> usize {
+        self.kernel[0] * self.kernel[1]
+    }
+
+    /// Its places over the planes of `image`, along the height and along the width.
+    ///
+    /// # Errors
+    /// What does not fit, in words that name the mend.
+    pub(super) fn places(&self, image: &Image) -> Result<[usize; 2], String> {
+        let Self { kernel: [rows, columns], stride: [down, right], padding } = *self;
+        if image.columns() == 0 {
+            return Err("an image has at least one channel, row and column".to_owned());
+        }
+        if rows == 0 || columns == 0 || down == 0 || right == 0 {
+            return Err("a window has at least one row and column, and moves by one".to_owned());
+        }
+        let [above, before] = padding;
+        if above >= rows || before >= columns {
+            return Err(format!(
+                "a window of {rows} x {columns} may lie in padding of {above} x {before} alone; \
+                 give less padding than it has rows and columns"
+            ));
+        }
+        let (height, width) = (image.height + 2 * above, image.width + 2 * before);
+        if rows > height || columns > width {
+            let Image { height, width, .. } = *image;
+            return Err(format!(
+                "a window of {rows} x {columns} does not fit into planes of {height} x {width} \
+                 with padding of {above} x {before}; give a smaller one or more padding"
+            ));
+        }
+        Ok([(height - rows) / down + 1, (width - columns) / right + 1])
+    }
+
+    /// Of `places` along `side` (0 for the height), those at which value `offset` of the window
+    /// lies inside of a plane of so many rows or columns.
+    #[inline(always)]
+    pub(super) fn inside(
+        &self,
+        side: usize,
+        offset: usize,
+        (extent, places): (usize, usize),
+    ) -> Range<usize> {
+        let (stride, padding) = (self.stride[side], self.padding[side]);
+        let first = padding.saturating_sub(offset).div_ceil(stride);
+        let end = (extent + padding).saturating_sub(offset).div_ceil(stride).min(places);
+        first.min(end)..end
+    }
+
+    /// How many rows or columns of a plane the window covers at `place` along `side`; at least one.
+    #[inline(always)]
+    pub(super) fn covered(&self, side: usize, place: usize, extent: usize) -> usize {
+        let (start, padding) = (place * self.stride[side], self.padding[side]);
+        let end = (start + self.kernel[side]).saturating_sub(padding).min(extent);
+        end - start.saturating_sub(padding)
+    }
+}
+
+/// A walk over all that windows cover of an image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) image: Image,
+    pub(super) window: Window,
+    /// Along the height and along the width.
+    pub(super) places: [usize; 2],
+}
+
+impl Places {
+    /// Of an image and a window of which a graph has seen that they fit.
+    pub(super) fn new(image: Image, window: Window) -> Self {
+        let places = window.places(&image).unwrap_or([0; 2]);
+        Self { image, window, places }
+    }
+
+    /// Number of places in a plane.
+    pub(super) fn count(&self) -> usize {
+        self.places[0] * self.places[1]
+    }
+
+    /// Walks over the first `rows` values of windows: of channel 0 those of its window row by row,
+    /// then those of channel 1, and so on.
+    ///
+    /// Of each value `each` is told of one line of places after the other: the number of the line,
+    /// that of the channel's line, the places of it at which the value is inside of the plane, and
+    /// the lane of the image where it is at the first of these. From place to place it is `stride`
+    /// lanes further.
+    #[inline(always)]
+    pub(super) fn runs(
+        &self,
+        rows: usize,
+        mut each: impl FnMut(usize, usize, Range<usize>, usize),
+    ) {
+        let Self { image, window, places: [down, across] } = *self;
+        for row in 0..rows {
+            let (channel, value) = (row / window.area(), row % window.area());
+            let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
+            let lines = window.inside(0, y, (image.height, down));
+            let inside = window.inside(1, x, (image.width, across));
+            for place in 0..down {
+                let (line, of_channel) = (row * down + place, channel * down + place);
+                if !lines.contains(&place) || inside.is_empty() {
+                    each(line, of_channel, 0..0, 0);
+                    continue;
+                }
+                let plane_row = place * window.stride[0] + y - window.padding[0];
+                let column = inside.start * window.stride[1] + x - window.padding[1];
+                let lane = channel * image.plane() + plane_row * image.width + column;
+                each(line, of_channel, inside.clone(), lane);
+            }
+        }
+    }
+}
+
+/// A value of the kernel seen as its plane, shifted: where lines of places are as long as those of
+/// the plane, and the window moves by one, neighbouring places see neighbouring lanes.
+#[derive(Clone, Debug)]
+pub(super) struct Shift {
+    /// From the first place at which the value is inside of the plane to the last.
+    pub(super) places: Range<usize>,
+    /// Lane of the image at the first of these.
+    pub(super) lane: usize,
+    /// From the end of a line to the beginning of the next, so many places see padding.
+    gap: usize,
+    across: usize,
+}
+
+impl Shift {
+    /// Sets what sees padding between two lines to zero.
+    #[inline(always)]
+    pub(super) fn clear_gaps<T: Scalar>(&self, places: &mut [T]) {
+        if self.gap > 0 {
+            let first = self.places.start + self.across - self.gap;
+            for start in (first..self.places.end).step_by(self.across) {
+                places[start..start + self.gap].iter_mut().for_each(|place| *place = T::ZERO);
+            }
+        }
+    }
+}
+
+impl Places {
+    /// Whether values of the kernel are planes that are shifted.
+    pub(super) fn shifts(&self) -> bool {
+        self.window.stride == [1; 2] && self.places[1] == self.image.width
+    }
+
+    /// Value `row` of the windows as a shifted plane.
+    #[inline(always)]
+    pub(super) fn shift(&self, row: usize) -> Shift {
+        let Self { image, window, places: [down, across] } = *self;
+        let (channel, value) = (row / window.area(), row % window.area());
+        let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
+        let lines = window.inside(0, y, (image.height, down));
+        let inside = window.inside(1, x, (image.width, across));
+        if lines.is_empty() || inside.is_empty() {
+            return Shift { places: 0..0, lane: 0, gap: 0, across };
+        }
+        let places = lines.start * across + inside.start..(lines.end - 1) * across + inside.end;
+        let plane_row = lines.start + y - window.padding[0];
+        let column = inside.start + x - window.padding[1];
+        let lane = channel * image.plane() + plane_row * image.width + column;
+        Shift { places, lane, gap: across - inside.len(), across }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_cover_what_the_plane_has() {
+        for extent in 1..9 {
+            for (kernel, stride, padding) in
+                [(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 2, 0), (4, 3, 3), (5, 1, 2), (2, 5, 1)]
+            {
+                let window =
+                    Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 2] };
+                let image = Image { channels: 1, height: extent, width: extent };
+                let Ok([places, _]) = window.places(&image) else {
+                    assert!(kernel > extent + 2 * padding);
+                    continue;
+                };
+                for place in 0..places {
+                    let lane = |offset: usize| (place * stride + offset).checked_sub(padding);
+                    let inside = |offset: &usize| lane(*offset).is_some_and(|l| l < extent);
+                    let wanted: Vec<usize> = (0..kernel).filter(inside).collect();
+                    for offset in 0..kernel {
+                        let range = window.inside(1, offset, (extent, places));
+                        assert_eq!(range.contains(&place), wanted.contains(&offset));
+                    }
+                    assert!(!wanted.is_empty());
+                    assert_eq!(window.covered(0, place, extent), wanted.len());
+                }
+                let beyond = places * stride + kernel;
+                assert!(beyond > extent + 2 * padding, "no place is left out");
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Graphs of images and sequences.
+
+#![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
+
+use crate::common::linear;
+use stepwell_nn::{
+    Activation, Add, BatchNorm, Concat, Convolution, Dropout, FourierFeatures, Graph, GraphBuilder,
+    Image, InputShape, Lstm, Pool, Pooling, Scalar, Source, Window,
+};
+
+/// A square window.
+pub(crate) fn window(kernel: usize, stride: usize, padding: usize) -> Window {
+    Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 2] }
+}
+
+/// Two convolutions, each with a pooling behind it; the image ends among the dense columns.
+pub(crate) fn images<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 2, height: 5, width: 6 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 43, dense: 20 });
+    let relu = Activation::Relu;
+    let first =
+        Convolution { image, channels: 3, window: window(3, 1, 1), bias: true, activation: relu };
+    let pooled =
+        Pooling { image: first.output().unwrap(), window: window(2, 2, 0), pool: Pool::Max };
+    let image = pooled.output().unwrap();
+    let narrow = Window { kernel: [2, 1], stride: [1, 2], padding: [1, 0] };
+    let second = Convolution { image, channels: 4, window: narrow, bias: false, activation: relu };
+    let mean =
+        Pooling { image: second.output().unwrap(), window: window(2, 1, 1), pool: Pool::Average };
+    let columns = mean.output().unwrap().columns();
+    let mut source = Source::Columns(1..61);
+    source = Source::Node(builder.add("first", first, &[source]).unwrap());
+    source = Source::Node(builder.add("pooled", pooled, &[source]).unwrap());
+    source = Source::Node(builder.add("second", second, &[source]).unwrap());
+    source = Source::Node(builder.add("mean", mean, &[source]).unwrap());
+    builder.add("logit", linear(columns, 2, Activation::Identity), &[source]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Convolutions and poolings of columns that overlap, with strides and without activation.
+pub(crate) fn strided<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 1, height: 4, width: 5 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 26, dense: 0 });
+    let wide = Window { kernel: [3, 2], stride: [2, 3], padding: [2, 1] };
+    let plain = Activation::Identity;
+    let a = Convolution { image, channels: 2, window: wide, bias: true, activation: plain };
+    let columns = a.output().unwrap().columns();
+    let a = builder.add("a", a, &[Source::Columns(0..20)]).unwrap();
+    let b = Convolution { image, channels: 1, window: wide, bias: false, activation: plain };
+    let b = builder.add("b", b, &[Source::Columns(5..25)]).unwrap();
+    let pool = |pool| Pooling { image, window: window(3, 2, 1), pool };
+    let pooled = pool(Pool::Max).output().unwrap().columns();
+    let c = builder.add("c", pool(Pool::Max), &[Source::Columns(6..26)]).unwrap();
+    let d = builder.add("d", pool(Pool::Average), &[Source::Columns(2..22)]).unwrap();
+    let sources = [a, b, c, d].map(Source::Node);
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    let top = linear(columns / 2 * 3 + 2 * pooled, 1, plain);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Sequences of embeddings and of dense features, of which some are read twice; a length is made by
+/// a layer.
+pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 14, dense: 4 });
+    let lstm = |inputs, outputs, steps_max| Lstm { inputs, outputs, steps_max, remembers: true };
+    // Five times a number between -1 and 1.
+    let around = linear(4, 1, Activation::Identity);
+    let length = builder.add("length", around, &[Source::Columns(14..18)]).unwrap();
+    let five = [Source::Node(length); 1].into_iter().cycle().take(5).collect::<Vec<_>>();
+    let length = builder.add("five", Add, &five).unwrap();
+    let a = [Source::Columns(1..17), Source::Node(length)];
+    let a = builder.add("a", lstm(4, 3, 4), &a).unwrap();
+    let b = [Source::Columns(0..10), Source::Node(length)];
+    let b = builder.add("b", lstm(2, 2, 5), &b).unwrap();
+    let c = builder.add("c", Concat, &[Source::Node(b), Source::Node(a), Source::Node(length)]);
+    let c = builder.add("d", lstm(1, 9, 5), &[Source::Node(c.unwrap())]).unwrap();
+    let joined = builder.add("joined", Concat, &[a, b, c].map(Source::Node)).unwrap();
+    let top = linear(14, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Fourier features of embeddings, of dense columns and of a node.
+pub(crate) fn features<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 4, dense: 3 });
+    let a = FourierFeatures::new(5, 9, 1.5, 1);
+    let a = builder.add("a", a, &[Source::Columns(1..6)]).unwrap();
+    let b = FourierFeatures::new(9, 6, 0.7, 2);
+    let b = builder.add("b", b, &[Source::Node(a)]).unwrap();
+    let c = FourierFeatures::new(2, 10, 2.0, 1);
+    let c = builder.add("c", c, &[Source::Columns(5..7)]).unwrap();
+    let joined = builder.add("joined", Concat, &[c, b, a].map(Source::Node)).unwrap();
+    let top = linear(25, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Normalizations of columns and of planes, of which some are dropped.
+pub(crate) fn normalized<T: Scalar>() -> Graph<T> {
+    let image = Image { channels: 2, height: 3, width: 3 };
+    let mut builder = GraphBuilder::new(InputShape { embedding: 15, dense: 6 });
+    let a = builder.add("a", BatchNorm::new(9, 1), &[Source::Columns(8..17)]).unwrap();
+    let (window, relu) = (window(3, 1, 1), Activation::Relu);
+    let b = Convolution { image, channels: 3, window, bias: false, activation: relu };
+    let b = builder.add("b", b, &[Source::Columns(0..18)]).unwrap();
+    let planes = BatchNorm { epsilon: 0.1, ..BatchNorm::new(3, 9) };
+    let planes = builder.add("planes", planes, &[Source::Node(b)]).unwrap();
+    let dropped = Dropout { columns: 27, rate: 0.3 };
+    let dropped = builder.add("dropped", dropped, &[Source::Node(planes)]).unwrap();
+    let few = builder.add("few", Dropout { columns: 4, rate: 0.8 }, &[Source::Columns(12..16)]);
+    let sources = [few.unwrap(), a, dropped, planes].map(Source::Node);
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    builder.add("logit", linear(67, 2, Activation::Identity), &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// All of them.
+pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
+    vec![
+        ("images", images()),
+        ("strided", strided()),
+        ("sequences", sequences()),
+        ("features", features()),
+        ("normalized", normalized()),
+    ]
+}
