@@ -9,22 +9,27 @@ use crate::plot::Plot;
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let target = figures.target_loss;
-    let _ = writeln!(page, "time to a training loss of {target}, each protocol at its best rate");
+    let _ = writeln!(page, "time to a training loss of {target}");
     for of in &figures.settings {
         let setting = &of.setting;
         let (ranks, ms, late) = (setting.ranks, setting.computing_ms, setting.lateness);
-        let _ = writeln!(page, "\n{}: {ranks} ranks, {ms} ms a gradient, {late:?}", of.model);
+        let limit = of.limit;
         let _ = writeln!(
             page,
-            "  {:<18}{:>6}{:>12}{:>10}{:>12}{:>10}{:>10}",
-            "protocol", "rate", "seconds", "updates", "ms/update", "faster", "accuracy"
+            "\n{}: {ranks} ranks, {ms} ms a gradient, {late:?}; at most {limit:.2} times as many \
+             gradients",
+            of.model
+        );
+        let _ = writeln!(
+            page,
+            "  {:<18}{:>12}{:>10}{:>12}{:>10}{:>10}",
+            "protocol", "seconds", "updates", "ms/update", "faster", "accuracy"
         );
         for (name, of) in &of.protocols {
             let or = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let _ = writeln!(
                 page,
-                "  {name:<18}{:>6}{:>12}{:>10}{:>12.2}{:>10}{:>10.4}",
-                of.rate,
+                "  {name:<18}{:>12}{:>10}{:>12.2}{:>10}{:>10.4}",
                 or(of.seconds_to_loss.map(|seconds| format!("{seconds:.2}"))),
                 or(of.updates_to_loss.map(|updates| updates.to_string())),
                 1e3 * of.seconds_per_update,

@@ -62,6 +62,19 @@ impl Setting {
         }
     }
 
+    /// A step of the blocking sum over the time in which ranks, left alone, compute as many gradients.
+    pub(super) fn limit(&self, seed: u64) -> f64 {
+        const STEPS: u64 = 1000;
+        let computing = self.times(seed).computing;
+        let seconds = |rank, step| computing.seconds(rank, step, 1.0);
+        let slowest = |step| (0..self.ranks).map(|rank| seconds(rank, step)).fold(0.0, f64::max);
+        let blocking: f64 = (0..STEPS).map(slowest).sum();
+        // Gradients of all ranks in a second.
+        let alone = |rank| STEPS as f64 / (0..STEPS).map(|step| seconds(rank, step)).sum::<f64>();
+        let rate: f64 = (0..self.ranks).map(alone).sum();
+        blocking / STEPS as f64 * rate / self.ranks as f64
+    }
+
     /// The two groups of a mixed setting.
     pub(super) fn halves(&self) -> Groups {
         let half = self.ranks / 2;
