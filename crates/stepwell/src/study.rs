@@ -13,24 +13,25 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
     let say = &mut |what: &str| say::remark(what);
     match &args.job {
         StudyJob::RdmaWild(args) => {
-            check(args)?;
-            let options = rdma_wild::StudyOptions { quick: args.quick, seed: args.seed };
+            let (quick, part, seed) = check(args)?;
+            let options = rdma_wild::StudyOptions { quick, part, seed };
             let figures = rdma_wild::run(&args.data, &options, say)?;
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
         StudyJob::Rna(args) => {
-            check(args)?;
-            let options = rna::StudyOptions { quick: args.quick, seed: args.seed };
+            let (quick, part, seed) = check(args)?;
+            let options = rna::StudyOptions { quick, part, seed };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
         }
     }
 }
 
-/// Refuses what cannot be written before anything is computed.
-fn check(args: &OneStudyArgs) -> Result<(), Failure> {
+/// Refuses what cannot be written before anything is computed; what is run otherwise.
+fn check(args: &OneStudyArgs) -> Result<(bool, usize, u64), Failure> {
     let files = [("--json", file_of(&args.json)), ("--svg", args.svg.as_deref())];
-    Ok(outputs::check(&files, std::slice::from_ref(&args.data))?)
+    outputs::check(&files, std::slice::from_ref(&args.data))?;
+    Ok((args.quick, args.part as usize, args.seed))
 }
 
 fn end(

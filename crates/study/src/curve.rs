@@ -83,6 +83,7 @@ impl<T: Number> Looks<'_, T> {
     }
 }
 
-fn share(sums: ClassSums) -> f64 {
+/// Of the examples, those whose class is right.
+pub(crate) fn share(sums: ClassSums) -> f64 {
     sums.right as f64 / sums.examples as f64
 }

@@ -30,6 +30,9 @@ pub(crate) struct OneStudyArgs {
     /// A tenth of it, in about a minute
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Learn from one in N of the training examples
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) part: u64,
     /// What the order of data, initial values, probes and delays follow from
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,

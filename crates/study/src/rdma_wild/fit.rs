@@ -20,9 +20,9 @@ use crate::Result;
 /// By how much models, links and arithmetic are smaller.
 const SCALE: usize = 100;
 /// Steps of all workers of which the mean is taken.
-const STEPS: u64 = 24;
+const STEPS: u64 = 8;
 /// Points of the grid on each side, and how often it narrows.
-const GRID: usize = 7;
+const GRID: usize = 5;
 const NARROWS: usize = 4;
 /// Bytes per second of arithmetic, and shares of delays, between which is looked.
 const ARITHMETIC: [f64; 2] = [1e9, 2e11];

@@ -37,6 +37,8 @@ const SIGMA: f64 = 5.0;
 pub struct StudyOptions {
     /// A tenth: of the epochs, and of the Fourier features.
     pub quick: bool,
+    /// Of the training examples one in so many are learned from.
+    pub part: usize,
     /// What data's order, features, initial values and delays follow from.
     pub seed: u64,
 }
@@ -110,7 +112,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let test = Images::read(folder, "t10k")?;
     say("fitting a model of costs to Sync-DSGD's times");
     let fit = Fit::new()?;
-    let train = train.shuffled(train.count(), options.seed);
+    let train = train.shuffled(train.count() / options.part.max(1), options.seed);
     let (mut models, mut counts) = (Vec::new(), Vec::new());
     for (place, line) in LINES.iter().enumerate() {
         let line = of_size(line, options);
@@ -176,8 +178,9 @@ fn run_model(
         }
         figures.age_max.insert(name, own.age_max);
         if let Some(last) = points.last() {
-            // What the times were fitted to has the paper's number of epochs and lanes.
-            let scale = full.epochs as f64 / line.epochs as f64;
+            // What the times were fitted to has the paper's epochs and examples.
+            let examples = paper::EXAMPLES as f64 / data.train.count() as f64;
+            let scale = full.epochs as f64 / line.epochs as f64 * examples;
             figures.seconds.insert(name, last.seconds * scale);
             figures.accuracy.insert(name, last.test_accuracy);
         }

@@ -29,17 +29,17 @@ pub use self::paper::PaperSpeedups;
 pub use self::response::Response;
 use self::setting::Entrant;
 pub use self::setting::{Lateness, Setting};
-use crate::curve::{Looks, Point};
-use crate::learner::ImageLearner;
+use crate::curve::{Looks, Point, share};
+use crate::learner::{ImageLearner, look};
 use crate::models::Model;
 use crate::{Images, Result};
 
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 8;
-/// Training examples that are looked at.
+/// Training and test examples that are looked at on the way.
 const LOOKED_AT: usize = 2000;
 /// Points of a pass over the examples.
-const POINTS: u64 = 30;
+const POINTS: u64 = 20;
 /// How far a step along the mean of all ranks' gradients goes.
 const RATE: f64 = 0.25;
 /// Passes over the examples.
@@ -52,6 +52,8 @@ const TARGET: f64 = 0.3;
 pub struct StudyOptions {
     /// A tenth of the settings.
     pub quick: bool,
+    /// Of the training examples one in so many are learned from.
+    pub part: usize,
     /// What data's order, initial values, probes and delays follow from.
     pub seed: u64,
 }
@@ -130,9 +132,10 @@ pub struct ProtocolFigures {
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let train = Images::read(folder, "train")?;
     let test = Images::read(folder, "t10k")?;
-    let train = Arc::new(train.shuffled(train.count(), options.seed));
+    let train = Arc::new(train.shuffled(train.count() / options.part.max(1), options.seed));
     let looked_at = train.shuffled(LOOKED_AT.min(train.count()), options.seed + 1);
-    let data = Data { train, looked_at, test };
+    let test_part = test.shuffled(LOOKED_AT, options.seed + 1);
+    let data = Data { train, looked_at, test_part, test };
     let mut settings = Vec::new();
     for (model, setting) in what_is_run(options.quick) {
         let (name, ranks, ms) = (model.name(), setting.ranks, setting.computing_ms);
@@ -140,7 +143,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
         settings.push(run_setting(model, setting, &data, options)?);
     }
     say("response by probes");
-    let response_ms = response::run(options.seed)?;
+    let response_ms = response::run(options.quick, options.seed)?;
     let all = settings.iter().flat_map(|setting| setting.protocols.values());
     let lost_gradients = Counts::sum(all.map(|protocol| protocol.counts)).lost();
     Ok(Figures {
@@ -160,6 +163,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
 struct Data {
     train: Arc<Images>,
     looked_at: Images,
+    test_part: Images,
     test: Images,
 }
 
@@ -223,7 +227,7 @@ fn run_one(
     let begin = model.begin(graph, options.seed);
     let times = setting.times(options.seed);
     let mut run = ClockedRun::new((entrant.kind, &protocol), &begin, learners, times)?;
-    let looks = Looks { graph, train: &data.looked_at, test: &data.test, per_epoch };
+    let looks = Looks { graph, train: &data.looked_at, test: &data.test_part, per_epoch };
     let every = (per_epoch / POINTS).max(1);
     let (curve, counts) = looks.follow(&mut run, every, |point, _| point.epoch >= EPOCHS)?;
     let reached = curve.iter().find(|point| point.train_loss <= TARGET);
@@ -233,7 +237,7 @@ fn run_one(
         updates_to_loss: reached.map(|point| point.updates),
         speedup: None,
         seconds_per_update: last.seconds / last.updates.max(1) as f64,
-        accuracy: last.test_accuracy,
+        accuracy: share(look(graph, &data.test, &run.model())),
         counts,
         curve,
     })

@@ -1,0 +1,54 @@
+//! Studies with a small part of the real data: what must hold at any size.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+
+use std::path::PathBuf;
+
+use stepwell_study::{draw, rdma_wild, rna};
+
+fn mnist() -> Option<PathBuf> {
+    let folder = std::env::var_os("STEPWELL_DATA");
+    if folder.is_none() {
+        stepwell_skip::skipped("STEPWELL_DATA is not set");
+    }
+    Some(PathBuf::from(folder?).join("mnist"))
+}
+
+#[test]
+fn rdma_wild_is_sooner_and_learns_as_well() {
+    let Some(folder) = mnist() else { return };
+    let options = rdma_wild::StudyOptions { quick: true, part: 60, seed: 1 };
+    let figures = rdma_wild::run(&folder, &options, &mut |_| {}).unwrap();
+    assert_eq!(figures.lost_gradients, 0);
+    for model in &figures.models {
+        let (faster, paper) = (model.speedup["rdma_wild"], model.paper.speedup);
+        assert!(faster > 1.0, "{}: {faster} for the paper's {paper}", model.name);
+        // Algorithm 1: a server of N workers uses one of each before it uses one's again.
+        assert!(model.age_max["rdma_wild"] > 0 && model.age_max["rdma_wild"] < 30);
+        let [sync, wild] = ["sync_dsgd", "rdma_wild"].map(|kind| model.accuracy[kind]);
+        assert!(sync > 0.7 && (sync - wild).abs() < 0.04, "{}: {sync} {wild}", model.name);
+        if let Some(optimum) = &model.optimum {
+            let distances = &optimum.by_epoch["rdma_wild"];
+            let [first, last] =
+                [distances.first(), distances.last()].map(|at| at.unwrap().loss_gap);
+            assert!(last < first, "{}: {first} {last}", model.name);
+        }
+    }
+    assert!(rdma_wild::page(&figures).contains("lost gradients: 0"));
+    assert!(draw(&rdma_wild::plots(&figures)).unwrap().contains("lr_rff: distance to the best"));
+}
+
+#[test]
+fn rna_is_as_soon_as_more_gradients_make_it() {
+    let Some(folder) = mnist() else { return };
+    let options = rna::StudyOptions { quick: true, part: 30, seed: 1 };
+    let figures = rna::run(&folder, &options, &mut |_| {}).unwrap();
+    assert_eq!(figures.lost_gradients, 0);
+    for of in &figures.settings {
+        // Every protocol but the blocking sum updates more often than that.
+        let updates = |name: &str| of.protocols[name].seconds_per_update;
+        assert!(updates("rna") < updates("bsp") && updates("eager_majority") < updates("bsp"));
+        assert!(of.limit > 1.2 && of.limit < 2.0, "{}", of.limit);
+    }
+    assert!(draw(&rna::plots(&figures)).unwrap().contains("16 ranks, 50 ms, Mixed"));
+}
