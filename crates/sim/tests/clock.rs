@@ -1,7 +1,7 @@
-//! The virtual clock: figures repeat, times are those of arithmetic, and of threads that really sleep.
+//! The virtual clock: figures repeat, times are those of arithmetic, and of threads that really
+//! sleep.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
 
 use std::time::Duration;
 
@@ -96,8 +96,8 @@ fn measured(kind: Kind, options: &Options) -> f64 {
 
 #[test]
 fn predicted_times_are_those_of_threads_that_sleep() {
-    // A wake-up and a message between threads take some 0.1 ms here, as the clock is told; on a busy
-    // machine threads are late now and then, so that one good time of a few counts.
+    // A wake-up and a message between threads take some 0.1 ms here, as the clock is told; on a
+    // busy machine threads are late now and then, so that one good time of a few counts.
     for kind in Kind::ALL {
         let options = Options::new(40, Rate::constant(0.1));
         let predicted = clocked(kind, &options, times()).seconds();

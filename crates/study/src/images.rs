@@ -81,9 +81,9 @@ impl Images {
         Self { columns: self.columns, features, labels }
     }
 
-    /// Random Fourier features of the Gaussian kernel of width `sigma`: `√(2 / D) cos(w x + b)` with
-    /// w drawn from N(0, 1 / σ²) and b from [0, 2π). Source: Rahimi, Recht, "Random features for
-    /// large-scale kernel machines" (2007).
+    /// Random Fourier features of the Gaussian kernel of width `sigma`: `√(2 / D) cos(w x + b)`
+    /// with w drawn from N(0, 1 / σ²) and b from [0, 2π). Source: Rahimi, Recht, "Random features
+    /// for large-scale kernel machines" (2007).
     pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Self {
         let mut normal = Stream::named(seed, b"study/fourier/weight");
         let weights: Vec<f32> = (0..features * self.columns)

@@ -1,7 +1,5 @@
 //! Studies with a small part of the real data: what must hold at any size.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
-
 use std::path::PathBuf;
 
 use stepwell_study::{draw, rdma_wild, rna};

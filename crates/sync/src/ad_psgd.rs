@@ -9,9 +9,9 @@
 //!
 //! Even ranks ask and odd ones answer, so that no two wait for each other.
 //!
-//! - **Invariants.** Averaging keeps the sum of all ranks' parameters: an asking rank changes nothing
-//!   from asking to averaging (S8), an answering one averages at once. So each gradient moves the
-//!   mean of the parameters, which is the model, by rate / N of it, once.
+//! - **Invariants.** Averaging keeps the sum of all ranks' parameters: an asking rank changes
+//!   nothing from asking to averaging (S8), an answering one averages at once. So each gradient
+//!   moves the mean of the parameters, which is the model, by rate / N of it, once.
 //! - **Source.** Lian, Zhang, Zhang, Liu, "Asynchronous decentralized parallel stochastic gradient
 //!   descent" (2018): what the RNA thesis compares with.
 

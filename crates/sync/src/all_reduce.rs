@@ -8,9 +8,9 @@
 //! instead of 2(n-1). A rank that has nothing takes part with an empty message; who had something
 //! is the same for all slices, and everybody learns how many.
 //!
-//! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum` over
-//!   all ranks, with the absent ones left out: it depends on who is present, never on what arrived
-//!   first. All ranks get the same bits.
+//! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum`
+//!   over all ranks, with the absent ones left out: it depends on who is present, never on what
+//!   arrived first. All ranks get the same bits.
 
 use bytemuck::Pod;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};

@@ -4,8 +4,8 @@
 //! begin ─► gradient ─► sum over all ranks ─► step along its mean ─► begin
 //! ```
 //!
-//! - **Invariants.** All ranks have the same parameters, to the bit, after each step; no gradient is
-//!   older than the parameters that it changes; the bits do not depend on what arrives first.
+//! - **Invariants.** All ranks have the same parameters, to the bit, after each step; no gradient
+//!   is older than the parameters that it changes; the bits do not depend on what arrives first.
 //! - **Cost.** A step takes as long as the slowest rank, and two rounds of messages.
 
 use stepwell_fabric::{Fabric, Result, Tag};

@@ -6,8 +6,8 @@
 //! communicating  poll, poll, poll … ──────────────────────── poll       waits for what arrives
 //! ```
 //!
-//! - **Failure.** Where the fabric breaks, both threads end with its error, as on all other ranks. A
-//!   learner that panics fails the fabric first, so that no other rank waits for this one.
+//! - **Failure.** Where the fabric breaks, both threads end with its error, as on all other ranks.
+//!   A learner that panics fails the fabric first, so that no other rank waits for this one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

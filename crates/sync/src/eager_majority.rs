@@ -10,9 +10,9 @@
 //!
 //! - **Invariants.** All ranks have the same parameters after as many rounds. A gradient that comes
 //!   late is added to the next one of its rank (S9), none is lost; nothing bounds its age.
-//! - **Source.** Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming unbalanced training workloads in
-//!   deep learning with partial collective operations" (2020), majority allreduce: what the RNA thesis
-//!   compares with.
+//! - **Source.** Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming unbalanced training workloads
+//!   in deep learning with partial collective operations" (2020), majority allreduce: what the RNA
+//!   thesis compares with.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};

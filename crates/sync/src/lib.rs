@@ -14,10 +14,10 @@
 //!   gradient may begin and on which parameters, and takes the gradient once it is there. It never
 //!   waits and starts no thread, so the same code runs on threads ([`drive`]), over MPI, and under
 //!   a scheduler that owns the clock.
-//! - **Invariants.** Each gradient that was given is used once, or dropped by a rule of its protocol
-//!   and counted, or left over when the run ends: [`Counts`]. What is older than a bound is not
-//!   used. Each protocol's own stand above it in its file; [`Rule`] names those that a test can
-//!   switch off.
+//! - **Invariants.** Each gradient that was given is used once, or dropped by a rule of its
+//!   protocol and counted, or left over when the run ends: [`Counts`]. What is older than a bound
+//!   is not used. Each protocol's own stand above it in its file; [`Rule`] names those that a test
+//!   can switch off.
 //! - **Failure.** A rank that is gone ends all others, with its name, as the fabric does.
 //! - **Bounds.** [`Options::bytes`] says what a rank takes beside the parameters that its learner
 //!   reads.

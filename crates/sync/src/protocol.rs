@@ -9,9 +9,9 @@ use stepwell_fabric::{Fabric, Result};
 pub struct Work {
     /// Whether anything happened: then polling again may do more.
     pub progressed: bool,
-    /// Bytes of parameters and gradients that its arithmetic read and wrote, counted as additions of
-    /// one vector to another: of n vectors to a sum, each reads two and writes one, though here they
-    /// are added in one pass. A model of costs turns them into time.
+    /// Bytes of parameters and gradients that its arithmetic read and wrote, counted as additions
+    /// of one vector to another: of n vectors to a sum, each reads two and writes one, though here
+    /// they are added in one pass. A model of costs turns them into time.
     pub bytes: u64,
 }
 
@@ -37,8 +37,8 @@ impl Work {
     }
 }
 
-/// What became of gradients, as one rank counts them: of its own, but for servers, which count those
-/// that they used.
+/// What became of gradients, as one rank counts them: of its own, but for servers, which count
+/// those that they used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Gradients that this rank computed.
@@ -47,7 +47,8 @@ pub struct Counts {
     pub used: u64,
     /// Gradients that were older than the bound.
     pub dropped: u64,
-    /// Gradients that wait to be used. Workers of a server do not know whether it has used their last.
+    /// Gradients that wait to be used. Workers of a server do not know whether it has used their
+    /// last.
     pub left: u64,
     /// Updates of the parameters that this rank made or took part in.
     pub updates: u64,

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - **Invariants.** Between two puts of a worker the server has used the first (S1), so none is
-//!   lost; the server notes what it used (S2), so none is used twice; a version shows after its data
-//!   (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
+//!   lost; the server notes what it used (S2), so none is used twice; a version shows after its
+//!   data (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
 //! - **Cost.** The server reads a gradient and rewrites the model for each gradient, on one thread,
 //!   and sends the model as often; the gradient is read where the worker put it.
 //! - **Source.** Lim, Halpin, Jha, Birman, De Sa, "RDMA-wild", section 4.2, algorithms 1 and 2.

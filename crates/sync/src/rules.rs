@@ -13,14 +13,15 @@ pub enum Rule {
     VersionLast,
     /// S4: gradients older than the bound are dropped; else the bound is broken.
     DropStale,
-    /// S5: an answer to the probe of an iteration that has begun is expired; else a reduction begins
-    /// for which nobody is ready.
+    /// S5: an answer to the probe of an iteration that has begun is expired; else a reduction
+    /// begins for which nobody is ready.
     ExpireProbes,
     /// S6: gradients that went into a reduction are forgotten; else they are used twice.
     TakeOnce,
     /// S7: what a group has changed counts from what the server gave last; else it is pushed again.
     PushOnce,
-    /// S8: while two ranks average, neither changes its parameters; else a gradient is lost in part.
+    /// S8: while two ranks average, neither changes its parameters; else a gradient is lost in
+    /// part.
     AverageAtomically,
     /// S9: a gradient that comes late for a reduction stays for the next; else it is lost.
     KeepLate,

@@ -53,8 +53,8 @@ impl Opening {
     }
 }
 
-/// The gradients that workers put, at the server. Workers are numbered from 0 here: worker w is rank
-/// w + 1.
+/// The gradients that workers put, at the server. Workers are numbered from 0 here: worker w is
+/// rank w + 1.
 #[derive(Debug)]
 pub(crate) struct GradientTable {
     lanes: usize,

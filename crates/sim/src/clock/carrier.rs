@@ -1,4 +1,5 @@
-//! Links between ranks that take time: each rank has one out and one in, parcels one after the other.
+//! Links between ranks that take time: each rank has one out and one in, parcels one after the
+//! other.
 //!
 //! ```text
 //! sender    out link free ─► first byte leaves ──────────► last byte leaves

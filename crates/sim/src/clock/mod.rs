@@ -5,13 +5,13 @@
 //! poll  ─► parcels leave when its arithmetic is over ─► arrive as the links carry them
 //! ```
 //!
-//! - **Why.** Who waits for whom depends on time alone. Sixteen or a hundred ranks run on two cores,
-//!   and every figure repeats from one seed.
+//! - **Why.** Who waits for whom depends on time alone. Sixteen or a hundred ranks run on two
+//!   cores, and every figure repeats from one seed.
 //! - **How.** A rank computes on one side and communicates on another, as under `sync::drive`, and
 //!   each side does one thing at a time. Events are taken in the order of their time, and of their
 //!   making where that is equal. Protocols and learners are the real ones.
-//! - **Invariants.** The times, and so the order of all events, depend on the protocol's messages and
-//!   the model of costs alone, never on how long anything really takes.
+//! - **Invariants.** The times, and so the order of all events, depend on the protocol's messages
+//!   and the model of costs alone, never on how long anything really takes.
 //! - **Bounds.** One gradient of each rank is being computed at a time.
 
 mod carrier;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueHint};
 
 /// `stepwell study`.
@@ -31,7 +32,7 @@ pub(crate) struct OneStudyArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Learn from one in N of the training examples
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parts())]
     pub(crate) part: u64,
     /// What the order of data, initial values, probes and delays follow from
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -42,4 +43,9 @@ pub(crate) struct OneStudyArgs {
     /// Draw the curves into this file, as SVG
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
+}
+
+/// Parts of the data, of which one is learned from.
+fn parts() -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=60)
 }

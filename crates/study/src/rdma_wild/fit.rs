@@ -1,13 +1,13 @@
 //! Times of the paper's cluster, fitted to its baseline alone.
 //!
-//! - **Given.** A network of 100 Gbit/s and 2 µs; a single node's seconds for a mini-batch, by table 2;
-//!   Sync-DSGD's seconds for a step of all workers, by table 1.
+//! - **Given.** A network of 100 Gbit/s and 2 µs; a single node's seconds for a mini-batch, by
+//!   table 2; Sync-DSGD's seconds for a step of all workers, by table 1.
 //! - **Fitted.** What the arithmetic of a step reads and writes in a second, and the mean of an
 //!   exponential delay of each gradient, as a share of its time: two numbers for all three models,
 //!   such that Sync-DSGD, run on the virtual clock, takes the paper's time.
-//! - **How.** A gradient takes the single node's time, less the step on its model. The protocol runs
-//!   as it is, with models, links and arithmetic a hundredth as large, which gives the same times.
-//!   Squares of logarithms of what is off are made small on a grid that narrows.
+//! - **How.** A gradient takes the single node's time, less the step on its model. The protocol
+//!   runs as it is, with models, links and arithmetic a hundredth as large, which gives the same
+//!   times. Squares of logarithms of what is off are made small on a grid that narrows.
 
 use serde::Serialize;
 use stepwell_fabric::Network;
@@ -23,7 +23,7 @@ const SCALE: usize = 100;
 const STEPS: u64 = 8;
 /// Points of the grid on each side, and how often it narrows.
 const GRID: usize = 5;
-const NARROWS: usize = 4;
+const NARROWS: usize = 6;
 /// Bytes per second of arithmetic, and shares of delays, between which is looked.
 const ARITHMETIC: [f64; 2] = [1e9, 2e11];
 const DELAY: [f64; 2] = [1e-3, 3.0];

@@ -1,7 +1,7 @@
 //! The best parameters of a convex model, by full gradients, and how far others are from them.
 //!
-//! Nesterov's method with restarts where the loss rises, and a step that halves where it was too long.
-//! Source: O'Donoghue, Candès, "Adaptive restart for accelerated gradient schemes" (2015).
+//! Nesterov's method with restarts where the loss rises, and a step that halves where it was too
+//! long. Source: O'Donoghue, Candès, "Adaptive restart for accelerated gradient schemes" (2015).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Images;
 use crate::learner::full_gradient;
 
 /// The step with which it begins: too long for all models here, so that it halves.
-const STEP: f64 = 64.0;
+const STEP: f64 = 8.0;
 
 /// The best parameters that were found.
 #[derive(Clone, Debug, Serialize)]
@@ -58,12 +58,15 @@ impl Optimum {
     }
 }
 
-/// Looks for them, with so many full gradients.
-pub(super) fn find(graph: &Graph<f64>, images: &Images, gradients: usize) -> Optimum {
-    let lanes = graph.parameter_count();
-    let (mut at, mut before) = (vec![0.0; lanes], vec![0.0; lanes]);
-    let mut ahead = at.clone();
-    let mut gradient = vec![0.0; lanes];
+/// Looks for them from `begin` on, where somebody came near, with so many full gradients.
+pub(super) fn find(
+    graph: &Graph<f64>,
+    images: &Images,
+    begin: &[f64],
+    gradients: usize,
+) -> Optimum {
+    let (mut at, mut before, mut ahead) = (begin.to_vec(), begin.to_vec(), begin.to_vec());
+    let mut gradient = vec![0.0; begin.len()];
     let (mut step, mut momentum, mut last) = (STEP, 1.0f64, f64::INFINITY);
     let mut best = Optimum {
         loss: f64::INFINITY,

@@ -11,8 +11,8 @@ pub fn page(figures: &Figures) -> String {
     let fit = &figures.fit;
     let _ = writeln!(
         page,
-        "times fitted to Sync-DSGD: arithmetic {:.1} GB/s, delays of {:.2} of a gradient; fitted over \
-         the paper's seconds {:.2}, {:.2}, {:.2}",
+        "times fitted to Sync-DSGD: arithmetic {:.1} GB/s, delays of {:.2} of a gradient; fitted \
+         over the paper's seconds {:.2}, {:.2}, {:.2}",
         fit.arithmetic_bytes_per_second / 1e9,
         fit.delay_share,
         fit.fitted_over_paper[0],

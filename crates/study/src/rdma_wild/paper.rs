@@ -20,8 +20,8 @@ pub(crate) struct Line {
     pub(crate) epochs: u64,
     /// At the beginning, for the mean over all workers' gradients.
     pub(crate) rate: f64,
-    /// What is left of it after each epoch: what the paper calls weight decay, 0.9, cannot be one of
-    /// the weights, which would all but vanish; as a decay of the rate it gives its accuracies.
+    /// What is left of it after each epoch: what the paper calls weight decay, 0.9, cannot be one
+    /// of the weights, which would all but vanish; as a decay of the rate it gives its accuracies.
     pub(crate) decay: f64,
     /// Seconds that Sync-DSGD took.
     pub(crate) sync_seconds: f64,

@@ -1,14 +1,14 @@
 //! RNA against the blocking sum, eager SGD and AD-PSGD, with ranks that are late.
 //!
-//! - **How.** Each protocol trains the same model on the virtual clock, with real gradients, until a
-//!   loss is reached, and on to the same number of examples, all with the same settings.
-//! - **Limit.** Where each gradient helps as much whoever waits for whom, a loss is reached sooner by
-//!   as much as ranks compute more of them: the blocking sum's step over the mean time of a gradient.
-//!   With delays uniform in 0 to 50 ms and n ranks that is (c + 50 n / (n + 1)) / (c + 25): 1.9 where
-//!   computing takes nothing, 1.3 where it takes 50 ms. [`SettingFigures::limit`] is its value for the
-//!   delays that were drawn.
-//! - **Source.** Yang's thesis, sections 5.5 and 5.6. Its machines' computing times are not told, so
-//!   they are varied.
+//! - **How.** Each protocol trains the same model on the virtual clock, with real gradients, until
+//!   a loss is reached, and on to the same number of examples, all with the same settings.
+//! - **Limit.** Where each gradient helps as much whoever waits for whom, a loss is reached sooner
+//!   by as much as ranks compute more of them: the blocking sum's step over the mean time of a
+//!   gradient. With delays uniform in 0 to 50 ms and n ranks that is (c + 50 n / (n + 1)) / (c +
+//!   25): 1.9 where computing takes nothing, 1.3 where it takes 50 ms. [`SettingFigures::limit`] is
+//!   its value for the delays that were drawn.
+//! - **Source.** Yang's thesis, sections 5.5 and 5.6. Its machines' computing times are not told,
+//!   so they are varied.
 
 mod page;
 mod paper;

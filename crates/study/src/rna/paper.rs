@@ -1,5 +1,5 @@
-//! What the thesis measured. Source: Yang's thesis, chapter 5.6: figures 5.3 and 5.7, tables 5.3 and
-//! 5.4.
+//! What the thesis measured. Source: Yang's thesis, chapter 5.6: figures 5.3 and 5.7, tables 5.3
+//! and 5.4.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! How long a sum waits for its initiator, by the number of probes: figure 5.7.
 //!
-//! A hundred ranks with tasks of 10 to 50 ms each, and next to nothing to sum: the time from one sum to
-//! the next is that of the probes, the answer, and what is left of the faster task.
+//! A hundred ranks with tasks of 10 to 50 ms each, and next to nothing to sum: the time from one
+//! sum to the next is that of the probes, the answer, and what is left of the faster task.
 
 use std::collections::BTreeMap;
 

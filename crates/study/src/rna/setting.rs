@@ -62,7 +62,8 @@ impl Setting {
         }
     }
 
-    /// A step of the blocking sum over the time in which ranks, left alone, compute as many gradients.
+    /// A step of the blocking sum over the time in which ranks, left alone, compute as many
+    /// gradients.
     pub(super) fn limit(&self, seed: u64) -> f64 {
         const STEPS: u64 = 1000;
         let computing = self.times(seed).computing;

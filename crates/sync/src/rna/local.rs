@@ -1,8 +1,8 @@
 //! Gradients of a rank that wait for the next sum.
 //!
-//! Several of them are reduced to one before they take part: a mean with weights that rise by one with
-//! each step, the oldest counting once: `g' = Σ (t - t_oldest + 1) g_t / Σ (t - t_oldest + 1)`.
-//! Source: Yang's thesis, section 5.1.3.
+//! Several of them are reduced to one before they take part: a mean with weights that rise by one
+//! with each step, the oldest counting once: `g' = Σ (t - t_oldest + 1) g_t / Σ (t - t_oldest +
+//! 1)`. Source: Yang's thesis, section 5.1.3.
 
 use std::collections::VecDeque;
 

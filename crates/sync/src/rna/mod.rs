@@ -7,18 +7,18 @@
 //! learner      computes on, while less than `waiting_max` gradients wait
 //! ```
 //!
-//! The step is `rate / N Σ g`: of Σ w present ranks the mean has W = 1 / Σ w, and the rate of one rank's
-//! share grows by Σ w (linear scaling). Where ranks are in groups, each group does this among its
-//! members, and after each sum its initiator gives a server what the group has changed and brings
-//! back what all groups have made ([`server`]).
+//! The step is `rate / N Σ g`: of Σ w present ranks the mean has W = 1 / Σ w, and the rate of one
+//! rank's share grows by Σ w (linear scaling). Where ranks are in groups, each group does this
+//! among its members, and after each sum its initiator gives a server what the group has changed
+//! and brings back what all groups have made ([`server`]).
 //!
 //! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
-//!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has a
-//!   gradient in every sum. A gradient goes into one sum (S6), or is dropped where it is older than
-//!   `age_max` updates (S4), and counted. All members of a group have the same parameters after as
-//!   many sums.
-//! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a probe,
-//!   an answer and a go; nobody waits for the slowest.
+//!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
+//!   a gradient in every sum. A gradient goes into one sum (S6), or is dropped where it is older
+//!   than `age_max` updates (S4), and counted. All members of a group have the same parameters
+//!   after as many sums.
+//! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a
+//!   probe, an answer and a go; nobody waits for the slowest.
 //! - **Source.** Yang's thesis, chapter 5: RNA, sections 5.1 and 5.2.
 
 mod controller;

@@ -1,11 +1,12 @@
-//! The server between groups: it adds what a group has changed, and answers with what all have made.
+//! The server between groups: it adds what a group has changed, and answers with what all have
+//! made.
 //!
 //! The thesis averages the groups' parameters at the server. A mean would weigh a group that is
 //! rarely heard of as much as one that has just come, and pull the fast ones back; so changes are
 //! added instead, as an asynchronous parameter server does, and no gradient counts for less.
 //!
-//! - **Invariants.** A group pushes once between two answers, what it has changed since the last one
-//!   (S7), and nothing changes its parameters meanwhile; so each change is added once.
+//! - **Invariants.** A group pushes once between two answers, what it has changed since the last
+//!   one (S7), and nothing changes its parameters meanwhile; so each change is added once.
 
 use stepwell_fabric::{Error, Fabric, Malformed, Result};
 

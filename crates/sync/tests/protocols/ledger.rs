@@ -1,5 +1,5 @@
-//! Gradients that can be told apart in the model: number s of rank r is 1 in a lane of its own, times
-//! the number of ranks that compute. So the model says how often each was used.
+//! Gradients that can be told apart in the model: number s of rank r is 1 in a lane of its own,
+//! times the number of ranks that compute. So the model says how often each was used.
 
 use stepwell_base::random::Stream;
 use stepwell_sync::{Groups, Kind, Learner, Options, Rate};

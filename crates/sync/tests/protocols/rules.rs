@@ -1,5 +1,5 @@
-//! A test that has never failed shows little: without each rule the ledger finds something, and with
-//! it nothing in the same schedules.
+//! A test that has never failed shows little: without each rule the ledger finds something, and
+//! with it nothing in the same schedules.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
