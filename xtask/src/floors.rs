@@ -22,7 +22,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("attic", &["bench", "sim"]),
     ("floor 5", &["train"]),
     ("floor 4", &["settings"]),
-    ("floor 3", &["engine"]),
+    ("floor 3", &["engine", "geeps"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
     ("floor 1", &["disk", "fabric", "remote", "device"]),
     ("ground", &["base", "optim", "kernels", "skip"]),
