@@ -1,8 +1,8 @@
 //! The virtual iteration: operations are written down, and what follows from them is planned.
 //!
 //! - **How.** Between [`Geeps::begin_virtual`] and [`Geeps::end_virtual`] every call returns at
-//!   once, with accesses that have no memory. The placement is known when it ends; data moves where
-//!   it wants once all is at rest, before the next access is served.
+//!   once, with accesses that have no memory. When it ends, data moves where its placement wants;
+//!   or, where something is still being given back, as soon as that is over.
 //! - **Failure.** Where the budget is less than twice what is accessed at once, that is refused
 //!   with the arithmetic, and all is as it was before, without a sequence.
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 
+use crate::install::install;
 use crate::layout::Rows;
 use crate::memory::bytes_counted;
 use crate::placement::{Placement, Used, place};
@@ -38,17 +39,21 @@ impl Geeps {
     /// The iteration is over: places data, and makes ready for as many like it as will come.
     ///
     /// # Errors
-    /// When the budget is too small for what the application uses at once.
+    /// When the budget is too small for what the application uses at once, or the device refuses.
     pub fn end_virtual(&self) -> Result<Placement> {
-        let state = &mut *self.shared.lock();
+        let mut state = self.shared.lock();
         state.check()?;
         let Some(operations) = state.gathering.take() else {
             return Err(Error::call("end_virtual", "no virtual iteration was begun"));
         };
-        let plan = self.plan(state, operations)?;
+        let plan = self.plan(&state, operations)?;
         let placement = plan.placement.clone();
         state.plan = Some(plan);
+        let is_at_rest = state.reclaims.is_empty() && state.lowered.is_empty();
+        let installed = if is_at_rest { install(&mut state) } else { Ok(()) };
+        drop(state);
         self.shared.events.notify();
+        installed.inspect_err(|error| self.shared.fail(error))?;
         Ok(placement)
     }
 

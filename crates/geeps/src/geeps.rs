@@ -296,6 +296,11 @@ impl Geeps {
         // A read ahead for another clock is older, or waits for longer, than its bound says.
         let is_read = matches!(what, What::Read(..));
         let counts = is_read && self.shared.rules.hold(Rule::ClockOfForeseen);
+        if self.shared.prefetch && state.line.foreseen() == 0 {
+            // The allocator has not come to it.
+            let foreseen = state.sequence.foresee();
+            foreseen.into_iter().for_each(|foreseen| state.line.push_foreseen(foreseen));
+        }
         if let Some((ticket, acquire)) = state.line.claim((what, keys), counts.then_some(clock)) {
             state.statistics.foreseen += 1;
             return Ok(Request::ticket(&self.shared, acquire, ticket));

@@ -43,7 +43,12 @@ pub(crate) fn install(state: &mut State) -> Result<()> {
     raise_indexes(&mut sequence, &placement.pinned, memory)?;
     memory.finish()?;
     *pool = Pool::new(placement.buffer_bytes);
-    sequence.go_to(0, clocks);
+    // What was asked for since the iteration was gathered is behind the application already.
+    let next = state.line.waiting.iter().fold(0, |next, waiting| {
+        let (what, keys) = (waiting.acquire.what, &waiting.acquire.index.keys);
+        sequence.find(what, keys, next).map_or(next, |place| place + 1)
+    });
+    sequence.go_to(next, clocks);
     (state.sequence, state.placement) = (sequence, Some(placement));
     state.pinned_bytes = pinned_bytes;
     state.note_peak();

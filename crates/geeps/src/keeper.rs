@@ -94,6 +94,7 @@ impl Keeper {
                     let wrong = Malformed::Wrong("it gives back a credit that it does not have");
                     return Err(Error::malformed(from, wrong));
                 }
+                message.reader().end().map_err(|why| Error::malformed(from, why))?;
                 fabric.keep(message);
                 moved = true;
             }

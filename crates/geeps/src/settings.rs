@@ -150,9 +150,10 @@ impl Settings {
     /// What cannot, and what can.
     pub fn check(&self) -> Result<()> {
         let wrong = |text: String| Err(Error::Setting(text));
-        let tags = usize::from(u16::MAX - self.first_tag);
-        if self.tables.len() > TABLES_MAX || 3 * self.tables.len() >= tags {
-            let (count, most) = (self.tables.len(), TABLES_MAX.min((tags - 1) / 3));
+        // Three tags each, and one more.
+        let most = TABLES_MAX.min(usize::from(u16::MAX - self.first_tag) / 3);
+        if self.tables.len() > most {
+            let count = self.tables.len();
             return wrong(format!("{count} tables are more than the {most} that have tags"));
         }
         if !(1..=CLOCKS_AHEAD_MAX).contains(&self.clocks_ahead) {

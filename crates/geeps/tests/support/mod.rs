@@ -66,7 +66,7 @@ impl Model {
             let all = keys(0..*rows);
             model.tables.push(TableSettings {
                 name: format!("layer {number}"),
-                row_floats: 3 + number,
+                row_floats: 3 + number % 2,
                 keys: all.clone(),
                 initial,
                 applies,
@@ -75,7 +75,7 @@ impl Model {
             let most = if values == Values::Counts { all.len() } else { all.len() - 1 };
             let keys: Vec<Key> = all.iter().rev().take(most).copied().collect();
             let again = keys.iter().step_by(3).copied().collect();
-            model.locals.push(local(format!("output {number}"), 2, 3 + rows));
+            model.locals.push(local(format!("output {number}"), 8, 24));
             model.locals.push(local(format!("kept {number}"), 1, 6));
             let output = LocalId(2 * number as u32);
             let kept = LocalId(2 * number as u32 + 1);
@@ -99,7 +99,7 @@ impl Model {
         let floats = |layer: &Layer| {
             let row_floats = self.tables[layer.table.0 as usize].row_floats;
             let params = layer.keys.len() * row_floats;
-            [params, params, 2 * layer.output_keys.len(), layer.kept_keys.len()]
+            [params, params, 8 * layer.output_keys.len(), layer.kept_keys.len()]
         };
         let bytes = |layer| floats(layer).map(|floats| Device::bytes_counted(4 * floats as u64));
         self.layers.iter().map(|layer| bytes(layer).iter().sum()).max().unwrap_or(0)

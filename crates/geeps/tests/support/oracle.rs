@@ -47,7 +47,7 @@ fn step(model: &Model, params: &Rows, at: (usize, u64), kept: &mut [Vec<f32>]) -
             keys.iter().flat_map(|key| params[&(table, *key)].clone()).collect()
         };
         let values = read(&layer.keys);
-        let mut output = vec![0.0; layer.output_keys.len() * 2];
+        let mut output = vec![0.0; layer.output_keys.len() * 8];
         forward(at, &values, kept, &mut output);
         let mut add = |keys: &[Key], values: &[f32]| {
             for (key, values) in keys.iter().zip(values.chunks_exact(row_floats)) {
