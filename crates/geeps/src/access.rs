@@ -197,8 +197,7 @@ impl Access {
         match (self.piece("done_on")?, event) {
             (Piece::Device(piece), Some(event)) => {
                 stream.record(&event)?;
-                piece.after.push(Arc::new(event));
-                Ok(())
+                piece.add(Arc::new(event))
             }
             _ => Err(Error::call("done_on", "the buffer is on the host")),
         }
@@ -223,7 +222,7 @@ impl Drop for Access {
             Some(_) => Reclaim::Local(self.acquire.clone(), served, crate::operation::Save::NoSave),
             None => Reclaim::Buffer(served.piece),
         };
-        state.reclaims.push_back(reclaim);
+        state.give_back(reclaim);
         self.shared.events.notify();
     }
 }

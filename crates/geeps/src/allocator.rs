@@ -55,79 +55,103 @@ impl Allocator {
             state.line.push_foreseen(foreseen);
         }
     }
+}
 
-    fn serve(&self, state: &mut State, at: usize) -> Result<Step> {
-        let waiting = &state.line.waiting[at];
-        let (clock, acquire) = (waiting.clock, &waiting.acquire);
-        let floats = acquire.index.places.len() * state.rows(acquire.what).1.row_floats;
-        match acquire.what {
-            What::Read(table, staleness) => {
-                let is_fresh = state.caches[table].age() >= age_needed(clock, staleness);
-                if !is_fresh && self.shared.rules.hold(Rule::AgeAtRead) || self.waits(state, table)
-                {
-                    return Ok(Step::NotYet);
-                }
-                let taken = take(state, at, floats)?;
-                let Step::Served(Served { mut piece, .. }) = taken else { return Ok(taken) };
-                let State { caches, memory, line, .. } = state;
-                let (cache, index) = (&mut caches[table], &line.waiting[at].acquire.index);
-                let chosen = Chosen { index, rows: &cache.layout.rows };
-                let moved = memory.fetch(&mut cache.store, chosen, &mut piece)?;
-                Ok(filled(state, piece, moved))
+/// Serves who was asked for last, if that takes no copy and nobody stands before: so that the
+/// application need not wait for a thread to wake up.
+///
+/// # Errors
+/// When memory has none, though it should.
+pub(crate) fn serve_at_once(shared: &Shared, state: &mut State) -> Result<()> {
+    let Some(at) = state.line.next().filter(|_| state.plan.is_none()) else { return Ok(()) };
+    let waiting = &state.line.waiting[at];
+    let is_alone = waiting.ticket.is_some();
+    let takes_no_copy = match waiting.acquire.what {
+        What::Read(..) => false,
+        What::PreUpdate(_) | What::Local(_, Fetch::NoFetch) => true,
+        What::Local(local, Fetch::Fetch) => {
+            matches!(state.locals[local].store, Store::Placed(_)) && waiting.acquire.index.is_whole
+        }
+    };
+    if is_alone
+        && takes_no_copy
+        && let Step::Served(served) = serve(shared, state, at)?
+    {
+        state.line.waiting[at].outcome = Some(Ok(served));
+    }
+    Ok(())
+}
+
+fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
+    let waiting = &state.line.waiting[at];
+    let (clock, acquire) = (waiting.clock, &waiting.acquire);
+    let floats = acquire.index.places.len() * state.rows(acquire.what).1.row_floats;
+    match acquire.what {
+        What::Read(table, staleness) => {
+            let is_fresh = state.caches[table].age() >= age_needed(clock, staleness);
+            if !is_fresh && shared.rules.hold(Rule::AgeAtRead) || waits(shared, state, table) {
+                return Ok(Step::NotYet);
             }
-            What::PreUpdate(table) => {
-                if self.waits(state, table) {
-                    return Ok(Step::NotYet);
-                }
-                let mut taken = take(state, at, floats)?;
-                if let Step::Served(Served { piece, .. }) = &mut taken {
-                    state.memory.clear(piece)?;
-                }
-                Ok(taken)
+            let taken = take(state, at, floats)?;
+            let Step::Served(Served { mut piece, .. }) = taken else { return Ok(taken) };
+            let State { caches, memory, line, .. } = state;
+            let (cache, index) = (&mut caches[table], &line.waiting[at].acquire.index);
+            let chosen = Chosen { index, rows: &cache.layout.rows };
+            let moved = memory.fetch(&mut cache.store, chosen, &mut piece)?;
+            Ok(filled(state, piece, moved))
+        }
+        What::PreUpdate(table) => {
+            if waits(shared, state, table) {
+                return Ok(Step::NotYet);
             }
-            What::Local(local, fetch) => self.local(state, (at, floats), (local, fetch)),
+            let mut taken = take(state, at, floats)?;
+            if let Step::Served(Served { piece, .. }) = &mut taken {
+                state.memory.clear(piece)?;
+            }
+            Ok(taken)
+        }
+        What::Local(local, fetch) => serve_local(shared, state, (at, floats), (local, fetch)),
+    }
+}
+
+/// Whether a table is as far ahead of its shards as it may be.
+fn waits(shared: &Shared, state: &State, table: usize) -> bool {
+    state.caches[table].ahead() >= shared.clocks_ahead
+}
+
+fn serve_local(
+    shared: &Shared,
+    state: &mut State,
+    (at, floats): (usize, usize),
+    (number, fetch): (usize, Fetch),
+) -> Result<Step> {
+    let is_whole = state.line.waiting[at].acquire.index.is_whole;
+    let local = &mut state.locals[number];
+    let is_lent = matches!(local.store, Store::Lent);
+    if is_lent || local.is_out && shared.rules.hold(Rule::SaveBeforeFetch) {
+        return Ok(Step::NotYet);
+    }
+    if is_whole {
+        match std::mem::replace(&mut local.store, Store::Lent) {
+            Store::Placed(piece) => {
+                local.is_out = true;
+                return Ok(Step::Served(Served { piece, is_lent: true }));
+            }
+            store => local.store = store,
         }
     }
-
-    /// Whether a table is as far ahead of its shards as it may be.
-    fn waits(&self, state: &State, table: usize) -> bool {
-        state.caches[table].ahead() >= self.shared.clocks_ahead
+    let taken = take(state, at, floats)?;
+    let Step::Served(Served { mut piece, is_lent }) = taken else { return Ok(taken) };
+    let State { locals, memory, line, .. } = state;
+    let (local, index) = (&mut locals[number], &line.waiting[at].acquire.index);
+    if fetch == Fetch::Fetch {
+        let chosen = Chosen { index, rows: &local.rows };
+        let moved = memory.fetch(&mut local.store, chosen, &mut piece)?;
+        local.is_out |= matches!(moved, Moved::Now(()));
+        return Ok(filled(state, piece, moved));
     }
-
-    fn local(
-        &self,
-        state: &mut State,
-        (at, floats): (usize, usize),
-        (number, fetch): (usize, Fetch),
-    ) -> Result<Step> {
-        let is_whole = state.line.waiting[at].acquire.index.is_whole;
-        let local = &mut state.locals[number];
-        let is_lent = matches!(local.store, Store::Lent);
-        if is_lent || local.is_out && self.shared.rules.hold(Rule::SaveBeforeFetch) {
-            return Ok(Step::NotYet);
-        }
-        if is_whole {
-            match std::mem::replace(&mut local.store, Store::Lent) {
-                Store::Placed(piece) => {
-                    local.is_out = true;
-                    return Ok(Step::Served(Served { piece, is_lent: true }));
-                }
-                store => local.store = store,
-            }
-        }
-        let taken = take(state, at, floats)?;
-        let Step::Served(Served { mut piece, is_lent }) = taken else { return Ok(taken) };
-        let State { locals, memory, line, .. } = state;
-        let (local, index) = (&mut locals[number], &line.waiting[at].acquire.index);
-        if fetch == Fetch::Fetch {
-            let chosen = Chosen { index, rows: &local.rows };
-            let moved = memory.fetch(&mut local.store, chosen, &mut piece)?;
-            local.is_out |= matches!(moved, Moved::Now(()));
-            return Ok(filled(state, piece, moved));
-        }
-        local.is_out = true;
-        Ok(Step::Served(Served { piece, is_lent }))
-    }
+    local.is_out = true;
+    Ok(Step::Served(Served { piece, is_lent }))
 }
 
 /// A buffer for who stands at `at`.
@@ -196,7 +220,7 @@ impl Stage for Allocator {
         self.foresee(state);
         let mut progress = Progress::Blocked;
         while let Some(at) = state.line.next() {
-            match self.serve(state, at)? {
+            match serve(&self.shared, state, at)? {
                 Step::Served(served) => state.line.waiting[at].outcome = Some(Ok(served)),
                 Step::Refused(error) => state.line.fail(at, error),
                 Step::NotYet => break,

@@ -140,3 +140,68 @@ impl Cache {
         self.spares.push(updates);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::{Key, TableId};
+
+    use super::*;
+    use crate::{Applies, Initial, TableSettings};
+
+    fn cache() -> Cache {
+        let settings = TableSettings {
+            name: "table".to_owned(),
+            row_floats: 2,
+            keys: (0..5).map(Key).collect(),
+            initial: Initial::Zeros,
+            applies: Applies::ByClock,
+        };
+        Cache::new(Arc::new(Layout::new(TableId(0), &settings, 2).unwrap()))
+    }
+
+    #[test]
+    fn updates_of_a_clock_are_summed_and_leave_together() {
+        let mut cache = cache();
+        let index = |keys: &[u64]| {
+            let keys: Vec<Key> = keys.iter().copied().map(Key).collect();
+            Index::new("table", &cache.layout.rows, &keys).unwrap()
+        };
+        let (some, one) = (index(&[4, 1]), index(&[1, 1]));
+        cache.update(&some, &[1.0, -0.0, 2.0, 3.0]);
+        cache.update(&one, &[0.5, 0.5, 0.25, 0.25]);
+        cache.commit();
+        cache.commit();
+        let first = cache.outgoing.pop_front().unwrap();
+        let updates = first.updates.unwrap();
+        let row = |key: u64| {
+            let place = cache.layout.rows.place(Key(key)).unwrap() as usize;
+            &updates.values[2 * place..2 * place + 2]
+        };
+        assert_eq!((first.clock, row(4), row(1)), (0, &[1.0, -0.0][..], &[2.75, 3.75][..]));
+        assert!(row(4)[1].is_sign_negative(), "a sum of one update is that update");
+        let parts = cache.layout.parts.clone();
+        let touched = parts.iter().map(|part| updates.touched(part).len()).sum::<usize>();
+        assert_eq!(touched, 2);
+        let second = cache.outgoing.pop_front().unwrap();
+        assert!(second.clock == 1 && second.updates.is_none());
+        // Its memory is used again, and nothing of it shows.
+        cache.keep(updates);
+        cache.update(&some, &[7.0; 4]);
+        cache.commit();
+        let third = cache.outgoing.pop_front().unwrap().updates.unwrap();
+        let place = cache.layout.rows.place(Key(1)).unwrap() as usize;
+        assert_eq!(third.values[2 * place], 7.0);
+    }
+
+    #[test]
+    fn a_cache_is_as_old_as_its_oldest_part_and_as_far_ahead_as_its_slowest_shard() {
+        let mut cache = cache();
+        cache.clock = 3;
+        cache.refreshed(0, (2, 3));
+        assert_eq!((cache.age(), cache.ahead()), (0, 3));
+        cache.refreshed(1, (1, 2));
+        assert_eq!((cache.age(), cache.ahead()), (1, 1));
+        cache.refreshed(1, (5, u64::MAX));
+        assert_eq!((cache.age(), cache.ahead()), (2, 0));
+    }
+}

@@ -31,7 +31,8 @@ impl Geeps {
             return Err(Error::call("begin_virtual", why));
         }
         state.drop_foreseen();
-        state.sequence.stop();
+        // Its indexes are gone before new ones are made.
+        state.sequence = Sequence::default();
         state.gathering = Some(Vec::new());
         Ok(())
     }

@@ -9,6 +9,7 @@ use stepwell_base::{Key, TableId};
 use stepwell_fabric::Fabric;
 
 use crate::access::{Access, Held, Request};
+use crate::allocator::serve_at_once;
 use crate::cache::Cache;
 use crate::layout::{Index, Layout, Rows};
 use crate::line::Line;
@@ -246,7 +247,8 @@ impl Geeps {
     }
 
     fn acquire(&self, what: What, keys: &[Key]) -> Result<Request> {
-        let state = &mut *self.shared.lock();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
         state.check()?;
         match what {
             What::Read(table, _) | What::PreUpdate(table) => {
@@ -275,15 +277,22 @@ impl Geeps {
             }
         }
         let request = self.ask(state, (what, keys));
-        match &request {
-            Ok(_) => state.held += 1,
+        let served = match &request {
+            Ok(_) => {
+                state.held += 1;
+                serve_at_once(&self.shared, state)
+            }
             Err(_) => {
                 if let What::Local(local, _) = what {
                     state.locals[local].is_held = false;
                 }
+                Ok(())
             }
-        }
+        };
+        // A request that is dropped takes the lock.
+        drop(guard);
         self.shared.events.notify();
+        served.inspect_err(|error| self.shared.fail(error))?;
         request
     }
 
@@ -347,7 +356,7 @@ impl Geeps {
                 let Given { reclaim, avoided } = reclaim(acquire, served).into();
                 state.statistics.saves_avoided += u64::from(avoided > 0);
                 state.statistics.save_bytes_avoided += avoided;
-                state.reclaims.push_back(reclaim);
+                state.give_back(reclaim);
                 self.shared.events.notify();
             }
             None => {}

@@ -120,3 +120,45 @@ impl Line {
         self.waiting[at].outcome = Some(Err(error));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Staleness;
+    use crate::layout::{Index, Rows};
+
+    fn acquire(table: usize) -> Acquire {
+        let rows = Rows::new("rows", 2, vec![Key(0)]).unwrap();
+        let index = Index::new("rows", &rows, &[Key(0)]).unwrap();
+        Acquire { what: What::Read(table, Staleness::BSP), index }
+    }
+
+    fn served() -> Served {
+        Served { piece: Piece::Host(vec![0.0; 2]), is_lent: false }
+    }
+
+    #[test]
+    fn who_asks_for_the_first_of_what_is_foreseen_has_it_and_who_does_not_stands_before_it() {
+        let mut line = Line::default();
+        for (place, clock) in [(0, 3), (1, 3), (2, 4)] {
+            line.push_foreseen(Foreseen { acquire: acquire(place), clock, place });
+        }
+        line.waiting[0].outcome = Some(Ok(served()));
+        let asks = |table| (What::Read(table, Staleness::BSP), &[Key(0)][..]);
+        assert!(line.claim(asks(0), Some(4)).is_none(), "of another clock");
+        assert!(line.claim(asks(1), Some(3)).is_none(), "not the first");
+        let (ticket, _) = line.claim(asks(0), Some(3)).unwrap();
+        assert_eq!((line.foreseen(), line.next()), (2, Some(1)));
+        assert!(matches!(line.take(ticket), Some(Ok(_))), "it is there already");
+        assert!(line.take(ticket).is_none());
+        let (ticket, _) = line.claim(asks(1), None).unwrap();
+        assert!(line.take(ticket).is_none(), "it has to wait");
+        let dropped = line.drop_foreseen();
+        assert_eq!(dropped.iter().map(|waiting| waiting.place).collect::<Vec<_>>(), [Some(2)]);
+        let other = line.ask(acquire(7), 3);
+        assert!(other > ticket);
+        line.fail(1, Error::Twice("data".to_owned()));
+        assert!(matches!(line.take(other), Some(Err(Error::Twice(_)))));
+        assert!(line.cancel(ticket).is_some() && line.waiting.is_empty());
+    }
+}

@@ -101,3 +101,37 @@ impl Pool {
         self.spares.entry(floats).or_default().push(piece);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, Rules};
+
+    fn taken(pool: &mut Pool, memory: &Memory, floats: usize) -> Option<Piece> {
+        match pool.take(memory, floats).unwrap() {
+            Taken::Piece(piece) => Some(piece),
+            Taken::Full => None,
+            Taken::Busy(event) => panic!("{event:?} on the host"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_use_is_available_in_any_size() {
+        let memory = Memory::new(&Place::Host, true, Rules::default()).unwrap();
+        let mut pool = Pool::new(16 * 256);
+        let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
+        assert_eq!(small.len(), 16);
+        assert!(taken(&mut pool, &memory, 1).is_none(), "it is full");
+        // Every other one comes back: half is free, in pieces of one.
+        let mut held = Vec::new();
+        for (number, piece) in small.into_iter().enumerate() {
+            if number % 2 == 0 { pool.give(piece) } else { held.push(piece) }
+        }
+        assert!(taken(&mut pool, &memory, 8 * 64 + 1).is_none());
+        let large = taken(&mut pool, &memory, 8 * 64).unwrap();
+        assert_eq!((pool.used(), pool.peak()), (16 * 256, 16 * 256));
+        pool.give(large);
+        assert_eq!(taken(&mut pool, &memory, 8 * 64).map(|piece| piece.floats()), Some(8 * 64));
+        assert_eq!(pool.peak(), pool.bytes());
+    }
+}

@@ -163,3 +163,79 @@ pub(crate) fn usage(
     }
     Usage { data, moments }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Staleness;
+    use crate::layout::Rows;
+    use crate::operation::Fetch;
+
+    fn acquire(what: What, keys: &[u64]) -> Acquire {
+        let keys: Vec<Key> = keys.iter().copied().map(Key).collect();
+        let rows = Rows::new("rows", 2, (0..4).map(Key).collect()).unwrap();
+        Acquire { what, index: Index::new("rows", &rows, &keys).unwrap() }
+    }
+
+    const READ: What = What::Read(0, Staleness::BSP);
+
+    /// Read, release; pre-update and local data at once, releases, clock.
+    fn operations() -> Vec<Operation> {
+        vec![
+            Operation::Acquire(acquire(READ, &[0, 1])),
+            Operation::Release(0),
+            Operation::Acquire(acquire(What::PreUpdate(0), &[0, 1])),
+            Operation::Acquire(acquire(What::Local(0, Fetch::Fetch), &[0, 1, 2, 3])),
+            Operation::Release(2),
+            Operation::Release(3),
+            Operation::Clock(0),
+        ]
+    }
+
+    #[test]
+    fn it_is_followed_around_and_clocks_are_counted() {
+        let mut sequence = Sequence::new(operations());
+        assert!(sequence.foresee().is_none(), "nobody is in it");
+        sequence.go_to(2, vec![10]);
+        let next: Vec<_> = (0..5).filter_map(|_| sequence.foresee()).collect();
+        let places: Vec<_> = next.iter().map(|next| (next.place, next.clock)).collect();
+        assert_eq!(places, [(2, 10), (3, 0), (0, 11), (2, 11), (3, 0)]);
+        assert!(next[0].acquire.is(What::PreUpdate(0), &[Key(0), Key(1)]));
+        let mut idle = Sequence::new(vec![Operation::Clock(0)]);
+        idle.go_to(0, vec![0]);
+        assert!(idle.foresee().is_none(), "it asks for nothing");
+        assert!(Sequence::default().foresee().is_none());
+    }
+
+    #[test]
+    fn an_operation_is_found_from_a_place_on_and_around() {
+        let mut operations = operations();
+        operations.push(Operation::Acquire(acquire(READ, &[0, 1])));
+        let sequence = Sequence::new(operations);
+        let keys = [Key(0), Key(1)];
+        assert_eq!([0, 1, 7].map(|from| sequence.find(READ, &keys, from)), [0, 7, 7].map(Some));
+        assert_eq!(sequence.find(READ, &keys[..1], 0), None);
+        assert_eq!(sequence.find(What::Read(0, Staleness::Clocks(1)), &keys, 0), None);
+        // An index is one of a table, whatever is done with it.
+        let known = sequence.index(What::Read(0, Staleness::Unbounded), &keys).unwrap();
+        let Operation::Acquire(first) = &sequence.operations[0] else { panic!("a read") };
+        assert!(std::sync::Arc::ptr_eq(&known.places, &first.index.places), "made once");
+        assert!(sequence.index(What::Read(1, Staleness::BSP), &keys).is_none());
+        assert!(sequence.index(What::Local(0, Fetch::NoFetch), &keys).is_none());
+    }
+
+    #[test]
+    fn what_is_held_at_once_is_counted() {
+        let size = Size { floats: 8, row_floats: 2 };
+        let usage = usage(&operations(), (&[size], &[size]), |floats| floats as u64);
+        let held: Vec<Vec<_>> = usage
+            .moments
+            .iter()
+            .map(|moment| moment.iter().map(|u| (u.data, u.bytes, u.is_whole)).collect())
+            .collect();
+        let update = (0, 4, false);
+        assert_eq!(held, [vec![update], vec![update], vec![update, (1, 8, true)]]);
+        assert_eq!(usage.peak_unpinned(), (2, 12));
+        assert_eq!(usage.data.iter().map(|data| data.bytes).sum::<u64>(), 16);
+    }
+}

@@ -157,6 +157,17 @@ impl State {
         self.pool.give(served.piece);
     }
 
+    /// Something is given back: to the reclaimer, but for what takes neither a copy nor a sum, nor
+    /// waits for anything.
+    pub(crate) fn give_back(&mut self, reclaim: Reclaim) {
+        match reclaim {
+            Reclaim::Buffer(piece) => self.pool.give(piece),
+            Reclaim::Local(acquire, served, _) if served.is_lent => self.undo(&acquire, served),
+            Reclaim::Local(acquire, served, Save::NoSave) => self.undo(&acquire, served),
+            other => self.reclaims.push_back(other),
+        }
+    }
+
     /// Notes the most memory in use.
     pub(crate) fn note_peak(&mut self) {
         let bytes = self.pinned_bytes + self.pool.peak();

@@ -124,6 +124,7 @@ fn whoever_departs_from_what_was_gathered_has_the_same_bits() {
             order_every: (seed % 3 > 0).then_some(1 + seed % 3),
             reads_other: seed % 2 == 0,
             clocks_twice: seed % 4 == 3,
+            gathers_again: seed % 5 == 2,
         };
         let budget_bytes = budgets(&model)[seed as usize % 6] + index_bytes(&model);
         let told = || Settings { budget_bytes, ..model.settings() };
@@ -131,7 +132,11 @@ fn whoever_departs_from_what_was_gathered_has_the_same_bits() {
         assert_eq!(left.found, [""; 0], "{departs:?}");
         assert_same(&left.rows, &wanted, &format!("{departs:?} in {budget_bytes} bytes"));
         let departed: u64 = left.statistics.iter().map(|counts| counts.not_foreseen).sum();
-        assert_eq!(departed > 0, departs != Departs::default(), "{departs:?}: {departed}");
+        if departs == Departs::default() {
+            assert_eq!(departed, 0);
+        }
+        let departs = departs.order_every.is_some() || departs.reads_other || departs.clocks_twice;
+        assert!(departed > 0 || !departs, "{departed}");
     }
 }
 

@@ -23,6 +23,10 @@ use crate::{Result, Rule, Rules};
 /// Pieces of staging memory of a size.
 pub(crate) const STAGED_MAX: usize = 4;
 
+/// Events of a piece from which on those that are over are forgotten. Others are as many at most as
+/// the application's streams hold operations.
+const EVENTS_MAX: usize = 8;
+
 /// An access buffer, or pinned data, of a device.
 #[derive(Debug)]
 pub(crate) struct DevicePiece {
@@ -34,6 +38,21 @@ pub(crate) struct DevicePiece {
 impl DevicePiece {
     pub(crate) fn floats(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// It is used until `event`, too. What is over by now need not be waited for.
+    pub(crate) fn add(&mut self, event: Arc<Event>) -> Result<()> {
+        if self.after.len() >= EVENTS_MAX {
+            let mut left = Vec::new();
+            for event in self.after.drain(..) {
+                if !event.is_over()? {
+                    left.push(event);
+                }
+            }
+            self.after = left;
+        }
+        self.after.push(event);
+        Ok(())
     }
 
     pub(crate) fn under_way(&self) -> Result<Option<Arc<Event>>> {

@@ -62,6 +62,8 @@ pub struct Departs {
     pub reads_other: bool,
     /// It clocks each table once more in the middle of an iteration, between a read and the next.
     pub clocks_twice: bool,
+    /// It gathers once more, after two clocks.
+    pub gathers_again: bool,
 }
 
 /// A worker.
@@ -157,6 +159,10 @@ impl Worker {
 
     /// Goes on by an operation, if it can.
     pub fn poll(&mut self, geeps: &Geeps) -> Result<bool> {
+        if self.departs.gathers_again && (self.at, self.clock) == (0, 2) {
+            self.departs.gathers_again = false;
+            self.gather(geeps)?;
+        }
         let moved = self.step(geeps, self.steps[self.at])?;
         if moved {
             self.at += 1;
