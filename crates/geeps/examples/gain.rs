@@ -1,5 +1,5 @@
-//! What indexes made once, rows moved in one pass and copies ahead of the application are worth,
-//! each beside the same without it.
+//! What indexes made once, rows moved in one pass, copies ahead of the application, and tables that
+//! travel while layers compute are worth, each beside the same without it.
 //!
 //! ```text
 //! cargo run --release -p stepwell-geeps --example gain
@@ -15,7 +15,7 @@ use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::{Key, TableId};
 use stepwell_device::emulated::{self, Machine, Rate};
 use stepwell_device::{Device, Stream};
-use stepwell_fabric::threads;
+use stepwell_fabric::{Fabric, Network, threads};
 use stepwell_geeps::{
     Access, Applies, Fetch, Geeps, Initial, LocalId, LocalSettings, Place, Result, Running, Save,
     Settings, Staleness, TableSettings,
@@ -124,20 +124,107 @@ fn layers_of(budget_bytes: u64, prefetch: bool) -> Result<f64> {
     Ok(seconds)
 }
 
-fn run() -> Result<()> {
+/// When tables are clocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clocks {
+    /// Each as soon as its layer is over.
+    ByLayer,
+    /// All after the last layer, as if they were one.
+    AtOnce,
+}
+
+/// Seconds of an iteration of two workers, whose tables travel over a slow network.
+fn tables(clocks: Clocks) -> std::result::Result<f64, String> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let network: Network = "1Gbit,50us".parse()?;
+    let slow = |end| network.slow_down(end, &clock).map_err(|error| error.to_string());
+    let ends: Vec<Fabric> =
+        threads(2).into_iter().map(slow).collect::<std::result::Result<_, _>>()?;
+    std::thread::scope(|scope| {
+        let work = |end| scope.spawn(move || worker(end, clocks));
+        let workers: Vec<_> = ends.into_iter().map(work).collect();
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(seconds) => seconds.map_err(|error| error.to_string()),
+            Err(_) => Err("a worker panicked".to_owned()),
+        });
+        joined.last().unwrap_or(Ok(0.0))
+    })
+}
+
+fn worker(end: Fabric, clocks: Clocks) -> Result<f64> {
+    const ITERATIONS: u32 = 10;
+    let table = |layer: u32| TableSettings {
+        name: format!("layer {layer}"),
+        row_floats: 1024,
+        keys: keys(ROWS, 1),
+        initial: Initial::Zeros,
+        applies: Applies::ByClock,
+    };
+    let settings = Settings { tables: (0..LAYERS).map(table).collect(), ..Settings::default() };
+    let running = Running::start(&settings, end, Arc::new(SystemClock::new()))?;
+    let keys = keys(ROWS, 1);
+    let backward = |layer| -> Result<()> {
+        let update = running.pre_update(layer, &keys)?.wait()?;
+        running.update(update)?;
+        running.table_clock(layer)
+    };
+    let iteration = |is_virtual: bool| -> Result<()> {
+        for layer in (0..LAYERS).map(TableId) {
+            pass(&running, layer, (&keys, is_virtual))?;
+        }
+        for layer in (0..LAYERS).rev().map(TableId) {
+            pass(&running, layer, (&keys, is_virtual))?;
+            if clocks == Clocks::ByLayer {
+                backward(layer)?;
+            }
+        }
+        if clocks == Clocks::AtOnce {
+            (0..LAYERS).rev().map(TableId).try_for_each(backward)?;
+        }
+        Ok(())
+    };
+    running.begin_virtual()?;
+    iteration(true)?;
+    running.end_virtual()?;
+    iteration(false)?;
+    let clock = SystemClock::new();
+    (0..ITERATIONS).try_for_each(|_| iteration(false))?;
+    let seconds = clock.seconds() / f64::from(ITERATIONS);
+    running.finish()?;
+    Ok(seconds)
+}
+
+/// A pass through a layer, forward or backward.
+fn pass(geeps: &Geeps, layer: TableId, (keys, is_virtual): (&[Key], bool)) -> Result<()> {
+    let read = geeps.read(layer, keys, Staleness::BSP)?.wait()?;
+    if !is_virtual {
+        std::thread::sleep(COMPUTES);
+    }
+    geeps.post_read(read)
+}
+
+fn run() -> std::result::Result<(), String> {
+    let milliseconds =
+        |seconds: Result<f64>| seconds.map(|seconds| 1e3 * seconds).map_err(|e| e.to_string());
     println!("indexes and batches, on the host: milliseconds of an iteration");
     for (rows, row_floats) in [(100_000, 4), (100_000, 32), (1000, 4096)] {
         let [with, without] = [true, false].map(|batched| batches(rows, row_floats, batched));
-        let (with, without) = (1e3 * with?, 1e3 * without?);
+        let (with, without) = (milliseconds(with)?, milliseconds(without)?);
         println!("  {rows:>7} rows of {row_floats:>4} floats: {with:.2}, one by one {without:.2}");
     }
     let computes = 1e3 * 2.0 * f64::from(LAYERS) * COMPUTES.as_secs_f64();
     println!("copies ahead, at 1 GB/s: milliseconds of an iteration that computes for {computes}");
     for layers in [2, 4, u64::from(LAYERS) + 2] {
         let [with, without] = [true, false].map(|prefetch| layers_of(layers << 20, prefetch));
-        let (with, without) = (1e3 * with?, 1e3 * without?);
+        let (with, without) = (milliseconds(with)?, milliseconds(without)?);
         println!("  memory for {layers} of {LAYERS} layers: {with:.1}, without {without:.1}");
     }
+    println!(
+        "tables of their own, at 1 Gbit/s: milliseconds of an iteration, computing {computes}"
+    );
+    let [by_layer, at_once] = [Clocks::ByLayer, Clocks::AtOnce].map(tables);
+    let (by_layer, at_once) = (1e3 * by_layer?, 1e3 * at_once?);
+    println!("  two workers, {LAYERS} tables: {by_layer:.1}, all clocked at once {at_once:.1}");
     Ok(())
 }
 

@@ -70,6 +70,11 @@ impl Usage {
         moment.iter().filter(needs).map(|used| used.bytes).sum()
     }
 
+    /// Whether any moment has a buffer for an entry: only such are placed.
+    fn is_accessed(&self, entry: usize) -> bool {
+        self.moments.iter().flatten().any(|used| used.data == entry)
+    }
+
     /// The first moment with the most bytes, and these.
     fn peak(&self, pinned: &[bool]) -> (usize, u64) {
         let mut peak = (0, 0);
@@ -108,7 +113,7 @@ pub fn place(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     // Then other local data, and parameter data.
     for kind in [Kind::Local, Kind::Parameters] {
         for (entry, data) in data.iter().enumerate().filter(|(_, data)| data.kind == kind) {
-            if !pinned[entry] && available >= data.bytes {
+            if !pinned[entry] && usage.is_accessed(entry) && available >= data.bytes {
                 pinned[entry] = true;
                 available -= data.bytes;
             }

@@ -10,7 +10,9 @@ use support::worker::Worker;
 use support::{Model, Values};
 
 fn trained_by(model: &Model, ranks: usize, clocks: u64, seed: u64) -> Run {
-    let settings = |_| Settings { clocks_ahead: 1 + seed % 20, ..model.settings() };
+    // All is pinned, or nothing.
+    let budget_bytes = if seed.is_multiple_of(2) { 1 << 20 } else { 2 * model.peak_bytes() };
+    let settings = |_| Settings { clocks_ahead: 1 + seed % 20, budget_bytes, ..model.settings() };
     let worker = |rank| Worker::new(model, rank, clocks);
     let gathers = !seed.is_multiple_of(3);
     let setup = Setup { seed, ranks, settings: &settings, worker: &worker, gathers };

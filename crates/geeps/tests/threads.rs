@@ -172,19 +172,19 @@ fn iterated(ranks: usize, iterations: usize) -> Rows {
     wanted
 }
 
-fn on_device(ranks: usize, iterations: usize, part: u64) -> Vec<Finished> {
+/// Bytes for three buffers at the peak, twice, and for parts of all data.
+fn budget(part: u64) -> u64 {
+    let piece = Device::bytes_counted(4 * 16 * FLOATS as u64);
+    6 * piece + part * piece * u64::from(LAYERS) + 10 * 256
+}
+
+fn on_devices(
+    (ranks, iterations): (usize, usize),
+    budget_bytes: u64,
+    device: &(dyn Fn(usize) -> Device + Sync),
+) -> Vec<Finished> {
     on_threads(ranks, |rank, end| {
-        let piece = Device::bytes_counted(4 * 16 * FLOATS as u64);
-        // Three buffers at the peak; and as much as parts of all data.
-        let budget_bytes = 6 * piece + part * piece * u64::from(LAYERS) + 10 * 256;
-        let machine = Machine::new(emulated::Settings {
-            memory_bytes: budget_bytes,
-            seed: rank as u64,
-            delay_max: Duration::from_micros(300),
-            rate: Some(Rate { bytes_per_second: 1e9, latency: Duration::from_micros(20) }),
-            ..emulated::Settings::default()
-        });
-        let device = &machine.devices()[0];
+        let device = device(rank);
         let running = start(&settings(Place::Device(device.clone()), budget_bytes), end);
         let stream = device.stream("application").unwrap();
         let keys: Vec<Key> = (0..16).map(Key).collect();
@@ -200,11 +200,41 @@ fn on_device(ranks: usize, iterations: usize, part: u64) -> Vec<Finished> {
 fn streams_that_only_events_put_in_order_have_the_bits_of_the_oracle() {
     for ranks in [1, 2] {
         for part in 0..3 {
-            let finished = on_device(ranks, 6, part);
+            let emulated = |rank| {
+                let machine = Machine::new(emulated::Settings {
+                    memory_bytes: budget(part),
+                    seed: rank as u64,
+                    delay_max: Duration::from_micros(300),
+                    rate: Some(Rate { bytes_per_second: 1e9, latency: Duration::from_micros(20) }),
+                    ..emulated::Settings::default()
+                });
+                machine.devices()[0].clone()
+            };
+            let finished = on_devices((ranks, 6), budget(part), &emulated);
             let statistics = finished[0].statistics;
             assert_eq!(statistics.handed_out > 0, part > 0, "{statistics:?}");
             let what = format!("{ranks} ranks, part {part}");
             assert_same(&rows(finished), &iterated(ranks, 6), &what);
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn devices_of_nvidia_have_the_bits_of_the_oracle() {
+    use stepwell_device::cuda::{self, Settings};
+
+    let settings = Settings { memory_bytes: Some(1 << 30), ..Settings::default() };
+    for check_order in [false, true] {
+        match cuda::find(&Settings { check_order, ..settings.clone() }) {
+            Ok(devices) => {
+                for (ranks, part) in [(1, 0), (2, 0), (2, 1), (2, 2)] {
+                    let device = |rank: usize| devices[rank % devices.len()].clone();
+                    let finished = on_devices((ranks, 6), budget(part), &device);
+                    assert_same(&rows(finished), &iterated(ranks, 6), "on devices of nvidia");
+                }
+            }
+            Err(lacks) => stepwell_skip::skipped(lacks),
         }
     }
 }

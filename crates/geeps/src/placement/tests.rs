@@ -30,7 +30,9 @@ fn by_the_book(usage: &Usage, total: i64) -> Option<(BTreeSet<usize>, i64)> {
     };
     let peak_size =
         |gpu: &BTreeSet<usize>| usage.moments.iter().map(|layer| at(layer, gpu)).max().unwrap_or(0);
-    let mut cpu: BTreeSet<usize> = (0..usage.data.len()).collect();
+    // All data that is accessed.
+    let accessed = usage.moments.iter().flatten().map(|used| used.data);
+    let mut cpu: BTreeSet<usize> = accessed.collect();
     let mut gpu = BTreeSet::new();
     let mut available = total - 2 * peak_size(&gpu);
     if available < 0 {
