@@ -56,6 +56,7 @@ impl Request {
             shared: Arc::clone(&self.shared),
             acquire: self.acquire.clone(),
             held: Some(held),
+            is_used: false,
         };
         let ticket = match self.kind {
             Asked::Virtual(place) => {
@@ -127,12 +128,15 @@ impl Drop for Request {
 }
 
 /// A buffer that the application has until it gives it back. One that is dropped is given back
-/// without its values: nothing is updated, and local data that is not pinned is as it was.
+/// without its values: nothing is updated, and local data that is not pinned is as it was. On a
+/// device, one that a stream may still use is never given back: that is an error, and ends all.
 #[derive(Debug)]
 pub struct Access {
     pub(crate) shared: Arc<Shared>,
     pub(crate) acquire: Acquire,
     held: Option<Held>,
+    /// Whether a stream was given its memory, and nobody said that it was done with it.
+    is_used: bool,
 }
 
 #[derive(Debug)]
@@ -173,17 +177,22 @@ impl Access {
         }
     }
 
-    /// Its memory on a device, for what `stream` is given from now on. // (keys, row_floats)
+    /// Its memory on a device, for what `stream` is given from now on; [`Access::done_on`] is to
+    /// follow. // (keys, row_floats)
     ///
     /// # Errors
     /// When it is in memory of the host, or virtual, or the device failed.
     pub fn on(&mut self, stream: &Stream) -> Result<&Buffer<f32>> {
+        if !matches!(self.piece("on")?, Piece::Device(_)) {
+            return Err(Error::call("on", "the buffer is on the host: use `values`"));
+        }
+        self.is_used = true;
         match self.piece("on")? {
             Piece::Device(piece) => {
                 piece.after.iter().try_for_each(|event| stream.wait(event))?;
                 Ok(&piece.buffer)
             }
-            Piece::Host(_) => Err(Error::call("on", "the buffer is on the host: use `values`")),
+            Piece::Host(_) => unreachable!("it is on a device"),
         }
     }
 
@@ -197,10 +206,21 @@ impl Access {
         match (self.piece("done_on")?, event) {
             (Piece::Device(piece), Some(event)) => {
                 stream.record(&event)?;
-                piece.add(Arc::new(event))
+                piece.add(Arc::new(event))?;
+                self.is_used = false;
+                Ok(())
             }
             _ => Err(Error::call("done_on", "the buffer is on the host")),
         }
+    }
+
+    /// Whether nobody uses it any more.
+    ///
+    /// # Errors
+    /// When a stream may.
+    pub(crate) fn check_unused(&self, call: &'static str) -> Result<()> {
+        let why = "a stream was given the buffer: say `done_on` before it is given back";
+        if self.is_used { Err(Error::call(call, why)) } else { Ok(()) }
     }
 
     /// Takes out what is given back.
@@ -216,6 +236,10 @@ impl Access {
 impl Drop for Access {
     fn drop(&mut self) {
         let Some(Held::Served(served)) = self.held.take() else { return };
+        if let Err(error) = self.check_unused("drop") {
+            // Whoever had it next would not know when it may be used.
+            self.shared.fail(&error);
+        }
         let state = &mut *self.shared.lock();
         state.released(&self.acquire, &served);
         let reclaim = match self.acquire.local() {

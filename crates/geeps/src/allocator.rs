@@ -65,7 +65,7 @@ impl Allocator {
 pub(crate) fn serve_at_once(shared: &Shared, state: &mut State) -> Result<()> {
     let Some(at) = state.line.next().filter(|_| state.plan.is_none()) else { return Ok(()) };
     let waiting = &state.line.waiting[at];
-    let is_alone = waiting.ticket.is_some();
+    let is_asked = waiting.ticket.is_some();
     let takes_no_copy = match waiting.acquire.what {
         What::Read(..) => false,
         What::PreUpdate(_) | What::Local(_, Fetch::NoFetch) => true,
@@ -73,7 +73,7 @@ pub(crate) fn serve_at_once(shared: &Shared, state: &mut State) -> Result<()> {
             matches!(state.locals[local].store, Store::Placed(_)) && waiting.acquire.index.is_whole
         }
     };
-    if is_alone
+    if is_asked
         && takes_no_copy
         && let Step::Served(served) = serve(shared, state, at)?
     {
@@ -89,7 +89,9 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
     match acquire.what {
         What::Read(table, staleness) => {
             let is_fresh = state.caches[table].age() >= age_needed(clock, staleness);
-            if !is_fresh && shared.rules.hold(Rule::AgeAtRead) || waits(shared, state, table) {
+            if !is_fresh && shared.rules.hold(Rule::AgeAtRead)
+                || waits(shared, state, (table, clock))
+            {
                 return Ok(Step::NotYet);
             }
             let taken = take(state, at, floats)?;
@@ -101,7 +103,7 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
             Ok(filled(state, piece, moved))
         }
         What::PreUpdate(table) => {
-            if waits(shared, state, table) {
+            if waits(shared, state, (table, clock)) {
                 return Ok(Step::NotYet);
             }
             let mut taken = take(state, at, floats)?;
@@ -114,9 +116,9 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
     }
 }
 
-/// Whether a table is as far ahead of its shards as it may be.
-fn waits(shared: &Shared, state: &State, table: usize) -> bool {
-    state.caches[table].ahead() >= shared.clocks_ahead
+/// Whether a table is as far ahead of its shards, at that clock, as it may be.
+fn waits(shared: &Shared, state: &State, (table, clock): (usize, u64)) -> bool {
+    state.caches[table].ahead_at(clock) >= shared.clocks_ahead
 }
 
 fn serve_local(

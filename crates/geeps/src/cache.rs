@@ -111,7 +111,12 @@ impl Cache {
 
     /// Clocks that some shard has not answered.
     pub(crate) fn ahead(&self) -> u64 {
-        self.clock - self.answered.iter().copied().min().unwrap_or(0).min(self.clock)
+        self.ahead_at(self.clock)
+    }
+
+    /// The same, when the application is at this clock.
+    pub(crate) fn ahead_at(&self, clock: u64) -> u64 {
+        clock.saturating_sub(self.answered.iter().copied().min().unwrap_or(0))
     }
 
     /// Part `shard` is of this age now, with so many own clocks.

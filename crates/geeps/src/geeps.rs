@@ -302,9 +302,9 @@ impl Geeps {
             What::Read(table, _) | What::PreUpdate(table) => state.caches[table].clock,
             What::Local(..) => 0,
         };
-        // A read ahead for another clock is older, or waits for longer, than its bound says.
-        let is_read = matches!(what, What::Read(..));
-        let counts = is_read && self.shared.rules.hold(Rule::ClockOfForeseen);
+        // What was foreseen for another clock is older, or waits for longer, than it should.
+        let is_local = matches!(what, What::Local(..));
+        let counts = !is_local && self.shared.rules.hold(Rule::ClockOfForeseen);
         if self.shared.prefetch && state.line.foreseen() == 0 {
             // The allocator has not come to it.
             let foreseen = state.sequence.foresee();
@@ -342,6 +342,7 @@ impl Geeps {
         if !is_right {
             return Err(Error::call(call, format!("the buffer is of {:?}", access.what())));
         }
+        access.check_unused(call)?;
         let acquire = access.acquire.clone();
         let held = access.give();
         let state = &mut *self.shared.lock();

@@ -187,6 +187,26 @@ fn a_device_that_is_lost_is_named() {
 }
 
 #[test]
+fn a_buffer_that_a_stream_may_still_use_is_not_given_back() {
+    let machine = Machine::new(emulated::Settings::default());
+    let device = &machine.devices()[0];
+    let settings = Settings { place: Place::Device(device.clone()), ..settings() };
+    let running = start(&settings, threads(1).remove(0));
+    let stream = device.stream("application").unwrap();
+    let mut read = running.read(TABLE, &keys(), Staleness::BSP).unwrap().wait().unwrap();
+    assert!(read.values().unwrap_err().to_string().contains("on a device: use `on`"));
+    read.on(&stream).unwrap();
+    read.done_on(&stream).unwrap();
+    running.post_read(read).unwrap();
+    let mut read = running.read(TABLE, &keys(), Staleness::BSP).unwrap().wait().unwrap();
+    read.on(&stream).unwrap();
+    let error = running.post_read(read).unwrap_err().to_string();
+    assert!(error.starts_with("post_read: a stream was given the buffer"), "{error}");
+    let error = running.read(TABLE, &keys(), Staleness::BSP).unwrap_err().to_string();
+    assert!(error.starts_with("drop: a stream was given the buffer"), "{error}");
+}
+
+#[test]
 fn what_an_application_does_wrong_is_refused_and_nothing_is_lost() {
     let mut alone = Alone::new(&settings());
     let error = |error: Error| error.to_string();

@@ -78,6 +78,12 @@ impl End {
         values
     }
 
+    fn update_virtually(&mut self, table: TableId) {
+        let mut request = self.geeps.pre_update(table, &keys(8)).unwrap();
+        let Poll::Ready(update) = request.poll().unwrap() else { panic!("it is virtual") };
+        self.geeps.update(update).unwrap();
+    }
+
     fn update(&mut self, table: TableId, keys: &[Key], value: f32) {
         let request = self.geeps.pre_update(table, keys).unwrap();
         let mut update = self.get(request);
@@ -238,4 +244,28 @@ fn data_is_placed_again_when_another_iteration_is_gathered() {
         assert!(end.geeps.statistics().peak_bytes <= settings.budget_bytes);
     }
     assert!(placed.iter().all(|pinned| pinned[2]), "local data comes first: {placed:?}");
+}
+
+#[test]
+fn what_is_foreseen_goes_no_further_ahead_of_shards_than_what_is_asked_for() {
+    let mut end = End::alone(&Settings { clocks_ahead: 1, ..settings() });
+    end.geeps.begin_virtual().unwrap();
+    end.update_virtually(ABOVE);
+    end.geeps.table_clock(ABOVE).unwrap();
+    end.geeps.end_virtual().unwrap();
+    for _ in 0..5 {
+        // That of the next clock stands in line by now.
+        end.settle();
+        let mut request = end.geeps.pre_update(ABOVE, &keys(8)).unwrap();
+        let update = loop {
+            match request.poll().unwrap() {
+                Poll::Ready(update) => break update,
+                Poll::Pending => end.settle(),
+            }
+        };
+        end.geeps.update(update).unwrap();
+        end.geeps.table_clock(ABOVE).unwrap();
+        let mut next = end.geeps.pre_update(ABOVE, &keys(8)).unwrap();
+        assert!(next.poll().unwrap().is_pending(), "no shard has answered");
+    }
 }
