@@ -23,7 +23,7 @@ const FLOORS: [(&str, &[&str]); 10] = [
     ("attic", &["bench", "sim"]),
     ("floor 5", &["train"]),
     ("floor 4", &["settings"]),
-    ("floor 3", &["engine", "sync"]),
+    ("floor 3", &["engine", "sync", "geeps"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
     ("floor 1", &["disk", "fabric", "remote", "device"]),
     ("ground", &["base", "optim", "kernels", "skip"]),

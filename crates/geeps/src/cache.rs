@@ -1,0 +1,212 @@
+//! The parameter cache: a table's rows as they were last heard of, and updates on their way back.
+//!
+//! - **Write-back.** Updates are summed in the cache, over all of a clock, and leave with its
+//!   commit. They show in what is read once the shard has them: a read sees data of some age, and
+//!   never a part of the reader's own clock. So what is read under BSP is the same for all workers.
+//! - **First touch.** The first update of a row in a clock is copied and not added to zero, so that
+//!   a sum of one update is that update to the bit.
+//! - **Bounds.** A worker is at most `clocks_ahead` clocks ahead of what all shards have answered;
+//!   so many lists of updates are on their way at most.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::layout::{Index, Layout};
+use crate::memory::Store;
+
+/// Sums of updates of one clock.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    /// What no row has is not to be relied on. // (rows, row_floats)
+    pub(crate) values: Vec<f32>,
+    // (rows)
+    touched: Vec<bool>,
+    count: usize,
+}
+
+impl Updates {
+    fn new(layout: &Layout) -> Self {
+        let rows = &layout.rows;
+        Self { values: vec![0.0; rows.floats()], touched: vec![false; rows.count()], count: 0 }
+    }
+
+    /// Adds `values` to the rows of an index, in their order.
+    pub(crate) fn add(&mut self, index: &Index, row_floats: usize, values: &[f32]) {
+        for (place, values) in index.places.iter().zip(values.chunks_exact(row_floats)) {
+            let place = *place as usize;
+            let row = &mut self.values[place * row_floats..(place + 1) * row_floats];
+            if self.touched[place] {
+                row.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            } else {
+                row.copy_from_slice(values);
+                self.touched[place] = true;
+                self.count += 1;
+            }
+        }
+    }
+
+    /// Which rows of `part` were updated, numbered from its start.
+    pub(crate) fn touched(&self, part: &std::ops::Range<usize>) -> Vec<u32> {
+        let touched = self.touched[part.clone()].iter().enumerate();
+        touched.filter(|(_, touched)| **touched).map(|(row, _)| row as u32).collect()
+    }
+
+    fn clear(&mut self) {
+        self.touched.fill(false);
+        self.count = 0;
+    }
+}
+
+/// Updates that a clock committed.
+#[derive(Debug)]
+pub(crate) struct Committed {
+    pub(crate) clock: u64,
+    /// None where there were none.
+    pub(crate) updates: Option<Updates>,
+}
+
+/// The cache of one table.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) store: Store,
+    /// Data age of each shard's part. // (ranks)
+    ages: Vec<u64>,
+    /// Own clocks whose updates are in it. // (ranks)
+    answered: Vec<u64>,
+    /// How often the application clocked.
+    pub(crate) clock: u64,
+    /// How many of these were committed.
+    committed: u64,
+    /// Of the clock that goes on.
+    pending: Option<Updates>,
+    /// Whether the application updated since it clocked.
+    pub(crate) is_updated: bool,
+    /// For the pusher.
+    pub(crate) outgoing: VecDeque<Committed>,
+    spares: Vec<Updates>,
+}
+
+impl Cache {
+    pub(crate) fn new(layout: Arc<Layout>) -> Self {
+        let (ranks, rows) = (layout.parts.len(), layout.rows.count());
+        Self {
+            store: Store::Host(layout.initial(0..rows)),
+            layout,
+            ages: vec![0; ranks],
+            answered: vec![0; ranks],
+            clock: 0,
+            committed: 0,
+            pending: None,
+            is_updated: false,
+            outgoing: VecDeque::new(),
+            spares: Vec::new(),
+        }
+    }
+
+    /// The least age of all its rows.
+    pub(crate) fn age(&self) -> u64 {
+        self.ages.iter().copied().min().unwrap_or(0)
+    }
+
+    /// Clocks that some shard has not answered.
+    pub(crate) fn ahead(&self) -> u64 {
+        self.ahead_at(self.clock)
+    }
+
+    /// The same, when the application is at this clock.
+    pub(crate) fn ahead_at(&self, clock: u64) -> u64 {
+        clock.saturating_sub(self.answered.iter().copied().min().unwrap_or(0))
+    }
+
+    /// Part `shard` is of this age now, with so many own clocks.
+    pub(crate) fn refreshed(&mut self, shard: usize, (age, own): (u64, u64)) {
+        assert!(age >= self.ages[shard] && own >= self.answered[shard], "shards go forward");
+        (self.ages[shard], self.answered[shard]) = (age, own);
+    }
+
+    pub(crate) fn update(&mut self, index: &Index, values: &[f32]) {
+        let Self { layout, spares, pending, .. } = self;
+        let pending =
+            pending.get_or_insert_with(|| spares.pop().unwrap_or_else(|| Updates::new(layout)));
+        pending.add(index, layout.rows.row_floats, values);
+    }
+
+    /// The updates so far are those of the next clock.
+    pub(crate) fn commit(&mut self) {
+        let (clock, updates) = (self.committed, self.pending.take());
+        self.committed += 1;
+        self.outgoing.push_back(Committed { clock, updates });
+    }
+
+    /// Memory of updates that were sent.
+    pub(crate) fn keep(&mut self, mut updates: Updates) {
+        updates.clear();
+        self.spares.push(updates);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::{Key, TableId};
+
+    use super::*;
+    use crate::{Applies, Initial, TableSettings};
+
+    fn cache() -> Cache {
+        let settings = TableSettings {
+            name: "table".to_owned(),
+            row_floats: 2,
+            keys: (0..5).map(Key).collect(),
+            initial: Initial::Zeros,
+            applies: Applies::ByClock,
+        };
+        Cache::new(Arc::new(Layout::new(TableId(0), &settings, 2).unwrap()))
+    }
+
+    #[test]
+    fn updates_of_a_clock_are_summed_and_leave_together() {
+        let mut cache = cache();
+        let index = |keys: &[u64]| {
+            let keys: Vec<Key> = keys.iter().copied().map(Key).collect();
+            Index::new("table", &cache.layout.rows, &keys).unwrap()
+        };
+        let (some, one) = (index(&[4, 1]), index(&[1, 1]));
+        cache.update(&some, &[1.0, -0.0, 2.0, 3.0]);
+        cache.update(&one, &[0.5, 0.5, 0.25, 0.25]);
+        cache.commit();
+        cache.commit();
+        let first = cache.outgoing.pop_front().unwrap();
+        let updates = first.updates.unwrap();
+        let row = |key: u64| {
+            let place = cache.layout.rows.place(Key(key)).unwrap() as usize;
+            &updates.values[2 * place..2 * place + 2]
+        };
+        assert_eq!((first.clock, row(4), row(1)), (0, &[1.0, -0.0][..], &[2.75, 3.75][..]));
+        assert!(row(4)[1].is_sign_negative(), "a sum of one update is that update");
+        let parts = cache.layout.parts.clone();
+        let touched = parts.iter().map(|part| updates.touched(part).len()).sum::<usize>();
+        assert_eq!(touched, 2);
+        let second = cache.outgoing.pop_front().unwrap();
+        assert!(second.clock == 1 && second.updates.is_none());
+        // Its memory is used again, and nothing of it shows.
+        cache.keep(updates);
+        cache.update(&some, &[7.0; 4]);
+        cache.commit();
+        let third = cache.outgoing.pop_front().unwrap().updates.unwrap();
+        let place = cache.layout.rows.place(Key(1)).unwrap() as usize;
+        assert_eq!(third.values[2 * place], 7.0);
+    }
+
+    #[test]
+    fn a_cache_is_as_old_as_its_oldest_part_and_as_far_ahead_as_its_slowest_shard() {
+        let mut cache = cache();
+        cache.clock = 3;
+        cache.refreshed(0, (2, 3));
+        assert_eq!((cache.age(), cache.ahead()), (0, 3));
+        cache.refreshed(1, (1, 2));
+        assert_eq!((cache.age(), cache.ahead()), (1, 1));
+        cache.refreshed(1, (5, u64::MAX));
+        assert_eq!((cache.age(), cache.ahead()), (2, 0));
+    }
+}

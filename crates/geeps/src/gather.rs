@@ -1,0 +1,92 @@
+//! The virtual iteration: operations are written down, and what follows from them is planned.
+//!
+//! - **How.** Between [`Geeps::begin_virtual`] and [`Geeps::end_virtual`] every call returns at
+//!   once, with accesses that have no memory. When it ends, data moves where its placement wants;
+//!   or, where something is still being given back, as soon as that is over.
+//! - **Failure.** Where the budget is less than twice what is accessed at once, that is refused
+//!   with the arithmetic, and all is as it was before, without a sequence.
+
+use std::sync::Arc;
+
+use stepwell_base::Key;
+
+use crate::install::install;
+use crate::layout::Rows;
+use crate::memory::bytes_counted;
+use crate::placement::{Placement, Used, place};
+use crate::sequence::{Operation, Sequence, Size, usage};
+use crate::state::{Plan, State};
+use crate::{Error, Geeps, Result};
+
+impl Geeps {
+    /// From now on operations are written down, and nothing is done.
+    ///
+    /// # Errors
+    /// When the application has buffers, or gathers already.
+    pub fn begin_virtual(&self) -> Result<()> {
+        let state = &mut *self.shared.lock();
+        state.check()?;
+        if state.held > 0 || state.gathering.is_some() {
+            let why = format!("{} buffers are held: give them back first", state.held);
+            return Err(Error::call("begin_virtual", why));
+        }
+        state.drop_foreseen();
+        // Its indexes are gone before new ones are made.
+        state.sequence = Sequence::default();
+        state.gathering = Some(Vec::new());
+        Ok(())
+    }
+
+    /// The iteration is over: places data, and makes ready for as many like it as will come.
+    ///
+    /// # Errors
+    /// When the budget is too small for what the application uses at once, or the device refuses.
+    pub fn end_virtual(&self) -> Result<Placement> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        let Some(operations) = state.gathering.take() else {
+            return Err(Error::call("end_virtual", "no virtual iteration was begun"));
+        };
+        let plan = self.plan(&state, operations)?;
+        let placement = plan.placement.clone();
+        state.plan = Some(plan);
+        let is_at_rest = state.reclaims.is_empty() && state.lowered.is_empty();
+        let installed = if is_at_rest { install(&mut state) } else { Ok(()) };
+        drop(state);
+        self.shared.events.notify();
+        installed.inspect_err(|error| self.shared.fail(error))?;
+        Ok(placement)
+    }
+
+    fn plan(&self, state: &State, operations: Vec<Operation>) -> Result<Plan> {
+        let size = |rows: &Rows| Size { floats: rows.floats(), row_floats: rows.row_floats };
+        let tables: Vec<_> = state.caches.iter().map(|cache| size(&cache.layout.rows)).collect();
+        let locals: Vec<_> = state.locals.iter().map(|local| size(&local.rows)).collect();
+        let usage = usage(&operations, (&tables, &locals), bytes_counted);
+        let mut sequence = Sequence::new(operations);
+        let mut seen: Vec<(usize, Arc<[Key]>)> = Vec::new();
+        for (table, index) in sequence.indexes().filter(|(_, index)| !index.is_whole) {
+            if !seen.iter().any(|(of, keys)| *of == table && *keys == index.keys) {
+                seen.push((table, Arc::clone(&index.keys)));
+            }
+        }
+        let bytes = |(_, keys): &(usize, Arc<[Key]>)| state.memory.index_bytes(keys.len());
+        let index_bytes = seen.iter().map(bytes).sum();
+        let total = self.shared.budget_bytes.saturating_sub(index_bytes);
+        let placement = place(&usage, total).ok_or_else(|| {
+            let (number, peak) = usage.peak_unpinned();
+            let part = |used: &Used| {
+                let name = match used.data.checked_sub(tables.len()) {
+                    Some(local) => &state.locals[local].name,
+                    None => &state.caches[used.data].layout.name,
+                };
+                format!("{} of '{name}'", used.bytes)
+            };
+            let most: Vec<_> = usage.moments[number].iter().map(part).collect();
+            let (budget, need, indexes) = (self.shared.budget_bytes, 2 * peak, index_bytes);
+            let (most, total) = (most.join(" + "), need + indexes);
+            Error::Budget { budget, peak, most, need, indexes, total }
+        })?;
+        Ok(Plan { sequence, placement, index_bytes })
+    }
+}

@@ -1,0 +1,236 @@
+//! The keeper: a shard of all tables, its vector clocks, and what it tells the caches.
+//!
+//! ```text
+//!   push of worker w, clock c ──► waiting[w] ──► applied ──► clocks[w] = c + 1 ──► snapshots
+//! ```
+//!
+//! - **By clock.** Updates wait until every worker that goes on has sent those of the same clock;
+//!   then they are applied, those of rank 0 first, and the data age is one more. So a sum has one
+//!   order, whatever came when, and no snapshot holds a part of a clock.
+//! - **On arrival.** Updates are applied as they come; the age is the least clock still.
+//! - **Snapshots.** All workers get one when the age grows; on arrival, whoever pushed gets one in
+//!   any case, so that it hears that its updates are in. A worker takes [`CREDIT`] at most before
+//!   it says that it took one; what it missed meanwhile is in the next, which is newer.
+//! - **End.** A worker that has ended holds nobody back. When all have, and their updates are in,
+//!   the keeper is done.
+//! - **Invariants.** A push has the clock that follows that of the one before, and the digest of
+//!   this rank's table; else, ranks are not alike, and all end.
+//! - **Bounds.** `clocks_ahead` pushes of each worker and table wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_fabric::{Malformed, Message};
+
+use crate::clocks::VectorClock;
+use crate::layout::Layout;
+use crate::state::Shared;
+use crate::wire::{About, Push, Snapshot, ended, tag};
+use crate::{Applies, Error, Result, Rule};
+
+/// Snapshots of a table that are on their way to a worker at once.
+pub(crate) const CREDIT: u32 = 2;
+
+/// The part of a table that this rank has.
+#[derive(Debug)]
+struct Part {
+    layout: Arc<Layout>,
+    /// // (rows of the part, row_floats)
+    values: Vec<f32>,
+    clocks: VectorClock,
+    /// Pushes that were not applied. // (ranks)
+    waiting: Vec<VecDeque<Message>>,
+    /// Snapshots that a worker may be sent. // (ranks)
+    credit: Vec<u32>,
+    /// Whether it is to have one. // (ranks)
+    owed: Vec<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    parts: Vec<Part>,
+    /// Ranks that will push nothing more. // (ranks)
+    ended: Vec<bool>,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let (rank, ranks) = (shared.fabric.rank(), shared.fabric.size());
+        let part = |layout: &Arc<Layout>| Part {
+            values: layout.initial(layout.parts[rank].clone()),
+            layout: Arc::clone(layout),
+            clocks: VectorClock::new(ranks),
+            waiting: vec![VecDeque::new(); ranks],
+            credit: vec![CREDIT; ranks],
+            owed: vec![false; ranks],
+        };
+        let parts = shared.layouts.iter().map(part).collect();
+        Self { shared: Arc::clone(shared), parts, ended: vec![false; ranks] }
+    }
+
+    /// Takes what has come of one rank.
+    fn receive(&mut self, from: usize) -> Result<bool> {
+        let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
+        // Read first: what was pushed before it is here, then.
+        let ends = match fabric.receive(from, ended(first, self.parts.len()))? {
+            Some(message) => {
+                fabric.keep(message);
+                true
+            }
+            None => false,
+        };
+        let mut moved = ends;
+        for (table, part) in self.parts.iter_mut().enumerate() {
+            while let Some(message) = fabric.receive(from, tag(first, table, About::Push))? {
+                part.check(from, &message)?;
+                part.waiting[from].push_back(message);
+                moved = true;
+            }
+            while let Some(message) = fabric.receive(from, tag(first, table, About::Credit))? {
+                part.credit[from] += 1;
+                if part.credit[from] > CREDIT {
+                    let wrong = Malformed::Wrong("it gives back a credit that it does not have");
+                    return Err(Error::malformed(from, wrong));
+                }
+                message.reader().end().map_err(|why| Error::malformed(from, why))?;
+                fabric.keep(message);
+                moved = true;
+            }
+        }
+        self.ended[from] |= ends;
+        Ok(moved)
+    }
+
+    /// Sends the snapshots that are owed, as far as there is credit.
+    fn send(&mut self, table: usize) -> Result<bool> {
+        let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
+        let part = &mut self.parts[table];
+        let mut sent = false;
+        for worker in 0..fabric.size() {
+            // Who ended does not listen.
+            if self.ended[worker] || !part.owed[worker] || part.credit[worker] == 0 {
+                continue;
+            }
+            part.owed[worker] = false;
+            part.credit[worker] -= 1;
+            let mut message = fabric.message_of(32 + size_of_val(&*part.values));
+            let (age, own) = (part.clocks.age(), part.clocks.of(worker));
+            Snapshot { age, own, values: &part.values }.put(&mut message);
+            fabric.send(worker, tag(first, table, About::Snapshot), message)?;
+            sent = true;
+        }
+        Ok(sent)
+    }
+}
+
+impl Part {
+    /// Whether a push is the one that must come.
+    fn check(&self, from: usize, message: &Message) -> Result<()> {
+        let push = self.read(from, message)?;
+        if push.digest != self.layout.digest {
+            return Err(Error::Unlike { rank: from, table: self.layout.name.clone() });
+        }
+        if push.clock != self.clocks.of(from) + self.waiting[from].len() as u64 {
+            return Err(Error::malformed(from, Malformed::Wrong("its clock is not the next one")));
+        }
+        Ok(())
+    }
+
+    fn read<'a>(&self, from: usize, message: &'a Message) -> Result<Push<'a>> {
+        let rows = self.values.len() / self.layout.rows.row_floats;
+        let push = Push::read(message, (rows, self.layout.rows.row_floats));
+        push.map_err(|why| Error::malformed(from, why))
+    }
+
+    /// Applies the oldest push of a worker; whether the age grew.
+    fn apply(&mut self, worker: usize, shared: &Shared) -> Result<bool> {
+        let Some(message) = self.waiting[worker].pop_front() else { return Ok(false) };
+        let row_floats = self.layout.rows.row_floats;
+        let rows = self.values.len() / row_floats;
+        let push = Push::read(&message, (rows, row_floats));
+        push.map_err(|why| Error::malformed(worker, why))?.apply(&mut self.values, row_floats);
+        shared.fabric.keep(message);
+        self.owed[worker] |= self.layout.applies == Applies::OnArrival;
+        Ok(self.clocks.tick(worker))
+    }
+
+    /// Applies what may be applied now; whether anything was.
+    fn advance(&mut self, ended: &[bool], shared: &Shared) -> Result<bool> {
+        let workers = self.waiting.len();
+        let waits = shared.rules.hold(Rule::WaitForAllWorkers);
+        let mut moved = false;
+        loop {
+            let is_here = |worker: &usize| !self.waiting[*worker].is_empty();
+            let is_over = |worker: &usize| ended[*worker];
+            let mut here: Vec<usize> = (0..workers).filter(is_here).collect();
+            let all = (0..workers).all(|worker| is_here(&worker) || is_over(&worker));
+            if self.layout.applies == Applies::ByClock && waits && !all || here.is_empty() {
+                break;
+            }
+            if !shared.rules.hold(Rule::ApplyInOrderOfRanks) {
+                here.reverse();
+            }
+            let mut grew = false;
+            for worker in here {
+                grew |= self.apply(worker, shared)?;
+            }
+            if grew {
+                self.owed.fill(true);
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Whoever has ended and has nothing left holds nobody back.
+    fn let_go(&mut self, ended: &[bool]) {
+        let age = self.clocks.age();
+        for worker in (0..ended.len()).filter(|worker| ended[*worker]) {
+            if self.waiting[worker].is_empty() {
+                self.clocks.set(worker, u64::MAX);
+            }
+        }
+        if self.clocks.age() > age {
+            self.owed.fill(true);
+        }
+    }
+}
+
+impl Stage for Keeper {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "keeper"
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        let mut moved = false;
+        for from in 0..self.ended.len() {
+            if !self.ended[from] {
+                moved |= self.receive(from)?;
+            }
+        }
+        for table in 0..self.parts.len() {
+            moved |= self.parts[table].advance(&self.ended, &self.shared)?;
+            self.parts[table].let_go(&self.ended);
+            moved |= self.send(table)?;
+        }
+        let is_at_rest = |part: &Part| part.waiting.iter().all(VecDeque::is_empty);
+        if self.ended.iter().all(|ended| *ended) && self.parts.iter().all(is_at_rest) {
+            let values = self.parts.iter_mut().map(|part| std::mem::take(&mut part.values));
+            self.shared.lock().shard = Some(values.collect());
+            return Ok(Progress::Done);
+        }
+        if moved {
+            // What a rank sends itself wakes nobody.
+            self.shared.events.notify();
+        }
+        Ok(if moved { Progress::Progressed } else { Progress::Blocked })
+    }
+
+    fn gives_way(&self) -> bool {
+        false
+    }
+}

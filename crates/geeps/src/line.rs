@@ -1,0 +1,164 @@
+//! Who waits for buffers: what the application asked for, and behind it what it will ask for.
+//!
+//! ```text
+//!   front                                                      back
+//!   asked, served │ asked │ foreseen, served │ foreseen │ foreseen
+//!        └ taken by the application as soon as it looks
+//! ```
+//!
+//! - **Invariants.** What was asked for stands before all that is merely foreseen, and is served in
+//!   this order: so what is foreseen never holds the memory that an access needs which was asked
+//!   for. Where the application asks for the first of what is foreseen, it becomes that, served or
+//!   not; where it asks for anything else, all that is foreseen is given back before.
+
+use std::collections::VecDeque;
+
+use stepwell_base::Key;
+
+use crate::memory::Piece;
+use crate::operation::{Acquire, What};
+use crate::sequence::Foreseen;
+use crate::{Error, Result};
+
+/// A buffer for an access.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) piece: Piece,
+    /// Whether it is local data itself, and no access buffer.
+    pub(crate) is_lent: bool,
+}
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) acquire: Acquire,
+    /// The clock of its table when it is asked for.
+    pub(crate) clock: u64,
+    /// Its place in the sequence, if it was foreseen.
+    pub(crate) place: Option<usize>,
+    /// Of the application's request, once it asked.
+    pub(crate) ticket: Option<u64>,
+    pub(crate) outcome: Option<Result<Served>>,
+}
+
+/// All of them, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) waiting: VecDeque<Waiting>,
+    last_ticket: u64,
+}
+
+impl Line {
+    fn first_foreseen(&self) -> usize {
+        self.waiting.iter().take_while(|waiting| waiting.ticket.is_some()).count()
+    }
+
+    pub(crate) fn foreseen(&self) -> usize {
+        self.waiting.len() - self.first_foreseen()
+    }
+
+    pub(crate) fn push_foreseen(&mut self, foreseen: Foreseen) {
+        let Foreseen { acquire, clock, place } = foreseen;
+        let (ticket, outcome) = (None, None);
+        self.waiting.push_back(Waiting { acquire, clock, place: Some(place), ticket, outcome });
+    }
+
+    /// The application asks for this, at this clock: if it is the first of what is foreseen, its
+    /// ticket.
+    pub(crate) fn claim(
+        &mut self,
+        (what, keys): (What, &[Key]),
+        clock: Option<u64>,
+    ) -> Option<(u64, Acquire)> {
+        let at = self.first_foreseen();
+        let first = self.waiting.get_mut(at)?;
+        if !first.acquire.is(what, keys) || clock.is_some_and(|clock| clock != first.clock) {
+            return None;
+        }
+        self.last_ticket += 1;
+        first.ticket = Some(self.last_ticket);
+        Some((self.last_ticket, first.acquire.clone()))
+    }
+
+    /// Takes out all that is foreseen.
+    pub(crate) fn drop_foreseen(&mut self) -> VecDeque<Waiting> {
+        let at = self.first_foreseen();
+        self.waiting.split_off(at)
+    }
+
+    /// The application asks for something that was not foreseen.
+    pub(crate) fn ask(&mut self, acquire: Acquire, clock: u64) -> u64 {
+        assert_eq!(self.foreseen(), 0, "what is foreseen was given back before");
+        self.last_ticket += 1;
+        let (place, ticket) = (None, Some(self.last_ticket));
+        self.waiting.push_back(Waiting { acquire, clock, place, ticket, outcome: None });
+        self.last_ticket
+    }
+
+    /// What came of a request, once something did.
+    pub(crate) fn take(&mut self, ticket: u64) -> Option<Result<(Acquire, Served)>> {
+        let is_it = |waiting: &Waiting| waiting.ticket == Some(ticket);
+        let at = self.waiting.iter().position(is_it)?;
+        let outcome = self.waiting[at].outcome.take()?;
+        let waiting = self.waiting.remove(at);
+        let acquire = waiting.map(|waiting| waiting.acquire);
+        acquire.map(|acquire| outcome.map(|served| (acquire, served)))
+    }
+
+    /// Nobody waits for this request any more.
+    pub(crate) fn cancel(&mut self, ticket: u64) -> Option<Waiting> {
+        let at = self.waiting.iter().position(|waiting| waiting.ticket == Some(ticket))?;
+        self.waiting.remove(at)
+    }
+
+    /// The first who was not served.
+    pub(crate) fn next(&self) -> Option<usize> {
+        self.waiting.iter().position(|waiting| waiting.outcome.is_none())
+    }
+
+    pub(crate) fn fail(&mut self, at: usize, error: Error) {
+        self.waiting[at].outcome = Some(Err(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Staleness;
+    use crate::layout::{Index, Rows};
+
+    fn acquire(table: usize) -> Acquire {
+        let rows = Rows::new("rows", 2, vec![Key(0)]).unwrap();
+        let index = Index::new("rows", &rows, &[Key(0)]).unwrap();
+        Acquire { what: What::Read(table, Staleness::BSP), index }
+    }
+
+    fn served() -> Served {
+        Served { piece: Piece::Host(vec![0.0; 2]), is_lent: false }
+    }
+
+    #[test]
+    fn who_asks_for_the_first_of_what_is_foreseen_has_it_and_who_does_not_stands_before_it() {
+        let mut line = Line::default();
+        for (place, clock) in [(0, 3), (1, 3), (2, 4)] {
+            line.push_foreseen(Foreseen { acquire: acquire(place), clock, place });
+        }
+        line.waiting[0].outcome = Some(Ok(served()));
+        let asks = |table| (What::Read(table, Staleness::BSP), &[Key(0)][..]);
+        assert!(line.claim(asks(0), Some(4)).is_none(), "of another clock");
+        assert!(line.claim(asks(1), Some(3)).is_none(), "not the first");
+        let (ticket, _) = line.claim(asks(0), Some(3)).unwrap();
+        assert_eq!((line.foreseen(), line.next()), (2, Some(1)));
+        assert!(matches!(line.take(ticket), Some(Ok(_))), "it is there already");
+        assert!(line.take(ticket).is_none());
+        let (ticket, _) = line.claim(asks(1), None).unwrap();
+        assert!(line.take(ticket).is_none(), "it has to wait");
+        let dropped = line.drop_foreseen();
+        assert_eq!(dropped.iter().map(|waiting| waiting.place).collect::<Vec<_>>(), [Some(2)]);
+        let other = line.ask(acquire(7), 3);
+        assert!(other > ticket);
+        line.fail(1, Error::Twice("data".to_owned()));
+        assert!(matches!(line.take(other), Some(Err(Error::Twice(_)))));
+        assert!(line.cancel(ticket).is_some() && line.waiting.is_empty());
+    }
+}

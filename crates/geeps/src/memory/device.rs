@@ -1,0 +1,384 @@
+//! Memory of a device, and what streams move beside computing.
+//!
+//! ```text
+//!   up       caches, swapped-out data ──► access buffers       (allocator)
+//!   down     access buffers ──► swapped-out data, updates      (reclaimer)
+//!   refresh  rows of shards ──► pinned caches                  (puller)
+//! ```
+//!
+//! - **Order.** Whatever memory an operation uses has a list of events; its stream waits for all of
+//!   them, and then the event of the operation takes their place. The application does the same
+//!   with a stream of its own: [`crate::Access::on`], [`crate::Access::done_on`].
+//! - **Staging.** Values that the host has or wants go by way of memory that the device copies to
+//!   and from, kept by size: at most [`STAGED_MAX`] pieces of a size, the next one waits.
+
+use std::sync::Arc;
+
+use stepwell_device::{Arg, Buffer, Device, Error as DeviceError, Event, Pinned, Stream};
+
+use super::{Chosen, Moved, host};
+use crate::layout::Index;
+use crate::{Result, Rule, Rules};
+
+/// Pieces of staging memory of a size.
+pub(crate) const STAGED_MAX: usize = 4;
+
+/// Events of a piece from which on those that are over are forgotten. Others are as many at most as
+/// the application's streams hold operations.
+const EVENTS_MAX: usize = 8;
+
+/// An access buffer, or pinned data, of a device.
+#[derive(Debug)]
+pub(crate) struct DevicePiece {
+    pub(crate) buffer: Buffer<f32>,
+    /// What must be over before it is used.
+    pub(crate) after: Vec<Arc<Event>>,
+}
+
+impl DevicePiece {
+    pub(crate) fn floats(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// It is used until `event`, too. What is over by now need not be waited for.
+    pub(crate) fn add(&mut self, event: Arc<Event>) -> Result<()> {
+        if self.after.len() >= EVENTS_MAX {
+            let mut left = Vec::new();
+            for event in self.after.drain(..) {
+                if !event.is_over()? {
+                    left.push(event);
+                }
+            }
+            self.after = left;
+        }
+        self.after.push(event);
+        Ok(())
+    }
+
+    pub(crate) fn under_way(&self) -> Result<Option<Arc<Event>>> {
+        first_under_way(&self.after)
+    }
+}
+
+fn first_under_way(events: &[Arc<Event>]) -> Result<Option<Arc<Event>>> {
+    for event in events {
+        if !event.is_over()? {
+            return Ok(Some(Arc::clone(event)));
+        }
+    }
+    Ok(None)
+}
+
+/// Local data in memory of the host.
+#[derive(Debug)]
+pub(crate) struct Swap {
+    memory: Pinned<f32>,
+    after: Vec<Arc<Event>>,
+}
+
+/// Values on their way to the host or from it.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    memory: Pinned<f32>,
+    /// Of the last operation that uses it.
+    event: Arc<Event>,
+}
+
+impl Staged {
+    pub(crate) fn event(&self) -> &Arc<Event> {
+        &self.event
+    }
+
+    /// The values, once its event is over.
+    pub(crate) fn values(&mut self) -> Result<&[f32]> {
+        let floats = self.memory.len();
+        Ok(self.memory.read(floats)?)
+    }
+}
+
+/// A device, and streams of its own.
+#[derive(Debug)]
+pub(crate) struct DeviceMemory {
+    device: Device,
+    rules: Rules,
+    batched: bool,
+    up: Stream,
+    down: Stream,
+    refresh: Stream,
+    /// Staging memory that nobody has.
+    kept: Vec<Staged>,
+    /// Events of what the reclaimer has.
+    lent: Vec<Arc<Event>>,
+}
+
+impl DeviceMemory {
+    pub(crate) fn new(device: &Device, batched: bool, rules: Rules) -> Result<Self> {
+        let stream = |name| device.stream(name);
+        Ok(Self {
+            device: device.clone(),
+            rules,
+            batched,
+            up: stream("geeps up")?,
+            down: stream("geeps down")?,
+            refresh: stream("geeps refresh")?,
+            kept: Vec::new(),
+            lent: Vec::new(),
+        })
+    }
+
+    pub(super) fn piece(&self, floats: usize) -> Result<DevicePiece> {
+        let buffer = self.device.buffer(floats, "access buffers and pinned data")?;
+        Ok(DevicePiece { buffer, after: Vec::new() })
+    }
+
+    pub(super) fn swap(&self, floats: usize) -> Result<Swap> {
+        let memory = self.device.pinned(floats, "local data that is not pinned")?;
+        Ok(Swap { memory, after: Vec::new() })
+    }
+
+    pub(super) fn clear(&mut self, to: &mut DevicePiece) -> Result<()> {
+        self.begin(&self.up, &to.after)?;
+        self.up.clear(&to.buffer, 0..to.floats())?;
+        to.after = vec![self.end(&self.up)?];
+        Ok(())
+    }
+
+    /// What `stream` is given next uses memory that was used until these events.
+    fn begin(&self, stream: &Stream, after: &[Arc<Event>]) -> Result<()> {
+        if self.rules.hold(Rule::EventBeforeReuse) {
+            after.iter().try_for_each(|event| stream.wait(event))?;
+        }
+        Ok(())
+    }
+
+    /// The event of all that `stream` was given.
+    fn end(&self, stream: &Stream) -> Result<Arc<Event>> {
+        let event = self.device.event()?;
+        stream.record(&event)?;
+        Ok(Arc::new(event))
+    }
+
+    /// Rows of a cache of the host, by way of staging.
+    pub(super) fn raise(
+        &mut self,
+        from: &[f32],
+        chosen: Chosen<'_>,
+        to: &mut DevicePiece,
+    ) -> Result<Moved> {
+        let mut memory = match self.staging(chosen.floats())? {
+            Moved::Now(memory) => memory,
+            Moved::Busy(event) => return Ok(Moved::Busy(event)),
+        };
+        let floats = memory.len();
+        host::gather(from, chosen, memory.write(floats)?, self.batched);
+        self.begin(&self.up, &to.after)?;
+        self.up.up((&memory, 0..floats), (&to.buffer, 0))?;
+        let event = self.end(&self.up)?;
+        to.after = vec![Arc::clone(&event)];
+        self.kept.push(Staged { memory, event });
+        Ok(Moved::Now(()))
+    }
+
+    pub(super) fn swap_in(
+        &mut self,
+        from: &mut Swap,
+        chosen: Chosen<'_>,
+        to: &mut DevicePiece,
+    ) -> Result<()> {
+        let stream = &self.up;
+        self.begin(stream, &from.after)?;
+        self.begin(stream, &to.after)?;
+        for (at, place, floats) in pieces(chosen, self.batched) {
+            stream.up((&from.memory, place..place + floats), (&to.buffer, at))?;
+        }
+        self.used_by(stream, [&mut from.after, &mut to.after])
+    }
+
+    pub(super) fn swap_out(
+        &mut self,
+        from: &mut DevicePiece,
+        chosen: Chosen<'_>,
+        to: &mut Swap,
+    ) -> Result<()> {
+        let stream = &self.down;
+        self.begin(stream, &from.after)?;
+        self.begin(stream, &to.after)?;
+        for (at, place, floats) in pieces(chosen, self.batched) {
+            stream.down((&from.buffer, at..at + floats), (&to.memory, place))?;
+        }
+        self.used_by(stream, [&mut from.after, &mut to.after])
+    }
+
+    /// Rows of pinned data: by a kernel where there is an index for it.
+    pub(super) fn gather(
+        &mut self,
+        from: &mut DevicePiece,
+        chosen: Chosen<'_>,
+        to: &mut DevicePiece,
+    ) -> Result<()> {
+        let stream = &self.up;
+        self.begin(stream, &from.after)?;
+        self.begin(stream, &to.after)?;
+        let row = chosen.row_floats() as u32;
+        match &chosen.index.on_device {
+            Some(places) if self.batched && !chosen.index.is_whole => {
+                let args = vec![
+                    Arg::all(&from.buffer),
+                    Arg::all(&to.buffer),
+                    Arg::all(places),
+                    Arg::u64(0),
+                    Arg::u32(0),
+                    Arg::u32(chosen.index.places.len() as u32),
+                    Arg::u32(row),
+                ];
+                stream.launch(stepwell_kernels::named("rows_down"), to.floats(), args)?;
+            }
+            _ => {
+                for (at, place, floats) in pieces(chosen, self.batched) {
+                    stream.across((&from.buffer, place..place + floats), (&to.buffer, at))?;
+                }
+            }
+        }
+        self.used_by(stream, [&mut from.after, &mut to.after])
+    }
+
+    /// Rows into pinned data, where only some of it was accessed.
+    pub(super) fn scatter(
+        &mut self,
+        from: &mut DevicePiece,
+        chosen: Chosen<'_>,
+        to: &mut DevicePiece,
+    ) -> Result<()> {
+        let stream = &self.down;
+        self.begin(stream, &from.after)?;
+        self.begin(stream, &to.after)?;
+        for (at, place, floats) in pieces(chosen, self.batched) {
+            stream.across((&from.buffer, at..at + floats), (&to.buffer, place))?;
+        }
+        self.used_by(stream, [&mut from.after, &mut to.after])
+    }
+
+    pub(super) fn refresh(
+        &mut self,
+        to: &mut DevicePiece,
+        at: usize,
+        values: &[f32],
+    ) -> Result<Moved> {
+        let mut memory = match self.staging(values.len())? {
+            Moved::Now(memory) => memory,
+            Moved::Busy(event) => return Ok(Moved::Busy(event)),
+        };
+        memory.write(values.len())?.copy_from_slice(values);
+        self.begin(&self.refresh, &to.after)?;
+        self.refresh.up((&memory, 0..values.len()), (&to.buffer, at))?;
+        let event = self.end(&self.refresh)?;
+        to.after = vec![Arc::clone(&event)];
+        self.kept.push(Staged { memory, event });
+        Ok(Moved::Now(()))
+    }
+
+    pub(super) fn lower(&mut self, from: &mut DevicePiece) -> Result<Moved<Staged>> {
+        let memory = match self.staging(from.floats())? {
+            Moved::Now(memory) => memory,
+            Moved::Busy(event) => return Ok(Moved::Busy(event)),
+        };
+        self.begin(&self.down, &from.after)?;
+        self.down.down((&from.buffer, 0..from.floats()), (&memory, 0))?;
+        let event = self.end(&self.down)?;
+        from.after = vec![Arc::clone(&event)];
+        self.lent.push(Arc::clone(&event));
+        Ok(Moved::Now(Staged { memory, event }))
+    }
+
+    pub(super) fn give_back(&mut self, staged: Staged) {
+        self.lent.retain(|event| !Arc::ptr_eq(event, &staged.event));
+        self.kept.push(staged);
+    }
+
+    /// Both are used until what `stream` was given is over.
+    fn used_by(&self, stream: &Stream, lists: [&mut Vec<Arc<Event>>; 2]) -> Result<()> {
+        let event = self.end(stream)?;
+        lists.into_iter().for_each(|list| *list = vec![Arc::clone(&event)]);
+        Ok(())
+    }
+
+    /// Memory of the host for so many floats that no operation uses.
+    fn staging(&mut self, floats: usize) -> Result<Moved<Pinned<f32>>> {
+        let mut same = (0, None);
+        for at in 0..self.kept.len() {
+            let Staged { memory, event } = &self.kept[at];
+            if memory.len() != floats {
+                continue;
+            }
+            if event.is_over()? {
+                return Ok(Moved::Now(self.kept.swap_remove(at).memory));
+            }
+            same = (same.0 + 1, same.1.or_else(|| Some(Arc::clone(event))));
+        }
+        if let (STAGED_MAX.., Some(event)) = same {
+            return Ok(Moved::Busy(event));
+        }
+        loop {
+            match self.device.pinned(floats, "values between host and device") {
+                Ok(memory) => return Ok(Moved::Now(memory)),
+                Err(error @ DeviceError::OutOfMemory { .. }) => {
+                    if let Some(event) = self.make_room(error)? {
+                        return Ok(Moved::Busy(event));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Lets go of memory that no operation uses; else, the event of one; else, there is no room.
+    fn make_room(&mut self, full: DeviceError) -> Result<Option<Arc<Event>>> {
+        for at in 0..self.kept.len() {
+            if self.kept[at].event.is_over()? {
+                self.kept.swap_remove(at);
+                return Ok(None);
+            }
+        }
+        let kept = self.kept.iter().map(|staged| &staged.event);
+        match kept.chain(&self.lent).next() {
+            Some(event) => Ok(Some(Arc::clone(event))),
+            None => Err(full.into()),
+        }
+    }
+
+    pub(super) fn raise_index(&mut self, index: &mut Index) -> Result<()> {
+        if index.is_whole || index.on_device.is_some() {
+            return Ok(());
+        }
+        let count = index.places.len();
+        let mut memory = self.device.pinned::<u32>(count, "an index on its way")?;
+        memory.write(count)?.copy_from_slice(&index.places);
+        let buffer = self.device.buffer::<u32>(count, "indexes")?;
+        self.up.up((&memory, 0..count), (&buffer, 0))?;
+        self.up.finish()?;
+        index.on_device = Some(Arc::new(buffer));
+        Ok(())
+    }
+
+    pub(super) fn event(&self) -> Result<Event> {
+        Ok(self.device.event()?)
+    }
+
+    pub(super) fn finish(&self) -> Result<()> {
+        Ok([&self.up, &self.down, &self.refresh].into_iter().try_for_each(Stream::finish)?)
+    }
+}
+
+/// Neighbouring rows: where they are in a buffer, where in a store, and how many floats. // (runs)
+fn pieces(chosen: Chosen<'_>, batched: bool) -> Vec<(usize, usize, usize)> {
+    let row = chosen.row_floats();
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for at in 0..chosen.index.places.len() {
+        let place = host::place(chosen, at, batched) * row;
+        match runs.last_mut() {
+            Some((_, start, floats)) if batched && *start + *floats == place => *floats += row,
+            _ => runs.push((at * row, place, row)),
+        }
+    }
+    runs
+}

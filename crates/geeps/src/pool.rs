@@ -1,0 +1,137 @@
+//! The pool of access buffers.
+//!
+//! - **How.** A buffer is one piece of memory of exactly the size of its access. Those that were
+//!   given back are kept by size, since an iteration asks for the same sizes again; where there is
+//!   no room for a new one, kept ones of other sizes make room. So memory never comes in pieces
+//!   that are too small: what is not in use is available, all of it.
+//! - **Invariants.** Bytes in use and kept are never more than the pool's. A piece that is kept is
+//!   let go only after the last operation that used it.
+//! - **Cost.** In an iteration like the one before, none is allocated, as long as all sizes fit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stepwell_device::Event;
+
+use crate::Result;
+use crate::memory::{Memory, Piece, bytes_counted};
+
+/// Access buffers of a stated size.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    bytes: u64,
+    used: u64,
+    kept: u64,
+    /// By floats.
+    spares: BTreeMap<usize, Vec<Piece>>,
+    /// The most bytes in use and kept.
+    peak: u64,
+}
+
+/// What came of asking for a buffer.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Piece(Piece),
+    /// Others have to be given back first.
+    Full,
+    /// There is room once this is over.
+    Busy(Arc<Event>),
+}
+
+impl Pool {
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    pub(crate) fn take(&mut self, memory: &Memory, floats: usize) -> Result<Taken> {
+        let bytes = bytes_counted(floats);
+        if let Some(piece) = self.spares.get_mut(&floats).and_then(Vec::pop) {
+            (self.kept, self.used) = (self.kept - bytes, self.used + bytes);
+            return Ok(Taken::Piece(piece));
+        }
+        if self.used + bytes > self.bytes {
+            return Ok(Taken::Full);
+        }
+        while self.used + self.kept + bytes > self.bytes {
+            if let Some(event) = self.let_one_go()? {
+                return Ok(Taken::Busy(event));
+            }
+        }
+        let piece = memory.piece(floats)?;
+        self.used += bytes;
+        self.peak = self.peak.max(self.used + self.kept);
+        Ok(Taken::Piece(piece))
+    }
+
+    /// Drops a kept piece that nobody uses any more; else, the event of one.
+    fn let_one_go(&mut self) -> Result<Option<Arc<Event>>> {
+        let mut first = None;
+        for (floats, spares) in &mut self.spares {
+            for place in 0..spares.len() {
+                if let Some(event) = spares[place].under_way()? {
+                    first.get_or_insert(event);
+                    continue;
+                }
+                drop(spares.swap_remove(place));
+                self.kept -= bytes_counted(*floats);
+                return Ok(None);
+            }
+        }
+        assert!(first.is_some(), "what is not in use is kept");
+        Ok(first)
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give(&mut self, piece: Piece) {
+        let (floats, bytes) = (piece.floats(), bytes_counted(piece.floats()));
+        assert!(self.used >= bytes, "a buffer of {bytes} bytes comes back of {}", self.used);
+        (self.kept, self.used) = (self.kept + bytes, self.used - bytes);
+        self.spares.entry(floats).or_default().push(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, Rules};
+
+    fn taken(pool: &mut Pool, memory: &Memory, floats: usize) -> Option<Piece> {
+        match pool.take(memory, floats).unwrap() {
+            Taken::Piece(piece) => Some(piece),
+            Taken::Full => None,
+            Taken::Busy(event) => panic!("{event:?} on the host"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_use_is_available_in_any_size() {
+        let memory = Memory::new(&Place::Host, true, Rules::default()).unwrap();
+        let mut pool = Pool::new(16 * 256);
+        let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
+        assert_eq!(small.len(), 16);
+        assert!(taken(&mut pool, &memory, 1).is_none(), "it is full");
+        // Every other one comes back: half is free, in pieces of one.
+        let mut held = Vec::new();
+        for (number, piece) in small.into_iter().enumerate() {
+            if number % 2 == 0 { pool.give(piece) } else { held.push(piece) }
+        }
+        assert!(taken(&mut pool, &memory, 8 * 64 + 1).is_none());
+        let large = taken(&mut pool, &memory, 8 * 64).unwrap();
+        assert_eq!((pool.used(), pool.peak()), (16 * 256, 16 * 256));
+        pool.give(large);
+        assert_eq!(taken(&mut pool, &memory, 8 * 64).map(|piece| piece.floats()), Some(8 * 64));
+        assert_eq!(pool.peak(), pool.bytes());
+    }
+}

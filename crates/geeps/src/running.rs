@@ -1,0 +1,97 @@
+//! The thin driver: a thread for each machine, beside the application's.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread::{Builder, JoinHandle};
+
+use stepwell_base::clock::Clock;
+use stepwell_base::stage::{self, FullSpeed, Rhythm};
+use stepwell_fabric::Fabric;
+
+use crate::{Error, Geeps, Result, Settings, ShardRows, Statistics};
+
+/// A parameter server whose machines run on threads. One that is dropped without
+/// [`Running::finish`] fails, and all ranks with it.
+#[derive(Debug)]
+pub struct Running {
+    geeps: Geeps,
+    threads: Vec<JoinHandle<()>>,
+    is_finished: bool,
+}
+
+/// What is left of a parameter server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// The rows of this rank's shard, by table.
+    pub shard: Vec<ShardRows>,
+    /// What was done.
+    pub statistics: Statistics,
+}
+
+impl Running {
+    /// Starts one end of a parameter server; all ranks of `fabric` do.
+    ///
+    /// # Errors
+    /// When settings cannot be, a device refuses, or the system has no threads.
+    pub fn start(settings: &Settings, fabric: Fabric, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (geeps, machines) = Geeps::new(settings, fabric, Arc::clone(&clock))?;
+        let events = Arc::clone(&geeps.shared.events);
+        let mut running = Self { geeps, threads: Vec::new(), is_finished: false };
+        let rhythm = Rhythm { events, clock, pace: Arc::new(FullSpeed) };
+        for machine in machines {
+            let (name, rhythm) = (machine.name(), rhythm.clone());
+            // What went wrong is told to the application by the machine itself.
+            let drive = move || drop(stage::drive_here(machine, &rhythm));
+            let thread = Builder::new().name(format!("geeps {name}")).spawn(drive);
+            let thread = thread.map_err(|error| Error::NoThread { name, why: error.to_string() });
+            match thread {
+                Ok(thread) => running.threads.push(thread),
+                Err(error) => {
+                    running.geeps.shared.fail(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(running)
+    }
+
+    /// Closes it and waits until all ranks have done so; says what is left.
+    ///
+    /// # Errors
+    /// As [`Geeps::close`], and what fails until then.
+    pub fn finish(mut self) -> Result<Finished> {
+        self.geeps.close()?;
+        let events = Arc::clone(&self.geeps.shared.events);
+        let shard = loop {
+            let seen = events.count();
+            if let Poll::Ready(shard) = self.geeps.poll_closed()? {
+                break shard;
+            }
+            self.geeps.shared.check()?;
+            events.wait_past(seen);
+        };
+        self.is_finished = true;
+        Ok(Finished { shard, statistics: self.geeps.statistics() })
+    }
+}
+
+impl Deref for Running {
+    type Target = Geeps;
+
+    fn deref(&self) -> &Geeps {
+        &self.geeps
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.geeps.fail("its application ended before the others");
+        }
+        for thread in self.threads.drain(..) {
+            // A panic was told by the machine.
+            drop(thread.join());
+        }
+    }
+}

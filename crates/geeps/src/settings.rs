@@ -1,0 +1,188 @@
+//! What a parameter server is told: tables, local data, memory, and how workers keep in step.
+
+use stepwell_base::random::Stream;
+use stepwell_base::{Key, TableId};
+use stepwell_device::Device;
+
+use crate::{Error, Result, Rules};
+
+/// Most clocks that a worker may be ahead of what shards have answered, by default.
+pub const CLOCKS_AHEAD: u64 = 16;
+/// The most that [`Settings::clocks_ahead`] may say: messages of as many clocks wait at a shard.
+pub const CLOCKS_AHEAD_MAX: u64 = 32;
+/// Operations that are foreseen at once.
+pub const FORESEEN_MAX: usize = 64;
+/// Tables, at most: each has three tags of messages.
+pub const TABLES_MAX: usize = 16_384;
+/// Floats of a row, at most.
+pub const ROW_FLOATS_MAX: usize = 1 << 24;
+
+/// How old what is read may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Staleness {
+    /// A worker at clock t sees all updates of all workers up to clock t - 1 - so many.
+    Clocks(u64),
+    /// Whatever is there.
+    Unbounded,
+}
+
+impl Staleness {
+    /// Bulk synchronous: every update of earlier clocks is seen.
+    pub const BSP: Self = Self::Clocks(0);
+}
+
+/// When a shard applies what workers update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// The updates of a clock together, once all workers have committed theirs, in order of ranks:
+    /// the bits depend on nothing else.
+    ByClock,
+    /// As they come: fresher, and sums have any order.
+    OnArrival,
+}
+
+/// What rows begin as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Initial {
+    /// Zeros.
+    Zeros,
+    /// Uniform in [-range, range), by seed, table and key: [`Stream::of_row`].
+    Uniform {
+        /// The seed.
+        seed: u64,
+        /// Half of the width.
+        range: f32,
+    },
+}
+
+impl Initial {
+    /// Writes the values that the row `key` of table number `table` begins with.
+    pub fn fill(&self, (table, key): (TableId, Key), row: &mut [f32]) {
+        match *self {
+            Self::Zeros => row.fill(0.0),
+            Self::Uniform { seed, range } => {
+                let mut stream = Stream::of_row(seed, table, key);
+                row.iter_mut().for_each(|value| *value = stream.next_symmetric(range));
+            }
+        }
+    }
+}
+
+/// A table of parameter data, which all workers share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableSettings {
+    /// Its name, in messages and for who owns its keys.
+    pub name: String,
+    /// Floats of a row.
+    pub row_floats: usize,
+    /// Its keys, each once.
+    pub keys: Vec<Key>,
+    /// What rows begin as.
+    pub initial: Initial,
+    /// When shards apply updates.
+    pub applies: Applies,
+}
+
+/// A table of local data, which one worker has for itself; zeros at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalSettings {
+    /// Its name, in messages.
+    pub name: String,
+    /// Floats of a row.
+    pub row_floats: usize,
+    /// Its keys, each once. Whoever accesses all of them in this order has them where they lie.
+    pub keys: Vec<Key>,
+}
+
+/// Where buffers are that the application is handed.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In memory of the host.
+    Host,
+    /// In memory of a device.
+    Device(Device),
+}
+
+/// All settings of a parameter server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Parameter data; the number of a table is its place here.
+    pub tables: Vec<TableSettings>,
+    /// Local data; likewise.
+    pub locals: Vec<LocalSettings>,
+    /// Where the application has its buffers.
+    pub place: Place,
+    /// Bytes of that memory for pinned data and access buffers together.
+    pub budget_bytes: u64,
+    /// Most clocks that a worker may be ahead of what shards have answered.
+    pub clocks_ahead: u64,
+    /// Whether indexes are kept and rows moved in one pass; else each row is looked up and moved
+    /// on its own, for comparison.
+    pub batched: bool,
+    /// Whether operations that were gathered are done ahead of the application.
+    pub prefetch: bool,
+    /// The first tag of messages that is this server's: three for each table, and one.
+    pub first_tag: u16,
+    /// The rules that hold.
+    pub rules: Rules,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tables: Vec::new(),
+            locals: Vec::new(),
+            place: Place::Host,
+            budget_bytes: 1 << 30,
+            clocks_ahead: CLOCKS_AHEAD,
+            batched: true,
+            prefetch: true,
+            first_tag: 0,
+            rules: Rules::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Whether they can be.
+    ///
+    /// # Errors
+    /// What cannot, and what can.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Setting(text));
+        // Three tags each, and one more.
+        let most = TABLES_MAX.min(usize::from(u16::MAX - self.first_tag) / 3);
+        if self.tables.len() > most {
+            let count = self.tables.len();
+            return wrong(format!("{count} tables are more than the {most} that have tags"));
+        }
+        if !(1..=CLOCKS_AHEAD_MAX).contains(&self.clocks_ahead) {
+            let ahead = self.clocks_ahead;
+            return wrong(format!("clocks_ahead is {ahead}: write 1 to {CLOCKS_AHEAD_MAX}"));
+        }
+        let tables = self.tables.iter().map(|table| (&table.name, table.row_floats, &table.keys));
+        let locals = self.locals.iter().map(|local| (&local.name, local.row_floats, &local.keys));
+        for (name, row_floats, keys) in tables.chain(locals) {
+            if !(1..=ROW_FLOATS_MAX).contains(&row_floats) {
+                let most = ROW_FLOATS_MAX;
+                return wrong(format!(
+                    "rows of '{name}' have {row_floats} floats, not 1 to {most}"
+                ));
+            }
+            if keys.is_empty() || u32::try_from(keys.len()).is_err() {
+                return wrong(format!("'{name}' has {} keys: 1 to {}", keys.len(), u32::MAX));
+            }
+            if keys.len().checked_mul(4 * row_floats).is_none() {
+                return wrong(format!("'{name}' is larger than memory can be"));
+            }
+        }
+        for table in &self.tables {
+            if let Initial::Uniform { range, .. } = table.initial
+                && !(range.is_finite() && range >= 0.0)
+            {
+                return wrong(format!("initial values of '{}' in +-{range}", table.name));
+            }
+        }
+        Ok(())
+    }
+}
