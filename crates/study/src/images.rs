@@ -34,7 +34,7 @@ impl Images {
     ///
     /// # Errors
     /// Files that are not there, or do not belong together.
-    pub fn read(folder: &Path, name: &str) -> Result<Self> {
+    fn read(folder: &Path, name: &str) -> Result<Self> {
         let file = |what: &str| {
             let plain = folder.join(format!("{name}-{what}-ubyte"));
             if plain.exists() { plain } else { plain.with_extension("gz") }
@@ -56,6 +56,28 @@ impl Images {
         }
         let features = pixels.elements.iter().map(|pixel| f32::from(*pixel) / 255.0).collect();
         Ok(Self { columns: pixels.each(), features, labels: classes.elements })
+    }
+
+    /// Reads MNIST's training and test examples from a folder; one in `part` of the first, at least
+    /// `least`, in an order that `seed` draws.
+    pub(crate) fn both(
+        folder: &Path,
+        (part, least, seed): (usize, usize, u64),
+    ) -> Result<[Self; 2]> {
+        let [train, test] = [Self::read(folder, "train")?, Self::read(folder, "t10k")?];
+        let wrong = |why| Err(Error::Images { path: folder.to_owned(), why });
+        let count = train.count() / part.max(1);
+        if count < least {
+            return wrong(format!("{count} training examples, and {least} are needed: give more"));
+        }
+        if train.columns != test.columns {
+            let [train, test] = [train.columns, test.columns];
+            let why = "both sets are to have images of one size";
+            return wrong(format!(
+                "training images of {train} pixels, test images of {test}: {why}"
+            ));
+        }
+        Ok([train.shuffled(count, seed), test])
     }
 
     /// Number of examples.
@@ -137,6 +159,36 @@ mod tests {
         let found = dot(made.row(0), made.row(1));
         assert!((found - kernel).abs() < 0.02, "{found} {kernel}");
         assert!((dot(made.row(0), made.row(0)) - 1.0).abs() < 0.02);
+    }
+
+    /// A folder with one set of so many images of one line, and as many tests of another size.
+    fn folder(name: &str, images: u8, tests: u8) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("study-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, head: &[u8], elements: usize| {
+            let mut bytes = head.to_vec();
+            bytes.resize(head.len() + elements, 3);
+            std::fs::write(folder.join(name), bytes).unwrap();
+        };
+        for (set, columns) in [("train", images), ("t10k", tests)] {
+            let head = [0, 0, 8, 3, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, columns];
+            write(&format!("{set}-images-idx3-ubyte"), &head, 9 * usize::from(columns));
+            write(&format!("{set}-labels-idx1-ubyte"), &[0, 0, 8, 1, 0, 0, 0, 9], 9);
+        }
+        folder
+    }
+
+    #[test]
+    fn sets_that_do_not_do_are_refused() {
+        let same = folder("same", 4, 4);
+        let [train, test] = Images::both(&same, (3, 3, 1)).unwrap();
+        assert_eq!((train.count(), test.count(), train.columns), (3, 9, 4));
+        let few = Images::both(&same, (3, 4, 1)).unwrap_err().to_string();
+        assert!(few.contains("3 training examples, and 4 are needed"), "{few}");
+        let other = folder("other", 4, 5);
+        let sizes = Images::both(&other, (1, 1, 1)).unwrap_err().to_string();
+        assert!(sizes.contains("training images of 4 pixels, test images of 5"), "{sizes}");
+        [same, other].map(|folder| std::fs::remove_dir_all(folder).unwrap());
     }
 
     #[test]

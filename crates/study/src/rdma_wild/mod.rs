@@ -108,11 +108,10 @@ const KINDS: [Kind; 2] = [Kind::SyncDsgd, Kind::RdmaWild];
 /// # Errors
 /// Data that cannot be read, or a protocol that breaks.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
-    let train = Images::read(folder, "train")?;
-    let test = Images::read(folder, "t10k")?;
+    let least = WORKERS * MINI_BATCH;
+    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
     say("fitting a model of costs to Sync-DSGD's times");
     let fit = Fit::new()?;
-    let train = train.shuffled(train.count() / options.part.max(1), options.seed);
     let (mut models, mut counts) = (Vec::new(), Vec::new());
     for (place, line) in LINES.iter().enumerate() {
         let line = of_size(line, options);

@@ -130,14 +130,16 @@ pub struct ProtocolFigures {
 /// # Errors
 /// Data that cannot be read, or a protocol that breaks.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
-    let train = Images::read(folder, "train")?;
-    let test = Images::read(folder, "t10k")?;
-    let train = Arc::new(train.shuffled(train.count() / options.part.max(1), options.seed));
+    let what = what_is_run(options.quick);
+    let ranks = what.iter().map(|(_, setting)| setting.ranks).max().unwrap_or(1);
+    let least = ranks * MINI_BATCH;
+    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
+    let train = Arc::new(train);
     let looked_at = train.shuffled(LOOKED_AT.min(train.count()), options.seed + 1);
     let test_part = test.shuffled(LOOKED_AT, options.seed + 1);
     let data = Data { train, looked_at, test_part, test };
     let mut settings = Vec::new();
-    for (model, setting) in what_is_run(options.quick) {
+    for (model, setting) in what {
         let (name, ranks, ms) = (model.name(), setting.ranks, setting.computing_ms);
         say(&format!("{name}: {ranks} ranks, {ms} ms, {:?}", setting.lateness));
         settings.push(run_setting(model, setting, &data, options)?);
