@@ -154,6 +154,7 @@ fn what_fits_is_not_copied() {
     };
     let (least, most) = (copied(budgets[0]), copied(budgets[5]));
     assert!(least.0 > most.0 && least.1 < most.1, "{least:?} {most:?}");
+    assert_eq!(least.1, 0, "nothing is pinned");
     let in_part = model.layers.len() as u64 / 2;
     let whole = model.locals.len() as u64 - in_part;
     assert_eq!(most.1, 2 * CLOCKS * whole, "all but what is accessed in part");
