@@ -56,7 +56,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Closes it and waits until all ranks have done so; says what is left.
+    /// Closes it and waits until all ranks have done so; says what is left. Nothing of it is on its
+    /// way then, and the fabric may be ended.
     ///
     /// # Errors
     /// As [`Geeps::close`], and what fails until then.
