@@ -38,7 +38,7 @@
 //!   ranks.
 //! - **Bounds.** Budget; [`FORESEEN_MAX`] operations ahead; [`Settings::clocks_ahead`] lists of
 //!   updates a table, on their way, and as many messages of each worker at a shard. The host holds
-//!   every table that is not pinned, its updates, and the own shard.
+//!   every table that is not pinned, its updates, and the own shard: [`Settings::bounds`] lists it.
 //! - **Left out.** Shards are not written to disks; [`Running::finish`] hands their rows out. Key
 //!   partitions with threads of their own are not there: a table is the grain.
 
@@ -46,6 +46,7 @@
 
 mod access;
 mod allocator;
+mod bounds;
 mod cache;
 mod clocks;
 mod error;
