@@ -66,6 +66,9 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
     let lints = ["--all-targets", "--", "-D", "warnings"];
     cargo(root, &[&["clippy"][..], &fabric, &lints].concat(), &[])?;
     cargo(root, &[&["test"][..], &fabric].concat(), &[])?;
+    let geeps = ["--package", "stepwell-geeps", "--features", "mpi", "--test", "mpi"];
+    cargo(root, &[&["clippy"][..], &geeps, &lints[1..]].concat(), &[])?;
+    cargo(root, &[&["test"][..], &geeps].concat(), &[])?;
     let program = ["--package", "stepwell", "--features", "mpi"];
     let test = ["--test", "mpi"];
     cargo(root, &[&["clippy"][..], &program, &test, &lints[1..]].concat(), &[])?;

@@ -147,7 +147,7 @@ impl Geeps {
     /// Commits the updates of one table that were made so far: the next clock begins.
     ///
     /// # Errors
-    /// When the table is too far ahead of its shards, or the server failed.
+    /// When the table is too far ahead of its shards, a read of it waits, or the server failed.
     pub fn table_clock(&self, table: TableId) -> Result<()> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -161,6 +161,11 @@ impl Geeps {
         if cache.ahead() >= self.shared.clocks_ahead {
             let (table, clocks) = (cache.layout.name.clone(), cache.ahead());
             return Err(Error::Ahead { table, clocks });
+        }
+        if state.line.reads(number) {
+            // It might see this clock or not: that would be chance.
+            let why = format!("a read of '{}' waits: take it before", cache.layout.name);
+            return Err(Error::call("table_clock", why));
         }
         cache.clock += 1;
         cache.is_updated = false;

@@ -24,6 +24,8 @@ pub(crate) fn install(state: &mut State) -> Result<()> {
     for local in &mut *locals {
         unplace_local(local, memory)?;
     }
+    // What was copied from is free once the copies are over.
+    memory.finish()?;
     let mut pinned_bytes = index_bytes;
     for (cache, _) in caches.iter_mut().zip(&placement.pinned).filter(|(_, pinned)| **pinned) {
         let Store::Host(values) = &cache.store else { unreachable!("caches are on the host") };

@@ -12,7 +12,7 @@
 //!   any case, so that it hears that its updates are in. A worker takes [`CREDIT`] at most before
 //!   it says that it took one; what it missed meanwhile is in the next, which is newer.
 //! - **End.** A worker that has ended holds nobody back. When all have, and their updates are in,
-//!   the keeper is done.
+//!   the keeper says so to all; when all keepers have, it is done: nothing is on its way any more.
 //! - **Invariants.** A push has the clock that follows that of the one before, and the digest of
 //!   this rank's table; else, ranks are not alike, and all end.
 //! - **Bounds.** `clocks_ahead` pushes of each worker and table wait.
@@ -53,6 +53,10 @@ pub(crate) struct Keeper {
     parts: Vec<Part>,
     /// Ranks that will push nothing more. // (ranks)
     ended: Vec<bool>,
+    /// Whether all ranks were told that this one knows it of all, and will send nothing more.
+    is_told: bool,
+    /// Ranks that said the same. // (ranks)
+    over: Vec<bool>,
 }
 
 impl Keeper {
@@ -67,7 +71,8 @@ impl Keeper {
             owed: vec![false; ranks],
         };
         let parts = shared.layouts.iter().map(part).collect();
-        Self { shared: Arc::clone(shared), parts, ended: vec![false; ranks] }
+        let (ended, over) = (vec![false; ranks], vec![false; ranks]);
+        Self { shared: Arc::clone(shared), parts, ended, is_told: false, over }
     }
 
     /// Takes what has come of one rank.
@@ -101,6 +106,28 @@ impl Keeper {
         }
         self.ended[from] |= ends;
         Ok(moved)
+    }
+
+    /// Whether no keeper sends anything any more: each says so once all has come to it.
+    fn is_over(&mut self) -> Result<bool> {
+        let Shared { fabric, first_tag, .. } = &*self.shared;
+        let tag = ended(*first_tag, self.parts.len());
+        let is_at_rest = |part: &Part| part.waiting.iter().all(VecDeque::is_empty);
+        if !self.ended.iter().all(|ended| *ended) || !self.parts.iter().all(is_at_rest) {
+            return Ok(false);
+        }
+        if !std::mem::replace(&mut self.is_told, true) {
+            (0..fabric.size()).try_for_each(|to| fabric.send(to, tag, fabric.message()))?;
+        }
+        for from in 0..fabric.size() {
+            if !self.over[from]
+                && let Some(message) = fabric.receive(from, tag)?
+            {
+                fabric.keep(message);
+                self.over[from] = true;
+            }
+        }
+        Ok(self.over.iter().all(|over| *over))
     }
 
     /// Sends the snapshots that are owed, as far as there is credit.
@@ -217,8 +244,7 @@ impl Stage for Keeper {
             self.parts[table].let_go(&self.ended);
             moved |= self.send(table)?;
         }
-        let is_at_rest = |part: &Part| part.waiting.iter().all(VecDeque::is_empty);
-        if self.ended.iter().all(|ended| *ended) && self.parts.iter().all(is_at_rest) {
+        if self.is_over()? {
             let values = self.parts.iter_mut().map(|part| std::mem::take(&mut part.values));
             self.shared.lock().shard = Some(values.collect());
             return Ok(Progress::Done);

@@ -38,14 +38,17 @@
 //!   ranks.
 //! - **Bounds.** Budget; [`FORESEEN_MAX`] operations ahead; [`Settings::clocks_ahead`] lists of
 //!   updates a table, on their way, and as many messages of each worker at a shard. The host holds
-//!   every table that is not pinned, its updates, and the own shard.
+//!   every table that is not pinned, its updates, and the own shard: [`Settings::bounds`] lists it.
 //! - **Left out.** Shards are not written to disks; [`Running::finish`] hands their rows out. Key
-//!   partitions with threads of their own are not there: a table is the grain.
+//!   partitions with threads of their own are not there: a table is the grain. Updates of a device
+//!   are summed on the host, from where they are sent, and not in its cache; what shards send is
+//!   all of a table's part, however few of its rows have changed.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod allocator;
+mod bounds;
 mod cache;
 mod clocks;
 mod error;

@@ -105,6 +105,14 @@ impl Line {
         acquire.map(|acquire| outcome.map(|served| (acquire, served)))
     }
 
+    /// Whether the application waits for a read of this table.
+    pub(crate) fn reads(&self, table: usize) -> bool {
+        self.waiting.iter().take_while(|waiting| waiting.ticket.is_some()).any(|waiting| {
+            waiting.outcome.is_none()
+                && matches!(waiting.acquire.what, What::Read(of, _) if of == table)
+        })
+    }
+
     /// Nobody waits for this request any more.
     pub(crate) fn cancel(&mut self, ticket: u64) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.ticket == Some(ticket))?;

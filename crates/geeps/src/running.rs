@@ -13,6 +13,59 @@ use crate::{Error, Geeps, Result, Settings, ShardRows, Statistics};
 
 /// A parameter server whose machines run on threads. One that is dropped without
 /// [`Running::finish`] fails, and all ranks with it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use stepwell_base::clock::SystemClock;
+/// use stepwell_base::{Key, TableId};
+/// use stepwell_geeps::{Applies, Geeps, Initial, Running, Settings, Staleness, TableSettings};
+///
+/// let keys = [Key(7), Key(8)];
+/// let table = TableSettings {
+///     name: "weights".to_owned(),
+///     row_floats: 3,
+///     keys: keys.to_vec(),
+///     initial: Initial::Zeros,
+///     applies: Applies::ByClock,
+/// };
+/// let settings = Settings { tables: vec![table], ..Settings::default() };
+/// let iterate = |server: &Geeps| -> stepwell_geeps::Result<()> {
+///     let table = TableId(0);
+///     let mut weights = server.read(table, &keys, Staleness::BSP)?.wait()?;
+///     let mut update = server.pre_update(table, &keys)?.wait()?;
+///     if !weights.is_virtual() {
+///         for (step, weight) in update.values()?.iter_mut().zip(weights.values()?) {
+///             *step = 1.0 - *weight / 2.0;
+///         }
+///     }
+///     server.post_read(weights)?;
+///     server.update(update)?;
+///     server.table_clock(table)
+/// };
+/// let ranks = stepwell_fabric::threads(2).into_iter();
+/// let clock = Arc::new(SystemClock::new());
+/// let start = |rank| Running::start(&settings, rank, clock.clone());
+/// let workers: Vec<_> = ranks.map(start).collect::<Result<_, _>>()?;
+/// std::thread::scope(|scope| {
+///     let iterate = &iterate;
+///     let threads = workers.into_iter().map(|worker| {
+///         scope.spawn(move || -> stepwell_geeps::Result<()> {
+///             worker.begin_virtual()?;
+///             iterate(&worker)?;
+///             worker.end_virtual()?;
+///             (0..2).try_for_each(|_| iterate(&worker))?;
+///             for (_, row) in &worker.finish()?.shard[0] {
+///                 assert_eq!(row, &[2.0; 3]);
+///             }
+///             Ok(())
+///         })
+///     });
+///     let threads: Vec<_> = threads.collect();
+///     threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+/// })?;
+/// # Ok::<(), stepwell_geeps::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Running {
     geeps: Geeps,
@@ -56,7 +109,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Closes it and waits until all ranks have done so; says what is left.
+    /// Closes it and waits until all ranks have done so; says what is left. Nothing of it is on its
+    /// way then, and the fabric may be ended.
     ///
     /// # Errors
     /// As [`Geeps::close`], and what fails until then.

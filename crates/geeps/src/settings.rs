@@ -1,7 +1,7 @@
 //! What a parameter server is told: tables, local data, memory, and how workers keep in step.
 
 use stepwell_base::random::Stream;
-use stepwell_base::{Key, TableId};
+use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_device::Device;
 
 use crate::{Error, Result, Rules};
@@ -159,6 +159,15 @@ impl Settings {
         if !(1..=CLOCKS_AHEAD_MAX).contains(&self.clocks_ahead) {
             let ahead = self.clocks_ahead;
             return wrong(format!("clocks_ahead is {ahead}: write 1 to {CLOCKS_AHEAD_MAX}"));
+        }
+        if let Place::Device(device) = &self.place {
+            let [memory, ..] = device.memory();
+            if self.budget_bytes > memory.0 {
+                let (name, budget) = (&device.about().name, ByteCount(self.budget_bytes));
+                return wrong(format!(
+                    "budget_bytes is {budget}, and {name} has {memory}: lower it"
+                ));
+            }
         }
         let tables = self.tables.iter().map(|table| (&table.name, table.row_floats, &table.keys));
         let locals = self.locals.iter().map(|local| (&local.name, local.row_floats, &local.keys));

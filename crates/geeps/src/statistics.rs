@@ -14,7 +14,7 @@ pub struct Statistics {
     pub bytes_pushed: u64,
     /// Bytes of rows that came from shards, the own one included.
     pub bytes_pulled: u64,
-    /// Accesses of local data that was not fetched, as the application said, and its bytes.
+    /// Accesses of local data that was not fetched, as the application said.
     pub fetches_avoided: u64,
     /// Bytes of these.
     pub fetch_bytes_avoided: u64,

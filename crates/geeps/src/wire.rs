@@ -5,6 +5,7 @@
 //!   snapshot  shard ──► cache   [age, clock of the receiver]  values of the shard's part (f32)
 //!   credit    cache ──► shard   nothing: a snapshot was taken, another may come
 //!   ended     cache ──► shard   nothing: no push will follow
+//!             shard ──► cache   nothing, after that: no snapshot will follow
 //! ```
 //!
 //! - **Touched rows** are numbered within the part of the shard; where all were touched none is
@@ -28,7 +29,7 @@ pub(crate) fn tag(first: u16, table: usize, about: About) -> Tag {
     Tag(first + 3 * table as u16 + about as u16)
 }
 
-/// The tag by which ranks say that no push will follow.
+/// The tag by which ranks say that no push will follow, and then, that nothing will.
 pub(crate) fn ended(first: u16, tables: usize) -> Tag {
     Tag(first + 3 * tables as u16)
 }

@@ -271,6 +271,10 @@ fn settings_that_cannot_be_are_refused() {
     assert!(wrong(&|settings| settings.tables[0].keys.clear()).contains("has 0 keys"));
     assert!(wrong(&|settings| settings.locals[0].keys.push(Key(3))).contains("of which 8 differ"));
     assert!(wrong(&|settings| settings.first_tag = u16::MAX).contains("the 0 that have tags"));
+    let machine = Machine::new(emulated::Settings { memory_bytes: 4000, ..Default::default() });
+    let place = Place::Device(machine.devices()[0].clone());
+    let larger = wrong(&|settings| settings.place = place.clone());
+    assert_eq!(larger, "budget_bytes is 4.0 KiB, and emulated:0 has 3.9 KiB: lower it");
     let range = f32::NAN;
     let initial = Initial::Uniform { seed: 0, range };
     assert!(wrong(&|settings| settings.tables[0].initial = initial).contains("+-NaN"));

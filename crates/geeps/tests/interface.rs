@@ -269,3 +269,15 @@ fn what_is_foreseen_goes_no_further_ahead_of_shards_than_what_is_asked_for() {
         assert!(next.poll().unwrap().is_pending(), "no shard has answered");
     }
 }
+
+#[test]
+fn a_table_is_not_clocked_while_a_read_of_it_waits() {
+    let mut end = End::alone(&settings());
+    let mut read = end.geeps.read(ABOVE, &keys(8), Staleness::BSP).unwrap();
+    end.geeps.table_clock(BELOW).unwrap();
+    let error = end.geeps.table_clock(ABOVE).unwrap_err().to_string();
+    assert_eq!(error, "table_clock: a read of 'above' waits: take it before");
+    end.settle();
+    end.geeps.table_clock(ABOVE).unwrap();
+    assert!(read.poll().unwrap().is_ready(), "it was served before");
+}
