@@ -37,7 +37,7 @@ usage: cargo xtask <command>
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
   long     the long suite: release build, large sizes, kernels under sanitizers, 500 runs of the
-           fuzzer, all of the twin, the comparison with PyTorch
+           fuzzer, more over MPI, all of the twin, the comparison with PyTorch
   sanitize kernels under the C++ compiler's sanitizers, a part of `long`
   fuzz     runs of the program on drawn data, models and machines, killed and resumed
            (its options follow: --runs, --seed, --program, --minutes, --keep; see --help)
@@ -85,6 +85,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         "ci" => Some(CI.to_vec()),
         "long" => Some(vec![
             ("long", run::long),
+            ("mpi", run::mpi_long),
             ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),
