@@ -79,11 +79,13 @@ impl Display for Choice {
 pub struct Offer {
     /// Their names.
     pub names: Vec<String>,
-    /// Bytes of memory that each of them offers.
+    /// Bytes of memory that each of them offers: as many as the one that has least.
     pub memory_bytes: u64,
     /// Whether that is memory of the host.
     pub emulated: bool,
     numbers: Vec<usize>,
+    /// Bytes of memory that each offers.
+    free: Vec<u64>,
 }
 
 /// What of an offer is wanted.
@@ -133,7 +135,34 @@ impl Offer {
             memory_bytes: EMULATED_BYTES,
             emulated: true,
             numbers: (0..count).collect(),
+            free: vec![EMULATED_BYTES; count],
         }
+    }
+
+    /// Bytes of memory that each offers, in their order.
+    pub fn free(&self) -> &[u64] {
+        &self.free
+    }
+
+    /// Those at these places alone.
+    pub fn only(&self, places: impl IntoIterator<Item = usize>) -> Self {
+        let places: Vec<usize> = places.into_iter().collect();
+        let free: Vec<u64> = places.iter().map(|place| self.free[*place]).collect();
+        Self {
+            names: places.iter().map(|place| self.names[*place].clone()).collect(),
+            memory_bytes: free.iter().min().copied().unwrap_or(0),
+            emulated: self.emulated,
+            numbers: places.iter().map(|place| self.numbers[*place]).collect(),
+            free,
+        }
+    }
+
+    /// Whether they can compute the dense part, which takes products.
+    ///
+    /// # Errors
+    /// One line that says what is missing.
+    pub fn multiplies(&self) -> Result<(), String> {
+        if self.emulated { Ok(()) } else { multiplies() }
     }
 
     /// How many devices.
@@ -144,6 +173,13 @@ impl Offer {
     /// Their names, as messages have them.
     pub fn said(&self) -> String {
         said(&self.names)
+    }
+
+    /// The name of the one that offers least memory; of emulated ones, which are alike, all.
+    pub fn least(&self) -> String {
+        let is_least = |(_, free): &(_, &u64)| **free == self.memory_bytes;
+        let least = self.names.iter().zip(&self.free).find(is_least).filter(|_| !self.emulated);
+        least.map_or_else(|| self.said(), |(name, _)| name.clone())
     }
 
     /// Whether there is no device.
@@ -168,9 +204,7 @@ impl Offer {
                  number of ranks that divides them, or choose device = \"host\""
             ));
         }
-        let own = part * each..(part + 1) * each;
-        let (names, numbers) = (self.names[own.clone()].to_vec(), self.numbers[own].to_vec());
-        Ok(Self { names, numbers, ..self })
+        Ok(self.only(part * each..(part + 1) * each))
     }
 
     /// Takes the devices; those that are emulated multiply by `products`.
@@ -210,64 +244,16 @@ fn open_cuda(numbers: &[usize], _wanted: Wanted) -> Result<Vec<Device>, String> 
     cuda_offer(numbers).map(|_| Vec::new())
 }
 
-#[cfg(feature = "cuda")]
-use self::of_cuda::{any_cuda, cuda_offer, open_cuda};
-
-#[cfg(feature = "cuda")]
-mod of_cuda {
-    use super::{Offer, Wanted};
-    use crate::Device;
-    use crate::cuda::{self, Found, FoundDevice, Settings};
-
-    fn offer(devices: &[&FoundDevice]) -> Offer {
-        // Libraries and other processes want some, too.
-        let reserve = Settings::default().reserve_bytes;
-        let free = devices.iter().map(|device| device.free_bytes.saturating_sub(reserve));
-        Offer {
-            names: devices.iter().map(|device| device.about.name.clone()).collect(),
-            memory_bytes: free.min().unwrap_or(0),
-            emulated: false,
-            numbers: devices.iter().map(|device| device.about.number).collect(),
-        }
-    }
-
-    pub(super) fn cuda_offer(numbers: &[usize]) -> Result<Offer, String> {
-        let Found { devices, .. } = cuda::look()?;
-        let all: Vec<usize> = (0..devices.len()).collect();
-        let numbers = if numbers.is_empty() { &all } else { numbers };
-        let mut chosen = Vec::new();
-        for number in numbers {
-            let device = devices.iter().find(|device| device.about.number == *number);
-            let count = devices.len();
-            let device =
-                device.ok_or_else(|| format!("there is no cuda:{number}, only {count} devices"))?;
-            if let Some(lacks) = &device.lacks {
-                return Err(format!("{} cannot be used: {lacks}", device.about.name));
-            }
-            chosen.push(device);
-        }
-        Ok(offer(&chosen))
-    }
-
-    pub(super) fn any_cuda(note: &dyn Fn(String)) -> Option<Offer> {
-        let found = cuda::look_for_any().map_err(|why| note(format!("no GPU is used: {why}")));
-        let Found { devices, .. } = found.ok()??;
-        let usable: Vec<&FoundDevice> =
-            devices.iter().filter(|device| device.lacks.is_none()).collect();
-        if let (Some(first), true) = (devices.first(), usable.is_empty()) {
-            let lacks = first.lacks.as_deref().unwrap_or_default();
-            note(format!("{} is not used: {lacks}", first.about.name));
-        }
-        (!usable.is_empty()).then(|| offer(&usable))
-    }
-
-    pub(super) fn open_cuda(numbers: &[usize], wanted: Wanted) -> Result<Vec<Device>, String> {
-        let Wanted { memory_bytes, pinned_bytes, .. } = wanted;
-        let numbers = numbers.to_vec();
-        let memory_bytes = Some(memory_bytes);
-        cuda::find(&Settings { numbers, memory_bytes, pinned_bytes, ..Settings::default() })
-    }
+#[cfg(not(feature = "cuda"))]
+fn multiplies() -> Result<(), String> {
+    cuda_offer(&[]).map(drop)
 }
+
+#[cfg(feature = "cuda")]
+use self::of_cuda::{any_cuda, cuda_offer, multiplies, open_cuda};
+
+#[cfg(feature = "cuda")]
+mod of_cuda;
 
 #[cfg(test)]
 mod tests {
@@ -298,6 +284,9 @@ mod tests {
         let offer = Offer { emulated: false, ..Offer::emulated(4) };
         let second = offer.clone().part(1, 2).unwrap();
         assert_eq!(second.names, ["emulated:2", "emulated:3"]);
+        let uneven = Offer { free: vec![1, 2, 4, 3], ..offer.clone() };
+        let parts = [0, 1].map(|part| uneven.clone().part(part, 2).unwrap().memory_bytes);
+        assert_eq!((uneven.only(0..4).memory_bytes, parts), (1, [1, 3]), "others' are not its own");
         assert!(offer.clone().part(0, 3).is_err() && offer.part(0, 8).is_err());
         assert_eq!(Offer::emulated(2).part(3, 4), Ok(Offer::emulated(2)));
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stepwell_base::NO_THREAD;
+use stepwell_base::{ByteCount, NO_THREAD};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -17,6 +17,21 @@ pub enum Error {
     /// A row found no slot.
     #[error(transparent)]
     NoPlace(#[from] stepwell_mem::NoPlace),
+    /// What rows may have of each device holds none.
+    #[error(
+        "tiers.hbm = {hbm} holds no row of table '{tables}' beside {moving} for rows on their \
+         way: give {least} or more, or lower data.mini_batch"
+    )]
+    NoRowOnDevice {
+        /// Bytes of each device.
+        hbm: ByteCount,
+        /// The tables of which none fits.
+        tables: String,
+        /// Bytes for what moves rows.
+        moving: ByteCount,
+        /// Bytes that would hold one.
+        least: u64,
+    },
     /// The slab could not be mapped.
     #[error("cannot map {bytes} bytes for the rows in memory: {source}; lower tiers.dram")]
     Slab {

@@ -53,7 +53,7 @@ impl Display for Given<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // Before the colon that follows it.
-            Self::Text(text) if text.ends_with(':') => write!(f, "'{text}'"),
+            Self::Text(text) if text.is_empty() || text.ends_with(':') => write!(f, "'{text}'"),
             Self::Text(text) => f.write_str(text),
             Self::List(parts) => write!(f, "[{}]", parts.join(", ")),
         }

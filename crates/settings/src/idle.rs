@@ -45,7 +45,10 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
             (ColumnConfig::key(number, setting.key), why(config, setting, column))
         })
     });
-    tables.chain(features).chain(columns).collect()
+    // Of the places that a table may have, this one alone asks for devices.
+    let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
+    let places = on_devices.map(|table| (table.key("place"), on_the_host(config)));
+    tables.chain(features).chain(columns).chain(places).collect()
 }
 
 pub(crate) fn never<T>(_: &T) -> Option<&'static str> {

@@ -90,11 +90,14 @@ mod cuda {
         put!(page, "cuBLASLt    {}", library(&found.blas));
         for (device, compiled) in found.devices.iter().zip(compiled) {
             let about = &device.about;
-            let [free, memory] = [device.free_bytes, about.memory_bytes].map(ByteCount);
+            let memory = ByteCount(about.memory_bytes);
             put!(page);
             put!(page, "{:<11} {}", about.name, about.model);
             put!(page, "            sm_{}, {} processors", device.architecture, about.processors);
-            put!(page, "            {free} of {memory} are free");
+            match device.free_bytes.map(ByteCount) {
+                Some(free) => put!(page, "            {free} of {memory} are free"),
+                None => put!(page, "            {memory} of memory"),
+            }
             if found.devices.len() > 1 {
                 put!(page, "            reaches into the memory of {}", reached(found, device));
             }

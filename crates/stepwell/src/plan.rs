@@ -76,8 +76,8 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";
     put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
-    for tight in &capacity.tight {
-        put!(page, "note: {tight}");
+    for note in capacity.tight.iter().chain(&capacity.notes) {
+        put!(page, "note: {note}");
     }
     page
 }
@@ -167,6 +167,7 @@ fn of_machines(capacity: &Capacity, ranks: usize, forecast: Option<&Forecast>) -
         "memory": memory,
         "memory_bytes": capacity.budget.total(),
         "tight": capacity.tight,
+        "notes": capacity.notes,
         "files_open_max": OpenFiles::of_process().stats().bound,
         "forecast": forecast,
     })

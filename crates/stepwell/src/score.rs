@@ -67,6 +67,7 @@ impl<'a> Scoring<'a> {
         }
         // Whoever scores has devices of his own, and bits of a digest are of none.
         (config.device, config.dense_place) = (Choice::default(), DensePlace::default());
+        config.tiers.hbm = None;
         set_all(&mut config, &args.set).map_err(Failure::Usage)?;
         for (key, value) in &args.by_key {
             give(&mut config, key, value).map_err(Failure::Usage)?;

@@ -141,6 +141,7 @@ fn what_cannot_be_is_said_with_the_mend() {
         ("gpu", "device = gpu: give auto, host, cuda, cuda:0,1 or emulated:2"),
         ("emulated:0", "device = emulated:0: give 1 to 64 emulated devices"),
         ("cuda:0,0", "device = cuda:0,0: name each device once"),
+        ("", "device = '': give auto, host, cuda, cuda:0,1 or emulated:2"),
         ("cuda::", "device = 'cuda::': give auto, host, cuda, cuda:0,1 or emulated:2"),
     ] {
         assert!(train(&["--device", device]).ends_with(says), "{device}");
@@ -172,6 +173,50 @@ fn settings_of_devices_that_are_not_there_are_noted() {
     let output = shop.run(&args);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("tiers.hbm has no effect, because no device is used"), "{said}");
+}
+
+/// A table whose rows are to go to devices says so where none does.
+#[test]
+fn rows_that_never_go_to_devices_are_noted() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 640);
+    let said = |args: &[&str]| {
+        let output = shop.run(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        texts.concat()
+    };
+    let notes = |said: &str| said.matches("tables.embedding.place").count();
+    let on = |job, device, more: &[&str]| {
+        let mut args = vec![job, "--device", device, "--tables.embedding.place", "device"];
+        args.extend(SMALL);
+        args.extend(more);
+        said(&args)
+    };
+    let stream = ["--synth.examples", "640"];
+    for job in ["plan", "train"] {
+        let host = on(job, "host", &stream);
+        let why = "tables.embedding.place has no effect, because no device is used";
+        assert!(host.contains(why) && notes(&host) == 1, "{job}: {host}");
+        let short = on(job, "emulated", &stream);
+        let why = "tables.embedding.place = device has no effect, because the run has at most 12 \
+                   mini-batches and tiers.warm_up is 100: lower that";
+        assert!(short.contains(why) && notes(&short) == 1, "{job}: {short}");
+        let long = on(job, "emulated", &[&stream[..], &["--tiers.warm_up", "5"]].concat());
+        assert_eq!(notes(&long), 0, "{job}: {long}");
+    }
+    // Lines that nobody counts are known in the end.
+    let whole = ["--data", &data, "--data.eval_fraction", "0", "--tiers.dram", "32MiB"];
+    let short = on("train", "emulated", &[&whole[..], &["--checkpoint", "saved"]].concat());
+    let why = "because the run had 10 mini-batches and tiers.warm_up is 100: lower that";
+    assert!(short.contains(why) && notes(&short) == 1, "{short}");
+    let long = on("train", "emulated", &[&whole[..], &["--tiers.warm_up", "5"]].concat());
+    assert_eq!(notes(&long), 0, "{long}");
+    // Who scores did not ask for it.
+    for device in ["host", "emulated"] {
+        let eval = said(&["eval", "saved", "--data", &data, "--device", device]);
+        assert_eq!(notes(&eval), 0, "{eval}");
+    }
 }
 
 /// More than half of the host's slots are not made on devices, whatever room they have.

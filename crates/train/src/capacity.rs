@@ -1,6 +1,7 @@
 //! The capacity plan: every bound of a run, before it begins. That of tiers is the engine's
 //! ([`TierPlan`]).
 
+mod auto;
 mod devices;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_settings::{Config, DensePlace};
 
+pub(crate) use self::auto::part;
 pub use self::devices::DeviceRoom;
 use crate::batch::MiniBatchBytes;
 use crate::exchange::Exchange;
@@ -47,6 +49,8 @@ pub struct Capacity {
     pub budget: Budget,
     /// What may be too little, as the data alone tells for certain.
     pub tight: Vec<String>,
+    /// Which devices are not used, and why, where nobody named any.
+    pub notes: Vec<String>,
 }
 
 /// What the plan is made for.
@@ -77,23 +81,25 @@ impl Capacity {
     /// When `tiers.dram` holds no row, or the store cannot be as it is wanted.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
-        if wanted.offer.is_none() && wanted.config.dense_place == DensePlace::Device {
+        let Wanted { config, model, offer, .. } = wanted;
+        if offer.is_none() && config.dense_place == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense is device, and with device = {} there is none: name devices, such as \
                  emulated:1, or choose train.dense = host",
-                wanted.config.device
+                config.device
             )));
         }
-        let (tiers, load) = (tiers(wanted.config, wanted.model)?, load(wanted));
-        let of_offer =
-            |offer| DeviceRoom::plan(wanted.config, wanted.model, (&tiers, &load), offer);
+        let (tiers, load) = (tiers(config, model)?, load(wanted));
+        let of_offer = |offer| auto::plan(config, model, (&tiers, &load), offer);
+        let (devices, notes) = offer.as_ref().map(of_offer).transpose()?.unwrap_or_default();
         let mut capacity = Self {
-            devices: wanted.offer.as_ref().map(of_offer).transpose()?,
+            devices,
             tiers,
             block_bytes: BLOCK_BYTES,
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
             tight: Vec::new(),
+            notes,
         };
         capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load);
         let devices = capacity.devices.as_ref();

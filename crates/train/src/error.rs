@@ -129,7 +129,11 @@ impl Error {
             Self::Config(_)
                 | Self::Data(stepwell_data::DataError::Options(_))
                 | Self::Store(Options(_))
-                | Self::Engine(EngineError::Settings(_) | EngineError::Store(Options(_)))
+                | Self::Engine(
+                    EngineError::Settings(_)
+                        | EngineError::NoRowOnDevice { .. }
+                        | EngineError::Store(Options(_))
+                )
         )
     }
 

@@ -194,6 +194,14 @@ pub(crate) fn memory() -> Called<(u64, u64)> {
     Ok((free as u64, total as u64))
 }
 
+/// Bytes of a device's memory, which it says without a context.
+pub(crate) fn memory_of(device: c_int) -> Called<u64> {
+    // SAFETY: the place lives.
+    let bytes =
+        written("cuDeviceTotalMem", 0, |to| unsafe { sys::cuDeviceTotalMem_v2(to, device) })?;
+    Ok(bytes as u64)
+}
+
 /// Lets this context reach into another's memory.
 pub(crate) fn reach(other: Context) -> Called<()> {
     // SAFETY: both contexts are retained.

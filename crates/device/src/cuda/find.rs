@@ -73,11 +73,11 @@ pub struct FoundDevice {
     pub about: About,
     /// Its architecture, such as 90.
     pub architecture: u32,
-    /// Bytes of its memory that are free now.
-    pub free_bytes: u64,
+    /// Bytes of its memory that are free now, where it says so.
+    pub free_bytes: Option<u64>,
     /// Devices, by number, whose memory it reaches into.
     pub reaches: Vec<usize>,
-    /// Why kernels cannot run on it, if they cannot.
+    /// Why it cannot be used, if it cannot.
     pub lacks: Option<String>,
 }
 
@@ -86,7 +86,16 @@ pub struct FoundDevice {
 /// # Errors
 /// One line that says what is missing.
 pub fn look() -> Result<Found, String> {
-    listed(begin().map_err(Lacks::why)?)
+    look_at(&[])
+}
+
+/// Looks at what this machine has; of its devices at those of `numbers` alone, where any is named:
+/// looking at one makes a context there.
+///
+/// # Errors
+/// One line that says what is missing. What one device lacks is no error.
+pub fn look_at(numbers: &[usize]) -> Result<Found, String> {
+    listed(begin().map_err(Lacks::why)?, numbers)
 }
 
 /// Looks at what this machine has, if it has anything.
@@ -95,37 +104,84 @@ pub fn look() -> Result<Found, String> {
 /// One line that says what is wrong with what is there.
 pub fn look_for_any() -> Result<Option<Found>, String> {
     match begin() {
-        Ok(driver) => listed(driver).map(Some),
+        Ok(driver) => listed(driver, &[]).map(Some),
         Err(Lacks::Nothing(_)) => Ok(None),
         Err(Lacks::Fault(why)) => Err(why),
     }
 }
 
-/// All devices, which a driver of this version shows.
-fn listed(driver: (u32, u32)) -> Result<Found, String> {
+/// The devices of these numbers, which a driver of this version shows.
+fn listed(driver: (u32, u32), numbers: &[usize]) -> Result<Found, String> {
     let compiler = compiler(driver);
-    let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
-    let library_devices = library_devices().map_err(said)?;
-    let mut devices = Vec::new();
-    for (number, device) in library_devices.iter().copied().enumerate() {
-        let of = |fault: Fault| format!("cuda:{number}: {}: {}", fault.call, fault.why());
-        let architecture = calls::architecture(device).map_err(of)?;
-        let target = compiler.as_ref().map_err(Clone::clone);
-        let lacks = target.and_then(|compiler| compiler.target(architecture)).err();
-        let context = calls::retain(device).map_err(of)?;
-        let memory = calls::enter(context).and_then(|()| calls::memory());
-        calls::release(device);
-        let (free_bytes, memory_bytes) = memory.map_err(of)?;
-        let others = library_devices.iter().copied().enumerate();
-        let reaches = |other: &(usize, c_int)| {
-            other.0 != number && calls::reaches(device, other.1).unwrap_or(false)
-        };
-        let reaches = others.filter(reaches).map(|(other, _)| other).collect();
-        let about = about(number, device, memory_bytes).map_err(of)?;
-        devices.push(FoundDevice { about, architecture, free_bytes, reaches, lacks });
-    }
-    let nvrtc = compiler.map(|compiler| compiler.version());
+    let all = library_devices().map_err(said)?;
+    let seen = |number| seen(number, &all, compiler.as_ref());
+    let devices = wanted(numbers, all.len())?.into_iter().map(seen).collect();
+    let nvrtc = compiler.as_ref().map(Compiler::version).map_err(Clone::clone);
     Ok(Found { driver, nvrtc, blas: blas::version(), devices })
+}
+
+/// The version of cuBLASLt.
+///
+/// # Errors
+/// One line that says what is missing.
+pub fn blas_version() -> Result<(u32, u32), String> {
+    blas::version()
+}
+
+/// Numbers of devices: of all `count`, where none is named.
+fn wanted(numbers: &[usize], count: usize) -> Result<Vec<usize>, String> {
+    match numbers.iter().find(|number| **number >= count) {
+        Some(number) => Err(format!("there is no cuda:{number}, only {count} devices")),
+        None if numbers.is_empty() => Ok((0..count).collect()),
+        None => Ok(numbers.to_vec()),
+    }
+}
+
+/// What a call says that failed.
+fn said(fault: Fault) -> String {
+    format!("{}: {}", fault.call, fault.why())
+}
+
+/// Device `number` of `all`. Whatever fails there it lacks; others may have it.
+fn seen(number: usize, all: &[c_int], compiler: Result<&Compiler, &String>) -> FoundDevice {
+    let device = all[number];
+    let memory = memory_of(device).map_err(said);
+    let architecture = calls::architecture(device).map_err(said);
+    let target = architecture.clone().and_then(|architecture| {
+        compiler.map_err(Clone::clone).and_then(|compiler| compiler.target(architecture))
+    });
+    let memory_bytes = match &memory {
+        Ok((_, total)) => *total,
+        Err(_) => calls::memory_of(device).unwrap_or(0),
+    };
+    let about = about(number, device, memory_bytes).map_err(said);
+    let lacks = [about.clone().err(), memory.clone().err(), target.err()];
+    let unknown = || About {
+        name: name(number),
+        model: "a device that does not answer".to_owned(),
+        number,
+        memory_bytes,
+        processors: 0,
+    };
+    let others = all.iter().copied().enumerate();
+    let reaches = |other: &(usize, c_int)| {
+        other.0 != number && calls::reaches(device, other.1).unwrap_or(false)
+    };
+    FoundDevice {
+        about: about.unwrap_or_else(|_| unknown()),
+        architecture: architecture.unwrap_or(0),
+        free_bytes: memory.ok().map(|(free, _)| free),
+        reaches: others.filter(reaches).map(|(other, _)| other).collect(),
+        lacks: lacks.into_iter().flatten().next(),
+    }
+}
+
+/// Bytes of a device's memory that are free now, and all.
+fn memory_of(device: c_int) -> Called<(u64, u64)> {
+    let context = calls::retain(device)?;
+    let memory = calls::enter(context).and_then(|()| calls::memory());
+    calls::release(device);
+    memory
 }
 
 /// The devices of this machine, for this process.
@@ -135,18 +191,12 @@ fn listed(driver: (u32, u32)) -> Result<Found, String> {
 pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
     let driver = begin().map_err(Lacks::why)?;
     let compiler = compiler(driver)?;
-    let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
     let all = library_devices().map_err(said)?;
-    let numbers = match settings.numbers.as_slice() {
-        [] => (0..all.len()).collect(),
-        some => some.to_vec(),
-    };
     let mut retained = Retained::default();
     let mut found = Vec::new();
-    for number in numbers {
-        let lacks = || format!("there is no cuda:{number}, only {} devices", all.len());
-        let device = *all.get(number).ok_or_else(lacks)?;
-        let of = |fault: Fault| format!("cuda:{number}: {}: {}", fault.call, fault.why());
+    for number in wanted(&settings.numbers, all.len())? {
+        let device = all[number];
+        let of = |fault: Fault| format!("cuda:{number}: {}", said(fault));
         let target = calls::architecture(device).map_err(of)?;
         let target = compiler.target(target).map_err(|why| format!("cuda:{number}: {why}"))?;
         let context = calls::retain(device).map_err(of)?;
@@ -212,10 +262,7 @@ fn no_device(fault: Fault) -> Lacks {
         (CUresult::CUDA_ERROR_NO_DEVICE, Err(_)) => {
             Lacks::Nothing("the NVIDIA driver shows no device".to_owned())
         }
-        _ => {
-            let (call, why) = (fault.call, fault.why());
-            Lacks::Fault(format!("the NVIDIA driver does not begin: {call}: {why}"))
-        }
+        _ => Lacks::Fault(format!("the NVIDIA driver does not begin: {}", said(fault))),
     }
 }
 
@@ -244,7 +291,11 @@ fn library_devices() -> Called<Vec<c_int>> {
 
 fn about(number: usize, device: c_int, memory_bytes: u64) -> Called<About> {
     let (model, processors) = (calls::device_name(device)?, calls::processors(device)?);
-    Ok(About { name: format!("cuda:{number}"), model, number, memory_bytes, processors })
+    Ok(About { name: name(number), model, number, memory_bytes, processors })
+}
+
+fn name(number: usize) -> String {
+    format!("cuda:{number}")
 }
 
 /// Bytes of memory that are ours.

@@ -15,7 +15,7 @@ use libloading::Library;
 const NAME: &str = "libcuda.so.1";
 
 /// What all is called by, sorted.
-const CALLED: [&str; 43] = [
+const CALLED: [&str; 44] = [
     "cuCtxEnablePeerAccess",
     "cuCtxSetCurrent",
     "cuDeviceCanAccessPeer",
@@ -25,6 +25,7 @@ const CALLED: [&str; 43] = [
     "cuDeviceGetName",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
     "cuDriverGetVersion",
     "cuEventCreate",
     "cuEventDestroy_v2",

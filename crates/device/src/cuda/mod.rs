@@ -27,4 +27,4 @@ mod nvrtc;
 mod queue;
 mod streams;
 
-pub use find::{Found, FoundDevice, Settings, find, look, look_for_any};
+pub use find::{Found, FoundDevice, Settings, blas_version, find, look, look_at, look_for_any};

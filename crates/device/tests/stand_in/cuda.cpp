@@ -5,7 +5,9 @@
 
 #include "device.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace {
@@ -48,6 +50,11 @@ Count count_parameters = nullptr;
 int number(const char* name, int otherwise) {
     const char* text = getenv(name);
     return text ? atoi(text) : otherwise;
+}
+
+// What is said of one device: a variable that has its number behind the name.
+int number_of(const char* name, int device, int otherwise) {
+    return number((std::string(name) + std::to_string(device)).c_str(), otherwise);
 }
 
 int ready() {
@@ -173,7 +180,15 @@ int cuDeviceCanAccessPeer(int* can, int device, int other) {
     return SUCCESS;
 }
 
+int cuDeviceTotalMem_v2(size_t* bytes, int) {
+    *bytes = MEMORY;
+    return SUCCESS;
+}
+
 int cuDevicePrimaryCtxRetain(Context** context, int device) {
+    if (const int code = number_of("STAND_IN_HELD_", device, SUCCESS)) {
+        return code;
+    }
     contexts[device].device = device;
     contexts[device].retained += 1;
     *context = contexts + device;
@@ -196,7 +211,12 @@ int cuCtxEnablePeerAccess(Context* other, unsigned) {
 
 int cuMemGetInfo_v2(size_t* free_bytes, size_t* all) {
     *all = MEMORY;
-    *free_bytes = current ? MEMORY - current->used : 0;
+    *free_bytes = 0;
+    if (current) {
+        // In MiB, where other processes have the rest.
+        const size_t mib = number_of("STAND_IN_FREE_", current->device, MEMORY >> 20);
+        *free_bytes = std::max(mib << 20, current->used) - current->used;
+    }
     return ready();
 }
 

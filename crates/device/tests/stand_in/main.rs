@@ -8,50 +8,21 @@
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
+mod libraries;
+
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use libloading::{Library, Symbol};
 use stepwell_device::cuda::{self, Settings};
-use stepwell_device::{Device, Error, conformance};
+use stepwell_device::{Choice, Device, Error, conformance};
 use stepwell_kernels::host::{self, Launch, Schedule};
+
+use self::libraries::libraries;
 
 /// Set where the libraries stand in.
 const WITHIN: &str = "STEPWELL_STAND_IN";
-
-/// Builds the libraries, once: their folder; none where there is no compiler.
-fn libraries() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in");
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand_in");
-        std::fs::create_dir_all(&folder).unwrap();
-        let library = folder.join("libcuda.so.1");
-        let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
-        let mut build = Command::new(compiler);
-        build.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-Wall", "-Wextra"]);
-        build.args(["cuda.cpp", "others.cpp"].map(|name| sources.join(name)));
-        match build.arg("-o").arg(&library).output() {
-            Ok(built) => assert!(
-                built.status.success() && built.stderr.is_empty(),
-                "{}",
-                String::from_utf8_lossy(&built.stderr)
-            ),
-            Err(why) => {
-                stepwell_skip::skipped(format!("no C++ compiler: {why}"));
-                return None;
-            }
-        }
-        for name in ["libcublasLt.so.13", "libnvrtc.so.12"] {
-            let _ = std::fs::remove_file(folder.join(name));
-            std::os::unix::fs::symlink("libcuda.so.1", folder.join(name)).unwrap();
-        }
-        Some(folder)
-    };
-    FOLDER.get_or_init(build).as_deref()
-}
 
 /// Runs `test`, named `name`, in this program once more, where the libraries stand in.
 fn within(name: &str, environment: &[(&str, &str)], test: impl FnOnce()) {
@@ -163,8 +134,52 @@ fn what_is_there_is_listed() {
         let [first, second] = &found.devices[..] else { panic!("{:?}", found.devices) };
         assert_eq!((first.architecture, first.about.model.as_str()), (90, "stand-in"));
         assert_eq!((&first.reaches[..], &second.reaches[..]), (&[1][..], &[0][..]));
-        assert_eq!((&first.lacks, first.free_bytes), (&None, 1 << 30));
+        assert_eq!((&first.lacks, first.free_bytes), (&None, Some(1 << 30)));
         assert_eq!(StandIn::open().left(), (0, 0));
+    });
+}
+
+/// A device that another process holds alone does not keep others from being used.
+#[test]
+fn what_one_device_lacks_others_have() {
+    let held = [("STAND_IN_HELD_1", "46"), ("STAND_IN_FREE_0", "800")];
+    within("what_one_device_lacks_others_have", &held, || {
+        let found = cuda::look().unwrap();
+        let [first, second] = &found.devices[..] else { panic!("{:?}", found.devices) };
+        assert_eq!((&first.lacks, first.free_bytes), (&None, Some(800 << 20)));
+        let lacks = second.lacks.as_deref().unwrap();
+        assert!(lacks.starts_with("cuDevicePrimaryCtxRetain: "), "{lacks}");
+        assert_eq!((second.free_bytes, second.about.memory_bytes), (None, 1 << 30));
+        assert_eq!((second.about.name.as_str(), second.architecture), ("cuda:1", 90));
+        let notes = RefCell::new(Vec::new());
+        let offer = |choice: &str| {
+            let choice: Choice = choice.parse().unwrap();
+            choice.offer(&|note| notes.borrow_mut().push(note))
+        };
+        let names = |choice: &str| offer(choice).map(|offer| offer.unwrap().names);
+        assert_eq!(names("cuda:0").unwrap(), ["cuda:0"]);
+        assert_eq!(notes.take(), [""; 0]);
+        assert_eq!(names("auto").unwrap(), ["cuda:0"]);
+        assert_eq!(notes.take(), [format!("cuda:1 is not used: {lacks}")]);
+        for choice in ["cuda", "cuda:1", "cuda:0,1"] {
+            assert_eq!(offer(choice), Err(format!("cuda:1 cannot be used: {lacks}")));
+        }
+        let none = "there is no cuda:2, only 2 devices".to_owned();
+        assert_eq!(offer("cuda:0,2"), Err(none));
+        assert_eq!(StandIn::open().left(), (0, 0));
+    });
+}
+
+/// What all lack is said once.
+#[test]
+fn what_all_devices_lack_is_one_note() {
+    let old = [("STAND_IN_ARCHITECTURE", "75")];
+    within("what_all_devices_lack_is_one_note", &old, || {
+        let notes = RefCell::new(Vec::new());
+        let offer = Choice::Auto.offer(&|note| notes.borrow_mut().push(note));
+        assert_eq!(offer, Ok(None));
+        let [note] = &notes.take()[..] else { panic!("one note") };
+        assert!(note.starts_with("cuda:0, cuda:1 are not used: NVRTC 12.4"), "{note}");
     });
 }
 

@@ -235,21 +235,18 @@ impl DevicePlan {
         group: &GroupPlan,
         (hbm, fits, least): (ByteCount, usize, u128),
     ) -> Error {
-        let (names, devices) = (&group.names, self.devices);
+        let (tables, devices) = (group.names.clone(), self.devices);
         if fits > 0 {
             return Error::Settings(format!(
-                "tiers.dram: of {} slots for rows of table '{names}' at most half are for rows on \
+                "tiers.dram: of {} slots for rows of table '{tables}' at most half are for rows on \
                  devices, which is none for each of {devices}: raise tiers.dram, or choose fewer \
                  devices",
                 group.slots
             ));
         }
         let moving = self.moving_bytes + self.pooling_bytes();
-        let (moving, least) = (ByteCount(moving), u128::from(moving) + least);
-        Error::Settings(format!(
-            "tiers.hbm = {hbm} holds no row of table '{names}' beside {moving} for rows on their \
-             way: give {least} or more, or lower data.mini_batch"
-        ))
+        let least = u64::try_from(least).unwrap_or(u64::MAX).saturating_add(moving);
+        Error::NoRowOnDevice { hbm, tables, moving: ByteCount(moving), least }
     }
 
     /// Bytes of each device, of its pool.

@@ -3,7 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_device::{Offer, Wanted as WantedOfDevices};
-use stepwell_engine::{DevicePlan, DeviceShare, Load, TierPlan};
+use stepwell_engine::{DevicePlan, DeviceShare, Error as EngineError, Load, TierPlan};
 use stepwell_settings::{Config, DensePlace};
 
 use super::Wanted;
@@ -45,17 +45,19 @@ impl DeviceRoom {
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
-        let dense = match config.dense_place {
-            DensePlace::Host => (0, 0),
-            DensePlace::Device => Trainer::device_bytes_max(model, config, offer.len()),
-        };
+        if config.dense_place == DensePlace::Device {
+            let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
+            offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
+        }
+        let dense = dense_bytes(config, model, offer.len());
         let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let (devices, lookup) = (offer.len(), config.tiers.lookup);
         let pooling = Trainer::pool_shape(model, config, devices);
         let by_use = (model.by_use(), config.tiers.warm_up);
         let share = DeviceShare { hbm, devices, lends, lookup, pooling, by_use };
-        let rows = DevicePlan::new(tiers, model.tables(), load, share)?;
+        let rows = DevicePlan::new(tiers, model.tables(), load, share);
+        let rows = rows.map_err(|error| too_full(error, config, (offer, dense.0)))?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }
 
@@ -130,10 +132,36 @@ impl DeviceRoom {
     }
 }
 
+/// What the dense part has of each of so many devices, and of the host's memory that each copies
+/// to and from.
+pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
+    match config.dense_place {
+        DensePlace::Host => (0, 0),
+        DensePlace::Device => Trainer::device_bytes_max(model, config, devices),
+    }
+}
+
+/// A device that holds no row because it is full, where nobody said how much of it rows may have.
+fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) -> Error {
+    let is_full = config.tiers.hbm.is_none() && !offer.emulated;
+    match error {
+        EngineError::NoRowOnDevice { tables, least, .. } if is_full => {
+            let (name, free) = (offer.least(), ByteCount(offer.memory_bytes));
+            let least = least.div_ceil(PART.0).saturating_mul(PART.1).saturating_add(dense);
+            Error::Config(format!(
+                "{free} of {name} are free, and a row of table '{tables}' takes {} with what moves \
+                 it: free some, choose another device or none, or lower data.mini_batch",
+                ByteCount(least)
+            ))
+        }
+        other => other.into(),
+    }
+}
+
 /// Bytes of each device for rows and what moves them, beside those of the dense part.
 fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
-        let (names, offered) = (offer.said(), ByteCount(offer.memory_bytes));
+        let (names, offered) = (offer.least(), ByteCount(offer.memory_bytes));
         return Err(Error::Config(format!(
             "train.dense = device takes {dense} of each device, and of {names} {offered} are \
              free: choose train.dense = host, or lower data.mini_batch"
@@ -143,7 +171,7 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
         return Ok(ByteCount(offered / PART.1 * PART.0));
     };
     if !offer.emulated && hbm.0 > offered {
-        let (names, offered) = (offer.said(), ByteCount(offered));
+        let (names, offered) = (offer.least(), ByteCount(offered));
         return Err(Error::Config(format!(
             "tiers.hbm = {hbm}, and of {names} {offered} are free beside the dense part: lower \
              it, or leave it out"

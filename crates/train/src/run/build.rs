@@ -13,7 +13,7 @@ use stepwell_settings::{Config, DensePlace};
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
-use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
+use crate::capacity::{BLOCK_BYTES, Capacity, Wanted, part};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
@@ -61,7 +61,8 @@ pub(super) fn offer(
         Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
         None => (0, config.ranks.count),
     };
-    offer.map(|offer| offer.part(rank, ranks)).transpose().map_err(wrong)
+    let part = |offer| part(config, offer, (rank, ranks), note).map_err(wrong);
+    offer.map_or(Ok(None), part)
 }
 
 /// Takes the devices as planned, with slots for rows.
@@ -110,15 +111,6 @@ fn note_kernel(config: &Config, around: &Surroundings) {
     }
 }
 
-/// Says where a table asks for devices and there are none.
-fn note_places(model: &Model, capacity: &Capacity, around: &Surroundings) {
-    let by_use = model.tables().iter().zip(model.by_use()).find(|(_, by_use)| **by_use);
-    if let (Some((table, _)), None) = (by_use, &capacity.devices) {
-        let name = &table.name;
-        (around.on_note)(&format!("tables.{name}.place = device: no device is used"));
-    }
-}
-
 pub(super) fn build(
     config: &Config,
     around: &Surroundings,
@@ -129,7 +121,7 @@ pub(super) fn build(
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
     let mut capacity = capacity(config, sources, &model, from, offer)?;
-    note_places(&model, &capacity, around);
+    std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
     if let Some(sizes) = &machine.sizes {

@@ -8,7 +8,9 @@ mod figures;
 mod last_step;
 mod ranks;
 mod reading;
+mod warm_up;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,6 +147,9 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, from);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
+    let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
+    let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
+    ahead.iter().for_each(|note| (around.on_note)(note));
     let initial = config.checkpoint.initial && start.resumed.is_none();
     let resumed = start.resumed.as_ref().map(|checkpoint| checkpoint.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
@@ -158,6 +163,10 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
              data.epochs to go on",
             config.data.epochs, report.steps
         ));
+    }
+    if counts && ahead.is_none() && !report.interrupted {
+        let note = warm_up::after(config, &report, resumed.unwrap_or(0));
+        note.iter().for_each(|note| (around.on_note)(note));
     }
     one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
     Ok(report)
@@ -253,8 +262,14 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let sources = sources(config, &StopRequest::new())?;
     sources.check_streams(config.data.streams)?;
     let model = build::model(config, &sources)?;
-    let offer = build::offer(config, &Machine::default(), &|_| {})?;
-    let capacity = capacity(config, &sources, &model, None, offer)?;
+    let notes = RefCell::new(Vec::new());
+    let note = |note| notes.borrow_mut().push(note);
+    let offer = build::offer(config, &Machine::default(), &note)?;
+    let mut capacity = capacity(config, &sources, &model, None, offer)?;
+    capacity.notes.splice(0..0, notes.take());
+    if capacity.devices.is_some() {
+        capacity.notes.extend(warm_up::ahead(config, &sources));
+    }
     build::check_files(config, None, capacity.tiers.groups.len())?;
     Ok((capacity, sources, model))
 }

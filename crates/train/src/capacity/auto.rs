@@ -1,0 +1,95 @@
+//! Which devices a run has where nobody named any: those with which rows have most room.
+//!
+//! - **How.** Rows have as much of each device as of the one that has least, so that one that is
+//!   full spoils the others: it is left out where the others alone have more. Of those that are
+//!   left, the ones that have least go until a plan holds; a note says of each why.
+//! - **Failure.** Without devices all is on the host, but where somebody said what devices are to
+//!   have: then the plan says why they cannot.
+
+use stepwell_base::ByteCount;
+use stepwell_device::{Choice, Offer};
+use stepwell_engine::{Load, TierPlan};
+use stepwell_settings::{Config, DensePlace};
+
+use super::devices::{DeviceRoom, dense_bytes};
+use crate::Result;
+use crate::models::Model;
+
+/// Whether somebody said what devices are to have or to do, though not which.
+fn insists(config: &Config) -> bool {
+    config.tiers.hbm.is_some() || config.dense_place == DensePlace::Device
+}
+
+/// The devices of rank `part` of `parts`, which share `offer`; none with a note where they cannot
+/// and nobody named any.
+pub(crate) fn part(
+    config: &Config,
+    offer: Offer,
+    (part, parts): (usize, usize),
+    note: &dyn Fn(String),
+) -> std::result::Result<Option<Offer>, String> {
+    let is_asked = config.device != Choice::Auto || config.dense_place == DensePlace::Device;
+    match offer.part(part, parts) {
+        Err(why) if !is_asked => {
+            note(format!("no GPU is used: {why}"));
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+/// Plans those devices of `offer` that can be used, or all where they were named; notes say why
+/// others are not.
+pub(super) fn plan(
+    config: &Config,
+    model: &Model,
+    (tiers, load): (&TierPlan, &Load),
+    offer: &Offer,
+) -> Result<(Option<DeviceRoom>, Vec<String>)> {
+    let plan = |offer: &Offer| DeviceRoom::plan(config, model, (tiers, load), offer);
+    if config.device != Choice::Auto {
+        return plan(offer).map(|room| (Some(room), Vec::new()));
+    }
+    // Those that have most come first.
+    let mut order: Vec<usize> = (0..offer.len()).collect();
+    order.sort_by_key(|place| std::cmp::Reverse(offer.free()[*place]));
+    let (mut count, why) = most_room(config, model, offer, &order);
+    let left_out = |place: &usize| {
+        let (name, free) = (&offer.names[*place], ByteCount(offer.free()[*place]));
+        format!("{name} is not used: {free} of it are free, {why}")
+    };
+    let mut notes: Vec<String> = order[count..].iter().map(left_out).collect();
+    loop {
+        let mut places = order[..count].to_vec();
+        places.sort_unstable();
+        match plan(&offer.only(places)) {
+            Ok(room) => return Ok((Some(room), notes)),
+            Err(error) if count == 1 && insists(config) => return Err(error),
+            Err(error) if count == 1 => {
+                return Ok((None, vec![format!("no GPU is used: {error}")]));
+            }
+            Err(error) => {
+                count -= 1;
+                notes.push(format!("{} is not used: {error}", offer.names[order[count]]));
+            }
+        }
+    }
+}
+
+/// How many of the devices in `order` are taken, at least one, and why not the others.
+fn most_room(
+    config: &Config,
+    model: &Model,
+    offer: &Offer,
+    order: &[usize],
+) -> (usize, &'static str) {
+    let free = |count: usize| offer.free()[order[count - 1]];
+    let all = order.len();
+    let Some(hbm) = config.tiers.hbm else {
+        let most = (1..=all).max_by_key(|count| u128::from(free(*count)) * *count as u128);
+        return (most.unwrap_or(all), "and rows have more room without it");
+    };
+    let wanted = hbm.0.saturating_add(dense_bytes(config, model, all).0);
+    let with_room = (1..=all).filter(|count| free(*count) >= wanted).count();
+    (with_room.max(1), "less than tiers.hbm and what is beside it take")
+}

@@ -1,0 +1,45 @@
+//! What is said where a run is over before the warm-up that counts which rows go to devices.
+
+use stepwell_data::Sources;
+use stepwell_settings::{Config, PlaceKind};
+
+use crate::report::Report;
+
+/// Whether rows of some table go to devices once they were counted.
+pub(super) fn is_wanted(config: &Config) -> bool {
+    config.tables.iter().any(|table| table.place == PlaceKind::Device)
+}
+
+/// The note for a run of `has` mini-batches, evaluation included, if the warm-up has as many.
+fn note(config: &Config, mini_batches: u64, has: &str) -> Option<String> {
+    let table = config.tables.iter().find(|table| table.place == PlaceKind::Device)?;
+    let warm_up = config.tiers.warm_up;
+    (mini_batches <= warm_up as u64).then(|| {
+        format!(
+            "tables.{}.place = device has no effect, because the run {has} {mini_batches} \
+             mini-batches and tiers.warm_up is {warm_up}: lower that",
+            table.name
+        )
+    })
+}
+
+/// What is known before the run, of data that is counted.
+pub(super) fn ahead(config: &Config, sources: &Sources) -> Option<String> {
+    let data = &config.data;
+    if !data.eval_paths.is_empty() {
+        return None;
+    }
+    let of_stream = data.paths.is_empty().then_some(config.synth.examples);
+    let examples = sources.examples.or(of_stream)?;
+    // The last of the training part and that of the evaluation are no whole ones.
+    let of_epoch = examples / data.mini_batch as u64 + 2;
+    note(config, of_epoch.saturating_mul(data.epochs), "has at most")
+}
+
+/// What is known after the run, which went on after step `resumed`.
+pub(super) fn after(config: &Config, report: &Report, resumed: u64) -> Option<String> {
+    let evaluated = report.eval_by_epoch.iter().map(|metrics| metrics.examples);
+    let evaluated: u64 =
+        evaluated.map(|examples| examples.div_ceil(config.data.mini_batch as u64)).sum();
+    note(config, report.steps.saturating_sub(resumed) + evaluated, "had")
+}
