@@ -188,7 +188,9 @@ mod tests {
         let other = folder("other", 4, 5);
         let sizes = Images::both(&other, (1, 1, 1)).unwrap_err().to_string();
         assert!(sizes.contains("training images of 4 pixels, test images of 5"), "{sizes}");
-        [same, other].map(|folder| std::fs::remove_dir_all(folder).unwrap());
+        for folder in [same, other] {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
     }
 
     #[test]
