@@ -172,10 +172,11 @@ mod tests {
         assert_eq!(height("optim"), Some(0));
         assert_eq!(height("disk"), Some(1));
         assert_eq!(height("engine"), Some(3));
-        assert_eq!(height("xtask"), Some(8));
+        assert_eq!(height("xtask"), Some(9));
         assert_eq!(height("rims"), None);
         assert_eq!(floor_name(0), "ground");
-        assert_eq!(floor_name(7), "roof");
+        assert_eq!(floor_name(7), "loft");
+        assert_eq!(floor_name(8), "roof");
     }
 
     #[test]
