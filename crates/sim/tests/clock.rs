@@ -21,15 +21,15 @@ fn learner(rank: usize) -> BoxedLearner<f64> {
     Box::new(move |step: u64, w: &[f64], g: &mut [f64]| gradient(rank, step, w, g))
 }
 
-/// Ranks with 5 ms of computing and 0 to 15 ms of delay.
+/// Ranks with 10 ms of computing and 0 to 30 ms of delay.
 fn times() -> Times {
-    let kind = DelayKind::Uniform(0.0, 0.015);
+    let kind = DelayKind::Uniform(0.0, 0.03);
     let delays = vec![Delay { ranks: (0..RANKS).collect(), kind }];
     Times {
         network: Network { bytes_per_second: 1e9, latency_seconds: 1e-4 },
         arithmetic: 1e9,
         per_parcel: 0.0,
-        computing: Computing { base: 0.005, delays, seed: 7 },
+        computing: Computing { base: 0.010, delays, seed: 7 },
     }
 }
 
