@@ -8,13 +8,13 @@ use std::path::Path;
 use rayon::prelude::*;
 use stepwell_base::random::Stream;
 use stepwell_data::Idx;
-use stepwell_nn::{Matrix, MatrixMut, Multiplier, Precision, Side, Write};
+use stepwell_nn::{Block, FourierFeatures, GraphBuilder, InputShape, Matrix, Source, Workspace};
 
 use crate::{Error, Result};
 
 /// Classes of MNIST.
 pub(crate) const CLASSES: usize = 10;
-/// Rows of a product when features are made.
+/// Examples of a block when features are made.
 const ROWS: usize = 512;
 
 /// Examples of one set.
@@ -103,40 +103,24 @@ impl Images {
         Self { columns: self.columns, features, labels }
     }
 
-    /// Random Fourier features of the Gaussian kernel of width `sigma`: `√(2 / D) cos(w x + b)`
-    /// with w drawn from N(0, 1 / σ²) and b from [0, 2π). Source: Rahimi, Recht, "Random features
-    /// for large-scale kernel machines" (2007).
-    pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Self {
-        let mut normal = Stream::named(seed, b"study/fourier/weight");
-        let weights: Vec<f32> = (0..features * self.columns)
-            .map(|_| (next_normal(&mut normal) / sigma) as f32)
-            .collect();
-        let mut uniform = Stream::named(seed, b"study/fourier/phase");
-        let turn = 2.0 * std::f64::consts::PI;
-        let phases: Vec<f32> = (0..features).map(|_| (uniform.next_f64() * turn) as f32).collect();
-        let weights = Matrix::packed(&weights, features, self.columns);
-        let scale = libm::sqrtf(2.0 / features as f32);
+    /// Random Fourier features for a Gaussian kernel of width `sigma`, made once.
+    pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Result<Self> {
+        let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: self.columns });
+        let layer = FourierFeatures::new(self.columns, features, sigma, seed);
+        builder.add("fourier", layer, &[Source::Columns(0..self.columns)])?;
+        let graph = builder.build()?;
         let mut made = vec![0.0f32; self.count() * features];
         let blocks = made.par_chunks_mut(ROWS * features);
-        blocks.zip(self.features.par_chunks(ROWS * self.columns)).for_each(|(made, x)| {
-            let rows = x.len() / self.columns;
-            let x = Side::Plain(Matrix::packed(x, rows, self.columns));
-            let target = (MatrixMut::packed(made, rows, features), Write::Overwrite);
-            let right = Side::Transposed(weights);
-            Multiplier::default().multiply(Precision::F32, target, x, right);
-            for row in made.chunks_exact_mut(features) {
-                let lanes = row.iter_mut().zip(&phases);
-                lanes.for_each(|(value, phase)| *value = scale * libm::cosf(*value + phase));
-            }
-        });
-        Self { columns: features, features: made, labels: self.labels.clone() }
+        let blocks = blocks.zip(self.features.par_chunks(ROWS * self.columns));
+        blocks.for_each_init(
+            || Workspace::new(&graph, ROWS),
+            |workspace, (made, x)| {
+                let x = Matrix::packed(x, x.len() / self.columns, self.columns);
+                graph.forward(&[], &Block { x, first_order: &[] }, workspace, made);
+            },
+        );
+        Ok(Self { columns: features, features: made, labels: self.labels.clone() })
     }
-}
-
-/// A number of N(0, 1), by Box and Muller's transform of two of the stream.
-pub(crate) fn next_normal(stream: &mut Stream) -> f64 {
-    let (a, b) = (1.0 - stream.next_f64(), stream.next_f64());
-    libm::sqrt(-2.0 * libm::log(a)) * libm::cos(2.0 * std::f64::consts::PI * b)
 }
 
 #[cfg(test)]
@@ -151,7 +135,7 @@ mod tests {
     #[test]
     fn features_multiply_to_the_kernel() {
         let images = two();
-        let made = images.fourier(20_000, 1.5, 3);
+        let made = images.fourier(20_000, 1.5, 3).unwrap();
         let dot =
             |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum() };
         let distance = images.row(0).iter().zip(images.row(1)).map(|(a, b)| (a - b) * (a - b));

@@ -9,6 +9,7 @@ use crate::ad_psgd::AdPsgd;
 use crate::bsp::Bsp;
 use crate::eager_majority::EagerMajority;
 use crate::rna::Rna;
+use crate::worker::Worker;
 use crate::{Number, Options, OptionsError, Protocol, rdma_wild, sync_dsgd};
 
 /// A protocol.
@@ -77,10 +78,13 @@ impl Kind {
         options.check(self, fabric.size())?;
         Ok(match self {
             Self::Bsp => Box::new(Bsp::new(fabric, parameters, options)),
-            Self::SyncDsgd => sync_dsgd::end(fabric, parameters, options),
+            Self::SyncDsgd | Self::RdmaWild if fabric.rank() > 0 => {
+                Box::new(Worker::new(fabric, parameters, options))
+            }
+            Self::SyncDsgd => Box::new(sync_dsgd::Server::new(fabric, parameters, options)),
             Self::EagerMajority => Box::new(EagerMajority::new(fabric, parameters, options)),
             Self::AdPsgd => Box::new(AdPsgd::new(fabric, parameters, options)),
-            Self::RdmaWild => rdma_wild::end(fabric, parameters, options),
+            Self::RdmaWild => Box::new(rdma_wild::Server::new(fabric, parameters, options)),
             Self::Rna => Box::new(Rna::new(fabric, parameters, options)),
         })
     }

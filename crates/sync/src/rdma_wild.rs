@@ -17,24 +17,11 @@
 use stepwell_fabric::{Fabric, Result};
 
 use crate::windows::{GradientTable, Opening};
-use crate::worker::Worker;
 use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
-
-/// This rank's end.
-pub(crate) fn end<T: Number>(
-    fabric: &Fabric,
-    parameters: Vec<T>,
-    options: &Options,
-) -> Box<dyn Protocol<T>> {
-    match fabric.rank() {
-        0 => Box::new(Server::new(fabric, parameters, options)),
-        _ => Box::new(Worker::new(fabric, parameters, options)),
-    }
-}
 
 /// Algorithm 1.
 #[derive(Debug)]
-struct Server<T> {
+pub(crate) struct Server<T> {
     options: Options,
     opening: Opening,
     table: GradientTable,
@@ -51,7 +38,7 @@ struct Server<T> {
 }
 
 impl<T: Number> Server<T> {
-    fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
         let workers = fabric.size() - 1;
         Self {
             opening: Opening::default(),

@@ -11,23 +11,10 @@ use stepwell_fabric::{Fabric, Result};
 use stepwell_nn::tree_sum;
 
 use crate::windows::{GradientTable, Opening};
-use crate::worker::Worker;
 use crate::{Counts, Descent, Number, Options, Protocol, Work};
 
-/// This rank's end.
-pub(crate) fn end<T: Number>(
-    fabric: &Fabric,
-    parameters: Vec<T>,
-    options: &Options,
-) -> Box<dyn Protocol<T>> {
-    match fabric.rank() {
-        0 => Box::new(Server::new(fabric, parameters, options)),
-        _ => Box::new(Worker::new(fabric, parameters, options)),
-    }
-}
-
 #[derive(Debug)]
-struct Server<T> {
+pub(crate) struct Server<T> {
     steps: u64,
     opening: Opening,
     table: GradientTable,
@@ -41,7 +28,7 @@ struct Server<T> {
 }
 
 impl<T: Number> Server<T> {
-    fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
         Self {
             steps: options.steps,
             opening: Opening::default(),

@@ -119,7 +119,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
             Model::LrRff => {
                 say("making random Fourier features");
                 let make = |images: &Images| images.fourier(line.columns, SIGMA, options.seed);
-                Data { train: Arc::new(make(&train)), test: make(&test) }
+                Data { train: Arc::new(make(&train)?), test: make(&test)? }
             }
             _ => Data { train: Arc::new(train.clone()), test: test.clone() },
         };
@@ -250,7 +250,7 @@ fn run_one(
         Box::new(ImageLearner::new(graph, &data.train, of(rank), MINI_BATCH))
     };
     let learners = (0..=WORKERS).map(learner).collect();
-    let begin = line.model.begin(graph, options.seed);
+    let begin = graph.initial_parameters(options.seed);
     // A smaller model's bytes take as long as those of the whole one.
     let mut times = fit.times(full, options.seed);
     let smaller = graph.parameter_count() as f64 / full.lanes as f64;

@@ -197,7 +197,7 @@ fn run_setting(
     let graph = Arc::new(model.graph::<f32>(data.train.columns)?);
     let mut protocols = BTreeMap::new();
     for entrant in Entrant::of(setting.lateness) {
-        let one = run_one(entrant, (model, setting), &graph, data, options)?;
+        let one = run_one(entrant, setting, &graph, data, options)?;
         protocols.insert(entrant.name, one);
     }
     let baseline = protocols.get("bsp").and_then(|of: &ProtocolFigures| of.seconds_to_loss);
@@ -210,7 +210,7 @@ fn run_setting(
 
 fn run_one(
     entrant: Entrant,
-    (model, setting): (Model, Setting),
+    setting: Setting,
     graph: &Arc<Graph<f32>>,
     data: &Data,
     options: &StudyOptions,
@@ -226,7 +226,7 @@ fn run_one(
         Box::new(ImageLearner::new(graph, &data.train, part, MINI_BATCH))
     };
     let learners = parts.into_iter().map(learner).collect();
-    let begin = model.begin(graph, options.seed);
+    let begin = graph.initial_parameters(options.seed);
     let times = setting.times(options.seed);
     let mut run = ClockedRun::new((entrant.kind, &protocol), &begin, learners, times)?;
     let looks = Looks { graph, train: &data.looked_at, test: &data.test_part, per_epoch };
