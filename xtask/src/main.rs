@@ -36,7 +36,7 @@ usage: cargo xtask <command>
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
-  long     the long suite: release build, large sizes, kernels under sanitizers, 500 runs of the
+  long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the comparison with PyTorch
   sanitize kernels under the C++ compiler's sanitizers, a part of `long`
   fuzz     runs of the program on drawn data, models and machines, killed and resumed

@@ -94,9 +94,9 @@ pub(crate) fn doc(root: &Path) -> Outcome {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
-/// The same tests in the release profile; `STEPWELL_LONG` tells them to take their large sizes.
+/// The same tests, optimized; `STEPWELL_LONG` tells them to take their large sizes.
 pub(crate) fn long(root: &Path) -> Outcome {
-    let arguments = ["test", "--release", "--workspace", "--", "--nocapture"];
+    let arguments = ["test", "--profile", "long", "--workspace", "--", "--nocapture"];
     cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
 }
 
