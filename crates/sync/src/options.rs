@@ -32,6 +32,12 @@ pub struct Options {
 #[error("{0}")]
 pub struct OptionsError(String);
 
+impl OptionsError {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
 impl Options {
     /// The usual ones for so many steps at this rate.
     pub fn new(steps: u64, rate: Rate) -> Self {

@@ -54,6 +54,13 @@ pub struct Counts {
     pub updates: u64,
     /// The largest age, in updates, of a gradient that was used.
     pub age_max: u64,
+    /// Where there are rows: gradients of rows that this rank sent to owners.
+    pub rows_pushed: u64,
+    /// Gradients of rows that came to this rank as their owner, and changed them.
+    pub rows_applied: u64,
+    /// The most updates before the clock of a rank, as it read rows here, that another had read
+    /// those of a gradient that was not yet in, or was still to read them.
+    pub staleness_max: u64,
 }
 
 impl Counts {
@@ -66,7 +73,15 @@ impl Counts {
             left: sum.left + counts.left,
             updates: sum.updates.max(counts.updates),
             age_max: sum.age_max.max(counts.age_max),
+            rows_pushed: sum.rows_pushed + counts.rows_pushed,
+            rows_applied: sum.rows_applied + counts.rows_applied,
+            staleness_max: sum.staleness_max.max(counts.staleness_max),
         })
+    }
+
+    /// Gradients of rows that are under way between ranks; once all have ended, that are lost.
+    pub fn rows_lost(&self) -> i64 {
+        self.rows_pushed.cast_signed() - self.rows_applied.cast_signed()
     }
 
     /// Gradients of which nothing is known any more; below zero, some were used twice.

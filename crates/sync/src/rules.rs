@@ -25,11 +25,13 @@ pub enum Rule {
     AverageAtomically,
     /// S9: a gradient that comes late for a reduction stays for the next; else it is lost.
     KeepLate,
+    /// S10: who reads rows waits for gradients that are older than the bound; else it is broken.
+    WaitForRows,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WaitForUsed,
         Self::NoteUsed,
         Self::VersionLast,
@@ -39,6 +41,7 @@ impl Rule {
         Self::PushOnce,
         Self::AverageAtomically,
         Self::KeepLate,
+        Self::WaitForRows,
     ];
 }
 

@@ -5,6 +5,7 @@
 
 mod bits;
 mod ledger;
+mod rows;
 mod rules;
 mod schedule;
 mod schedules;

@@ -49,6 +49,17 @@ impl Style {
 pub(crate) fn run<'a>(
     (kind, ranks, options): (Kind, usize, &Options),
     parameters: &[f64],
+    learner: impl FnMut(usize) -> Box<dyn Learner<f64> + 'a>,
+    seed: u64,
+) -> Result<Outcome, String> {
+    let begin = |fabric: &Fabric| kind.begin(fabric, parameters.to_vec(), options).unwrap();
+    run_ends((kind, ranks), begin, learner, seed)
+}
+
+/// The same with these ends.
+pub(crate) fn run_ends<'a>(
+    (kind, ranks): (Kind, usize),
+    mut end: impl FnMut(&Fabric) -> Box<dyn Protocol<f64>>,
     mut learner: impl FnMut(usize) -> Box<dyn Learner<f64> + 'a>,
     seed: u64,
 ) -> Result<Outcome, String> {
@@ -56,7 +67,7 @@ pub(crate) fn run<'a>(
     let style = Style::drawn(&mut stream);
     let (post, ends) = Post::new(ranks);
     let begin = |fabric: Fabric| {
-        let protocol = kind.begin(&fabric, parameters.to_vec(), options).unwrap();
+        let protocol = end(&fabric);
         let learner = learner(fabric.rank());
         Rank { fabric, protocol, learner, computing: None }
     };

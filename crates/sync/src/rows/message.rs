@@ -1,0 +1,76 @@
+//! What ranks and owners say to each other. All that a rank says to an owner goes under one tag,
+//! so that it is heard in the order in which it was said.
+
+use stepwell_base::Key;
+use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
+
+use crate::Number;
+
+/// From a rank to an owner.
+pub(super) const ASK: Tag = Tag(0x5350);
+/// From an owner to a rank: weights.
+pub(super) const ROWS: Tag = Tag(0x5351);
+
+const PULL: u64 = 1;
+const PUSH: u64 = 2;
+const CLOCK: u64 = 3;
+const END: u64 = 4;
+
+/// What a rank says to an owner.
+pub(super) enum Said<'a, T> {
+    /// Its clock, and the keys of the rows that it needs; they ascend by no rule, and are distinct.
+    Pull(u64, &'a [u64]),
+    /// The gradient of the rows that it asked for last.
+    Push(&'a [T]),
+    /// Its clock, while it computes nothing.
+    Clock(u64),
+    /// It asks for no more rows.
+    End,
+}
+
+impl<'a, T: Number> Said<'a, T> {
+    pub(super) fn message(&self, fabric: &Fabric) -> Message {
+        let bytes = match self {
+            Self::Pull(_, keys) => size_of_val(*keys),
+            Self::Push(gradient) => size_of_val(*gradient),
+            Self::Clock(_) | Self::End => 0,
+        };
+        let mut message = fabric.message_of(bytes + 48);
+        match self {
+            Self::Pull(clock, keys) => {
+                message.put(&[PULL, *clock]);
+                message.put(keys);
+            }
+            Self::Push(gradient) => {
+                message.put(&[PUSH, 0]);
+                message.put(gradient);
+            }
+            Self::Clock(clock) => message.put(&[CLOCK, *clock]),
+            Self::End => message.put(&[END, 0]),
+        }
+        message
+    }
+
+    pub(super) fn read(from: usize, message: &'a Message) -> Result<Self> {
+        let read = || {
+            let mut reader = message.reader();
+            let head = reader.take_exactly::<u64>(2)?;
+            let said = match head[0] {
+                PULL => Self::Pull(head[1], reader.take::<u64>()?),
+                PUSH => Self::Push(reader.take::<T>()?),
+                CLOCK => Self::Clock(head[1]),
+                END => Self::End,
+                _ => return Err(Malformed::Wrong("it is of no kind that there is")),
+            };
+            reader.end()?;
+            Ok(said)
+        };
+        read().map_err(|why| Error::malformed(from, why))
+    }
+}
+
+/// Keys as they are sent.
+pub(super) fn numbers(keys: &[Key], numbers: &mut Vec<u64>) {
+    numbers.clear();
+    numbers.extend(keys.iter().map(|key| key.0));
+}

@@ -1,0 +1,266 @@
+//! Rows beside the dense part: each rank owns the rows of some keys, others read them and push
+//! gradients, and a bound says how old they may be.
+//!
+//! ```text
+//! rank     dense: begin ─► pull keys ─► rows ─► begin ─► gradient ─► push ─► dense: give
+//!                             ║          ║                            ║
+//! owners                    wait? ─► answer                         apply
+//! ```
+//!
+//! A rank's parameters are the dense ones and, behind them, the weights of the rows that its
+//! mini-batch needs; its gradient is of both. So learners, drivers and clocks know nothing of rows.
+//! Any protocol agrees on the dense part. One that drops a gradient of the dense part drops none of
+//! rows.
+//!
+//! - **Clock.** Staleness is counted in updates of the dense part: a rank's clock is the number of
+//!   updates that it had seen when it asked for the rows of the gradient it computes, or has seen,
+//!   if it computes none. Where every gradient makes an update, as under `bsp`, that is the clock of SSP.
+//!   Under `rna` it goes on while a slow rank computes, so that nobody waits for it before the
+//!   bound.
+//! - **Invariants.** S10: where staleness is bounded by s, a read at clock c is answered once all
+//!   gradients whose rows were read before clock c - s are in the rows; all others miss at most
+//!   those of the s updates before. S11: exact rows change by the sum of all ranks' gradients of a
+//!   step, in the order of ranks, and are read after that: their bits do not depend on what arrives
+//!   first. Each gradient that was pushed is applied once before any rank ends.
+//! - **Cost.** A step sends each owner one message of keys and one of gradients, and gets one of
+//!   weights; a clock that moves while its rank does not compute is one word to each owner.
+//! - **Source.** Bounded staleness: Ho et al., "More effective distributed ML via a stale
+//!   synchronous parallel parameter server" (2013), as GeePS has it.
+
+mod message;
+mod owner;
+mod puller;
+mod store;
+
+use stepwell_base::Key;
+use stepwell_fabric::{Fabric, Result};
+
+pub use self::store::{MemoryRows, OwnedRows};
+
+use self::owner::Owner;
+use self::puller::Puller;
+use crate::{Counts, Kind, Number, OptionsError, Protocol, Rules, Work};
+
+/// How old the rows may be that a rank reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// They have all gradients of all steps before, and no other: under `bsp` alone.
+    Exact,
+    /// They miss gradients of the last so many updates at most.
+    Bounded(u64),
+    /// They have what has arrived.
+    Async,
+}
+
+/// Which rows a rank's mini-batches need.
+pub trait StepKeys: Send {
+    /// Appends the distinct keys of mini-batch number `step`, in the order in which their weights
+    /// stand among the parameters; mini-batches are asked for one after the other.
+    fn keys(&mut self, step: u64, keys: &mut Vec<Key>);
+}
+
+impl<F: FnMut(u64, &mut Vec<Key>) + Send> StepKeys for F {
+    fn keys(&mut self, step: u64, keys: &mut Vec<Key>) {
+        self(step, keys);
+    }
+}
+
+/// What a rank has of rows.
+pub struct RankRows<T> {
+    /// How old those may be that it reads.
+    pub staleness: Staleness,
+    /// Those that it owns: see [`stepwell_base::owner`].
+    pub owned: Box<dyn OwnedRows<T>>,
+    /// Those that its mini-batches need.
+    pub keys: Box<dyn StepKeys>,
+}
+
+impl<T> std::fmt::Debug for RankRows<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RankRows").field("staleness", &self.staleness).finish_non_exhaustive()
+    }
+}
+
+impl Kind {
+    /// This rank's end of `dense`, which is of this kind, with rows beside it.
+    ///
+    /// # Errors
+    /// Exact rows under a protocol that does not wait for all.
+    pub fn with_rows<T: Number>(
+        self,
+        fabric: &Fabric,
+        dense: Box<dyn Protocol<T>>,
+        rows: RankRows<T>,
+        rules: Rules,
+    ) -> std::result::Result<Box<dyn Protocol<T>>, OptionsError> {
+        if rows.staleness == Staleness::Exact && self != Self::Bsp {
+            return Err(OptionsError::new(format!(
+                "exact rows need every rank's gradient in every step, and {self} does not wait \
+                 for them: use bounded or async rows, or bsp"
+            )));
+        }
+        Ok(Box::new(WithRows::new((self, fabric), dense, rows, rules)))
+    }
+}
+
+/// A protocol of the dense part, and rows.
+#[derive(Debug)]
+struct WithRows<T> {
+    dense: Box<dyn Protocol<T>>,
+    owner: Owner<T>,
+    puller: Puller<T>,
+    /// The dense parameters that the gradient under way is computed on, and its rows' weights.
+    joined: Vec<T>,
+    dense_gradient: Vec<T>,
+    row_gradient: Vec<T>,
+    state: State,
+    /// The clock that the owners know.
+    said: u64,
+    pushed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The dense part has begun no gradient.
+    Idle,
+    /// Owners were asked for the rows of this one.
+    Pulling(u64),
+    /// They are here.
+    Here(u64),
+    Computing,
+    /// The gradient is there, and not yet sent.
+    Given,
+    /// This rank asks for no more rows.
+    Through,
+}
+
+impl<T: Number> WithRows<T> {
+    fn new(
+        (kind, fabric): (Kind, &Fabric),
+        dense: Box<dyn Protocol<T>>,
+        rows: RankRows<T>,
+        rules: Rules,
+    ) -> Self {
+        let ranks = fabric.size();
+        let workers = ranks - kind.workers(ranks)..ranks;
+        let lanes = rows.owned.lanes();
+        Self {
+            dense,
+            owner: Owner::new((ranks, workers), (rows.staleness, rules), rows.owned),
+            puller: Puller::new(ranks, lanes, rows.keys),
+            joined: Vec::new(),
+            dense_gradient: Vec::new(),
+            row_gradient: Vec::new(),
+            state: State::Idle,
+            said: 0,
+            pushed: 0,
+        }
+    }
+
+    /// The clock of this rank while it computes nothing.
+    fn clock(&self) -> u64 {
+        self.dense.counts().updates
+    }
+
+    /// This rank's own next gradient: its rows, and what becomes of it.
+    fn go_on(&mut self, fabric: &Fabric) -> Result<Work> {
+        match self.state {
+            State::Given => {
+                self.puller.push(fabric, &self.row_gradient)?;
+                self.pushed += fabric.size() as u64;
+                self.said = u64::MAX;
+                self.dense.give(&mut self.dense_gradient);
+                self.state = State::Idle;
+                Ok(Work::STEP)
+            }
+            State::Idle | State::Computing if self.dense.ended() => {
+                // What is being computed is not wanted any more.
+                self.puller.end(fabric)?;
+                self.state = State::Through;
+                Ok(Work::STEP)
+            }
+            State::Idle => {
+                if let Some(step) = self.dense.begin() {
+                    self.said = self.clock();
+                    self.puller.pull(fabric, step, self.said)?;
+                    self.state = State::Pulling(step);
+                    return Ok(Work::STEP);
+                }
+                self.say_clock(fabric)
+            }
+            State::Pulling(step) => {
+                // Its clock stands meanwhile: were it to move, two ranks could wait at two owners,
+                // each for what the other has read at the other one.
+                if !self.puller.poll(fabric)? {
+                    return Ok(Work::NONE);
+                }
+                self.state = State::Here(step);
+                Ok(Work::copy::<T>(self.puller.weights().len()))
+            }
+            State::Here(_) | State::Computing | State::Through => Ok(Work::NONE),
+        }
+    }
+
+    /// Tells owners that the clock has moved, so that nobody waits for this rank.
+    fn say_clock(&mut self, fabric: &Fabric) -> Result<Work> {
+        let clock = self.clock();
+        if clock == self.said || !self.owner.hears_clock(fabric.rank()) {
+            return Ok(Work::NONE);
+        }
+        self.puller.say_clock(fabric, clock)?;
+        self.said = clock;
+        Ok(Work::STEP)
+    }
+}
+
+impl<T: Number> Protocol<T> for WithRows<T> {
+    fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        fabric.check()?;
+        let mut work = self.owner.poll(fabric)?;
+        if !self.dense.ended() {
+            work = work.and(self.dense.poll(fabric)?);
+        }
+        Ok(work.and(self.go_on(fabric)?))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        let State::Here(step) = self.state else { return None };
+        self.state = State::Computing;
+        self.joined.clear();
+        self.joined.extend_from_slice(self.dense.parameters());
+        self.joined.extend_from_slice(self.puller.weights());
+        Some(step)
+    }
+
+    fn parameters(&self) -> &[T] {
+        &self.joined
+    }
+
+    fn model(&self) -> &[T] {
+        self.dense.model()
+    }
+
+    fn give(&mut self, gradient: &mut Vec<T>) {
+        if self.state == State::Through {
+            return;
+        }
+        assert_eq!(self.state, State::Computing, "a gradient that began");
+        assert_eq!(gradient.len(), self.joined.len(), "a gradient of all parameters");
+        let (dense, rows) = gradient.split_at(self.dense.model().len());
+        self.dense_gradient.clear();
+        self.dense_gradient.extend_from_slice(dense);
+        self.row_gradient.clear();
+        self.row_gradient.extend_from_slice(rows);
+        self.state = State::Given;
+    }
+
+    fn ended(&self) -> bool {
+        self.state == State::Through && self.owner.all_are_through()
+    }
+
+    fn counts(&self) -> Counts {
+        let Counts { rows_applied, staleness_max, .. } = self.owner.counts();
+        let dense = self.dense.counts();
+        Counts { rows_pushed: self.pushed, rows_applied, staleness_max, ..dense }
+    }
+}

@@ -1,0 +1,206 @@
+//! The owner of rows: answers who asks for them, and applies what comes.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use stepwell_base::Key;
+use stepwell_fabric::{Error, Fabric, Malformed, Message, Result};
+
+use super::message::{ASK, ROWS, Said};
+use super::{OwnedRows, Staleness};
+use crate::{Counts, Number, Rule, Rules, Work};
+
+#[derive(Debug)]
+pub(super) struct Owner<T> {
+    staleness: Staleness,
+    rules: Rules,
+    store: Box<dyn OwnedRows<T>>,
+    /// Ranks that compute.
+    workers: Range<usize>,
+    /// What is known of each rank.
+    of: Vec<Asker<T>>,
+    values: Vec<T>,
+    counts: Counts,
+}
+
+/// What an owner knows of a rank.
+#[derive(Clone, Debug)]
+struct Asker<T> {
+    /// Its clock; of one that is through, none is later.
+    clock: u64,
+    /// The keys that it asked for last.
+    keys: Vec<Key>,
+    /// Whether it waits for their rows.
+    waits: bool,
+    /// The clock at which it read the rows of a gradient that is not here.
+    reads: Option<u64>,
+    /// Its gradient, where that waits for those of other ranks.
+    pushed: Option<Vec<T>>,
+    /// Memory for the next.
+    spare: Vec<T>,
+    through: bool,
+}
+
+impl<T: Number> Owner<T> {
+    pub(super) fn new(
+        (ranks, workers): (usize, Range<usize>),
+        (staleness, rules): (Staleness, Rules),
+        store: Box<dyn OwnedRows<T>>,
+    ) -> Self {
+        let asker = |rank| Asker {
+            // Servers read nothing.
+            clock: if workers.contains(&rank) { 0 } else { u64::MAX },
+            keys: Vec::new(),
+            waits: false,
+            reads: None,
+            pushed: None,
+            spare: Vec::new(),
+            through: false,
+        };
+        let of = (0..ranks).map(asker).collect();
+        let (values, counts) = (Vec::new(), Counts::default());
+        Self { staleness, rules, store, workers, of, values, counts }
+    }
+
+    /// Whether somebody may wait for the clock of `rank`.
+    pub(super) fn hears_clock(&self, rank: usize) -> bool {
+        self.workers.contains(&rank) && matches!(self.staleness, Staleness::Bounded(_))
+    }
+
+    pub(super) fn all_are_through(&self) -> bool {
+        self.of.iter().all(|asker| asker.through)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Hears what has come, and answers who waits for no other rank.
+    pub(super) fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
+        let mut work = Work::NONE;
+        for from in 0..self.of.len() {
+            while let Some(message) = fabric.receive(from, ASK)? {
+                work = work.and(self.hear(from, &message)?);
+                fabric.keep(message);
+            }
+        }
+        for to in 0..self.of.len() {
+            if self.of[to].waits && self.may_read(to) {
+                work = work.and(self.answer(fabric, to)?);
+            }
+        }
+        Ok(work)
+    }
+
+    fn hear(&mut self, from: usize, message: &Message) -> Result<Work> {
+        let wrong = |why| Err(Error::malformed(from, Malformed::Wrong(why)));
+        let asker = &mut self.of[from];
+        if asker.through {
+            return wrong("it comes after its last");
+        }
+        match Said::<T>::read(from, message)? {
+            Said::Pull(_, _) if asker.waits || asker.reads.is_some() => {
+                return wrong("it asks for rows while it has others");
+            }
+            Said::Pull(clock, keys) => {
+                asker.clock = clock;
+                asker.keys.clear();
+                asker.keys.extend(keys.iter().copied().map(Key));
+                asker.waits = true;
+            }
+            Said::Clock(clock) => asker.clock = clock,
+            Said::End => (asker.through, asker.clock, asker.reads) = (true, u64::MAX, None),
+            Said::Push(gradient) => {
+                if asker.reads.is_none() || gradient.len() != asker.keys.len() * self.store.lanes()
+                {
+                    return wrong("its gradient is of other rows than it has");
+                }
+                return self.take(from, gradient);
+            }
+        }
+        Ok(Work::STEP)
+    }
+
+    /// Takes a gradient of the rows that a rank has.
+    fn take(&mut self, from: usize, gradient: &[T]) -> Result<Work> {
+        let asker = &mut self.of[from];
+        asker.reads = None;
+        self.counts.rows_applied += 1;
+        if self.staleness == Staleness::Exact {
+            let mut pushed = std::mem::take(&mut asker.spare);
+            pushed.clear();
+            pushed.extend_from_slice(gradient);
+            asker.pushed = Some(pushed);
+            let all = self.workers.clone().all(|rank| self.of[rank].pushed.is_some());
+            return if all { self.apply_sum() } else { Ok(Work::copy::<T>(gradient.len())) };
+        }
+        let share = T::ONE / T::from_f64(self.workers.len() as f64);
+        self.values.clear();
+        self.values.extend(gradient.iter().map(|value| *value * share));
+        applied(self.store.apply(&asker.keys, &self.values))?;
+        Ok(Work::additions::<T>(1, gradient.len()))
+    }
+
+    /// Exact rows (S11): one update by all ranks' gradients, added in the order of ranks.
+    fn apply_sum(&mut self) -> Result<Work> {
+        let lanes = self.store.lanes();
+        let (mut places, mut keys) = (HashMap::new(), Vec::<Key>::new());
+        self.values.clear();
+        let mut added = 0;
+        for rank in self.workers.clone() {
+            let asker = &mut self.of[rank];
+            let Some(pushed) = asker.pushed.take() else { unreachable!("all gradients are here") };
+            added += pushed.len();
+            for (key, row) in asker.keys.iter().zip(pushed.chunks_exact(lanes)) {
+                let place = *places.entry(*key).or_insert_with(|| {
+                    keys.push(*key);
+                    self.values.resize(keys.len() * lanes, T::ZERO);
+                    keys.len() - 1
+                });
+                let sum = &mut self.values[place * lanes..(place + 1) * lanes];
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += *value);
+            }
+            asker.spare = pushed;
+        }
+        let share = T::ONE / T::from_f64(self.workers.len() as f64);
+        self.values.iter_mut().for_each(|value| *value *= share);
+        applied(self.store.apply(&keys, &self.values))?;
+        Ok(Work::additions::<T>(1, added))
+    }
+
+    /// Whether a rank's rows may be read now.
+    fn may_read(&self, rank: usize) -> bool {
+        match self.staleness {
+            Staleness::Async => true,
+            // The dense sum, which is after what its ranks pushed, holds them back as well.
+            Staleness::Exact => self.of[rank].pushed.is_none(),
+            Staleness::Bounded(most) => {
+                self.age(rank) <= most || !self.rules.hold(Rule::WaitForRows)
+            }
+        }
+    }
+
+    /// How many updates before a rank's clock somebody read the rows of a gradient that is not
+    /// here, or will read them.
+    fn age(&self, rank: usize) -> u64 {
+        let others = self.of.iter().enumerate().filter(|(other, _)| *other != rank);
+        let clocks = others.map(|(_, other)| other.reads.unwrap_or(other.clock));
+        self.of[rank].clock.saturating_sub(clocks.min().unwrap_or(u64::MAX))
+    }
+
+    fn answer(&mut self, fabric: &Fabric, to: usize) -> Result<Work> {
+        self.counts.staleness_max = self.counts.staleness_max.max(self.age(to));
+        let asker = &mut self.of[to];
+        (asker.waits, asker.reads) = (false, Some(asker.clock));
+        self.values.clear();
+        applied(self.store.read(&asker.keys, &mut self.values))?;
+        let mut message = fabric.message_of(size_of_val(&self.values[..]) + 24);
+        message.put(&self.values);
+        fabric.send(to, ROWS, message)?;
+        Ok(Work::copy::<T>(self.values.len()))
+    }
+}
+
+fn applied(outcome: std::result::Result<(), String>) -> Result<()> {
+    outcome.map_err(|why| Error::Carrier { why })
+}

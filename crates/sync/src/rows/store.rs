@@ -1,0 +1,95 @@
+//! The rows that a rank owns.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+
+use stepwell_base::Key;
+use stepwell_optim::RowOptimizer;
+
+/// Rows by key, wherever they lie.
+pub trait OwnedRows<T>: Debug + Send {
+    /// Weights of a row.
+    fn lanes(&self) -> usize;
+
+    /// Appends the weights of the rows of `keys`, which are distinct; a row that was never changed
+    /// has its initial ones. // (keys, lanes)
+    ///
+    /// # Errors
+    /// Says why they cannot be read: the run ends.
+    fn read(&mut self, keys: &[Key], weights: &mut Vec<T>) -> Result<(), String>;
+
+    /// Changes the rows of `keys`, which are distinct, once each. // (keys, lanes)
+    ///
+    /// # Errors
+    /// Says why that cannot be: the run ends.
+    fn apply(&mut self, keys: &[Key], gradients: &[T]) -> Result<(), String>;
+}
+
+/// Rows in memory.
+pub struct MemoryRows {
+    lanes: usize,
+    optimizer: RowOptimizer,
+    initial: Box<dyn Fn(Key, &mut [f32]) + Send + Sync>,
+    /// Weights, then the optimizer's state.
+    rows: HashMap<Key, Box<[f32]>>,
+}
+
+impl Debug for MemoryRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryRows").field("rows", &self.rows.len()).finish_non_exhaustive()
+    }
+}
+
+impl MemoryRows {
+    /// No rows yet, of so many weights each, which `initial` writes.
+    pub fn new(
+        lanes: usize,
+        optimizer: RowOptimizer,
+        initial: impl Fn(Key, &mut [f32]) + Send + Sync + 'static,
+    ) -> Self {
+        Self { lanes, optimizer, initial: Box::new(initial), rows: HashMap::new() }
+    }
+
+    /// Rows that were changed.
+    pub fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Writes the weights of a row.
+    pub fn weights(&self, key: Key, weights: &mut [f32]) {
+        match self.rows.get(&key) {
+            Some(row) => weights.copy_from_slice(&row[..self.lanes]),
+            None => (self.initial)(key, weights),
+        }
+    }
+}
+
+impl OwnedRows<f32> for MemoryRows {
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn read(&mut self, keys: &[Key], weights: &mut Vec<f32>) -> Result<(), String> {
+        let begin = weights.len();
+        weights.resize(begin + keys.len() * self.lanes, 0.0);
+        let rows = weights[begin..].chunks_exact_mut(self.lanes);
+        keys.iter().zip(rows).for_each(|(key, row)| self.weights(*key, row));
+        Ok(())
+    }
+
+    fn apply(&mut self, keys: &[Key], gradients: &[f32]) -> Result<(), String> {
+        let Self { lanes, optimizer, initial, rows } = self;
+        for (key, gradient) in keys.iter().zip(gradients.chunks_exact(*lanes)) {
+            let row = rows.entry(*key).or_insert_with(|| {
+                let mut row = vec![0.0; *lanes + optimizer.state_lanes(*lanes)].into_boxed_slice();
+                let (weights, state) = row.split_at_mut(*lanes);
+                initial(*key, weights);
+                optimizer.init_state(state);
+                row
+            });
+            let (weights, state) = row.split_at_mut(*lanes);
+            optimizer.update(weights, state, gradient);
+        }
+        Ok(())
+    }
+}
