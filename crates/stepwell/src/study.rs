@@ -1,9 +1,11 @@
 //! `stepwell study`.
 
-use serde::Serialize;
-use stepwell_study::{Plot, draw, rdma_wild, rna};
+use std::path::PathBuf;
 
-use crate::cli::{OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
+use serde::Serialize;
+use stepwell_study::{Plot, ctr, draw, rdma_wild, rna};
+
+use crate::cli::{CtrStudyArgs, OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -18,6 +20,7 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let figures = rdma_wild::run(&args.data, &options, say)?;
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
+        StudyJob::Ctr(args) => run_ctr(args, say),
         StudyJob::Rna(args) => {
             let (quick, part, seed) = check(args)?;
             let options = rna::StudyOptions { quick, part, seed };
@@ -34,6 +37,14 @@ fn check(args: &OneStudyArgs) -> Result<(bool, usize, u64), Failure> {
     Ok((args.quick, args.part as usize, args.seed))
 }
 
+fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let CtrStudyArgs { data, part, seed, seeds, json } = args;
+    outputs::check(&[("--json", file_of(json))], std::slice::from_ref(data))?;
+    let (part, seed, seeds) = (*part as usize, u64::from(*seed), *seeds as usize);
+    let figures = ctr::run(data, &ctr::StudyOptions { part, seed, seeds }, say)?;
+    give(json, &figures, &ctr::page(&figures))
+}
+
 fn end(
     args: &OneStudyArgs,
     figures: &impl Serialize,
@@ -44,10 +55,19 @@ fn end(
         let svg = draw(&plots()).map_err(|why| format!("{}: {why}", path.display()))?;
         outputs::write_text(path, &svg)?;
     }
-    if is_said(&args.json) {
+    give(&args.json, figures, text)
+}
+
+/// Gives figures as they were asked for.
+fn give(
+    json: &Option<Option<PathBuf>>,
+    figures: &impl Serialize,
+    text: &str,
+) -> Result<(), Failure> {
+    if is_said(json) {
         return say::json(figures);
     }
-    outputs::write(file_of(&args.json), figures)?;
+    outputs::write(file_of(json), figures)?;
     let mut page = Page::default();
     text.lines().for_each(|line| put!(page, "{line}"));
     page.say()

@@ -18,6 +18,14 @@ pub enum Error {
         /// Why, and the mend.
         why: String,
     },
+    /// The clicks are not what the study needs.
+    #[error("{}: {why}", path.display())]
+    Clicks {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why, and the mend.
+        why: String,
+    },
     /// A model that does not fit together.
     #[error(transparent)]
     Graph(#[from] stepwell_nn::GraphError),

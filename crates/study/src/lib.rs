@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ctr;
 mod curve;
 mod error;
 mod images;

@@ -122,11 +122,25 @@ impl<T: Number> ClockedRun<T> {
         learners: Vec<BoxedLearner<T>>,
         times: Times,
     ) -> std::result::Result<Self, OptionsError> {
+        let end = |fabric: &Fabric| kind.begin(fabric, parameters.to_vec(), options);
+        Self::of_ends(kind, end, learners, times)
+    }
+
+    /// The same with each rank's end as `end` makes it, of this kind.
+    ///
+    /// # Errors
+    /// What `end` says.
+    pub fn of_ends(
+        kind: Kind,
+        mut end: impl FnMut(&Fabric) -> std::result::Result<Box<dyn Protocol<T>>, OptionsError>,
+        learners: Vec<BoxedLearner<T>>,
+        times: Times,
+    ) -> std::result::Result<Self, OptionsError> {
         let count = learners.len();
         let (fabrics, inboxes, outbox) = ends(count);
         let begin = |(fabric, learner): (Fabric, BoxedLearner<T>)| {
-            let protocol = kind.begin(&fabric, parameters.to_vec(), options)?;
-            let desk = Desk { learner, parameters: parameters.to_vec(), gradient: Vec::new() };
+            let protocol = end(&fabric)?;
+            let desk = Desk { learner, parameters: Vec::new(), gradient: Vec::new() };
             let learning = Learning::Idle(desk);
             let (free, to_be_polled, computed) = (0.0, false, 0.0);
             Ok(Rank { fabric, protocol, learning, free, to_be_polled, computed })
@@ -271,7 +285,9 @@ impl<T: Number> ClockedRun<T> {
         let Some(step) = rank.protocol.begin() else { return };
         let learning = std::mem::replace(&mut rank.learning, Learning::Away);
         let Learning::Idle(mut desk) = learning else { unreachable!("it was idle") };
-        desk.parameters.copy_from_slice(rank.protocol.parameters());
+        // As many as last time, but where there are rows.
+        desk.parameters.clear();
+        desk.parameters.extend_from_slice(rank.protocol.parameters());
         desk.gradient.resize(desk.parameters.len(), T::ZERO);
         let cost = desk.learner.cost(step);
         let (send, receive) = channel();

@@ -20,6 +20,33 @@ pub(crate) enum StudyJob {
     RdmaWild(OneStudyArgs),
     /// RNA beside the blocking sum, eager SGD and AD-PSGD: ranks that are late
     Rna(OneStudyArgs),
+    /// Clicks: a DeepFM whose rows are spread over ranks, one of which is late
+    Ctr(CtrStudyArgs),
+}
+
+/// What the study of clicks takes.
+#[derive(Debug, Args)]
+pub(crate) struct CtrStudyArgs {
+    /// A file of Criteo's lines, packed or not; the last fifth is to test with
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) data: PathBuf,
+    /// Learn from the first of N parts of the training examples
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parts())]
+    pub(crate) part: u64,
+    /// The first seed: what initial values, probes and delays follow from
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u32,
+    /// Seeds that are run, of which figures are means
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = seeds())]
+    pub(crate) seeds: u64,
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+}
+
+/// Seeds of a study.
+fn seeds() -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=1000)
 }
 
 /// What all of them take.

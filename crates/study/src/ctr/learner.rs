@@ -1,0 +1,102 @@
+//! Which rank learns from which mini-batch, and what it computes.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::Key;
+use stepwell_nn::Graph;
+use stepwell_sync::{Learner, MemoryRows, OwnedRows};
+
+use super::MINI_BATCH;
+use super::examples::Clicks;
+use super::model::{Pass, distinct};
+
+/// Mini-batches of a pass over the examples, again and again.
+///
+/// - **Why.** Where ranks wait for each other, step s of rank r has mini-batch s n + r of n ranks,
+///   whoever is late. Elsewhere who is free takes the next one, so that each is learned from once.
+#[derive(Debug)]
+pub(super) struct Deal {
+    ranks: usize,
+    by_turn: bool,
+    mini_batches: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: usize,
+    /// Of rank and step.
+    of: HashMap<(usize, u64), usize>,
+}
+
+impl Deal {
+    pub(super) fn new(ranks: usize, by_turn: bool, mini_batches: usize) -> Arc<Self> {
+        Arc::new(Self { ranks, by_turn, mini_batches, taken: Mutex::default() })
+    }
+
+    /// The mini-batch of a rank's step, which is dealt when it is asked for first.
+    fn examples(&self, rank: usize, step: u64) -> Range<usize> {
+        let number = if self.by_turn {
+            step as usize * self.ranks + rank
+        } else {
+            let mut taken = lock(&self.taken);
+            let next = taken.next;
+            let number = *taken.of.entry((rank, step)).or_insert(next);
+            taken.next += usize::from(number == next);
+            number
+        };
+        let start = number % self.mini_batches * MINI_BATCH;
+        start..start + MINI_BATCH
+    }
+}
+
+/// A rank's learner.
+pub(super) struct ClickLearner {
+    pub(super) rank: usize,
+    pub(super) graph: Arc<Graph<f32>>,
+    pub(super) clicks: Arc<Clicks>,
+    pub(super) deal: Arc<Deal>,
+    pub(super) pass: Pass,
+}
+
+impl Learner<f32> for ClickLearner {
+    fn gradient(&mut self, step: u64, parameters: &[f32], gradient: &mut [f32]) {
+        let examples = self.deal.examples(self.rank, step);
+        let parts = (&*self.graph, &*self.clicks);
+        self.pass.run(parts, examples, parameters, Some(gradient));
+    }
+}
+
+/// The keys of a rank's mini-batches.
+pub(super) fn keys_of(
+    rank: usize,
+    clicks: &Arc<Clicks>,
+    deal: &Arc<Deal>,
+) -> impl FnMut(u64, &mut Vec<Key>) + Send + use<> {
+    let (clicks, deal) = (Arc::clone(clicks), Arc::clone(deal));
+    move |step, keys| distinct(&clicks, deal.examples(rank, step), keys)
+}
+
+/// Rows that are looked at while others train them.
+#[derive(Clone, Debug)]
+pub(super) struct SharedRows(pub(super) Arc<Mutex<MemoryRows>>);
+
+impl OwnedRows<f32> for SharedRows {
+    fn lanes(&self) -> usize {
+        lock(&self.0).lanes()
+    }
+
+    fn read(&mut self, keys: &[Key], weights: &mut Vec<f32>) -> Result<(), String> {
+        lock(&self.0).read(keys, weights)
+    }
+
+    fn apply(&mut self, keys: &[Key], gradients: &[f32]) -> Result<(), String> {
+        lock(&self.0).apply(keys, gradients)
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,278 @@
+//! Clicks: a DeepFM whose rows are spread over ranks, one of which is late.
+//!
+//! ```text
+//! examples ─► who learns from which ─► learner ─┐    dense part: a protocol
+//!                                               ├──► rows: their owners, as stale as they may be
+//! criteo's lines ─► keys ─────────────────────► ┘    on the virtual clock
+//! ```
+//!
+//! - **How.** Four ranks compute 20 ms a gradient; one of them is late by 0 to 50 ms each time.
+//!   The baseline is the blocking sum with exact rows; other protocols have bounded staleness of
+//!   rows. All see the same number of mini-batches: one pass. What is compared is how long that
+//!   takes and the AUC of the test examples then, over several seeds of initial values and delays.
+//! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
+//!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
+//! - **Bounds.** All examples and rows lie in memory: 140 bytes of an example's keys, and 68 bytes
+//!   of a row's weights, with as many of its state.
+
+mod examples;
+mod learner;
+mod model;
+mod page;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+use stepwell_base::owner::owner;
+use stepwell_base::random::initial_weights;
+use stepwell_base::{Key, TableId};
+use stepwell_fabric::{Fabric, Network};
+use stepwell_nn::{Auc, Graph};
+use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
+use stepwell_sync::{Counts, Kind, MemoryRows, Options, RankRows, Rate, Rules, Staleness};
+
+use self::examples::Clicks;
+use self::learner::{ClickLearner, Deal, SharedRows, keys_of, lock};
+use self::model::{DIM, LANES, Pass, deep_fm, distinct};
+pub use self::page::page;
+use crate::Result;
+
+/// Examples of a rank's mini-batch.
+const MINI_BATCH: usize = 64;
+const RANKS: usize = 4;
+/// The one that is late.
+const LATE: usize = 3;
+/// Seconds of a gradient, and the most that the late one takes longer.
+const COMPUTING: f64 = 0.02;
+const DELAY: f64 = 0.05;
+/// Updates that rows may miss.
+const STALENESS: u64 = 8;
+/// How far a step along the mean of all ranks' gradients goes, of the dense part; what is left of
+/// its velocity after a step; how far Adagrad's go, of rows.
+const RATE: f64 = 0.05;
+const MOMENTUM: f64 = 0.9;
+const ROW_RATE: f64 = 0.02;
+const INITIAL_RANGE: f32 = 0.01;
+/// Examples of a block when a model is looked at.
+const BLOCK: usize = 512;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct StudyOptions {
+    /// Of the training examples one in so many are learned from.
+    pub part: usize,
+    /// The first seed: what initial values, probes and delays follow from.
+    pub seed: u64,
+    /// Seeds that are run.
+    pub seeds: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Gradients of all ranks in the pass that each run is.
+    pub gradients: u64,
+    /// The bound on the staleness of rows, in updates.
+    pub staleness: u64,
+    /// The model's figures, over all seeds.
+    pub models: Vec<ModelFigures>,
+    /// Gradients, of the dense part and of rows, of which nothing is known.
+    pub lost_gradients: i64,
+}
+
+/// What came of a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelFigures {
+    /// Its name.
+    pub name: &'static str,
+    /// By protocol, how much sooner than the blocking sum with exact rows the pass was over: the
+    /// mean over seeds.
+    pub speedup: BTreeMap<&'static str, f64>,
+    /// By protocol, the mean of the AUC of the test examples.
+    pub auc: BTreeMap<&'static str, f64>,
+    /// All runs, by protocol.
+    pub runs: BTreeMap<&'static str, Vec<RunFigures>>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFigures {
+    /// Its seed.
+    pub seed: u64,
+    /// Seconds of the virtual clock.
+    pub seconds: f64,
+    /// Updates of the dense part.
+    pub updates: u64,
+    /// The most updates that rows missed when they were read.
+    pub staleness_max: u64,
+    /// AUC of the test examples.
+    pub auc: f64,
+    /// Their mean log loss.
+    pub log_loss: f64,
+    /// Of the dense parameters: equal for equal bits.
+    pub digest: String,
+}
+
+/// A protocol and how stale rows may be.
+#[derive(Clone, Copy, Debug)]
+struct Entrant {
+    name: &'static str,
+    kind: Kind,
+    staleness: Staleness,
+}
+
+const ENTRANTS: [Entrant; 5] = [
+    Entrant { name: "bsp", kind: Kind::Bsp, staleness: Staleness::Exact },
+    Entrant {
+        name: "eager_majority",
+        kind: Kind::EagerMajority,
+        staleness: Staleness::Bounded(STALENESS),
+    },
+    Entrant { name: "ad_psgd", kind: Kind::AdPsgd, staleness: Staleness::Async },
+    Entrant { name: "rna", kind: Kind::Rna, staleness: Staleness::Bounded(STALENESS) },
+    Entrant { name: "rna_async", kind: Kind::Rna, staleness: Staleness::Async },
+];
+
+/// Runs the study on a file of Criteo's lines; `say` is told what is going on.
+///
+/// # Errors
+/// Data that cannot be read, or a protocol that breaks.
+pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    let [train, test] = Clicks::both(file, options.part, RANKS * MINI_BATCH)?;
+    // As many for each rank where they take turns.
+    let gradients = train.count() / MINI_BATCH / RANKS * RANKS;
+    let data = Data { train: Arc::new(train), test, gradients, graph: Arc::new(deep_fm()?) };
+    let (mut runs, mut lost) = (BTreeMap::<_, Vec<RunFigures>>::new(), 0);
+    for seed in options.seed..options.seed + options.seeds as u64 {
+        for entrant in ENTRANTS {
+            say(&format!("{}, seed {seed}", entrant.name));
+            let (figures, counts) = run_one(entrant, &data, seed, DELAY)?;
+            lost += counts.lost();
+            runs.entry(entrant.name).or_default().push(figures);
+        }
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / options.seeds as f64;
+    let blocking = runs["bsp"].clone();
+    let speedup = |runs: &[RunFigures]| {
+        let pairs = blocking.iter().zip(runs);
+        mean(&mut pairs.map(|(blocking, own)| blocking.seconds / own.seconds))
+    };
+    let model = ModelFigures {
+        name: "deepfm",
+        speedup: runs.iter().map(|(name, runs)| (*name, speedup(runs))).collect(),
+        auc: runs
+            .iter()
+            .map(|(name, runs)| (*name, mean(&mut runs.iter().map(|run| run.auc))))
+            .collect(),
+        runs,
+    };
+    Ok(Figures {
+        gradients: gradients as u64,
+        staleness: STALENESS,
+        models: vec![model],
+        lost_gradients: lost,
+    })
+}
+
+#[derive(Debug)]
+struct Data {
+    train: Arc<Clicks>,
+    test: Clicks,
+    /// Mini-batches of a pass.
+    gradients: usize,
+    graph: Arc<Graph<f32>>,
+}
+
+fn times(seed: u64, delay: f64) -> Times {
+    let delay = Delay { ranks: vec![LATE], kind: DelayKind::Uniform(0.0, delay) };
+    Times {
+        network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
+        // What one core copies.
+        arithmetic: 12e9,
+        per_parcel: 0.0,
+        computing: Computing { base: COMPUTING, delays: vec![delay], seed },
+    }
+}
+
+fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunFigures, Counts)> {
+    let Entrant { kind, staleness, .. } = entrant;
+    let mut options = Options::new(u64::MAX, Rate::constant(RATE));
+    (options.seed, options.momentum) = (seed, MOMENTUM);
+    let deal = Deal::new(RANKS, kind == Kind::Bsp, data.gradients);
+    let tables: Vec<SharedRows> = (0..RANKS).map(|_| rows(seed)).collect();
+    let begin = data.graph.initial_parameters(seed);
+    let end = |fabric: &Fabric| {
+        let rank = fabric.rank();
+        let dense = kind.begin(fabric, begin.clone(), &options)?;
+        let rows = RankRows {
+            staleness,
+            owned: Box::new(tables[rank].clone()),
+            keys: Box::new(keys_of(rank, &data.train, &deal)),
+        };
+        kind.with_rows(fabric, dense, rows, Rules::default())
+    };
+    let learner = |rank| -> BoxedLearner<f32> {
+        let (graph, clicks) = (Arc::clone(&data.graph), Arc::clone(&data.train));
+        let pass = Pass::new(&graph, MINI_BATCH);
+        Box::new(ClickLearner { rank, graph, clicks, deal: Arc::clone(&deal), pass })
+    };
+    let learners = (0..RANKS).map(learner).collect();
+    let mut run = ClockedRun::of_ends(kind, end, learners, times(seed, delay))?;
+    // With exact rows, the last gradients are in once all ranks have seen the last update.
+    let wanted = data.gradients as u64;
+    while run.counts().used < wanted && run.advance()? {}
+    let (model, counts) = (run.model(), run.counts());
+    let (auc, log_loss) = look(data, &model, &tables);
+    let figures = RunFigures {
+        seed,
+        seconds: run.seconds(),
+        updates: counts.updates,
+        staleness_max: counts.staleness_max,
+        auc,
+        log_loss,
+        digest: digest(&model),
+    };
+    Ok((figures, counts))
+}
+
+fn rows(seed: u64) -> SharedRows {
+    let optimizer = RowOptimizer::new(Rule::adagrad(ROW_RATE));
+    let Ok(optimizer) = optimizer else { unreachable!("Adagrad with a rate above 0") };
+    let initial = move |key: Key, weights: &mut [f32]| {
+        initial_weights(seed, TableId(0), key, INITIAL_RANGE, DIM, weights);
+    };
+    SharedRows(Arc::new(Mutex::new(MemoryRows::new(LANES, optimizer, initial))))
+}
+
+/// AUC and mean log loss of the test examples.
+fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> (f64, f64) {
+    let count = data.test.count();
+    let (mut auc, mut loss) = (Auc::new(count), 0.0);
+    let mut pass = Pass::new(&data.graph, BLOCK);
+    for start in (0..count).step_by(BLOCK) {
+        let examples = start..count.min(start + BLOCK);
+        let mut keys = Vec::new();
+        distinct(&data.test, examples.clone(), &mut keys);
+        let mut parameters = model.to_vec();
+        let mut row = [0.0; LANES];
+        for key in keys {
+            lock(&tables[owner(key, RANKS)].0).weights(key, &mut row);
+            parameters.extend_from_slice(&row);
+        }
+        let labels = &data.test.labels[examples.clone()];
+        let parts = (&*data.graph, &data.test);
+        loss += pass.run(parts, examples, &parameters, None).loss;
+        auc.add(&pass.logits[..labels.len()], labels);
+    }
+    let auc = auc.take().map_or(f64::NAN, |value| value.auc);
+    (auc, loss / count as f64)
+}
+
+/// XXH3-64 of the parameters' bytes.
+fn digest(model: &[f32]) -> String {
+    let bytes: Vec<u8> = model.iter().flat_map(|value| value.to_le_bytes()).collect();
+    format!("{:016x}", stepwell_base::hash::checksum(&bytes))
+}
