@@ -59,7 +59,7 @@ pub struct Counts {
     /// Gradients of rows that came to this rank as their owner, and changed them.
     pub rows_applied: u64,
     /// The most updates before the clock of a rank, as it read rows here, that another had read
-    /// those of a gradient that was not yet in, or was still to read them.
+    /// those of a gradient that was not yet in, or was still to read them; 0 where rows are exact.
     pub staleness_max: u64,
 }
 

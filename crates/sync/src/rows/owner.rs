@@ -62,9 +62,9 @@ impl<T: Number> Owner<T> {
         Self { staleness, rules, store, workers, of, values, counts }
     }
 
-    /// Whether somebody may wait for the clock of `rank`.
+    /// Whether the clock of `rank` tells how stale rows are.
     pub(super) fn hears_clock(&self, rank: usize) -> bool {
-        self.workers.contains(&rank) && matches!(self.staleness, Staleness::Bounded(_))
+        self.workers.contains(&rank) && self.staleness != Staleness::Exact
     }
 
     pub(super) fn all_are_through(&self) -> bool {
@@ -189,7 +189,9 @@ impl<T: Number> Owner<T> {
     }
 
     fn answer(&mut self, fabric: &Fabric, to: usize) -> Result<Work> {
-        self.counts.staleness_max = self.counts.staleness_max.max(self.age(to));
+        if self.staleness != Staleness::Exact {
+            self.counts.staleness_max = self.counts.staleness_max.max(self.age(to));
+        }
         let asker = &mut self.of[to];
         (asker.waits, asker.reads) = (false, Some(asker.clock));
         self.values.clear();
