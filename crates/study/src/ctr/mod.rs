@@ -78,7 +78,8 @@ pub struct Figures {
     pub staleness: u64,
     /// The model's figures, over all seeds.
     pub models: Vec<ModelFigures>,
-    /// Gradients, of the dense part and of rows, of which nothing is known.
+    /// Gradients that neither reached the dense part, were dropped by a rule, nor were left at the
+    /// end. Runs end with gradients of rows under way, which tests of `stepwell_sync` count.
     pub lost_gradients: i64,
 }
 

@@ -14,9 +14,9 @@
 //!
 //! - **Clock.** Staleness is counted in updates of the dense part: a rank's clock is the number of
 //!   updates that it had seen when it asked for the rows of the gradient it computes, or has seen,
-//!   if it computes none. Where every gradient makes an update, as under `bsp`, that is the clock of SSP.
-//!   Under `rna` it goes on while a slow rank computes, so that nobody waits for it before the
-//!   bound.
+//!   if it computes none. Where every gradient makes an update, as under `bsp`, that is the clock
+//!   of SSP. Under `rna` it goes on while a slow rank computes, so that nobody waits for it before
+//!   the bound.
 //! - **Invariants.** S10: where staleness is bounded by s, a read at clock c is answered once all
 //!   gradients whose rows were read before clock c - s are in the rows; all others miss at most
 //!   those of the s updates before. S11: exact rows change by the sum of all ranks' gradients of a
