@@ -38,10 +38,14 @@ fn check(args: &OneStudyArgs) -> Result<(bool, usize, u64), Failure> {
 }
 
 fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let CtrStudyArgs { data, part, seed, seeds, json } = args;
+    let CtrStudyArgs { data, part, seed, seeds, dram, json } = args;
     outputs::check(&[("--json", file_of(json))], std::slice::from_ref(data))?;
     let (part, seed, seeds) = (*part as usize, u64::from(*seed), *seeds as usize);
-    let figures = ctr::run(data, &ctr::StudyOptions { part, seed, seeds }, say)?;
+    if let Some(dram) = dram.filter(|dram| *dram < ctr::DRAM_LEAST) {
+        return Err(format!("--dram {dram}: give at least {}", ctr::DRAM_LEAST).into());
+    }
+    let options = ctr::StudyOptions { part, seed, seeds, dram: *dram };
+    let figures = ctr::run(data, &options, say)?;
     give(json, &figures, &ctr::page(&figures))
 }
 

@@ -32,6 +32,9 @@ pub enum Error {
     /// Options that do not fit.
     #[error(transparent)]
     Options(#[from] stepwell_sync::OptionsError),
+    /// Rows that cannot be kept.
+    #[error(transparent)]
+    Rows(#[from] stepwell_engine::Error),
     /// A protocol broke.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),

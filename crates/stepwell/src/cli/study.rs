@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueHint};
+use stepwell_base::ByteCount;
 
 /// `stepwell study`.
 #[derive(Debug, Args)]
@@ -39,6 +40,10 @@ pub(crate) struct CtrStudyArgs {
     /// Seeds that are run, of which figures are means
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = seeds())]
     pub(crate) seeds: u64,
+    /// Memory for each rank's rows, such as 2MiB; what does not fit lies on disk (default: all of
+    /// them in memory)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) dram: Option<ByteCount>,
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,

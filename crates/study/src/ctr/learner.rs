@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::Key;
 use stepwell_nn::Graph;
-use stepwell_sync::{Learner, MemoryRows, OwnedRows};
+use stepwell_sync::{Learner, OwnedRows};
 
 use super::MINI_BATCH;
 use super::examples::Clicks;
@@ -79,9 +79,15 @@ pub(super) fn keys_of(
     move |step, keys| distinct(&clicks, deal.examples(rank, step), keys)
 }
 
-/// Rows that are looked at while others train them.
+/// Rows that are looked at beside the rank that owns them.
 #[derive(Clone, Debug)]
-pub(super) struct SharedRows(pub(super) Arc<Mutex<MemoryRows>>);
+pub(super) struct SharedRows(Arc<Mutex<Box<dyn OwnedRows<f32>>>>);
+
+impl SharedRows {
+    pub(super) fn new(rows: impl OwnedRows<f32> + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(rows))))
+    }
+}
 
 impl OwnedRows<f32> for SharedRows {
     fn lanes(&self) -> usize {
@@ -97,6 +103,6 @@ impl OwnedRows<f32> for SharedRows {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

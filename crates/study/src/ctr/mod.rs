@@ -12,32 +12,36 @@
 //!   takes and the AUC of the test examples then, over several seeds of initial values and delays.
 //! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
 //!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
-//! - **Bounds.** All examples and rows lie in memory: 140 bytes of an example's keys, and 68 bytes
-//!   of a row's weights, with as many of its state.
+//! - **Bounds.** All examples lie in memory, 260 bytes each, and all rows, 68 bytes of weights and as
+//!   many of state each; or rows lie in tiers of a stated size, which changes no figure.
 
 mod examples;
 mod learner;
 mod model;
 mod page;
+mod tiered;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::Serialize;
 use stepwell_base::owner::owner;
 use stepwell_base::random::initial_weights;
-use stepwell_base::{Key, TableId};
+use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_fabric::{Fabric, Network};
 use stepwell_nn::{Auc, Graph};
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
-use stepwell_sync::{Counts, Kind, MemoryRows, Options, RankRows, Rate, Rules, Staleness};
+use stepwell_sync::{
+    Counts, Kind, MemoryRows, Options, OwnedRows, RankRows, Rate, Rules, Staleness,
+};
 
 use self::examples::Clicks;
-use self::learner::{ClickLearner, Deal, SharedRows, keys_of, lock};
+use self::learner::{ClickLearner, Deal, SharedRows, keys_of};
 use self::model::{DIM, LANES, Pass, deep_fm, distinct};
 pub use self::page::page;
+use self::tiered::TieredRows;
 use crate::Result;
 
 /// Examples of a rank's mini-batch.
@@ -57,6 +61,8 @@ const ROW_RATE: f64 = 0.018;
 const INITIAL_RANGE: f32 = 0.01;
 /// Examples of a block when a model is looked at.
 const BLOCK: usize = 512;
+/// The least memory for a rank's rows.
+pub const DRAM_LEAST: ByteCount = ByteCount(64 << 10);
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -67,6 +73,9 @@ pub struct StudyOptions {
     pub seed: u64,
     /// Seeds that are run.
     pub seeds: usize,
+    /// Memory for each rank's rows, which lie on disk where they do not fit; none for all that
+    /// they take. No figure depends on it.
+    pub dram: Option<ByteCount>,
 }
 
 /// What came of it.
@@ -144,7 +153,8 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
     let [train, test] = Clicks::both(file, options.part, RANKS * MINI_BATCH)?;
     // As many for each rank where they take turns.
     let gradients = train.count() / MINI_BATCH / RANKS * RANKS;
-    let data = Data { train: Arc::new(train), test, gradients, graph: Arc::new(deep_fm()?) };
+    let graph = Arc::new(deep_fm()?);
+    let data = Data { train: Arc::new(train), test, gradients, graph, dram: options.dram };
     let (mut runs, mut lost) = (BTreeMap::<_, Vec<RunFigures>>::new(), 0);
     for seed in options.seed..options.seed + options.seeds as u64 {
         for entrant in ENTRANTS {
@@ -184,6 +194,8 @@ struct Data {
     /// Mini-batches of a pass.
     gradients: usize,
     graph: Arc<Graph<f32>>,
+    /// Memory for each rank's rows.
+    dram: Option<ByteCount>,
 }
 
 fn times(seed: u64, delay: f64) -> Times {
@@ -202,7 +214,7 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     let mut options = Options::new(u64::MAX, Rate::constant(RATE));
     options.seed = seed;
     let deal = Deal::new(RANKS, kind == Kind::Bsp, data.gradients);
-    let tables: Vec<SharedRows> = (0..RANKS).map(|_| rows(seed)).collect();
+    let tables = (0..RANKS).map(|_| rows(seed, data.dram)).collect::<Result<Vec<SharedRows>>>()?;
     let begin = data.graph.initial_parameters(seed);
     let end = |fabric: &Fabric| {
         let rank = fabric.rank();
@@ -225,7 +237,7 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     let wanted = data.gradients as u64;
     while run.counts().used < wanted && run.advance()? {}
     let (model, counts) = (run.model(), run.counts());
-    let (auc, log_loss) = look(data, &model, &tables);
+    let (auc, log_loss) = look(data, &model, &tables)?;
     let figures = RunFigures {
         seed,
         seconds: run.seconds(),
@@ -238,17 +250,21 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     Ok((figures, counts))
 }
 
-fn rows(seed: u64) -> SharedRows {
+fn rows(seed: u64, dram: Option<ByteCount>) -> Result<SharedRows> {
     let optimizer = RowOptimizer::new(Rule::adagrad(ROW_RATE));
     let Ok(optimizer) = optimizer else { unreachable!("Adagrad with a rate above 0") };
+    if let Some(dram) = dram {
+        let rows = TieredRows::open((DIM, seed, INITIAL_RANGE), optimizer, dram)?;
+        return Ok(SharedRows::new(rows));
+    }
     let initial = move |key: Key, weights: &mut [f32]| {
         initial_weights(seed, TableId(0), key, INITIAL_RANGE, DIM, weights);
     };
-    SharedRows(Arc::new(Mutex::new(MemoryRows::new(LANES, optimizer, initial))))
+    Ok(SharedRows::new(MemoryRows::new(LANES, optimizer, initial)))
 }
 
 /// AUC and mean log loss of the test examples.
-fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> (f64, f64) {
+fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> Result<(f64, f64)> {
     let count = data.test.count();
     let (mut auc, mut loss) = (Auc::new(count), 0.0);
     let mut pass = Pass::new(&data.graph, BLOCK);
@@ -257,18 +273,31 @@ fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> (f64, f64) {
         let mut keys = Vec::new();
         distinct(&data.test, examples.clone(), &mut keys);
         let mut parameters = model.to_vec();
-        let mut row = [0.0; LANES];
-        for key in keys {
-            lock(&tables[owner(key, RANKS)].0).weights(key, &mut row);
-            parameters.extend_from_slice(&row);
-        }
+        read(&keys, tables, &mut parameters)?;
         let labels = &data.test.labels[examples.clone()];
         let parts = (&*data.graph, &data.test);
         loss += pass.run(parts, examples, &parameters, None).loss;
         auc.add(&pass.logits[..labels.len()], labels);
     }
     let auc = auc.take().map_or(f64::NAN, |value| value.auc);
-    (auc, loss / count as f64)
+    Ok((auc, loss / count as f64))
+}
+
+/// Appends the rows of `keys`, which their owners have.
+fn read(keys: &[Key], tables: &[SharedRows], parameters: &mut Vec<f32>) -> Result<()> {
+    let begin = parameters.len();
+    parameters.resize(begin + keys.len() * LANES, 0.0);
+    for (rank, table) in tables.iter().enumerate() {
+        let own = || keys.iter().enumerate().filter(|(_, key)| owner(**key, RANKS) == rank);
+        let (of_rank, mut weights) = (own().map(|(_, key)| *key).collect::<Vec<_>>(), Vec::new());
+        let outcome = table.clone().read(&of_rank, &mut weights);
+        outcome.map_err(|why| stepwell_fabric::Error::Failed { rank, why })?;
+        for ((place, _), row) in own().zip(weights.chunks_exact(LANES)) {
+            let at = begin + place * LANES;
+            parameters[at..at + LANES].copy_from_slice(row);
+        }
+    }
+    Ok(())
 }
 
 /// XXH3-64 of the parameters' bytes.
@@ -293,7 +322,7 @@ mod tests {
                     .map(|slot| Key(slot << 32 | (stream.next_u64() % 40)))
                     .collect();
                 let dense: Vec<f32> = (0..DENSE).map(|_| stream.next_f32()).collect();
-                let clicked = (keys[0].0 % 2 == 0) == (dense[0] < 0.9);
+                let clicked = keys[0].0.is_multiple_of(2) == (dense[0] < 0.9);
                 all.labels.push(f32::from(u8::from(clicked)));
                 all.dense.extend(dense);
                 all.keys.extend(keys);
@@ -302,7 +331,20 @@ mod tests {
         };
         let train = Arc::new(clicks(mini_batches * MINI_BATCH));
         let graph = Arc::new(deep_fm().unwrap());
-        Data { train, test: clicks(500), gradients: mini_batches, graph }
+        Data { train, test: clicks(500), gradients: mini_batches, graph, dram: None }
+    }
+
+    #[test]
+    fn memory_for_rows_changes_nothing() {
+        let mut data = data(24);
+        for entrant in ENTRANTS {
+            data.dram = None;
+            let (figures, _) = run_one(entrant, &data, 1, DELAY).unwrap();
+            // Of 1,040 keys, a rank's 260 and more take 40 KB.
+            data.dram = Some(ByteCount(20 << 10));
+            let (tiny, _) = run_one(entrant, &data, 1, DELAY).unwrap();
+            assert_eq!(tiny, figures, "{}", entrant.name);
+        }
     }
 
     #[test]

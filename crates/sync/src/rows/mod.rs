@@ -146,7 +146,7 @@ impl<T: Number> WithRows<T> {
         let lanes = rows.owned.lanes();
         Self {
             dense,
-            owner: Owner::new((ranks, workers), (rows.staleness, rules), rows.owned),
+            owner: Owner::new((fabric.rank(), ranks, workers), (rows.staleness, rules), rows.owned),
             puller: Puller::new(ranks, lanes, rows.keys),
             joined: Vec::new(),
             dense_gradient: Vec::new(),

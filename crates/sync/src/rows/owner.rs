@@ -12,6 +12,7 @@ use crate::{Counts, Number, Rule, Rules, Work};
 
 #[derive(Debug)]
 pub(super) struct Owner<T> {
+    rank: usize,
     staleness: Staleness,
     rules: Rules,
     store: Box<dyn OwnedRows<T>>,
@@ -43,7 +44,7 @@ struct Asker<T> {
 
 impl<T: Number> Owner<T> {
     pub(super) fn new(
-        (ranks, workers): (usize, Range<usize>),
+        (rank, ranks, workers): (usize, usize, Range<usize>),
         (staleness, rules): (Staleness, Rules),
         store: Box<dyn OwnedRows<T>>,
     ) -> Self {
@@ -59,7 +60,7 @@ impl<T: Number> Owner<T> {
         };
         let of = (0..ranks).map(asker).collect();
         let (values, counts) = (Vec::new(), Counts::default());
-        Self { staleness, rules, store, workers, of, values, counts }
+        Self { rank, staleness, rules, store, workers, of, values, counts }
     }
 
     /// Whether the clock of `rank` tells how stale rows are.
@@ -137,7 +138,7 @@ impl<T: Number> Owner<T> {
         let share = T::ONE / T::from_f64(self.workers.len() as f64);
         self.values.clear();
         self.values.extend(gradient.iter().map(|value| *value * share));
-        applied(self.store.apply(&asker.keys, &self.values))?;
+        applied(self.rank, self.store.apply(&asker.keys, &self.values))?;
         Ok(Work::additions::<T>(1, gradient.len()))
     }
 
@@ -164,7 +165,7 @@ impl<T: Number> Owner<T> {
         }
         let share = T::ONE / T::from_f64(self.workers.len() as f64);
         self.values.iter_mut().for_each(|value| *value *= share);
-        applied(self.store.apply(&keys, &self.values))?;
+        applied(self.rank, self.store.apply(&keys, &self.values))?;
         Ok(Work::additions::<T>(1, added))
     }
 
@@ -195,7 +196,7 @@ impl<T: Number> Owner<T> {
         let asker = &mut self.of[to];
         (asker.waits, asker.reads) = (false, Some(asker.clock));
         self.values.clear();
-        applied(self.store.read(&asker.keys, &mut self.values))?;
+        applied(self.rank, self.store.read(&asker.keys, &mut self.values))?;
         let mut message = fabric.message_of(size_of_val(&self.values[..]) + 24);
         message.put(&self.values);
         fabric.send(to, ROWS, message)?;
@@ -203,6 +204,7 @@ impl<T: Number> Owner<T> {
     }
 }
 
-fn applied(outcome: std::result::Result<(), String>) -> Result<()> {
-    outcome.map_err(|why| Error::Carrier { why })
+/// What the rows of a rank say, as an error of that rank.
+fn applied(rank: usize, outcome: std::result::Result<(), String>) -> Result<()> {
+    outcome.map_err(|why| Error::Failed { rank, why })
 }

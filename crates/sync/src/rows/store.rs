@@ -25,11 +25,14 @@ pub trait OwnedRows<T>: Debug + Send {
     fn apply(&mut self, keys: &[Key], gradients: &[T]) -> Result<(), String>;
 }
 
+/// Writes the weights with which the row of a key begins.
+type Initial = Box<dyn Fn(Key, &mut [f32]) + Send + Sync>;
+
 /// Rows in memory.
 pub struct MemoryRows {
     lanes: usize,
     optimizer: RowOptimizer,
-    initial: Box<dyn Fn(Key, &mut [f32]) + Send + Sync>,
+    initial: Initial,
     /// Weights, then the optimizer's state.
     rows: HashMap<Key, Box<[f32]>>,
 }
