@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use stepwell_study::{Plot, ctr, draw, rdma_wild, rna};
+use stepwell_study::{Costs, Plot, ctr, draw, rdma_wild, rna};
 
-use crate::cli::{CtrStudyArgs, OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
+use crate::cli::{CostsArgs, CtrStudyArgs, OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
         StudyJob::Ctr(args) => run_ctr(args, say),
+        StudyJob::Costs(args) => run_costs(args),
         StudyJob::Rna(args) => {
             let (quick, part, seed) = check(args)?;
             let options = rna::StudyOptions { quick, part, seed };
@@ -37,14 +38,31 @@ fn check(args: &OneStudyArgs) -> Result<(bool, usize, u64), Failure> {
     Ok((args.quick, args.part as usize, args.seed))
 }
 
+fn run_costs(args: &CostsArgs) -> Result<(), Failure> {
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    let costs = Costs::measure()?;
+    let text = format!(
+        "a message         {:.2} us, and {:.2} GB/s of what it holds\n\
+         of it, sending    {:.2} us\n\
+         adding vectors    {:.2} GB/s read and written",
+        1e6 * (costs.latency_seconds + costs.seconds_per_message),
+        costs.bytes_per_second / 1e9,
+        1e6 * costs.seconds_per_message,
+        costs.arithmetic_bytes_per_second / 1e9
+    );
+    give(&args.json, &costs, &text)
+}
+
 fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let CtrStudyArgs { data, part, seed, seeds, dram, json } = args;
-    outputs::check(&[("--json", file_of(json))], std::slice::from_ref(data))?;
+    let CtrStudyArgs { data, part, seed, seeds, dram, costs, json } = args;
+    let inputs: Vec<PathBuf> = costs.iter().chain([data]).cloned().collect();
+    outputs::check(&[("--json", file_of(json))], &inputs)?;
+    let costs = costs.as_deref().map_or(Ok(Costs::GIVEN), Costs::read)?;
     let (part, seed, seeds) = (*part as usize, u64::from(*seed), *seeds as usize);
     if let Some(dram) = dram.filter(|dram| *dram < ctr::DRAM_LEAST) {
         return Err(format!("--dram {dram}: give at least {}", ctr::DRAM_LEAST).into());
     }
-    let options = ctr::StudyOptions { part, seed, seeds, dram: *dram };
+    let options = ctr::StudyOptions { part, seed, seeds, dram: *dram, costs };
     let figures = ctr::run(data, &options, say)?;
     give(json, &figures, &ctr::page(&figures))
 }

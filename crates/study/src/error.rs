@@ -32,6 +32,14 @@ pub enum Error {
     /// Options that do not fit.
     #[error(transparent)]
     Options(#[from] stepwell_sync::OptionsError),
+    /// Costs that make no sense.
+    #[error("{}: {why}; `stepwell study costs` measures them", path.display())]
+    Costs {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Rows that cannot be kept.
     #[error(transparent)]
     Rows(#[from] stepwell_engine::Error),

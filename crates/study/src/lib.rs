@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod costs;
 pub mod ctr;
 mod curve;
 mod error;
@@ -26,6 +27,7 @@ mod plot;
 pub mod rdma_wild;
 pub mod rna;
 
+pub use costs::Costs;
 pub use curve::Point;
 pub use error::{Error, Result};
 pub use images::Images;

@@ -23,6 +23,16 @@ pub(crate) enum StudyJob {
     Rna(OneStudyArgs),
     /// Clicks: a DeepFM whose rows are spread over ranks, one of which is late
     Ctr(CtrStudyArgs),
+    /// What messages and arithmetic of ranks cost on this machine, for --costs
+    Costs(CostsArgs),
+}
+
+/// What `study costs` takes.
+#[derive(Debug, Args)]
+pub(crate) struct CostsArgs {
+    /// Print the costs as JSON; with FILE, write them there and print a table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
 }
 
 /// What the study of clicks takes.
@@ -44,6 +54,10 @@ pub(crate) struct CtrStudyArgs {
     /// them in memory)
     #[arg(long, value_name = "SIZE")]
     pub(crate) dram: Option<ByteCount>,
+    /// What messages and arithmetic cost, as `study costs --json FILE` wrote it (default: 100
+    /// Gbit/s, 2 us, 12 GB/s)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) costs: Option<PathBuf>,
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,

@@ -12,8 +12,8 @@
 //!   takes and the AUC of the test examples then, over several seeds of initial values and delays.
 //! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
 //!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
-//! - **Bounds.** All examples lie in memory, 260 bytes each, and all rows, 68 bytes of weights and as
-//!   many of state each; or rows lie in tiers of a stated size, which changes no figure.
+//! - **Bounds.** All examples lie in memory, 260 bytes each, and all rows, 68 bytes of weights and
+//!   as many of state each; or rows lie in tiers of a stated size, which changes no figure.
 
 mod examples;
 mod learner;
@@ -29,10 +29,10 @@ use serde::Serialize;
 use stepwell_base::owner::owner;
 use stepwell_base::random::initial_weights;
 use stepwell_base::{ByteCount, Key, TableId};
-use stepwell_fabric::{Fabric, Network};
+use stepwell_fabric::Fabric;
 use stepwell_nn::{Auc, Graph};
 use stepwell_optim::{RowOptimizer, Rule};
-use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
+use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind};
 use stepwell_sync::{
     Counts, Kind, MemoryRows, Options, OwnedRows, RankRows, Rate, Rules, Staleness,
 };
@@ -42,7 +42,7 @@ use self::learner::{ClickLearner, Deal, SharedRows, keys_of};
 use self::model::{DIM, LANES, Pass, deep_fm, distinct};
 pub use self::page::page;
 use self::tiered::TieredRows;
-use crate::Result;
+use crate::{Costs, Result};
 
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 64;
@@ -76,6 +76,8 @@ pub struct StudyOptions {
     /// Memory for each rank's rows, which lie on disk where they do not fit; none for all that
     /// they take. No figure depends on it.
     pub dram: Option<ByteCount>,
+    /// What messages and arithmetic cost.
+    pub costs: Costs,
 }
 
 /// What came of it.
@@ -154,7 +156,14 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
     // As many for each rank where they take turns.
     let gradients = train.count() / MINI_BATCH / RANKS * RANKS;
     let graph = Arc::new(deep_fm()?);
-    let data = Data { train: Arc::new(train), test, gradients, graph, dram: options.dram };
+    let data = Data {
+        train: Arc::new(train),
+        test,
+        gradients,
+        graph,
+        dram: options.dram,
+        costs: options.costs,
+    };
     let (mut runs, mut lost) = (BTreeMap::<_, Vec<RunFigures>>::new(), 0);
     for seed in options.seed..options.seed + options.seeds as u64 {
         for entrant in ENTRANTS {
@@ -196,17 +205,12 @@ struct Data {
     graph: Arc<Graph<f32>>,
     /// Memory for each rank's rows.
     dram: Option<ByteCount>,
+    costs: Costs,
 }
 
-fn times(seed: u64, delay: f64) -> Times {
+fn computing(seed: u64, delay: f64) -> Computing {
     let delay = Delay { ranks: vec![LATE], kind: DelayKind::Uniform(0.0, delay) };
-    Times {
-        network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
-        // What one core copies.
-        arithmetic: 12e9,
-        per_parcel: 0.0,
-        computing: Computing { base: COMPUTING, delays: vec![delay], seed },
-    }
+    Computing { base: COMPUTING, delays: vec![delay], seed }
 }
 
 fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunFigures, Counts)> {
@@ -232,7 +236,8 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
         Box::new(ClickLearner { rank, graph, clicks, deal: Arc::clone(&deal), pass })
     };
     let learners = (0..RANKS).map(learner).collect();
-    let mut run = ClockedRun::of_ends(kind, end, learners, times(seed, delay))?;
+    let times = data.costs.times(computing(seed, delay));
+    let mut run = ClockedRun::of_ends(kind, end, learners, times)?;
     // With exact rows, the last gradients are in once all ranks have seen the last update.
     let wanted = data.gradients as u64;
     while run.counts().used < wanted && run.advance()? {}
@@ -331,7 +336,8 @@ mod tests {
         };
         let train = Arc::new(clicks(mini_batches * MINI_BATCH));
         let graph = Arc::new(deep_fm().unwrap());
-        Data { train, test: clicks(500), gradients: mini_batches, graph, dram: None }
+        let (test, dram, costs) = (clicks(500), None, Costs::GIVEN);
+        Data { train, test, gradients: mini_batches, graph, dram, costs }
     }
 
     #[test]
