@@ -55,12 +55,15 @@ fn run_costs(args: &CostsArgs) -> Result<(), Failure> {
 
 fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let CtrStudyArgs { data, part, seed, seeds, dram, costs, json } = args;
-    let inputs: Vec<PathBuf> = costs.iter().chain([data]).cloned().collect();
+    // A pattern is what it stands for.
+    let mut inputs = stepwell_data::resolve(&[data])?;
+    inputs.extend(costs.clone());
     outputs::check(&[("--json", file_of(json))], &inputs)?;
     let costs = costs.as_deref().map_or(Ok(Costs::GIVEN), Costs::read)?;
     let (part, seed, seeds) = (*part as usize, u64::from(*seed), *seeds as usize);
     if let Some(dram) = dram.filter(|dram| *dram < ctr::DRAM_LEAST) {
-        return Err(format!("--dram {dram}: give at least {}", ctr::DRAM_LEAST).into());
+        let why = format!("--dram of {} bytes: give at least {}", dram.0, ctr::DRAM_LEAST);
+        return Err(Failure::Usage(why));
     }
     let options = ctr::StudyOptions { part, seed, seeds, dram: *dram, costs };
     let figures = ctr::run(data, &options, say)?;

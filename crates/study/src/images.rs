@@ -64,6 +64,10 @@ impl Images {
         folder: &Path,
         (part, least, seed): (usize, usize, u64),
     ) -> Result<[Self; 2]> {
+        if folder.is_file() {
+            let why = "is a file: name the folder that has MNIST's four".to_owned();
+            return Err(Error::Images { path: folder.to_owned(), why });
+        }
         let [train, test] = [Self::read(folder, "train")?, Self::read(folder, "t10k")?];
         let wrong = |why| Err(Error::Images { path: folder.to_owned(), why });
         let count = train.count() / part.max(1);

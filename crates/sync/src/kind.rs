@@ -79,7 +79,7 @@ impl Kind {
         Ok(match self {
             Self::Bsp => Box::new(Bsp::new(fabric, parameters, options)),
             Self::SyncDsgd | Self::RdmaWild if fabric.rank() > 0 => {
-                Box::new(Worker::new(fabric, parameters, options))
+                Box::new(Worker::new(fabric, parameters, options, self == Self::RdmaWild))
             }
             Self::SyncDsgd => Box::new(sync_dsgd::Server::new(fabric, parameters, options)),
             Self::EagerMajority => Box::new(EagerMajority::new(fabric, parameters, options)),

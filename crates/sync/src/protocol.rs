@@ -125,4 +125,10 @@ pub trait Protocol<T>: Debug + Send {
 
     /// What became of gradients so far.
     fn counts(&self) -> Counts;
+
+    /// How far the parameters are that this rank knows, in updates: those of all ranks, but under
+    /// `ad_psgd`, where a rank knows its own alone, and between groups of `rna`.
+    fn clock(&self) -> u64 {
+        self.counts().updates
+    }
 }

@@ -127,6 +127,12 @@ impl ModelWindow {
         fabric.look(WINDOW, |bytes| word(&bytes[start..]))
     }
 
+    /// How many gradients of all workers the model has.
+    pub(crate) fn used_of_all<T: Number>(&self, fabric: &Fabric) -> u64 {
+        let start = padded::<T>(self.lanes);
+        fabric.look(WINDOW, |bytes| bytes[start..].chunks_exact(WORD).map(word).sum())
+    }
+
     /// Copies the model out.
     pub(crate) fn read<T: Number>(&self, fabric: &Fabric, model: &mut [T]) {
         fabric.look(WINDOW, |bytes| {

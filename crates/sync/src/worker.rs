@@ -22,6 +22,8 @@ pub(crate) struct Worker<T> {
     gradient: Vec<T>,
     state: State,
     counts: Counts,
+    /// Where each gradient is an update of its own: how many the model has.
+    clock: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,10 @@ enum State {
 }
 
 impl<T: Number> Worker<T> {
-    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+    /// A worker of a server that uses gradients one by one, or those of all together.
+    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options, one_by_one: bool) -> Self {
         Self {
+            clock: one_by_one.then_some(0),
             opening: Opening::default(),
             window: ModelWindow::open::<T>(fabric, model.len()),
             gradient: vec![T::ZERO; model.len()],
@@ -69,6 +73,9 @@ impl<T: Number> Protocol<T> for Worker<T> {
                 }
                 if used > 0 {
                     self.window.read(fabric, &mut self.model);
+                }
+                if let Some(clock) = &mut self.clock {
+                    *clock = self.window.used_of_all::<T>(fabric);
                 }
                 self.counts.updates += 1;
                 self.state = State::Ready;
@@ -104,5 +111,9 @@ impl<T: Number> Protocol<T> for Worker<T> {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+
+    fn clock(&self) -> u64 {
+        self.clock.unwrap_or(self.counts.updates)
     }
 }

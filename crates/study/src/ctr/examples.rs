@@ -24,32 +24,42 @@ pub(super) const DENSE: usize = Schema::CRITEO.dense;
 pub(super) const SLOTS: usize = Schema::CRITEO.id_columns;
 
 impl Clicks {
-    /// Reads a file in Criteo's format, packed or not: those to train on, of which one in `part` is
-    /// taken, and those to test with; at least `least` of the first.
+    /// Reads a file in Criteo's format, packed or not: those to train on, of which the first of
+    /// `part` parts is taken, at least `least`, and those to test with.
     ///
     /// # Errors
-    /// A file that cannot be read, or has too few examples.
+    /// A file that cannot be read, has too few examples, or nothing to tell apart in the tests.
     pub(super) fn both(path: &Path, part: usize, least: usize) -> Result<[Self; 2]> {
+        let wrong = |why| Err(Error::Clicks { path: path.to_owned(), why });
         let files = stepwell_data::resolve(&[path])?;
         let mut reader =
             Reader::open(Input::Files(files.into()), &ReadOptions::new(Schema::CRITEO))?;
-        let (mut all, mut chunk) = (Self::default(), reader.chunk());
+        let (mut train, mut chunk) = (Self::default(), reader.chunk());
         while reader.next_chunk(&mut chunk)? {
             if chunk.keys.len() != chunk.len() * SLOTS {
-                let why = format!("an example has other than {SLOTS} ids: give Criteo's lines");
-                return Err(Error::Clicks { path: path.to_owned(), why });
+                return wrong(format!(
+                    "an example has other than {SLOTS} ids: give Criteo's lines"
+                ));
             }
-            all.labels.extend_from_slice(&chunk.labels);
-            all.dense.extend_from_slice(&chunk.dense);
-            all.keys.extend_from_slice(&chunk.keys);
+            train.labels.extend_from_slice(&chunk.labels);
+            train.dense.extend_from_slice(&chunk.dense);
+            train.keys.extend_from_slice(&chunk.keys);
         }
-        let (count, to_train) = (all.count(), all.count() / 5 * 4);
-        let test = all.some(to_train..count);
-        let train = all.some(0..to_train / part.max(1));
-        if train.count() < least || test.count() == 0 {
-            let found = train.count();
-            let why = format!("has {found} examples to train on: at least {least} are needed");
-            return Err(Error::Clicks { path: path.to_owned(), why });
+        let count = train.count();
+        let test = train.split_off(count / 5 * 4);
+        let _others = train.split_off(train.count() / part.max(1));
+        if train.count() < least {
+            let (found, lines) = (train.count(), least.div_ceil(4) * 5 * part.max(1));
+            return wrong(format!(
+                "has {found} examples to train on, and {least} are needed: give at least {lines} \
+                 lines, or lower --part"
+            ));
+        }
+        let clicks = test.labels.iter().filter(|label| **label > 0.5).count();
+        if clicks == 0 || clicks == test.count() {
+            let why = "its last fifth, which is to test with, has clicks alone or none: give lines \
+                       with both";
+            return wrong(why.to_owned());
         }
         Ok([train, test])
     }
@@ -58,11 +68,12 @@ impl Clicks {
         self.labels.len()
     }
 
-    fn some(&self, of: std::ops::Range<usize>) -> Self {
+    /// Takes those from `first` on.
+    fn split_off(&mut self, first: usize) -> Self {
         Self {
-            labels: self.labels[of.clone()].to_vec(),
-            dense: self.dense[of.start * DENSE..of.end * DENSE].to_vec(),
-            keys: self.keys[of.start * SLOTS..of.end * SLOTS].to_vec(),
+            labels: self.labels.split_off(first),
+            dense: self.dense.split_off(first * DENSE),
+            keys: self.keys.split_off(first * SLOTS),
         }
     }
 }

@@ -7,16 +7,18 @@
 //! ```
 //!
 //! - **How.** Four ranks compute 20 ms a gradient; one of them is late by 0 to 50 ms each time.
-//!   The baseline is the blocking sum with exact rows; other protocols have bounded staleness of
-//!   rows. All see the same number of mini-batches: one pass. What is compared is how long that
-//!   takes and the AUC of the test examples then, over several seeds of initial values and delays.
+//!   The baseline is the blocking sum with exact rows; others have rows that miss so many updates
+//!   at most, or what has arrived. A run ends when as many gradients as a pass has mini-batches were
+//!   used or dropped, and the sum they are in is over. What is compared is how long that takes and
+//!   the AUC of the test examples then, over several seeds of initial values and delays.
 //! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
 //!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
-//! - **Bounds.** All examples lie in memory, 260 bytes each, and all rows, 68 bytes of weights and
+//! - **Bounds.** All examples lie in memory, 264 bytes each, and all rows, 68 bytes of weights and
 //!   as many of state each; or rows lie in tiers of a stated size, which changes no figure.
 
 mod examples;
 mod learner;
+mod look;
 mod model;
 mod page;
 mod tiered;
@@ -26,20 +28,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use stepwell_base::owner::owner;
 use stepwell_base::random::initial_weights;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_fabric::Fabric;
-use stepwell_nn::{Auc, Graph};
+use stepwell_nn::Graph;
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind};
-use stepwell_sync::{
-    Counts, Kind, MemoryRows, Options, OwnedRows, RankRows, Rate, Rules, Staleness,
-};
+use stepwell_sync::{Counts, Kind, MemoryRows, Options, RankRows, Rate, Rules, Staleness};
 
 use self::examples::Clicks;
 use self::learner::{ClickLearner, Deal, SharedRows, keys_of};
-use self::model::{DIM, LANES, Pass, deep_fm, distinct};
+use self::look::{Looked, look};
+use self::model::{DIM, LANES, Pass, deep_fm};
 pub use self::page::page;
 use self::tiered::TieredRows;
 use crate::{Costs, Result};
@@ -59,8 +59,6 @@ const STALENESS: u64 = 8;
 const RATE: f64 = 0.07;
 const ROW_RATE: f64 = 0.018;
 const INITIAL_RANGE: f32 = 0.01;
-/// Examples of a block when a model is looked at.
-const BLOCK: usize = 512;
 /// The least memory for a rank's rows.
 pub const DRAM_LEAST: ByteCount = ByteCount(64 << 10);
 
@@ -83,6 +81,12 @@ pub struct StudyOptions {
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
+    /// The data, one in how many parts of it, and the first seed.
+    pub data: String,
+    /// See [`Figures::data`].
+    pub part: usize,
+    /// See [`Figures::data`].
+    pub seed: u64,
     /// Gradients of all ranks in the pass that each run is.
     pub gradients: u64,
     /// The bound on the staleness of rows, in updates.
@@ -117,13 +121,18 @@ pub struct RunFigures {
     pub seconds: f64,
     /// Updates of the dense part.
     pub updates: u64,
-    /// The most updates that rows missed when they were read.
+    /// Gradients that were computed; those that the dense part did not get, being too old.
+    pub given: u64,
+    /// See [`RunFigures::given`].
+    pub dropped: u64,
+    /// By how many updates a rank that read rows was ahead of one whose gradient was not in, at
+    /// most; under `ad_psgd`, by how many of its own steps.
     pub staleness_max: u64,
     /// AUC of the test examples.
     pub auc: f64,
     /// Their mean log loss.
     pub log_loss: f64,
-    /// Of the dense parameters: equal for equal bits.
+    /// Of the dense parameters and the rows of the test examples: equal for equal bits.
     pub digest: String,
 }
 
@@ -189,6 +198,9 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
         runs,
     };
     Ok(Figures {
+        data: file.display().to_string(),
+        part: options.part,
+        seed: options.seed,
         gradients: gradients as u64,
         staleness: STALENESS,
         models: vec![model],
@@ -238,19 +250,24 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     let learners = (0..RANKS).map(learner).collect();
     let times = data.costs.times(computing(seed, delay));
     let mut run = ClockedRun::of_ends(kind, end, learners, times)?;
-    // With exact rows, the last gradients are in once all ranks have seen the last update.
     let wanted = data.gradients as u64;
-    while run.counts().used < wanted && run.advance()? {}
+    let through = |counts: Counts| counts.used + counts.dropped >= wanted;
+    while !through(run.counts()) && run.advance()? {}
+    // These count gradients when their sum begins.
+    let (before, sums) = (run.counts().updates, [Kind::Rna, Kind::EagerMajority].contains(&kind));
+    while sums && run.counts().updates == before && run.advance()? {}
     let (model, counts) = (run.model(), run.counts());
-    let (auc, log_loss) = look(data, &model, &tables)?;
+    let Looked { auc, log_loss, digest } = look(data, &model, &tables)?;
     let figures = RunFigures {
         seed,
         seconds: run.seconds(),
         updates: counts.updates,
+        given: counts.given,
+        dropped: counts.dropped,
         staleness_max: counts.staleness_max,
         auc,
         log_loss,
-        digest: digest(&model),
+        digest,
     };
     Ok((figures, counts))
 }
@@ -266,49 +283,6 @@ fn rows(seed: u64, dram: Option<ByteCount>) -> Result<SharedRows> {
         initial_weights(seed, TableId(0), key, INITIAL_RANGE, DIM, weights);
     };
     Ok(SharedRows::new(MemoryRows::new(LANES, optimizer, initial)))
-}
-
-/// AUC and mean log loss of the test examples.
-fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> Result<(f64, f64)> {
-    let count = data.test.count();
-    let (mut auc, mut loss) = (Auc::new(count), 0.0);
-    let mut pass = Pass::new(&data.graph, BLOCK);
-    for start in (0..count).step_by(BLOCK) {
-        let examples = start..count.min(start + BLOCK);
-        let mut keys = Vec::new();
-        distinct(&data.test, examples.clone(), &mut keys);
-        let mut parameters = model.to_vec();
-        read(&keys, tables, &mut parameters)?;
-        let labels = &data.test.labels[examples.clone()];
-        let parts = (&*data.graph, &data.test);
-        loss += pass.run(parts, examples, &parameters, None).loss;
-        auc.add(&pass.logits[..labels.len()], labels);
-    }
-    let auc = auc.take().map_or(f64::NAN, |value| value.auc);
-    Ok((auc, loss / count as f64))
-}
-
-/// Appends the rows of `keys`, which their owners have.
-fn read(keys: &[Key], tables: &[SharedRows], parameters: &mut Vec<f32>) -> Result<()> {
-    let begin = parameters.len();
-    parameters.resize(begin + keys.len() * LANES, 0.0);
-    for (rank, table) in tables.iter().enumerate() {
-        let own = || keys.iter().enumerate().filter(|(_, key)| owner(**key, RANKS) == rank);
-        let (of_rank, mut weights) = (own().map(|(_, key)| *key).collect::<Vec<_>>(), Vec::new());
-        let outcome = table.clone().read(&of_rank, &mut weights);
-        outcome.map_err(|why| stepwell_fabric::Error::Failed { rank, why })?;
-        for ((place, _), row) in own().zip(weights.chunks_exact(LANES)) {
-            let at = begin + place * LANES;
-            parameters[at..at + LANES].copy_from_slice(row);
-        }
-    }
-    Ok(())
-}
-
-/// XXH3-64 of the parameters' bytes.
-fn digest(model: &[f32]) -> String {
-    let bytes: Vec<u8> = model.iter().flat_map(|value| value.to_le_bytes()).collect();
-    format!("{:016x}", stepwell_base::hash::checksum(&bytes))
 }
 
 #[cfg(test)]

@@ -154,9 +154,12 @@ impl<T: Number> Rna<T> {
         let Some(message) = fabric.receive(controller, GO)? else { return Ok(Work::NONE) };
         let [iteration, initiator] = number(controller, &message)?;
         fabric.keep(message);
+        let wrong = |why| Err(Error::malformed(controller, Malformed::Wrong(why)));
         if iteration != self.iteration() {
-            let why = Malformed::Wrong("it starts another iteration than the next");
-            return Err(Error::malformed(controller, why));
+            return wrong("it starts another iteration than the next");
+        }
+        if !self.members.contains(&(initiator as usize)) {
+            return wrong("a rank that is no member is to have started it");
         }
         self.drop_stale(iteration);
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));

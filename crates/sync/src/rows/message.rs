@@ -69,6 +69,32 @@ impl<'a, T: Number> Said<'a, T> {
     }
 }
 
+/// What an owner answers to a rank: the clock that it asked at, and the weights.
+pub(super) fn answer<T: Number>(fabric: &Fabric, clock: u64, weights: &[T]) -> Message {
+    let mut message = fabric.message_of(size_of_val(weights) + 40);
+    message.put(&[clock]);
+    message.put(weights);
+    message
+}
+
+/// The weights of an answer of `from`, so many, to what was asked at `clock`.
+pub(super) fn answered<T: Number>(
+    from: usize,
+    message: &Message,
+    (clock, count): (u64, usize),
+) -> Result<&[T]> {
+    let read = || {
+        let mut reader = message.reader();
+        if reader.take_exactly::<u64>(1)? != [clock] {
+            return Err(Malformed::Wrong("it answers to something else"));
+        }
+        let weights = reader.take_exactly::<T>(count)?;
+        reader.end()?;
+        Ok(weights)
+    };
+    read().map_err(|why| Error::malformed(from, why))
+}
+
 /// Keys as they are sent.
 pub(super) fn numbers(keys: &[Key], numbers: &mut Vec<u64>) {
     numbers.clear();

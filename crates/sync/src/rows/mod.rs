@@ -15,8 +15,10 @@
 //! - **Clock.** Staleness is counted in updates of the dense part: a rank's clock is the number of
 //!   updates that it had seen when it asked for the rows of the gradient it computes, or has seen,
 //!   if it computes none. Where every gradient makes an update, as under `bsp`, that is the clock
-//!   of SSP. Under `rna` it goes on while a slow rank computes, so that nobody waits for it before
-//!   the bound.
+//!   of SSP. Under `rna`, `eager_majority` and `rdma_wild` it goes on while a slow rank computes,
+//!   so that nobody waits for it before the bound. Under `ad_psgd` a rank knows of its own updates
+//!   alone, and in groups of `rna` of its group's: there, bounded rows are those of SSP, and who is
+//!   fast waits for who is slow.
 //! - **Invariants.** S10: where staleness is bounded by s, a read at clock c is answered once all
 //!   gradients whose rows were read before clock c - s are in the rows; all others miss at most
 //!   those of the s updates before. S11: exact rows change by the sum of all ranks' gradients of a
@@ -157,11 +159,6 @@ impl<T: Number> WithRows<T> {
         }
     }
 
-    /// The clock of this rank while it computes nothing.
-    fn clock(&self) -> u64 {
-        self.dense.counts().updates
-    }
-
     /// This rank's own next gradient: its rows, and what becomes of it.
     fn go_on(&mut self, fabric: &Fabric) -> Result<Work> {
         match self.state {
@@ -181,7 +178,7 @@ impl<T: Number> WithRows<T> {
             }
             State::Idle => {
                 if let Some(step) = self.dense.begin() {
-                    self.said = self.clock();
+                    self.said = self.dense.clock();
                     self.puller.pull(fabric, step, self.said)?;
                     self.state = State::Pulling(step);
                     return Ok(Work::STEP);
@@ -203,7 +200,7 @@ impl<T: Number> WithRows<T> {
 
     /// Tells owners that the clock has moved, so that nobody waits for this rank.
     fn say_clock(&mut self, fabric: &Fabric) -> Result<Work> {
-        let clock = self.clock();
+        let clock = self.dense.clock();
         if clock == self.said || !self.owner.hears_clock(fabric.rank()) {
             return Ok(Work::NONE);
         }

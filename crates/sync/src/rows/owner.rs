@@ -1,12 +1,13 @@
 //! The owner of rows: answers who asks for them, and applies what comes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use stepwell_base::Key;
+use stepwell_base::owner::owner;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result};
 
-use super::message::{ASK, ROWS, Said};
+use super::message::{ASK, ROWS, Said, answer};
 use super::{OwnedRows, Staleness};
 use crate::{Counts, Number, Rule, Rules, Work};
 
@@ -21,6 +22,8 @@ pub(super) struct Owner<T> {
     /// What is known of each rank.
     of: Vec<Asker<T>>,
     values: Vec<T>,
+    /// Keys of what is being looked at.
+    seen: HashSet<Key>,
     counts: Counts,
 }
 
@@ -59,8 +62,8 @@ impl<T: Number> Owner<T> {
             through: false,
         };
         let of = (0..ranks).map(asker).collect();
-        let (values, counts) = (Vec::new(), Counts::default());
-        Self { rank, staleness, rules, store, workers, of, values, counts }
+        let (values, seen, counts) = (Vec::new(), HashSet::new(), Counts::default());
+        Self { rank, staleness, rules, store, workers, of, values, seen, counts }
     }
 
     /// Whether the clock of `rank` tells how stale rows are.
@@ -95,21 +98,35 @@ impl<T: Number> Owner<T> {
 
     fn hear(&mut self, from: usize, message: &Message) -> Result<Work> {
         let wrong = |why| Err(Error::malformed(from, Malformed::Wrong(why)));
+        let (ranks, works) = (self.of.len(), self.workers.contains(&from));
         let asker = &mut self.of[from];
         if asker.through {
             return wrong("it comes after its last");
         }
+        let busy = asker.waits || asker.reads.is_some();
         match Said::<T>::read(from, message)? {
-            Said::Pull(_, _) if asker.waits || asker.reads.is_some() => {
-                return wrong("it asks for rows while it has others");
+            Said::Pull(..) | Said::Clock(_) if busy || !works => {
+                return wrong("it asks for rows while it has others, or as a server");
+            }
+            Said::Pull(clock, _) | Said::Clock(clock)
+                if clock < asker.clock || clock == u64::MAX =>
+            {
+                return wrong("its clock goes back");
             }
             Said::Pull(clock, keys) => {
-                asker.clock = clock;
                 asker.keys.clear();
                 asker.keys.extend(keys.iter().copied().map(Key));
-                asker.waits = true;
+                (asker.clock, asker.waits) = (clock, true);
+                if asker.keys.iter().any(|key| owner(*key, ranks) != self.rank) {
+                    return wrong("it asks for rows of another owner");
+                }
+                self.seen.clear();
+                if !asker.keys.iter().all(|key| self.seen.insert(*key)) {
+                    return wrong("it asks for a row twice");
+                }
             }
             Said::Clock(clock) => asker.clock = clock,
+            Said::End if asker.waits => return wrong("it ends before it has its rows"),
             Said::End => (asker.through, asker.clock, asker.reads) = (true, u64::MAX, None),
             Said::Push(gradient) => {
                 if asker.reads.is_none() || gradient.len() != asker.keys.len() * self.store.lanes()
@@ -126,7 +143,6 @@ impl<T: Number> Owner<T> {
     fn take(&mut self, from: usize, gradient: &[T]) -> Result<Work> {
         let asker = &mut self.of[from];
         asker.reads = None;
-        self.counts.rows_applied += 1;
         if self.staleness == Staleness::Exact {
             let mut pushed = std::mem::take(&mut asker.spare);
             pushed.clear();
@@ -139,6 +155,7 @@ impl<T: Number> Owner<T> {
         self.values.clear();
         self.values.extend(gradient.iter().map(|value| *value * share));
         applied(self.rank, self.store.apply(&asker.keys, &self.values))?;
+        self.counts.rows_applied += 1;
         Ok(Work::additions::<T>(1, gradient.len()))
     }
 
@@ -166,6 +183,7 @@ impl<T: Number> Owner<T> {
         let share = T::ONE / T::from_f64(self.workers.len() as f64);
         self.values.iter_mut().for_each(|value| *value *= share);
         applied(self.rank, self.store.apply(&keys, &self.values))?;
+        self.counts.rows_applied += self.workers.len() as u64;
         Ok(Work::additions::<T>(1, added))
     }
 
@@ -197,8 +215,7 @@ impl<T: Number> Owner<T> {
         (asker.waits, asker.reads) = (false, Some(asker.clock));
         self.values.clear();
         applied(self.rank, self.store.read(&asker.keys, &mut self.values))?;
-        let mut message = fabric.message_of(size_of_val(&self.values[..]) + 24);
-        message.put(&self.values);
+        let message = answer(fabric, self.of[to].clock, &self.values);
         fabric.send(to, ROWS, message)?;
         Ok(Work::copy::<T>(self.values.len()))
     }

@@ -2,10 +2,10 @@
 
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
-use stepwell_fabric::{Error, Fabric, Malformed, Message, Result};
+use stepwell_fabric::{Fabric, Message, Result};
 
 use super::StepKeys;
-use super::message::{ASK, ROWS, Said, numbers};
+use super::message::{ASK, ROWS, Said, answered, numbers};
 use crate::Number;
 
 pub(super) struct Puller<T> {
@@ -19,6 +19,8 @@ pub(super) struct Puller<T> {
     came: Vec<Option<Message>>,
     /// Owners whose answers are not here.
     awaited: usize,
+    /// When they were asked.
+    clock: u64,
     numbers: Vec<u64>,
     gradient: Vec<T>,
 }
@@ -39,6 +41,7 @@ impl<T: Number> Puller<T> {
             weights: Vec::new(),
             came: vec![None; ranks],
             awaited: 0,
+            clock: 0,
             numbers: Vec::new(),
             gradient: Vec::new(),
         }
@@ -61,7 +64,7 @@ impl<T: Number> Puller<T> {
             let said = Said::<T>::Pull(clock, &self.numbers);
             fabric.send(to, ASK, said.message(fabric))?;
         }
-        self.awaited = ranks;
+        (self.awaited, self.clock) = (ranks, clock);
         Ok(())
     }
 
@@ -79,8 +82,8 @@ impl<T: Number> Puller<T> {
         for (from, came) in self.came.iter_mut().enumerate() {
             let Some(message) = came.take() else { unreachable!("all answers are here") };
             let places = &self.places[from];
-            let read = message.reader().take_exactly::<T>(places.len() * self.lanes);
-            let rows = read.map_err(|why: Malformed| Error::malformed(from, why))?;
+            let asked = (self.clock, places.len() * self.lanes);
+            let rows = answered::<T>(from, &message, asked)?;
             for (row, place) in rows.chunks_exact(self.lanes).zip(places) {
                 self.weights[place * self.lanes..(place + 1) * self.lanes].copy_from_slice(row);
             }

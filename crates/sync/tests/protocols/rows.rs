@@ -281,3 +281,44 @@ fn exact_rows_go_with_the_blocking_sum_alone() {
         }
     }
 }
+
+#[test]
+fn what_a_rank_would_never_send_is_refused_with_its_name() {
+    use stepwell_base::owner::owner;
+    use stepwell_fabric::Tag;
+
+    let own: Vec<u64> = (0..20).filter(|key| owner(Key(*key), 2) == 0).collect();
+    let other = (0..20).find(|key| owner(Key(*key), 2) == 1).unwrap();
+    let (pull, push, clock, end) = (1, 2, 3, 4);
+    // The heads and keys of what rank 1 sends, and what is wrong with the last.
+    type Sent<'a> = ([u64; 2], &'a [u64]);
+    let cases: [(&[Sent<'_>], &str); 8] = [
+        (&[([9, 0], &[])], "of no kind"),
+        (&[([pull, 0], &[other])], "rows of another owner"),
+        (&[([pull, 0], &[own[0], own[0]])], "a row twice"),
+        (&[([pull, 0], &own[..1]), ([pull, 1], &own[..1])], "while it has others"),
+        (&[([clock, 3], &[]), ([clock, 2], &[])], "goes back"),
+        (&[([clock, u64::MAX], &[])], "goes back"),
+        (&[([push, 0], &[1])], "other rows than it has"),
+        (&[([end, 0], &[]), ([clock, 1], &[])], "after its last"),
+    ];
+    for (messages, says) in cases {
+        let [fabric, peer] = &threads(2)[..] else { unreachable!("two ends") };
+        let job = RowJob::drawn(Kind::Rna, 0);
+        let dense = Kind::Rna.begin(fabric, vec![0.0; 3], &job.job.options).unwrap();
+        let owned = Box::new(Ledger { lanes: 1, tables: Arc::default() });
+        let keys = Box::new(|_, _: &mut Vec<Key>| ());
+        let rows = RankRows { staleness: Staleness::Bounded(0), owned, keys };
+        let mut end = Kind::Rna.with_rows(fabric, dense, rows, Rules::default()).unwrap();
+        for (head, keys) in messages {
+            let mut message = peer.message_of(64);
+            message.put(head);
+            if [pull, push].contains(&head[0]) {
+                message.put(keys);
+            }
+            peer.send(0, Tag(0x5350), message).unwrap();
+        }
+        let error = (0..4).find_map(|_| end.poll(fabric).err()).unwrap().to_string();
+        assert!(error.contains("rank 1") && error.contains(says), "{says}: {error}");
+    }
+}
