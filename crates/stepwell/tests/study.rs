@@ -1,7 +1,5 @@
 //! `stepwell study`, as somebody runs it: clicks from a file, on the virtual clock.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use common::Workshop;
