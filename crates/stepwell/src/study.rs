@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stepwell_study::{Plot, draw, rdma_wild, rna};
 
-use crate::cli::{OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
+use crate::cli::{OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of, is_said};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -18,9 +18,10 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let figures = rdma_wild::run(&args.data, &options, say)?;
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
-        StudyJob::Rna(args) => {
+        StudyJob::Rna(RnaArgs { study: args, seeds }) => {
             let (quick, part, seed) = check(args)?;
-            let options = rna::StudyOptions { quick, part, seed };
+            let seeds = seeds.unwrap_or(if quick { 1 } else { 3 });
+            let options = rna::StudyOptions { quick, part, seed, seeds };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
         }
