@@ -62,7 +62,15 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
     let program = ["--package", "stepwell", "--features", "mpi"];
     let test = ["--test", "mpi"];
     cargo(root, &[&["clippy"][..], &program, &test, &lints[1..]].concat(), &[])?;
-    cargo(root, &[&["test"][..], &program, &test].concat(), &[])
+    cargo(root, &[&["test"][..], &program, &test].concat(), &[])?;
+    library_over_mpi(root, "stepwell-sync")
+}
+
+/// The test over MPI of a library that has one.
+fn library_over_mpi(root: &Path, package: &str) -> Outcome {
+    let library = ["--package", package, "--features", "mpi", "--test", "mpi"];
+    cargo(root, &[&["clippy"][..], &library, &["--", "-D", "warnings"]].concat(), &[])?;
+    cargo(root, &[&["test"][..], &library].concat(), &[])
 }
 
 /// Libraries over MPI that `mpi` leaves out.
@@ -70,9 +78,7 @@ pub(crate) fn mpi_long(root: &Path) -> Outcome {
     if !has_mpi(root) {
         return Ok(());
     }
-    let geeps = ["--package", "stepwell-geeps", "--features", "mpi", "--test", "mpi"];
-    cargo(root, &[&["clippy"][..], &geeps, &["--", "-D", "warnings"]].concat(), &[])?;
-    cargo(root, &[&["test"][..], &geeps].concat(), &[])
+    library_over_mpi(root, "stepwell-geeps")
 }
 
 /// Whether MPI is installed; says so where it is not.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 use stepwell_study::{Costs, Plot, ctr, draw, rdma_wild, rna};
 
-use crate::cli::{CostsArgs, CtrStudyArgs, OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
+use crate::cli::{
+    CostsArgs, CtrStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of, is_said,
+};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -22,9 +24,10 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
         }
         StudyJob::Ctr(args) => run_ctr(args, say),
         StudyJob::Costs(args) => run_costs(args),
-        StudyJob::Rna(args) => {
+        StudyJob::Rna(RnaArgs { study: args, seeds }) => {
             let (quick, part, seed) = check(args)?;
-            let options = rna::StudyOptions { quick, part, seed };
+            let seeds = seeds.unwrap_or(if quick { 1 } else { 3 });
+            let options = rna::StudyOptions { quick, part, seed, seeds };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
         }

@@ -83,7 +83,66 @@ impl<T: Number> Looks<'_, T> {
     }
 }
 
+/// Points on either side that a loss is smoothed over.
+const REACH: usize = 2;
+
+/// When a loss was reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reached {
+    /// Passes over the examples.
+    pub(crate) epoch: f64,
+    /// Of the virtual clock.
+    pub(crate) seconds: f64,
+}
+
+/// When the smoothed training loss of a run first was `target` or below.
+///
+/// A single look at the loss jumps by more than a tenth of it. Smoothed, the loss of a point is the
+/// mean of its own and of those of two points on either side, fewer at the ends; between two points
+/// it is taken as straight.
+pub(crate) fn reached(points: &[Point], target: f64) -> Option<Reached> {
+    let smooth = |place: usize| {
+        // As many on either side: else a falling loss is too high at one end.
+        let reach = REACH.min(place).min(points.len() - 1 - place);
+        let near = &points[place - reach..=place + reach];
+        near.iter().map(|point| point.train_loss).sum::<f64>() / near.len() as f64
+    };
+    let after = (0..points.len()).find(|place| smooth(*place) <= target)?;
+    let before = after.saturating_sub(1);
+    let (from, to) = (smooth(before), smooth(after));
+    let share = if from > to { (from - target) / (from - to) } else { 1.0 };
+    let between = |of: fn(&Point) -> f64| {
+        of(&points[before]) + share * (of(&points[after]) - of(&points[before]))
+    };
+    Some(Reached { epoch: between(|point| point.epoch), seconds: between(|point| point.seconds) })
+}
+
 /// Of the examples, those whose class is right.
 pub(crate) fn share(sums: ClassSums) -> f64 {
     sums.right as f64 / sums.examples as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_reached_where_its_smoothed_curve_crosses_it() {
+        let losses = [9.0, 7.0, 8.0, 4.0, 0.0, 4.0, 2.0];
+        let point = |(place, train_loss): (usize, &f64)| {
+            let epoch = place as f64;
+            Point { epoch, seconds: 2.0 * epoch, train_loss: *train_loss, ..Point::default() }
+        };
+        let points: Vec<Point> = losses.iter().enumerate().map(point).collect();
+        // Smoothed: 9, 8, 5.6, 4.6, 3.6, 2, 2.
+        let at = |target| reached(&points, target).map(|at| (at.epoch, at.seconds));
+        assert_eq!(at(9.0), Some((0.0, 0.0)));
+        let near = |found: Option<(f64, f64)>, epoch: f64| {
+            let (found, seconds) = found.unwrap();
+            (found - epoch).abs() < 1e-9 && (seconds - 2.0 * epoch).abs() < 1e-9
+        };
+        assert!(near(at(8.0), 1.0) && near(at(6.8), 1.5) && near(at(4.1), 3.5));
+        // A single look at 0 does not count.
+        assert_eq!(at(1.0), None);
+    }
 }

@@ -107,6 +107,21 @@ impl Images {
         Self { columns: self.columns, features, labels }
     }
 
+    /// The same with a mean of 0 and a deviation of 1, if it has these; whatever the pixel.
+    pub(crate) fn standardized(mut self, [mean, deviation]: [f32; 2]) -> Self {
+        self.features.iter_mut().for_each(|value| *value = (*value - mean) / deviation);
+        self
+    }
+
+    /// The mean and the deviation of all features together.
+    pub(crate) fn moments(&self) -> [f32; 2] {
+        let count = self.features.len() as f64;
+        let mean = self.features.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
+        let square = |value: &f32| (f64::from(*value) - mean) * (f64::from(*value) - mean);
+        let variance = self.features.iter().map(square).sum::<f64>() / count;
+        [mean as f32, variance.sqrt() as f32]
+    }
+
     /// Random Fourier features for a Gaussian kernel of width `sigma`, made once.
     pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Result<Self> {
         let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: self.columns });

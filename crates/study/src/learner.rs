@@ -20,6 +20,8 @@ pub(crate) struct ImageLearner<T: 'static> {
     images: Arc<Images>,
     part: Range<usize>,
     mini_batch: usize,
+    /// What each mini-batch of the whole set costs, beside a usual one; none where all are usual.
+    costs: Arc<[f64]>,
     pass: Pass<T>,
 }
 
@@ -32,7 +34,19 @@ impl<T: Number> ImageLearner<T> {
         mini_batch: usize,
     ) -> Self {
         let pass = Pass::new(graph, images.columns, mini_batch);
-        Self { graph: Arc::clone(graph), images: Arc::clone(images), part, mini_batch, pass }
+        let (graph, images, costs) = (Arc::clone(graph), Arc::clone(images), Arc::new([]));
+        Self { graph, images, part, mini_batch, costs, pass }
+    }
+
+    /// The same, where mini-batches of the whole set cost this; parts are of whole mini-batches.
+    pub(crate) fn with_costs(self, costs: &Arc<[f64]>) -> Self {
+        Self { costs: Arc::clone(costs), ..self }
+    }
+
+    /// Where a step's mini-batch starts.
+    fn start(&self, step: u64) -> usize {
+        let per_pass = self.part.len() / self.mini_batch;
+        self.part.start + (step as usize % per_pass) * self.mini_batch
     }
 
     /// The parts of `workers` ranks: as many examples each.
@@ -44,11 +58,14 @@ impl<T: Number> ImageLearner<T> {
 
 impl<T: Number> Learner<T> for ImageLearner<T> {
     fn gradient(&mut self, step: u64, parameters: &[T], gradient: &mut [T]) {
-        let per_pass = self.part.len() / self.mini_batch;
-        let start = self.part.start + (step as usize % per_pass) * self.mini_batch;
+        let start = self.start(step);
         let rows = start..start + self.mini_batch;
         let of = rows.len();
         self.pass.run(&self.graph, &self.images, rows, parameters, Some((gradient, of)));
+    }
+
+    fn cost(&self, step: u64) -> f64 {
+        self.costs.get(self.start(step) / self.mini_batch).copied().unwrap_or(1.0)
     }
 }
 

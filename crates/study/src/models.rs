@@ -1,7 +1,8 @@
 //! The papers' models, as graphs.
 
 use stepwell_nn::{
-    Activation, Graph, GraphBuilder, GraphError, InputShape, Linear, Scalar, Source,
+    Activation, Convolution, Graph, GraphBuilder, GraphError, Image, InputShape, Linear, Lstm,
+    Pool, Pooling, Scalar, Source, Window,
 };
 
 use crate::images::CLASSES;
@@ -15,7 +16,21 @@ pub(crate) enum Model {
     LrRff,
     /// A hidden layer of so many rectified neurons.
     Fcnn(usize),
+    /// A convolution of images of 28 x 28 pixels, and a pooling.
+    Conv,
+    /// Cells that read sequences of unequal length.
+    Lstm {
+        /// Values of a vector.
+        inputs: usize,
+        /// Most vectors of a sequence.
+        steps_max: usize,
+    },
 }
+
+/// Channels of the convolution.
+const CHANNELS: usize = 8;
+/// Cells of the LSTM.
+const CELLS: usize = 24;
 
 impl Model {
     /// Its name in figures.
@@ -24,13 +39,15 @@ impl Model {
             Self::Lr => "lr",
             Self::LrRff => "lr_rff",
             Self::Fcnn(_) => "fcnn",
+            Self::Conv => "conv",
+            Self::Lstm { .. } => "lstm",
         }
     }
 
     /// Its graph over examples of so many features.
     ///
     /// # Errors
-    /// None, as long as there are features.
+    /// Features that do not fit; any number of them does, but for images and sequences.
     pub(crate) fn graph<T: Scalar>(self, columns: usize) -> Result<Graph<T>, GraphError> {
         let linear =
             |inputs, outputs, activation| Linear { inputs, outputs, bias: true, activation };
@@ -53,7 +70,34 @@ impl Model {
                 let top = linear(neurons, CLASSES, Activation::Identity);
                 builder.add_kaiming("logits", top, &[Source::Node(hidden)])?;
             }
+            Self::Conv => convolution(&mut builder, x)?,
+            Self::Lstm { inputs, steps_max } => {
+                let cells = Lstm { inputs, outputs: CELLS, steps_max, remembers: true };
+                let last = builder.add("cells", cells, &[x])?;
+                let top = linear(CELLS, CLASSES, Activation::Identity);
+                builder.add("logits", top, &[Source::Node(last)])?;
+            }
         }
         builder.build()
     }
+}
+
+/// Windows of 5 x 5 pixels at every second place, the largest of 2 x 2 of these, and the classes.
+fn convolution<T: Scalar>(builder: &mut GraphBuilder<T>, x: Source) -> Result<(), GraphError> {
+    let square = |side, stride| Window { kernel: [side; 2], stride: [stride; 2], padding: [0; 2] };
+    let side = |side| Image { channels: CHANNELS, height: side, width: side };
+    let convolution = Convolution {
+        image: Image { channels: 1, height: 28, width: 28 },
+        channels: CHANNELS,
+        window: square(5, 2),
+        bias: true,
+        activation: Activation::Relu,
+    };
+    let seen = builder.add_kaiming("convolution", convolution, &[x])?;
+    let pooling = Pooling { image: side(12), window: square(2, 2), pool: Pool::Max };
+    let pooled = builder.add("pooling", pooling, &[Source::Node(seen)])?;
+    let inputs = side(6).columns();
+    let top = Linear { inputs, outputs: CLASSES, bias: true, activation: Activation::Identity };
+    builder.add_kaiming("logits", top, &[Source::Node(pooled)])?;
+    Ok(())
 }

@@ -6,7 +6,7 @@
 //!
 //! A rank sends and receives (n-1)/n of the lanes twice, as in a ring, in two rounds of messages
 //! instead of 2(n-1). A rank that has nothing takes part with an empty message; who had something
-//! is the same for all slices, and everybody learns how many.
+//! is the same for all slices, and everybody learns how many gradients are in the sum.
 //!
 //! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum`
 //!   over all ranks, with the absent ones left out: it depends on who is present, never on what
@@ -21,8 +21,8 @@ use crate::{Number, Work};
 /// What came of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reduced {
-    /// Ranks that had something.
-    pub(crate) present: usize,
+    /// Gradients that are in it: of a rank none, one or several.
+    pub(crate) gradients: u64,
 }
 
 /// The sum among `members`, again and again: one at a time.
@@ -35,7 +35,7 @@ pub(crate) struct AllReduce<T> {
     sum: Vec<T>,
     state: State,
     came: Vec<Option<Message>>,
-    present: usize,
+    gradients: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +54,17 @@ impl<T: Number> AllReduce<T> {
         let Some(place) = place else { unreachable!("rank {} is a member", fabric.rank()) };
         let came = vec![None; members.len()];
         let sum = vec![T::ZERO; lanes];
-        Self { members, place, tags, sum, state: State::Rest, came, present: 0 }
+        Self { members, place, tags, sum, state: State::Rest, came, gradients: 0 }
     }
 
-    /// Takes part, with `values` or with nothing.
-    pub(crate) fn start(&mut self, fabric: &Fabric, values: Option<&[T]>) -> Result<()> {
+    /// Takes part, with the sum of so many gradients: of none it does not matter.
+    pub(crate) fn start(&mut self, fabric: &Fabric, gradients: u64, sum: &[T]) -> Result<()> {
         assert_eq!(self.state, State::Rest, "one sum at a time");
         self.state = State::Slices;
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();
-            let present = u64::from(values.is_some());
-            let values = values.map_or(&[][..], |values| &values[self.slice(place)]);
-            let message = slice_message(fabric, [present, 0], values);
+            let lanes = if gradients == 0 { &[][..] } else { &sum[self.slice(place)] };
+            let message = slice_message(fabric, [gradients, 0], lanes);
             fabric.send(self.members[place], self.tags[0], message)?;
         }
         Ok(())
@@ -93,7 +92,7 @@ impl<T: Number> AllReduce<T> {
         }
         self.put_together(fabric)?;
         self.state = State::Rest;
-        Ok((Work::STEP, Some(Reduced { present: self.present })))
+        Ok((Work::STEP, Some(Reduced { gradients: self.gradients })))
     }
 
     /// The sum, after it is over.
@@ -119,23 +118,24 @@ impl<T: Number> AllReduce<T> {
     fn add(&mut self, fabric: &Fabric) -> Result<Work> {
         let own = self.slice(self.place);
         let mut values: Vec<(usize, &[T])> = Vec::with_capacity(self.members.len());
-        self.present = 0;
+        self.gradients = 0;
         for (place, message) in self.came.iter().enumerate() {
             let Some(message) = message else { unreachable!("all are here") };
             let from = self.members[place];
             let (head, lanes) = slice_of::<T>(from, message)?;
-            if lanes.len() != if head[0] == 1 { own.len() } else { 0 } {
+            let present = head[0] > 0;
+            if lanes.len() != if present { own.len() } else { 0 } {
                 let why = Malformed::Wrong("it has another number of parameters");
                 return Err(Error::malformed(from, why));
             }
-            self.present += usize::from(head[0] == 1);
-            values.extend((head[0] == 1).then_some((place, lanes)));
+            self.gradients += head[0];
+            values.extend(present.then_some((place, lanes)));
         }
         tree_sum_of_subtrees(&values, &mut self.sum[own.clone()]);
         let work = Work::additions::<T>(values.len(), own.len());
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();
-            let head = [1, self.present as u64];
+            let head = [1, self.gradients];
             let message = slice_message(fabric, head, &self.sum[own.clone()]);
             fabric.send(self.members[place], self.tags[1], message)?;
         }
@@ -149,7 +149,7 @@ impl<T: Number> AllReduce<T> {
             let Some(message) = &self.came[place] else { unreachable!("all are here") };
             let from = self.members[place];
             let (head, lanes) = slice_of::<T>(from, message)?;
-            if lanes.len() != range.len() || head[1] != self.present as u64 {
+            if lanes.len() != range.len() || head[1] != self.gradients {
                 let why = Malformed::Wrong("it is of another sum");
                 return Err(Error::malformed(from, why));
             }

@@ -56,14 +56,14 @@ impl<T: Number> Protocol<T> for Bsp<T> {
         match self.state {
             State::Ready | State::Computing => Ok(Work::NONE),
             State::Given => {
-                self.reduce.start(fabric, Some(&self.gradient))?;
+                self.reduce.start(fabric, 1, &self.gradient)?;
                 self.state = State::Reducing;
                 Ok(Work::STEP)
             }
             State::Reducing => {
                 let (work, reduced) = self.reduce.poll(fabric)?;
                 let Some(reduced) = reduced else { return Ok(work) };
-                let scale = 1.0 / reduced.present as f64;
+                let scale = 1.0 / reduced.gradients as f64;
                 let rounds = self.counts.updates as f64;
                 self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
                 self.counts.updates += 1;

@@ -17,7 +17,7 @@
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
-use crate::all_reduce::AllReduce;
+use crate::all_reduce::{AllReduce, Reduced};
 use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
@@ -38,6 +38,8 @@ pub(crate) struct EagerMajority<T> {
     computing: bool,
     /// Whether this rank told all to begin the present round.
     told: bool,
+    /// Gradients of all ranks in the sums so far, over the ranks: what a rate of learning falls by.
+    seen: f64,
     counts: Counts,
 }
 
@@ -55,6 +57,7 @@ impl<T: Number> EagerMajority<T> {
             began: None,
             computing: false,
             told: false,
+            seen: 0.0,
             counts: Counts::default(),
         }
     }
@@ -94,8 +97,7 @@ impl<T: Number> EagerMajority<T> {
         if round.map_err(|why| Error::malformed(from, why))? != self.round() {
             return Err(Error::malformed(from, Malformed::Wrong("it is of another round")));
         }
-        let present = !self.waiting_since.is_empty();
-        self.reduce.start(fabric, present.then_some(&self.waiting[..]))?;
+        self.reduce.start(fabric, self.waiting_since.len() as u64, &self.waiting)?;
         let ages = self.waiting_since.iter().map(|since| self.counts.updates - since);
         self.counts.age_max = ages.fold(self.counts.age_max, u64::max);
         self.counts.used += self.waiting_since.len() as u64;
@@ -108,10 +110,10 @@ impl<T: Number> EagerMajority<T> {
         self.waiting_since.clear();
     }
 
-    fn update(&mut self) -> Work {
+    fn update(&mut self, reduced: Reduced) -> Work {
         let scale = 1.0 / self.ranks as f64;
-        let rounds = self.counts.updates as f64;
-        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
+        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        self.seen += reduced.gradients as f64 * scale;
         self.counts.updates += 1;
         self.told = false;
         if !self.options.rules.hold(Rule::KeepLate) {
@@ -128,7 +130,7 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
         }
         if self.reduce.is_under_way() {
             let (work, reduced) = self.reduce.poll(fabric)?;
-            return Ok(reduced.map_or(work, |_| work.and(self.update())));
+            return Ok(reduced.map_or(work, |reduced| work.and(self.update(reduced))));
         }
         let told = self.tell(fabric)?;
         Ok(told.and(self.take_part(fabric)?))

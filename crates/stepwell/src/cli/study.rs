@@ -20,7 +20,7 @@ pub(crate) enum StudyJob {
     /// RDMA-wild beside Sync-DSGD: 15 workers and a server that learn MNIST
     RdmaWild(OneStudyArgs),
     /// RNA beside the blocking sum, eager SGD and AD-PSGD: ranks that are late
-    Rna(OneStudyArgs),
+    Rna(RnaArgs),
     /// Clicks: a DeepFM whose rows are spread over ranks, one of which is late
     Ctr(CtrStudyArgs),
     /// What messages and arithmetic of ranks cost on this machine, for --costs
@@ -66,6 +66,16 @@ pub(crate) struct CtrStudyArgs {
 /// Seeds of a study.
 fn seeds() -> RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=1000)
+}
+
+/// `stepwell study rna`.
+#[derive(Debug, Args)]
+pub(crate) struct RnaArgs {
+    #[command(flatten)]
+    pub(crate) study: OneStudyArgs,
+    /// Run N seeds, from --seed on, and print means and spreads [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) seeds: Option<u64>,
 }
 
 /// What all of them take.

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! - **How.** Four ranks compute 20 ms a gradient; one of them is late by 0 to 50 ms each time.
-//!   The baseline is the blocking sum with exact rows; others have rows that miss so many
-//!   updates at most, or what has arrived. A run ends when as many gradients as a pass has mini-batches were
-//!   used or dropped, and the sum they are in is over. What is compared is how long that takes and
-//!   the AUC of the test examples then, over several seeds of initial values and delays.
+//!   The baseline is the blocking sum with exact rows; others have rows that miss so many updates
+//!   at most, or what has arrived. A run ends when as many gradients as a pass has mini-batches
+//!   were used or dropped, and the sum they are in is over. What is compared is how long that takes
+//!   and the AUC of the test examples then, over several seeds of initial values and delays.
 //! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
 //!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
 //! - **Bounds.** All examples lie in memory, 264 bytes each, and all rows, 68 bytes of weights and

@@ -2,42 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{Figures, SettingFigures};
+use super::{Figures, Setting, SettingFigures, Spread};
 use crate::plot::Plot;
 
 /// Tables for people.
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
-    let target = figures.target_loss;
-    let _ = writeln!(page, "time to a training loss of {target}");
-    for of in &figures.settings {
-        let setting = &of.setting;
-        let (ranks, ms, late) = (setting.ranks, setting.computing_ms, setting.lateness);
-        let limit = of.limit;
-        let _ = writeln!(
-            page,
-            "\n{}: {ranks} ranks, {ms} ms a gradient, {late:?}; at most {limit:.2} times as many \
-             gradients",
-            of.model
-        );
-        let _ = writeln!(
-            page,
-            "  {:<18}{:>12}{:>10}{:>12}{:>10}{:>10}",
-            "protocol", "seconds", "updates", "ms/update", "faster", "accuracy"
-        );
-        for (name, of) in &of.protocols {
-            let or = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            let _ = writeln!(
-                page,
-                "  {name:<18}{:>12}{:>10}{:>12.2}{:>10}{:>10.4}",
-                or(of.seconds_to_loss.map(|seconds| format!("{seconds:.2}"))),
-                or(of.updates_to_loss.map(|updates| updates.to_string())),
-                1e3 * of.seconds_per_update,
-                or(of.speedup.map(|speedup| format!("{speedup:.2}"))),
-                of.accuracy
-            );
-        }
-    }
+    let seeds = figures.seeds.len();
+    let _ = writeln!(page, "time to a training loss: means of {seeds} seeds, least to most");
+    figures.settings.iter().for_each(|of| table(&mut page, of));
     let _ = writeln!(page, "\nthe thesis, with delays of 0 to 50 ms (its times are not told):");
     for of in &figures.paper {
         let (bsp, rna) = (of.bsp_accuracy, of.rna_accuracy);
@@ -55,7 +28,40 @@ pub fn page(figures: &Figures) -> String {
     page
 }
 
-/// Loss and accuracy over time, by setting (figure 5.4).
+fn table(page: &mut String, of: &SettingFigures) {
+    let Setting { ranks, computing_ms: ms, lateness: late } = of.setting;
+    let SettingFigures { model, rate, target_loss, limit, .. } = of;
+    let _ = writeln!(
+        page,
+        "\n{model}, rate {rate}, loss {target_loss}: {ranks} ranks, {ms} ms a gradient, {late:?}; \
+         at most {limit:.2} times as many gradients"
+    );
+    let _ = writeln!(
+        page,
+        "  {:<18}{:>9}{:>8}{:>10}{:>10}{:>5}{:>8}{:>13}{:>10}",
+        "protocol", "seconds", "passes", "ms/update", "gradients", "age", "faster", "", "accuracy"
+    );
+    for (name, of) in &of.protocols {
+        let mean = |value: Option<Spread>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |of| format!("{:.digits$}", of.mean))
+        };
+        let spread = of.speedup.map(|of| format!("{:.2} to {:.2}", of.least, of.most));
+        let _ = writeln!(
+            page,
+            "  {name:<18}{:>9}{:>8}{:>10.2}{:>10.2}{:>5}{:>8}{:>13}{:>10}",
+            mean(of.seconds_to_loss, 2),
+            mean(of.epochs_to_loss, 3),
+            1e3 * of.seconds_per_update,
+            of.gradients_per_update,
+            of.age_max,
+            mean(of.speedup, 2),
+            spread.unwrap_or_default(),
+            mean(of.accuracy, 4)
+        );
+    }
+}
+
+/// Loss and accuracy over time with the first seed, by setting (figure 5.4).
 pub fn plots(figures: &Figures) -> Vec<Plot> {
     figures.settings.iter().flat_map(of_setting).collect()
 }
@@ -63,7 +69,7 @@ pub fn plots(figures: &Figures) -> Vec<Plot> {
 fn of_setting(of: &SettingFigures) -> [Plot; 2] {
     let setting = &of.setting;
     let (ranks, ms, late) = (setting.ranks, setting.computing_ms, setting.lateness);
-    let title = format!("{}, {ranks} ranks, {ms} ms, {late:?}", of.model);
+    let title = format!("{}, rate {}, {ranks} ranks, {ms} ms, {late:?}", of.model, of.rate);
     let lines = |value: fn(&crate::Point) -> f64| {
         let line = |(name, of): (&&str, &super::ProtocolFigures)| {
             let points = of.curve.iter().map(|point| (point.seconds, value(point)));

@@ -19,6 +19,10 @@ pub enum Lateness {
     HeavyTail,
     /// The last rank by 200 ms each time, from its 50th gradient on.
     Straggler,
+    /// Every rank by 0 to 50 ms, and ranks are of the thesis's three kinds of machines (its table
+    /// 5.2): a half computes for as long as the setting says, a quarter for 0.84 times and another
+    /// one for 2.6 times as long, as the peaks of a GTX 1080 Ti, a 2080 Ti and half a K80 are.
+    Machines,
 }
 
 /// A setting.
@@ -32,6 +36,10 @@ pub struct Setting {
     pub lateness: Lateness,
 }
 
+/// What computing takes on the faster and the slower kind of machines, beside the usual one.
+const FASTER: f64 = 0.84;
+const SLOWER: f64 = 2.6;
+
 /// Bytes per second that a rank's arithmetic reads and writes: what one core of the machines of the
 /// time copies.
 const ARITHMETIC: f64 = 12e9;
@@ -39,7 +47,9 @@ const ARITHMETIC: f64 = 12e9;
 impl Setting {
     /// What things take.
     pub(super) fn times(&self, seed: u64) -> Times {
-        let (half, all) = (self.ranks / 2, self.ranks);
+        let (half, three_quarters, all) = (self.ranks / 2, self.ranks / 4 * 3, self.ranks);
+        let usual = self.computing_ms / 1e3;
+        let always = |seconds| DelayKind::From { after: 0, seconds };
         let to = |from, to| DelayKind::Uniform(from, to);
         let delays = match self.lateness {
             Lateness::None => Vec::new(),
@@ -49,25 +59,31 @@ impl Setting {
             Lateness::Straggler => {
                 vec![(all - 1..all, DelayKind::From { after: 50, seconds: 0.2 })]
             }
+            Lateness::Machines => vec![
+                (0..all, to(0.0, 0.05)),
+                (0..half, always((1.0 - FASTER) * usual)),
+                (three_quarters..all, always((SLOWER - FASTER) * usual)),
+            ],
         };
         let delay =
             |(ranks, kind): (std::ops::Range<usize>, _)| Delay { ranks: ranks.collect(), kind };
         let delays = delays.into_iter().map(delay).collect();
+        let base = if self.lateness == Lateness::Machines { FASTER * usual } else { usual };
         Times {
             // EDR InfiniBand.
             network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
             arithmetic: ARITHMETIC,
             per_parcel: 0.0,
-            computing: Computing { base: self.computing_ms / 1e3, delays, seed },
+            computing: Computing { base, delays, seed },
         }
     }
 
     /// A step of the blocking sum over the time in which ranks, left alone, compute as many
-    /// gradients.
-    pub(super) fn limit(&self, seed: u64) -> f64 {
+    /// gradients; those of a rank cost what `cost` says.
+    pub(super) fn limit(&self, seed: u64, cost: impl Fn(usize, u64) -> f64) -> f64 {
         const STEPS: u64 = 1000;
         let computing = self.times(seed).computing;
-        let seconds = |rank, step| computing.seconds(rank, step, 1.0);
+        let seconds = |rank, step| computing.seconds(rank, step, cost(rank, step));
         let slowest = |step| (0..self.ranks).map(|rank| seconds(rank, step)).fold(0.0, f64::max);
         let blocking: f64 = (0..STEPS).map(slowest).sum();
         // Gradients of all ranks in a second.
@@ -76,10 +92,12 @@ impl Setting {
         blocking / STEPS as f64 * rate / self.ranks as f64
     }
 
-    /// The two groups of a mixed setting.
-    pub(super) fn halves(&self) -> Groups {
-        let half = self.ranks / 2;
-        Groups::Several(vec![(0..half).collect(), (half..self.ranks).collect()])
+    /// Groups of ranks that take about as long.
+    fn groups(&self) -> Groups {
+        let (half, three_quarters, all) = (self.ranks / 2, self.ranks / 4 * 3, self.ranks);
+        // The slow ranks of three kinds of machines, and the last half of others.
+        let slow = if self.lateness == Lateness::Machines { three_quarters } else { half };
+        Groups::Several(vec![(0..slow).collect(), (slow..all).collect()])
     }
 }
 
@@ -88,7 +106,7 @@ impl Setting {
 pub(super) struct Entrant {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Whether each half of the ranks is a group.
+    /// Whether ranks that take about as long are a group.
     pub(super) grouped: bool,
 }
 
@@ -97,11 +115,16 @@ impl Entrant {
         Self { name: kind.name(), kind, grouped: false }
     }
 
+    /// Which ranks sum among themselves.
+    pub(super) fn groups(&self, setting: &Setting) -> Groups {
+        if self.grouped { setting.groups() } else { Groups::One }
+    }
+
     /// Those that run, the baseline first: hierarchical groups where ranks differ for good.
     pub(super) fn of(lateness: Lateness) -> Vec<Self> {
         let kinds = [Kind::Bsp, Kind::EagerMajority, Kind::AdPsgd, Kind::Rna];
         let mut all = kinds.map(Self::flat).to_vec();
-        if lateness == Lateness::Mixed {
+        if matches!(lateness, Lateness::Mixed | Lateness::Machines) {
             all.push(Self { name: "rna_hierarchical", kind: Kind::Rna, grouped: true });
         }
         all

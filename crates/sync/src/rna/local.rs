@@ -1,8 +1,9 @@
 //! Gradients of a rank that wait for the next sum.
 //!
-//! Several of them are reduced to one before they take part: a mean with weights that rise by one
-//! with each step, the oldest counting once: `g' = Σ (t - t_oldest + 1) g_t / Σ (t - t_oldest +
-//! 1)`. Source: Yang's thesis, section 5.1.3.
+//! Several of them are added up before they take part, so that each counts as it would alone. The
+//! thesis has both: a sum in its section 5.4, on how it is made, and in section 5.1.3 a mean with
+//! weights that rise with the step. A mean would let two gradients count as one, and with short
+//! computing times a tenth of all work is then for nothing.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,6 @@ use crate::Number;
 /// One of them.
 #[derive(Debug)]
 struct Entry<T> {
-    /// Which of its rank's.
-    step: u64,
     /// Updates that the parameters had seen on which it was computed.
     version: u64,
     gradient: Vec<T>,
@@ -24,13 +23,13 @@ pub(crate) struct Waiting<T> {
     entries: VecDeque<Entry<T>>,
     /// Memory of those that are over.
     spare: Vec<Vec<T>>,
-    reduced: Vec<T>,
+    sum: Vec<T>,
 }
 
 impl<T: Number> Waiting<T> {
     pub(crate) fn new(lanes: usize) -> Self {
-        let reduced = vec![T::ZERO; lanes];
-        Self { entries: VecDeque::new(), spare: Vec::new(), reduced }
+        let sum = vec![T::ZERO; lanes];
+        Self { entries: VecDeque::new(), spare: Vec::new(), sum }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -42,11 +41,11 @@ impl<T: Number> Waiting<T> {
     }
 
     /// Takes `values`, and gives other memory for them.
-    pub(crate) fn push(&mut self, step: u64, version: u64, values: &mut Vec<T>) {
-        assert_eq!(values.len(), self.reduced.len(), "a gradient of all parameters");
+    pub(crate) fn push(&mut self, version: u64, values: &mut Vec<T>) {
+        assert_eq!(values.len(), self.sum.len(), "a gradient of all parameters");
         let spare = self.spare.pop().unwrap_or_else(|| vec![T::ZERO; values.len()]);
         let gradient = std::mem::replace(values, spare);
-        self.entries.push_back(Entry { step, version, gradient });
+        self.entries.push_back(Entry { version, gradient });
     }
 
     /// Forgets those that are older than `age_max` after so many updates; says how many.
@@ -66,21 +65,16 @@ impl<T: Number> Waiting<T> {
         self.entries.front().map_or(0, |oldest| updates - oldest.version)
     }
 
-    /// All of them reduced to one; none where there is none.
-    pub(crate) fn reduce(&mut self) -> Option<&[T]> {
-        let oldest = self.entries.front()?.step;
+    /// All of them, added up from the oldest on.
+    pub(crate) fn sum(&mut self) -> &[T] {
         if self.entries.len() == 1 {
-            return self.entries.front().map(|entry| &entry.gradient[..]);
+            return &self.entries[0].gradient;
         }
-        let weight = |entry: &Entry<T>| (entry.step - oldest + 1) as f64;
-        let all: f64 = self.entries.iter().map(weight).sum();
-        self.reduced.fill(T::ZERO);
+        self.sum.fill(T::ZERO);
         for entry in &self.entries {
-            let share = T::from_f64(weight(entry) / all);
-            let lanes = self.reduced.iter_mut().zip(&entry.gradient);
-            lanes.for_each(|(sum, value)| *sum += share * *value);
+            self.sum.iter_mut().zip(&entry.gradient).for_each(|(sum, value)| *sum += *value);
         }
-        Some(&self.reduced)
+        &self.sum
     }
 
     pub(crate) fn forget(&mut self) {
@@ -93,17 +87,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_rise_with_the_step() {
+    fn each_counts_until_it_is_too_old() {
         let mut waiting = Waiting::<f64>::new(2);
-        assert_eq!(waiting.reduce(), None);
-        waiting.push(4, 2, &mut vec![6.0, 0.0]);
-        assert_eq!(waiting.reduce(), Some(&[6.0, 0.0][..]));
-        waiting.push(5, 2, &mut vec![0.0, 6.0]);
-        waiting.push(6, 3, &mut vec![6.0, 6.0]);
-        // 1, 2 and 3 of 6.
-        assert_eq!(waiting.reduce(), Some(&[1.0 + 3.0, 2.0 + 3.0][..]));
+        assert_eq!(waiting.sum(), [0.0, 0.0]);
+        waiting.push(2, &mut vec![6.0, 0.0]);
+        assert_eq!(waiting.sum(), [6.0, 0.0]);
+        waiting.push(2, &mut vec![0.0, 6.0]);
+        waiting.push(3, &mut vec![6.0, 5.0]);
+        assert_eq!(waiting.sum(), [12.0, 11.0]);
         assert_eq!((waiting.age_max(5), waiting.drop_older(5, 2)), (3, 2));
-        assert_eq!(waiting.reduce(), Some(&[6.0, 6.0][..]));
+        assert_eq!(waiting.sum(), [6.0, 5.0]);
         waiting.forget();
         assert!(waiting.is_empty() && waiting.spare.len() == 3);
     }

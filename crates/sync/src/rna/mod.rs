@@ -3,14 +3,15 @@
 //! ```text
 //! controller   draw q ranks ─► probe k ─► first answer ─► go k, to all members ─► …
 //! member       probe k: a gradient waits? ─► answer
-//!              go k: drop what is too old, reduce the rest to one ─► sum ─► step ─► k + 1
+//!              go k: drop what is too old, add up the rest ─► sum ─► step ─► k + 1
 //! learner      computes on, while less than `waiting_max` gradients wait
 //! ```
 //!
-//! The step is `rate / N Σ g`: of Σ w present ranks the mean has W = 1 / Σ w, and the rate of one
-//! rank's share grows by Σ w (linear scaling). Where ranks are in groups, each group does this
-//! among its members, and after each sum its initiator gives a server what the group has changed
-//! and brings back what all groups have made ([`server`]).
+//! The step is `rate / N Σ g`: of Σ w gradients the mean has W = 1 / Σ w, and the rate of one
+//! rank's share grows by Σ w (linear scaling). A rank may have several in a sum, and then each
+//! counts ([`local`]). Where ranks are in groups, each group does this among its members, and after
+//! each sum its initiator gives a server what the group has changed and brings back what all groups
+//! have made ([`server`]).
 //!
 //! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
 //!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
@@ -63,8 +64,9 @@ pub(crate) struct Rna<T> {
     /// The parameters that the server gave last; empty where there is one group.
     base: Vec<T>,
     server: Option<Server<T>>,
-    /// Sums' present ranks, over all ranks: how far the run is, in rounds.
-    rounds: f64,
+    /// Gradients of the members in the sums so far, over the members: what a rate of learning
+    /// falls by.
+    seen: f64,
     counts: Counts,
 }
 
@@ -98,7 +100,7 @@ impl<T: Number> Rna<T> {
             base: if groups > 1 { parameters.clone() } else { Vec::new() },
             server: serves
                 .then(|| Server::new(parameters.clone(), fabric.size(), groups, options.steps)),
-            rounds: 0.0,
+            seen: 0.0,
             counts: Counts::default(),
             members,
             parameters,
@@ -164,7 +166,7 @@ impl<T: Number> Rna<T> {
         self.drop_stale(iteration);
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
         let (count, lanes) = (self.waiting.len(), self.parameters.len());
-        self.reduce.start(fabric, self.waiting.reduce())?;
+        self.reduce.start(fabric, count as u64, self.waiting.sum())?;
         self.counts.used += count as u64;
         if self.options.rules.hold(Rule::TakeOnce) {
             self.waiting.forget();
@@ -176,10 +178,10 @@ impl<T: Number> Rna<T> {
     fn sum(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
         let (work, reduced) = self.reduce.poll(fabric)?;
         let Some(reduced) = reduced else { return Ok(work) };
-        assert!(reduced.present > 0, "whoever starts a sum has a gradient in it");
+        assert!(reduced.gradients > 0, "whoever starts a sum has a gradient in it");
         let scale = 1.0 / self.ranks as f64;
-        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.rounds);
-        self.rounds += reduced.present as f64 / self.members.len() as f64;
+        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        self.seen += reduced.gradients as f64 / self.members.len() as f64;
         let work = work.and(Work::additions::<T>(1, self.parameters.len()));
         self.phase = Phase::Rest;
         if !self.is_grouped() {
@@ -294,7 +296,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
 
     fn give(&mut self, gradient: &mut Vec<T>) {
         let Some(version) = self.computing.take() else { unreachable!("a gradient that began") };
-        self.waiting.push(self.counts.given, version, gradient);
+        self.waiting.push(version, gradient);
         self.counts.given += 1;
     }
 

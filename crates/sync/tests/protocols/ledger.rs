@@ -63,28 +63,12 @@ impl Job {
         if used != counts.used {
             return Err(format!("{used} gradients show in the model: {counts:?}"));
         }
-        if self.kind == Kind::Rna {
-            return self.judge_sums(outcome, &uses);
+        let bounded = self.kind == Kind::Rna;
+        if bounded && counts.age_max > self.options.age_max {
+            return Err(format!("a gradient of age {}", counts.age_max));
         }
         if let Some(wrong) = uses.iter().find(|use_| ![0.0, 1.0].iter().any(|n| near(**use_, *n))) {
             return Err(format!("a gradient counts {wrong} times"));
-        }
-        Ok(())
-    }
-
-    /// Several gradients of a rank share one place in a sum.
-    fn judge_sums(&self, outcome: &Outcome, uses: &[f64]) -> Result<(), String> {
-        if outcome.counts.age_max > self.options.age_max {
-            return Err(format!("a gradient of age {}", outcome.counts.age_max));
-        }
-        for (rank, of_rank) in uses.chunks(PER_RANK).enumerate() {
-            let sums: f64 = of_rank.iter().sum();
-            if !near(sums, sums.round()) || sums > self.options.steps as f64 + 0.5 {
-                return Err(format!("rank {rank} took part in {sums} sums"));
-            }
-            if let Some(wrong) = of_rank.iter().find(|use_| !(-1e-9..1.0 + 1e-9).contains(*use_)) {
-                return Err(format!("a gradient of rank {rank} counts {wrong} times"));
-            }
         }
         Ok(())
     }

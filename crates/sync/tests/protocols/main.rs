@@ -5,6 +5,7 @@
 
 mod bits;
 mod ledger;
+mod problem;
 mod rows;
 mod rules;
 mod schedule;

@@ -1,29 +1,15 @@
 //! The same protocols on threads.
 
 use stepwell_fabric::{Fabric, threads};
-use stepwell_sync::{Counts, Driven, Kind, Options, drive};
+use stepwell_sync::{Counts, Kind, drive};
 
-use crate::bits::{begin, gradient, options, plain_loop};
-
-fn run(kind: Kind, ranks: usize, options: &Options) -> Vec<Driven<f64>> {
-    let ends = threads(ranks);
-    std::thread::scope(|scope| {
-        let one = |fabric: &Fabric| {
-            let rank = fabric.rank();
-            let mut learner = move |step: u64, w: &[f64], g: &mut [f64]| gradient(rank, step, w, g);
-            let protocol = kind.begin(fabric, begin(), options).unwrap();
-            drive(fabric, protocol, &mut learner).unwrap()
-        };
-        let all: Vec<_> = ends.iter().map(|fabric| scope.spawn(move || one(fabric))).collect();
-        all.into_iter().map(|rank| rank.join().unwrap()).collect()
-    })
-}
+use crate::problem::{begin, gradient, on_threads, options, plain_loop};
 
 #[test]
 fn every_protocol_ends_with_no_gradient_lost() {
     for kind in Kind::ALL {
         for ranks in 2..6 {
-            let all = run(kind, ranks, &options());
+            let all = on_threads(kind, ranks, &options());
             let counts = Counts::sum(all.iter().map(|rank| rank.counts));
             assert_eq!(counts.lost(), 0, "{kind}, {ranks} ranks: {counts:?}");
             let finite = all[0].model.iter().all(|value| value.is_finite());

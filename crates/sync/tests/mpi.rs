@@ -1,0 +1,115 @@
+//! Ranks as processes: every protocol, on threads, over MPI.
+//!
+//! Not launched by MPI, this program launches itself by `mpirun`, once for each protocol, and adds
+//! up what its ranks say of their gradients.
+
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
+
+#[path = "protocols/problem.rs"]
+mod problem;
+
+use std::process::{Command, ExitCode};
+
+use stepwell_fabric::mpi::{self, Options};
+use stepwell_sync::{Counts, Driven, Kind};
+
+use problem::{begin, drive_rank, on_threads, options, plain_loop};
+
+const RANKS: usize = 4;
+/// Which protocol a rank is to run.
+const PROTOCOL: &str = "STEPWELL_TEST_PROTOCOL";
+
+fn main() -> ExitCode {
+    if mpi::is_launched() {
+        run_rank();
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = Command::new("mpirun").arg("--version").output() {
+        stepwell_skip::skipped(format_args!("mpirun does not start ({error})"));
+        return ExitCode::SUCCESS;
+    }
+    let mut failures = 0;
+    for kind in Kind::ALL {
+        match launch(kind).and_then(|said| judge(kind, &said)) {
+            Ok(counts) => println!("{kind}: ok, {counts:?}"),
+            Err(wrong) => {
+                println!("{kind}: FAILED, {wrong}");
+                failures += 1;
+            }
+        }
+    }
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the ranks of a protocol say.
+fn launch(kind: Kind) -> Result<String, String> {
+    let mut launcher = Command::new("mpirun");
+    launcher.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    launcher.env(PROTOCOL, kind.name());
+    launcher.args(["--oversubscribe", "-n", &RANKS.to_string()]);
+    let output = launcher.arg(std::env::current_exe().unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// One rank: trains, and says what it has.
+fn run_rank() {
+    let kind = std::env::var(PROTOCOL).unwrap().parse::<Kind>().unwrap();
+    let patience = Options { patience_seconds: 30.0, piece_words: mpi::PIECE_WORDS };
+    let fabric = mpi::join(patience).unwrap().unwrap();
+    let driven = drive_rank(&fabric, kind, &options());
+    fabric.end();
+    println!("{}", line(fabric.rank(), &driven));
+}
+
+/// `rank r: given used dropped left model`, the model's numbers by their bits.
+fn line(rank: usize, driven: &Driven<f64>) -> String {
+    let Counts { given, used, dropped, left, .. } = driven.counts;
+    let bits: Vec<String> = driven.model.iter().map(|w| format!("{:x}", w.to_bits())).collect();
+    format!("rank {rank}: {given} {used} {dropped} {left} {}", bits.join(","))
+}
+
+/// Whether no gradient was lost, and the model is that of threads where the order does not show.
+fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
+    let mut all = Vec::new();
+    let mut models = Vec::new();
+    for rank in 0..RANKS {
+        let start = format!("rank {rank}: ");
+        let found = said.lines().find_map(|line| line.strip_prefix(&start));
+        let words: Vec<&str> = found.unwrap_or_default().split(' ').collect();
+        let [given, used, dropped, left, model] = words[..] else {
+            return Err(format!("rank {rank} does not say what it has: {said}"));
+        };
+        let [given, used, dropped, left] =
+            [given, used, dropped, left].map(|count| count.parse().unwrap());
+        all.push(Counts { given, used, dropped, left, ..Counts::default() });
+        models.push(model.split(',').map(bits).collect::<Vec<f64>>());
+    }
+    let counts = Counts::sum(all);
+    if counts.lost() != 0 || counts.used == 0 {
+        return Err(format!("{} gradients lost: {counts:?}", counts.lost()));
+    }
+    let model = &models[0];
+    if *model == begin() || !model.iter().all(|value| value.is_finite()) {
+        return Err(format!("it did not learn: {model:?}"));
+    }
+    let replicas = [Kind::Bsp, Kind::EagerMajority, Kind::Rna].contains(&kind);
+    if replicas && models.iter().any(|other| other != model) {
+        return Err(format!("ranks differ after the same sums: {models:?}"));
+    }
+    if [Kind::Bsp, Kind::SyncDsgd].contains(&kind) {
+        let workers = RANKS - kind.workers(RANKS)..RANKS;
+        let threads = &on_threads(kind, RANKS, &options())[0].model;
+        if model != threads || *model != plain_loop(workers, &options()) {
+            return Err(format!("{model:?} in place of {threads:?}"));
+        }
+    }
+    Ok(counts)
+}
+
+fn bits(text: &str) -> f64 {
+    f64::from_bits(u64::from_str_radix(text, 16).unwrap())
+}
