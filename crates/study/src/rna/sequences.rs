@@ -86,8 +86,8 @@ mod tests {
         }
         for row in 0..examples.count() {
             let (values, class) = (examples.row(row), usize::from(examples.labels[row]));
-            let steps = values[..COLUMNS - 1].chunks(INPUTS);
-            let last = steps.filter(|step| step[CLASSES] == 1.0).last().unwrap();
+            let mut steps = values[..COLUMNS - 1].chunks(INPUTS);
+            let last = steps.rfind(|step| step[CLASSES] == 1.0).unwrap();
             assert!(last[class] == 1.0 && last.iter().sum::<f32>() == 2.0);
             let length = values[COLUMNS - 1] as usize;
             assert!(values[length * INPUTS..COLUMNS - 1].iter().all(|value| *value == 0.0));
