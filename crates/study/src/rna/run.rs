@@ -6,6 +6,7 @@ use stepwell_nn::Graph;
 use stepwell_sim::clock::ClockedRun;
 use stepwell_sync::{Counts, Options, Rate};
 
+use super::HEADLINE;
 use super::setting::{Entrant, Setting};
 use super::task::{Data, Examined, Task};
 use crate::Result;
@@ -92,7 +93,9 @@ impl Case {
         let (per_epoch, [train, test]) = (data.per_epoch(ranks), &data.looked_at);
         let looks = Looks { graph, train, test, per_epoch };
         let every = (per_epoch / POINTS).max(1);
-        let stop = |point: &Point, _: &_| point.epoch >= task.epochs;
+        // Steps of all ranks are as many, however many examples they take.
+        let epochs = task.epochs * ranks as f64 / HEADLINE.ranks as f64;
+        let stop = |point: &Point, _: &_| point.epoch >= epochs;
         let (curve, counts) = looks.follow(&mut run, every, stop)?;
         Ok(Run {
             reached: reached(&curve, task.target),

@@ -25,7 +25,7 @@ pub(super) struct Task {
     pub(super) rate: f64,
     /// Training loss to be reached.
     pub(super) target: f64,
-    /// Passes over the examples.
+    /// Passes over the examples, with as many ranks as the headline has.
     pub(super) epochs: f64,
 }
 
@@ -35,7 +35,7 @@ impl Task {
         Self { model: Model::Fcnn(32), rate: 0.025, target: 0.28, epochs: 1.5 };
     /// A small convolution net.
     pub(super) const CONV: Self =
-        Self { model: Model::Conv, rate: 0.05, target: 0.2, epochs: 1.25 };
+        Self { model: Model::Conv, rate: 0.025, target: 0.3, epochs: 1.25 };
     /// Sequences of unequal length.
     pub(super) const LSTM: Self = Self {
         model: Model::Lstm { inputs: INPUTS, steps_max: STEPS_MAX },
