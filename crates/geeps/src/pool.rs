@@ -105,7 +105,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, Rules};
+    use crate::Settings;
 
     fn taken(pool: &mut Pool, memory: &Memory, floats: usize) -> Option<Piece> {
         match pool.take(memory, floats).unwrap() {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_not_in_use_is_available_in_any_size() {
-        let memory = Memory::new(&Place::Host, true, Rules::default()).unwrap();
+        let memory = Memory::new(&Settings::default()).unwrap();
         let mut pool = Pool::new(16 * 256);
         let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
         assert_eq!(small.len(), 16);

@@ -27,6 +27,8 @@ struct Drawn {
     /// Of all data, in hundredths, beside buffers.
     budget_part: u64,
     batched: bool,
+    indexed: bool,
+    pins: bool,
     prefetch: bool,
     gathers: bool,
     clocks_ahead: u64,
@@ -44,6 +46,8 @@ fn drawn(seed: u64) -> Drawn {
         on_devices: below(2) == 0,
         budget_part: below(140),
         batched: below(4) > 0,
+        indexed: below(4) > 0,
+        pins: below(8) > 0,
         prefetch: below(4) > 0,
         gathers: below(8) > 0,
         clocks_ahead: 1 + below(5),
@@ -97,6 +101,8 @@ fn all_have_the_bits_of_the_oracle() {
             },
             budget_bytes,
             batched: drawn.batched,
+            indexed: drawn.indexed,
+            pins: drawn.pins,
             prefetch: drawn.prefetch,
             clocks_ahead: drawn.clocks_ahead,
             ..model.settings()
