@@ -146,8 +146,8 @@ fn local_data_is_saved_and_fetched_unless_the_application_says_otherwise() {
 
 #[test]
 fn local_data_that_is_only_read_need_not_be_saved() {
-    for budget_bytes in [settings().budget_bytes, 1 << 20] {
-        let mut end = End::alone(&Settings { budget_bytes, ..settings() });
+    for pins in [true, false] {
+        let mut end = End::alone(&Settings { pins, ..settings() });
         let fetches = [Fetch::NoFetch, Fetch::Fetch, Fetch::Fetch];
         for is_virtual in [true, false] {
             if is_virtual {

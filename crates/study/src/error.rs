@@ -24,6 +24,12 @@ pub enum Error {
     /// Options that do not fit.
     #[error(transparent)]
     Options(#[from] stepwell_sync::OptionsError),
+    /// A parameter server failed.
+    #[error(transparent)]
+    Geeps(#[from] stepwell_geeps::Error),
+    /// A device failed.
+    #[error(transparent)]
+    Device(#[from] stepwell_device::Error),
     /// A protocol broke.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),

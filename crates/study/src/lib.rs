@@ -18,6 +18,7 @@
 
 mod curve;
 mod error;
+pub mod geeps;
 mod images;
 mod learner;
 mod models;

@@ -1,0 +1,131 @@
+//! GeePS under BSP, SSP and Async, and in less and less memory of a device.
+//!
+//! - **Synchrony.** Eight workers train through `stepwell_geeps` on the virtual clock, with real
+//!   gradients: `synchrony.rs`, `clocked.rs`, `worker.rs`.
+//! - **Memory.** One worker trains on an emulated device, whose copies and whose layers take stated
+//!   times, with pinned data and without, from all memory down to twice the largest layer, beside
+//!   what a model of costs predicts: `memory.rs`, `device.rs`, `predict.rs`.
+//! - **Scale.** Times are those of the paper's largest model: bytes are fewer, and links as much
+//!   slower.
+//! - **Source.** Cui et al., "GeePS: Scalable deep learning on distributed GPUs with a
+//!   GPU-specialized parameter server" (EuroSys 2016), sections 4.4, 5.3 and 5.4.
+
+mod clocked;
+mod net;
+mod page;
+mod paper;
+mod synchrony;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use self::net::Net;
+pub use self::page::{page, plots};
+pub use self::paper::PaperFigures;
+pub use self::synchrony::{CurvePoint, Lateness, ModeFigures, SettingFigures};
+use self::synchrony::{Data, MINI_BATCH, TARGET, Training, WORKERS, run_setting};
+use crate::{Images, Result};
+
+/// Test examples that are looked at on the way.
+const LOOKED_AT: usize = 2000;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct StudyOptions {
+    /// A tenth: of the clocks, and of the iterations on a device.
+    pub quick: bool,
+    /// Of the training examples one in so many are learned from.
+    pub part: usize,
+    /// What data's order, initial values and delays follow from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Whether it was a tenth.
+    pub quick: bool,
+    /// Workers.
+    pub workers: usize,
+    /// Test accuracy to be reached.
+    pub target_accuracy: f64,
+    /// By model, with workers that are late by drawn delays.
+    pub models: Vec<ModelFigures>,
+    /// By model and by who is late.
+    pub settings: Vec<SettingFigures>,
+    /// Updates that shards do not have, or have twice, of all runs.
+    pub lost_updates: u64,
+    /// What the paper measured.
+    pub paper: PaperFigures,
+}
+
+/// What came of a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelFigures {
+    /// Its name.
+    pub name: &'static str,
+    /// By mode, how much sooner than BSP the accuracy was reached.
+    pub speedup: BTreeMap<&'static str, f64>,
+    /// By mode, share of test examples whose class is right at the end.
+    pub accuracy: BTreeMap<&'static str, f64>,
+    /// By mode, the most clocks that a read had missed.
+    pub staleness_max: BTreeMap<&'static str, u64>,
+}
+
+/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+///
+/// # Errors
+/// Data that cannot be read, or a parameter server that fails.
+pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    let least = WORKERS * MINI_BATCH;
+    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
+    let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed + 1);
+    let data = Data { train, looked_at, test };
+    let mut settings = Vec::new();
+    for training in trainings(options.quick, data.train.columns)? {
+        for lateness in [Lateness::Delays, Lateness::None, Lateness::Straggler] {
+            let (name, clocks) = (training.net.name, training.clocks);
+            say(&format!("{name}: {WORKERS} workers, {clocks} clocks, {lateness:?}"));
+            settings.push(run_setting(&training, lateness, &data, options.seed)?);
+        }
+    }
+    let all = settings.iter().flat_map(|of| of.modes.values());
+    Ok(Figures {
+        quick: options.quick,
+        workers: WORKERS,
+        target_accuracy: TARGET,
+        models: headline(&settings),
+        lost_updates: all.map(|of| of.lost_updates).sum(),
+        settings,
+        paper: paper::PAPER,
+    })
+}
+
+fn trainings(quick: bool, columns: usize) -> Result<Vec<Training>> {
+    let part = |clocks: u64| if quick { clocks / 10 } else { clocks };
+    Ok(vec![
+        Training { net: Net::fcnn(columns, 128)?, clocks: part(2000), rate: rate("GEEPS_F", 0.05) },
+        Training { net: Net::cnn()?, clocks: part(1000), rate: rate("GEEPS_C", 0.05) },
+    ])
+}
+fn rate(name: &str, value: f32) -> f32 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(value)
+}
+
+/// The figures of each model with drawn delays.
+fn headline(settings: &[SettingFigures]) -> Vec<ModelFigures> {
+    let of = settings.iter().filter(|of| of.lateness == Lateness::Delays);
+    let figures = |of: &SettingFigures| {
+        let late = of.modes.iter().filter(|(name, _)| **name != "bsp");
+        ModelFigures {
+            name: of.model,
+            speedup: late.filter_map(|(name, of)| Some((*name, of.speedup?))).collect(),
+            accuracy: of.modes.iter().map(|(name, of)| (*name, of.accuracy)).collect(),
+            staleness_max: of.modes.iter().map(|(name, of)| (*name, of.staleness_max)).collect(),
+        }
+    };
+    of.map(figures).collect()
+}
