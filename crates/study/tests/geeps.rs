@@ -9,7 +9,7 @@ fn looser_modes_wait_less_and_lose_nothing() {
     let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
         return stepwell_skip::skipped("STEPWELL_DATA is not set");
     };
-    let options = geeps::StudyOptions { quick: true, part: 30, seed: 1 };
+    let options = geeps::StudyOptions { quick: true, part: std::env::var("PART").map_or(4, |v| v.parse().unwrap()), seed: 1 };
     let folder = PathBuf::from(folder).join("mnist");
     let figures = geeps::run(&folder, &options, &mut |what| println!("{what}")).unwrap();
     println!("{}", geeps::page(&figures));

@@ -11,9 +11,13 @@
 //!   GPU-specialized parameter server" (EuroSys 2016), sections 4.4, 5.3 and 5.4.
 
 mod clocked;
+mod device;
+mod memory;
 mod net;
 mod page;
 mod paper;
+mod predict;
+mod steps;
 mod synchrony;
 mod worker;
 
@@ -22,6 +26,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use self::memory::{MemoryFigures, ShareFigures, SpeedFigures, SwitchFigures};
 use self::net::Net;
 pub use self::page::{page, plots};
 pub use self::paper::PaperFigures;
@@ -31,6 +36,10 @@ use crate::{Images, Result};
 
 /// Test examples that are looked at on the way.
 const LOOKED_AT: usize = 2000;
+
+/// Along the mean of all workers' gradients: of 0.01, 0.02, 0.05 and 0.1 the largest with which
+/// every mode learns both models; larger ones are better for BSP alone.
+const RATE: f32 = 0.02;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -56,6 +65,10 @@ pub struct Figures {
     pub models: Vec<ModelFigures>,
     /// By model and by who is late.
     pub settings: Vec<SettingFigures>,
+    /// Throughput over that with all memory, by share of it, as measured at the paper's speed.
+    pub throughput_over_full: BTreeMap<String, f64>,
+    /// More of that.
+    pub memory: MemoryFigures,
     /// Updates that shards do not have, or have twice, of all runs.
     pub lost_updates: u64,
     /// What the paper measured.
@@ -85,13 +98,14 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed + 1);
     let data = Data { train, looked_at, test };
     let mut settings = Vec::new();
-    for training in trainings(options.quick, data.train.columns)? {
-        for lateness in [Lateness::Delays, Lateness::None, Lateness::Straggler] {
+    for training in trainings(options.quick, &data.train)? {
+        for lateness in who_is_late(options.quick) {
             let (name, clocks) = (training.net.name, training.clocks);
             say(&format!("{name}: {WORKERS} workers, {clocks} clocks, {lateness:?}"));
             settings.push(run_setting(&training, lateness, &data, options.seed)?);
         }
     }
+    let memory = memory::run_all(&data.train, (options.quick, options.seed), say)?;
     let all = settings.iter().flat_map(|of| of.modes.values());
     Ok(Figures {
         quick: options.quick,
@@ -100,19 +114,27 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
         models: headline(&settings),
         lost_updates: all.map(|of| of.lost_updates).sum(),
         settings,
+        throughput_over_full: memory.over_full(),
+        memory,
         paper: paper::PAPER,
     })
 }
 
-fn trainings(quick: bool, columns: usize) -> Result<Vec<Training>> {
-    let part = |clocks: u64| if quick { clocks / 10 } else { clocks };
-    Ok(vec![
-        Training { net: Net::fcnn(columns, 128)?, clocks: part(2000), rate: rate("GEEPS_F", 0.05) },
-        Training { net: Net::cnn()?, clocks: part(1000), rate: rate("GEEPS_C", 0.05) },
-    ])
+fn who_is_late(quick: bool) -> Vec<Lateness> {
+    let all = vec![Lateness::Delays, Lateness::None, Lateness::Straggler];
+    if quick { all[..1].to_vec() } else { all }
 }
-fn rate(name: &str, value: f32) -> f32 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(value)
+
+fn trainings(quick: bool, train: &Images) -> Result<Vec<Training>> {
+    let clocks = |epochs: f64| {
+        let epochs = if quick { epochs / 10.0 } else { epochs };
+        (epochs * train.count() as f64 / (WORKERS * MINI_BATCH) as f64).ceil() as u64
+    };
+    let fcnn = Net::fcnn(train.columns, 64)?;
+    Ok(vec![
+        Training { net: fcnn, clocks: clocks(4.0), rate: RATE },
+        Training { net: Net::cnn()?, clocks: clocks(4.0), rate: RATE },
+    ])
 }
 
 /// The figures of each model with drawn delays.

@@ -1,0 +1,141 @@
+//! What a deep model on a device accesses: one list, which the application follows and the model
+//! of costs, too.
+//!
+//! ```text
+//!   forward  l   Read w[l]                v[l] (fetch)   v[l + 1] (save)
+//!   backward l   Read w[l], PreUpdate     v[l] (fetch)   e[l + 1] (fetch)   e[l] (save)
+//! ```
+//!
+//! Values v and their errors e are local data. What is overwritten is not fetched, and what was
+//! only read is not saved.
+
+use stepwell_base::{Key, TableId};
+use stepwell_geeps::{
+    Applies, Fetch, Initial, LocalId, LocalSettings, Save, Settings, TableSettings,
+};
+
+/// Examples of the mini-batch.
+pub(super) const ROWS: usize = 192;
+/// Columns of each layer's input, and the classes: nine hidden layers, after an image of 7 x 7.
+pub(super) const COLUMNS: [usize; 11] = [49, 96, 96, 96, 96, 96, 96, 96, 96, 96, 10];
+/// Layers.
+pub(super) const LAYERS: usize = COLUMNS.len() - 1;
+/// Floats of a row of parameters.
+const ROW_FLOATS: usize = 96;
+
+/// An access of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Accessed {
+    Read(TableId),
+    PreUpdate(TableId),
+    Local(LocalId, Fetch, Save),
+}
+
+/// A pass of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Forward(usize),
+    Backward(usize),
+}
+
+/// What is done between the accesses of buffers and their giving back.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) pass: Pass,
+    /// Of an iteration's time.
+    pub(super) share: f64,
+    pub(super) accesses: Vec<Accessed>,
+}
+
+/// Whether data that is overwritten anyway is fetched, and data that was only read saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needless {
+    pub(super) fetches: bool,
+    pub(super) saves: bool,
+}
+
+/// Of a layer's weights and biases.
+pub(super) fn parameters(layer: usize) -> usize {
+    COLUMNS[layer] * COLUMNS[layer + 1] + COLUMNS[layer + 1]
+}
+
+fn value(layer: usize) -> LocalId {
+    LocalId(layer as u32)
+}
+
+fn error(layer: usize) -> LocalId {
+    LocalId((LAYERS + layer) as u32)
+}
+
+/// An iteration.
+pub(super) fn steps(needless: Needless) -> Vec<Step> {
+    let flops: Vec<f64> = (0..LAYERS).map(|layer| parameters(layer) as f64).collect();
+    // A backward pass multiplies twice.
+    let all = 3.0 * flops.iter().sum::<f64>();
+    let fetch = if needless.fetches { Fetch::Fetch } else { Fetch::NoFetch };
+    let save = if needless.saves { Save::Save } else { Save::NoSave };
+    let made = |local| Accessed::Local(local, fetch, Save::Save);
+    let read = |local| Accessed::Local(local, Fetch::Fetch, save);
+    let table = |layer: usize| TableId(layer as u32);
+    let mut steps = Vec::new();
+    for layer in 0..LAYERS {
+        let input = if layer == 0 { made(value(0)) } else { read(value(layer)) };
+        let mut accesses = vec![Accessed::Read(table(layer)), input];
+        if layer + 1 == LAYERS {
+            // The loss is computed at once, and nobody wants the logits after it.
+            accesses.push(Accessed::Local(value(LAYERS), fetch, save));
+            accesses.push(made(error(LAYERS)));
+        } else {
+            accesses.push(made(value(layer + 1)));
+        }
+        steps.push(Step { pass: Pass::Forward(layer), share: flops[layer] / all, accesses });
+    }
+    for layer in (0..LAYERS).rev() {
+        let mut accesses =
+            vec![Accessed::Read(table(layer)), Accessed::PreUpdate(table(layer))];
+        accesses.extend([read(value(layer)), read(error(layer + 1))]);
+        if layer > 0 {
+            accesses.push(made(error(layer)));
+        }
+        let share = 2.0 * flops[layer] / all;
+        steps.push(Step { pass: Pass::Backward(layer), share, accesses });
+    }
+    steps
+}
+
+/// All data of the model.
+pub(super) fn data(seed: u64) -> Settings {
+    let table = |layer: usize| TableSettings {
+        name: format!("layer {layer}"),
+        row_floats: ROW_FLOATS,
+        keys: (0..parameters(layer).div_ceil(ROW_FLOATS) as u64).map(Key).collect(),
+        initial: Initial::Uniform { seed, range: libm::sqrtf(6.0 / COLUMNS[layer] as f32) },
+        applies: Applies::ByClock,
+    };
+    let local = |name: &str, layer: usize| LocalSettings {
+        name: format!("{name} {layer}"),
+        row_floats: COLUMNS[layer],
+        keys: (0..ROWS as u64).map(Key).collect(),
+    };
+    let values = (0..=LAYERS).map(|layer| local("values", layer));
+    let errors = (1..=LAYERS).map(|layer| local("errors", layer));
+    Settings {
+        tables: (0..LAYERS).map(table).collect(),
+        locals: values.chain(errors).collect(),
+        ..Settings::default()
+    }
+}
+
+/// Floats that an access is of.
+pub(super) fn floats(settings: &Settings, accessed: Accessed) -> usize {
+    match accessed {
+        Accessed::Read(table) | Accessed::PreUpdate(table) => {
+            let of = &settings.tables[table.0 as usize];
+            of.keys.len() * of.row_floats
+        }
+        Accessed::Local(local, ..) => {
+            let of = &settings.locals[local.0 as usize];
+            of.keys.len() * of.row_floats
+        }
+    }
+}
