@@ -124,6 +124,9 @@ pub struct Settings {
     /// Whether data is pinned that there is room for; else all of the budget is access buffers,
     /// for comparison.
     pub pins: bool,
+    /// Whether a buffer whose local data was saved is handed out for it again, as long as it has
+    /// it; else it is fetched, as in the paper.
+    pub hands_over: bool,
     /// Whether operations that were gathered are done ahead of the application.
     pub prefetch: bool,
     /// The first tag of messages that is this server's: three for each table, and one.
@@ -143,6 +146,7 @@ impl Default for Settings {
             batched: true,
             indexed: true,
             pins: true,
+            hands_over: true,
             prefetch: true,
             first_tag: 0,
             rules: Rules::default(),

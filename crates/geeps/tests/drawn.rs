@@ -29,6 +29,7 @@ struct Drawn {
     batched: bool,
     indexed: bool,
     pins: bool,
+    hands_over: bool,
     prefetch: bool,
     gathers: bool,
     clocks_ahead: u64,
@@ -48,6 +49,7 @@ fn drawn(seed: u64) -> Drawn {
         batched: below(4) > 0,
         indexed: below(4) > 0,
         pins: below(8) > 0,
+        hands_over: below(4) > 0,
         prefetch: below(4) > 0,
         gathers: below(8) > 0,
         clocks_ahead: 1 + below(5),
@@ -103,6 +105,7 @@ fn all_have_the_bits_of_the_oracle() {
             batched: drawn.batched,
             indexed: drawn.indexed,
             pins: drawn.pins,
+            hands_over: drawn.hands_over,
             prefetch: drawn.prefetch,
             clocks_ahead: drawn.clocks_ahead,
             ..model.settings()

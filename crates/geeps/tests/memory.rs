@@ -21,21 +21,22 @@ fn model() -> Model {
     Model::new(&[64, 48, 64, 48, 64], Applies::ByClock, Staleness::BSP, Values::Fractions)
 }
 
-/// Everything on, and each of batches, indexes and pinned data off.
-fn switched() -> [Settings; 4] {
+/// Everything on, and each of batches, indexes, pinned data and handing over off.
+fn switched() -> [Settings; 5] {
     let all = Settings::default;
     [
         all(),
         Settings { batched: false, ..all() },
         Settings { indexed: false, ..all() },
         Settings { pins: false, ..all() },
+        Settings { hands_over: false, ..all() },
     ]
 }
 
 /// Settings of a model that are switched like that.
 fn with(model: &Model, budget_bytes: u64, switches: &Settings) -> Settings {
-    let Settings { batched, indexed, pins, .. } = *switches;
-    Settings { budget_bytes, batched, indexed, pins, ..model.settings() }
+    let Settings { batched, indexed, pins, hands_over, .. } = *switches;
+    Settings { budget_bytes, batched, indexed, pins, hands_over, ..model.settings() }
 }
 
 /// From twice the peak to everything, and more.

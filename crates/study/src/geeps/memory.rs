@@ -95,8 +95,9 @@ struct Case {
 }
 
 /// One by one.
-const SWITCHES: [&str; 8] = [
+const SWITCHES: [&str; 9] = [
     "nothing",
+    "handing over",
     "reads without fetch",
     "releases without save",
     "pinning",
@@ -263,6 +264,7 @@ impl Bench<'_> {
             place: Place::Device(device.clone()),
             budget_bytes,
             pins: !off("pinning"),
+            hands_over: !off("handing over"),
             prefetch: !off("reading ahead"),
             indexed: !off("index"),
             batched: !off("batches"),

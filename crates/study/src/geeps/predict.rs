@@ -27,11 +27,13 @@ pub(super) struct Costs<'a> {
     pub(super) iteration_seconds: f64,
 }
 
-/// A buffer: its bytes, and when the last operation on it is over.
+/// A buffer: its bytes, when the last operation on it is over.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     bytes: u64,
     ready: f64,
+    /// The local data that it still has.
+    saved: Option<usize>,
 }
 
 /// What was served for an access.
@@ -137,6 +139,12 @@ impl State<'_> {
                 if is_pinned {
                     return Served { piece: None, ready: self.served };
                 }
+                if fetch == Fetch::Fetch
+                    && let Some(piece) = self.take_saved(local)
+                {
+                    let ready = self.served.max(piece.ready);
+                    return Served { piece: Some(piece), ready };
+                }
                 let piece = self.take(bytes);
                 let mut ready = self.served.max(piece.ready);
                 if fetch == Fetch::Fetch {
@@ -148,8 +156,19 @@ impl State<'_> {
         }
     }
 
-    /// A buffer, as soon as there is room.
-    fn take(&mut self, bytes: u64) -> Piece {
+    /// The buffer that still has local data, if there is one.
+    fn take_saved(&mut self, local: usize) -> Option<Piece> {
+        self.come(0);
+        let has = |piece: &Piece| piece.saved == Some(local);
+        let at = self.spares.iter().position(has).filter(|_| self.costs.settings.hands_over)?;
+        let piece = self.spares.remove(at);
+        self.used += piece.bytes;
+        Some(Piece { saved: None, ..piece })
+    }
+
+    /// Lets buffers come back that were given back by now, and as many as there must be so that
+    /// there is room.
+    fn come(&mut self, bytes: u64) {
         let room = self.costs.placement.buffer_bytes;
         while let Some((at, piece)) = self.coming.front().copied() {
             if at > self.served && self.used + bytes <= room {
@@ -160,9 +179,18 @@ impl State<'_> {
             self.used -= piece.bytes;
             self.spares.push(piece);
         }
+    }
+
+    /// A buffer, as soon as there is room.
+    fn take(&mut self, bytes: u64) -> Piece {
+        let room = self.costs.placement.buffer_bytes;
+        self.come(bytes);
         self.used += bytes;
-        if let Some(at) = self.spares.iter().rposition(|piece| piece.bytes == bytes) {
-            return self.spares.remove(at);
+        // What may still be wanted goes last.
+        let fits = |piece: &Piece| piece.bytes == bytes;
+        let empty = self.spares.iter().rposition(|piece| fits(piece) && piece.saved.is_none());
+        if let Some(at) = empty.or_else(|| self.spares.iter().rposition(fits)) {
+            return Piece { saved: None, ..self.spares.remove(at) };
         }
         let kept = |spares: &[Piece]| spares.iter().map(|piece| piece.bytes).sum::<u64>();
         let mut ready = self.served;
@@ -173,7 +201,7 @@ impl State<'_> {
             ready = ready.max(self.spares.swap_remove(first.unwrap_or(0)).ready);
         }
         self.served = self.served.max(ready);
-        Piece { bytes, ready }
+        Piece { bytes, ready, saved: None }
     }
 
     fn give(&mut self, accessed: Accessed, served: Served, over: f64) {
@@ -201,7 +229,11 @@ impl State<'_> {
             Accessed::Read(_) => {}
         }
         if let Some(piece) = served.piece {
-            self.coming.push_back((over, Piece { ready, ..piece }));
+            let saved = match accessed {
+                Accessed::Local(local, _, Save::Save) => Some(local.0 as usize),
+                _ => None,
+            };
+            self.coming.push_back((over, Piece { ready, saved, ..piece }));
         }
     }
 }
