@@ -1,7 +1,7 @@
 //! `stepwell study`.
 
 use serde::Serialize;
-use stepwell_study::{Plot, draw, rdma_wild, rna};
+use stepwell_study::{Plot, draw, geeps, rdma_wild, rna};
 
 use crate::cli::{OneStudyArgs, StudyArgs, StudyJob, file_of, is_said};
 use crate::failure::Failure;
@@ -23,6 +23,12 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let options = rna::StudyOptions { quick, part, seed };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
+        }
+        StudyJob::Geeps(args) => {
+            let (quick, part, seed) = check(args)?;
+            let options = geeps::StudyOptions { quick, part, seed };
+            let figures = geeps::run(&args.data, &options, say)?;
+            end(args, &figures, &geeps::page(&figures), || geeps::plots(&figures))
         }
     }
 }

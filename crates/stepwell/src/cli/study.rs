@@ -20,6 +20,8 @@ pub(crate) enum StudyJob {
     RdmaWild(OneStudyArgs),
     /// RNA beside the blocking sum, eager SGD and AD-PSGD: ranks that are late
     Rna(OneStudyArgs),
+    /// GeePS under BSP, SSP and Async, and in less and less memory of an emulated device
+    Geeps(OneStudyArgs),
 }
 
 /// What all of them take.

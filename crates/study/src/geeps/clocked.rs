@@ -127,7 +127,17 @@ pub(super) fn run(
     let (events, made, now) = (BinaryHeap::new(), 0, 0.0);
     let looks = Vec::new();
     let mut run = Clocked {
-        job, computing, ranks, inboxes, outbox, traffic, clock, events, made, now, looks,
+        job,
+        computing,
+        ranks,
+        inboxes,
+        outbox,
+        traffic,
+        clock,
+        events,
+        made,
+        now,
+        looks,
     };
     (0..job.workers).try_for_each(|rank| run.settle(rank, look))?;
     while let Some(event) = run.events.pop() {

@@ -10,16 +10,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stepwell_base::Key;
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_device::{Arg, Buffer, Device, Pinned, Product, Shape, Stream};
-use stepwell_geeps::{
-    Access, Geeps, Request, Running, Settings, ShardRows, Staleness, Statistics,
-};
+use stepwell_geeps::{Access, Geeps, Running, Settings, ShardRows, Statistics};
 use stepwell_kernels::named;
 use stepwell_nn::softmax_losses;
 
-use super::steps::{Accessed, COLUMNS, LAYERS, Pass, ROWS, Step, parameters};
+use super::steps::{COLUMNS, LAYERS, Pass, ROWS, Step, parameters};
 use crate::images::CLASSES;
 use crate::{Images, Result};
 
@@ -85,8 +82,6 @@ struct Application<'a> {
     run: &'a Run<'a>,
     clock: &'a SystemClock,
     stream: Stream,
-    /// Keys of tables, and of local data.
-    keys: [Vec<Vec<Key>>; 2],
     pixels: Pinned<f32>,
     logits: Pinned<f32>,
     /// How many rows there are, for a kernel.
@@ -96,28 +91,22 @@ struct Application<'a> {
 
 impl<'a> Application<'a> {
     fn new(run: &'a Run<'a>, clock: &'a SystemClock) -> Result<Self> {
-        let (device, settings) = (run.device, run.settings);
+        let device = run.device;
         let stream = device.stream("application")?;
         let mut count = device.pinned::<u32>(1, "the number of rows")?;
         count.write(1)?[0] = ROWS as u32;
         let rows_of = device.buffer::<u32>(1, "the number of rows")?;
         stream.up((&count, 0..1), (&rows_of, 0))?;
         stream.finish()?;
-        let tables = settings.tables.iter().map(|table| table.keys.clone()).collect();
-        let locals = settings.locals.iter().map(|local| local.keys.clone()).collect();
         let pixels = device.pinned(ROWS * COLUMNS[0], "images")?;
         let logits = device.pinned(ROWS * CLASSES, "logits")?;
-        let keys = [tables, locals];
-        Ok(Self { run, clock, stream, keys, pixels, logits, rows_of, loss: 0.0 })
+        Ok(Self { run, clock, stream, pixels, logits, rows_of, loss: 0.0 })
     }
 
     /// All passes of a mini-batch, or their operations alone; its mean loss.
     fn iterate(&mut self, server: &Geeps, iteration: usize, is_virtual: bool) -> Result<f64> {
         for step in self.run.steps {
-            let asked = |accessed: &Accessed| self.ask(server, *accessed);
-            let asked = step.accesses.iter().map(asked).collect::<stepwell_geeps::Result<Vec<_>>>();
-            let held = asked?.into_iter().map(Request::wait);
-            let mut held = held.collect::<stepwell_geeps::Result<Vec<_>>>()?;
+            let mut held = step.acquire(server, self.run.settings)?;
             if !is_virtual {
                 // What moves is waited for first: a layer's time begins with its data.
                 for access in &mut held {
@@ -133,31 +122,9 @@ impl<'a> Application<'a> {
                 let left = (over - self.clock.seconds()).max(0.0);
                 std::thread::sleep(Duration::from_secs_f64(left));
             }
-            for (accessed, access) in step.accesses.iter().zip(held) {
-                match accessed {
-                    Accessed::Read(_) => server.post_read(access)?,
-                    Accessed::PreUpdate(_) => server.update(access)?,
-                    Accessed::Local(_, _, save) => server.post_local_access(access, *save)?,
-                }
-            }
-            if let (Pass::Backward(_), Accessed::Read(table)) = (step.pass, step.accesses[0]) {
-                server.table_clock(table)?;
-            }
+            step.release(server, held)?;
         }
         Ok(self.loss)
-    }
-
-    fn ask(&self, server: &Geeps, accessed: Accessed) -> stepwell_geeps::Result<Request> {
-        let [tables, locals] = &self.keys;
-        match accessed {
-            Accessed::Read(table) => {
-                server.read(table, &tables[table.0 as usize], Staleness::BSP)
-            }
-            Accessed::PreUpdate(table) => server.pre_update(table, &tables[table.0 as usize]),
-            Accessed::Local(local, fetch, _) => {
-                server.local_access(local, &locals[local.0 as usize], fetch)
-            }
-        }
     }
 
     fn compute(&mut self, pass: Pass, iteration: usize, held: &mut [Access]) -> Result<()> {
@@ -276,12 +243,8 @@ impl<'a> Application<'a> {
         let (weights, input) = (weights.on(stream)?, input.on(stream)?);
         let (error, below) = (error.on(stream)?, below.on(stream)?);
         stream.product(&Product::of(shape), ((error, 0), (weights, 0)), (below, 0))?;
-        let args = vec![
-            Arg::all(input),
-            Arg::all(below),
-            Arg::u32(ROWS as u32),
-            Arg::u32(columns as u32),
-        ];
+        let args =
+            vec![Arg::all(input), Arg::all(below), Arg::u32(ROWS as u32), Arg::u32(columns as u32)];
         Ok(stream.launch(named("dense_deactivate"), ROWS * columns, args)?)
     }
 }

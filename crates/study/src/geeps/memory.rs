@@ -10,13 +10,13 @@ use stepwell_base::clock::ManualClock;
 use stepwell_device::Device;
 use stepwell_device::emulated::{self, Machine, Rate};
 use stepwell_geeps::placement::Placement;
-use stepwell_geeps::{Geeps, Place, Settings, ShardRows, Staleness};
+use stepwell_geeps::{Geeps, Place, Settings, ShardRows};
 use stepwell_train::HostProducts;
 
 use super::device::{Came, Run, run};
 use super::paper;
 use super::predict::Costs;
-use super::steps::{Accessed, Needless, Step, data, floats, steps};
+use super::steps::{Needless, Step, data, entries, steps};
 use crate::{Images, Result};
 
 /// Seconds are so many of the paper's.
@@ -25,6 +25,8 @@ const TIME_SCALE: f64 = 0.1;
 const LATENCY: Duration = Duration::from_micros(20);
 /// Shares of the memory with which nothing is swapped.
 const SHARES: [f64; 6] = [paper::SWAPPED_SHARE, 0.45, 0.55, 0.7, 0.85, 1.0];
+/// The same of a tenth.
+const SHARES_QUICK: [f64; 3] = [paper::SWAPPED_SHARE, 0.7, 1.0];
 /// Parts of the paper's PCIe speed.
 const SPEEDS: [f64; 3] = [1.0, 0.5, 0.25];
 
@@ -131,18 +133,21 @@ pub(super) fn run_all(
     // Enough for all.
     let everything = place(&settings, &iteration, (true, 1 << 30))?;
     let least = 2 * place(&settings, &iteration, (false, 1 << 30))?.peak_bytes;
-    let bytes = |accessed| Device::bytes_counted(4 * floats(&settings, accessed) as u64);
-    let pinned = data_of(&settings).into_iter().map(bytes).sum::<u64>();
+    let floats = entries(&settings).map(|entry| entry.floats(&settings));
+    let bytes = floats.map(|floats| Device::bytes_counted((size_of::<f32>() * floats) as u64));
+    let pinned = bytes.sum::<u64>();
     let full_bytes = pinned + 2 * everything.peak_bytes;
     let least_share = least as f64 / full_bytes as f64;
     let images = images.shrunk(4);
-    let iterations = if quick { 6 } else { 21 };
+    let iterations = if quick { 4 } else { 16 };
     let (model, losses, runs) = (None, [0.0; 2], 0);
     let mut bench = Bench { images: &images, iterations, seed, full_bytes, model, losses, runs };
     let speeds = if quick { &SPEEDS[..1] } else { &SPEEDS };
+    let shares = if quick { &SHARES_QUICK[..] } else { &SHARES };
+    let shares: Vec<f64> = shares.iter().copied().filter(|of| *of >= least_share).collect();
     let speeds = speeds.iter().map(|speed| {
         say(&format!("a device's memory, from all of it to {least_share:.3}, at {speed} of PCIe"));
-        bench.speed(*speed, least_share)
+        bench.speed(*speed, &shares)
     });
     let speeds = speeds.collect::<Result<Vec<_>>>()?;
     say("a device's memory: switches");
@@ -162,15 +167,6 @@ fn iteration_seconds() -> f64 {
     TIME_SCALE * paper::MINI_BATCH_SECONDS
 }
 
-/// All data, as if it were read.
-fn data_of(settings: &Settings) -> Vec<Accessed> {
-    use stepwell_base::TableId;
-    use stepwell_geeps::{Fetch, LocalId, Save};
-    let tables = (0..settings.tables.len() as u32).map(|table| Accessed::Read(TableId(table)));
-    let local = |local| Accessed::Local(LocalId(local), Fetch::Fetch, Save::Save);
-    tables.chain((0..settings.locals.len() as u32).map(local)).collect()
-}
-
 /// Where data would lie: asked of a server that gathers and does nothing else.
 fn place(
     settings: &Settings,
@@ -182,35 +178,17 @@ fn place(
     let (server, _machines) = Geeps::new(&settings, fabric, Arc::new(ManualClock::default()))?;
     server.begin_virtual()?;
     for step in iteration {
-        let ask = |accessed: &Accessed| match *accessed {
-            Accessed::Read(table) => {
-                server.read(table, &settings.tables[table.0 as usize].keys, Staleness::BSP)
-            }
-            Accessed::PreUpdate(table) => {
-                server.pre_update(table, &settings.tables[table.0 as usize].keys)
-            }
-            Accessed::Local(local, fetch, _) => {
-                server.local_access(local, &settings.locals[local.0 as usize].keys, fetch)
-            }
-        };
-        let held = step.accesses.iter().map(|accessed| ask(accessed)?.wait());
-        let held = held.collect::<stepwell_geeps::Result<Vec<_>>>()?;
-        for (accessed, access) in step.accesses.iter().zip(held) {
-            match accessed {
-                Accessed::Read(_) => server.post_read(access)?,
-                Accessed::PreUpdate(_) => server.update(access)?,
-                Accessed::Local(_, _, save) => server.post_local_access(access, *save)?,
-            }
-        }
+        let held = step.acquire(&server, &settings)?;
+        step.release(&server, held)?;
     }
     Ok(server.end_virtual()?)
 }
 
 impl Bench<'_> {
-    fn speed(&mut self, speed: f64, least_share: f64) -> Result<SpeedFigures> {
+    fn speed(&mut self, speed: f64, all: &[f64]) -> Result<SpeedFigures> {
         let full = self.case(Case { share: 1.0, speed, off: "nothing" })?;
         let mut shares = Vec::new();
-        for share in SHARES.into_iter().filter(|share| *share >= least_share) {
+        for share in all.iter().copied() {
             let of = |off| Case { share, speed, off };
             let pinned = if share < 1.0 { self.case(of("nothing"))? } else { full };
             let unpinned = self.case(of("pinning"))?;
@@ -241,10 +219,8 @@ impl Bench<'_> {
     /// Runs a case; its model must have the bits of all others.
     fn case(&mut self, case: Case) -> Result<Timed> {
         let off = |what| case.off == what;
-        let needless = Needless {
-            fetches: off("reads without fetch"),
-            saves: off("releases without save"),
-        };
+        let needless =
+            Needless { fetches: off("reads without fetch"), saves: off("releases without save") };
         let iteration = steps(needless);
         let budget_bytes = (case.share * self.full_bytes as f64) as u64;
         let rate = Rate {

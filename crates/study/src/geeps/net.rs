@@ -12,6 +12,8 @@ use stepwell_nn::{
 use crate::Images;
 use crate::images::CLASSES;
 
+/// Rows and columns of an image.
+pub(super) const SIDE: usize = 28;
 /// Examples of a block when a whole set is looked at.
 const BLOCK: usize = 500;
 
@@ -64,16 +66,16 @@ impl Builder {
 
     /// A convolution of 5 x 5, and the largest of each 2 x 2 places.
     fn convolution(&mut self, image: Image, channels: usize) -> Result<Image, GraphError> {
-        let window = |side, stride| Window {
-            kernel: [side; 2],
-            stride: [stride; 2],
-            padding: [0; 2],
-        };
+        let window =
+            |side, stride| Window { kernel: [side; 2], stride: [stride; 2], padding: [0; 2] };
         let activation = Activation::Relu;
         let layer = Convolution { image, channels, window: window(5, 1), bias: true, activation };
         let [height, width] = [image.height - 4, image.width - 4];
-        let pooling =
-            Pooling { image: Image { channels, height, width }, window: window(2, 2), pool: Pool::Max };
+        let pooling = Pooling {
+            image: Image { channels, height, width },
+            window: window(2, 2),
+            pool: Pool::Max,
+        };
         self.layer(image.channels * 25, |builder, x| {
             let made = builder.add("convolution", layer, &[x])?;
             builder.add("pooling", pooling, &[Source::Node(made)]).map(drop)
@@ -93,9 +95,9 @@ impl Net {
         Ok(Self { name: "fcnn", layers: builder.layers })
     }
 
-    /// Two convolutions with poolings and two fully connected layers, over images of 28 x 28.
+    /// Two convolutions with poolings, and two fully connected layers.
     pub(super) fn cnn() -> Result<Self, GraphError> {
-        let image = Image { channels: 1, height: 28, width: 28 };
+        let image = Image { channels: 1, height: SIDE, width: SIDE };
         let mut builder = Builder { layers: Vec::new(), columns: image.columns() };
         let image = builder.convolution(image, 8)?;
         builder.convolution(image, 16)?;

@@ -33,7 +33,15 @@ fn setting(page: &mut String, of: &SettingFigures) {
     let _ = writeln!(
         page,
         "  {:<8}{:>10}{:>8}{:>10}{:>12}{:>10}{:>10}{:>9}{:>9}{:>10}",
-        "mode", "s/clock", "stalls", "seconds", "examples", "faster", "x ex.", "missed", "mean",
+        "mode",
+        "s/clock",
+        "stalls",
+        "seconds",
+        "examples",
+        "faster",
+        "x ex.",
+        "missed",
+        "mean",
         "accuracy"
     );
     for (name, of) in &of.modes {

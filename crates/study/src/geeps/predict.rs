@@ -12,7 +12,7 @@ use stepwell_device::emulated::Rate;
 use stepwell_geeps::placement::Placement;
 use stepwell_geeps::{Fetch, Save, Settings};
 
-use super::steps::{Accessed, Step, floats};
+use super::steps::{Accessed, Step};
 
 /// Iterations until one is like the one before.
 const ITERATIONS: usize = 4;
@@ -90,7 +90,7 @@ impl Costs<'_> {
     }
 
     fn bytes(&self, accessed: Accessed) -> u64 {
-        (size_of::<f32>() * floats(self.settings, accessed)) as u64
+        (size_of::<f32>() * accessed.floats(self.settings)) as u64
     }
 
     fn copy(&self, bytes: u64) -> f64 {

@@ -11,7 +11,8 @@
 
 use stepwell_base::{Key, TableId};
 use stepwell_geeps::{
-    Applies, Fetch, Initial, LocalId, LocalSettings, Save, Settings, TableSettings,
+    Access, Applies, Fetch, Geeps, Initial, LocalId, LocalSettings, Request, Result, Save,
+    Settings, Staleness, TableSettings,
 };
 
 /// Examples of the mini-batch.
@@ -29,6 +30,63 @@ pub(super) enum Accessed {
     Read(TableId),
     PreUpdate(TableId),
     Local(LocalId, Fetch, Save),
+}
+
+impl Accessed {
+    /// Asks a server for it.
+    pub(super) fn ask(self, server: &Geeps, settings: &Settings) -> Result<Request> {
+        let table = |table: TableId| &settings.tables[table.0 as usize].keys;
+        match self {
+            Self::Read(of) => server.read(of, table(of), Staleness::BSP),
+            Self::PreUpdate(of) => server.pre_update(of, table(of)),
+            Self::Local(local, fetch, _) => {
+                server.local_access(local, &settings.locals[local.0 as usize].keys, fetch)
+            }
+        }
+    }
+
+    /// Gives its buffer back.
+    pub(super) fn give(self, server: &Geeps, access: Access) -> Result<()> {
+        match self {
+            Self::Read(_) => server.post_read(access),
+            Self::PreUpdate(_) => server.update(access),
+            Self::Local(_, _, save) => server.post_local_access(access, save),
+        }
+    }
+
+    /// Floats of it.
+    pub(super) fn floats(self, settings: &Settings) -> usize {
+        let (keys, row_floats) = match self {
+            Self::Read(table) | Self::PreUpdate(table) => {
+                let of = &settings.tables[table.0 as usize];
+                (&of.keys, of.row_floats)
+            }
+            Self::Local(local, ..) => {
+                let of = &settings.locals[local.0 as usize];
+                (&of.keys, of.row_floats)
+            }
+        };
+        keys.len() * row_floats
+    }
+}
+
+impl Step {
+    /// Asks for all of its buffers, and waits for them.
+    pub(super) fn acquire(&self, server: &Geeps, settings: &Settings) -> Result<Vec<Access>> {
+        let asked = self.accesses.iter().map(|accessed| accessed.ask(server, settings));
+        let asked = asked.collect::<Result<Vec<_>>>()?;
+        asked.into_iter().map(Request::wait).collect()
+    }
+
+    /// Gives all of them back; a layer's updates are complete after its backward pass.
+    pub(super) fn release(&self, server: &Geeps, held: Vec<Access>) -> Result<()> {
+        let pairs = self.accesses.iter().zip(held);
+        pairs.into_iter().try_for_each(|(accessed, access)| accessed.give(server, access))?;
+        match (self.pass, self.accesses[0]) {
+            (Pass::Backward(_), Accessed::Read(table)) => server.table_clock(table),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A pass of a layer.
@@ -78,7 +136,7 @@ pub(super) fn steps(needless: Needless) -> Vec<Step> {
     let read = |local| Accessed::Local(local, Fetch::Fetch, save);
     let table = |layer: usize| TableId(layer as u32);
     let mut steps = Vec::new();
-    for layer in 0..LAYERS {
+    for (layer, flops) in flops.iter().enumerate() {
         let input = if layer == 0 { made(value(0)) } else { read(value(layer)) };
         let mut accesses = vec![Accessed::Read(table(layer)), input];
         if layer + 1 == LAYERS {
@@ -88,11 +146,10 @@ pub(super) fn steps(needless: Needless) -> Vec<Step> {
         } else {
             accesses.push(made(value(layer + 1)));
         }
-        steps.push(Step { pass: Pass::Forward(layer), share: flops[layer] / all, accesses });
+        steps.push(Step { pass: Pass::Forward(layer), share: flops / all, accesses });
     }
     for layer in (0..LAYERS).rev() {
-        let mut accesses =
-            vec![Accessed::Read(table(layer)), Accessed::PreUpdate(table(layer))];
+        let mut accesses = vec![Accessed::Read(table(layer)), Accessed::PreUpdate(table(layer))];
         accesses.extend([read(value(layer)), read(error(layer + 1))]);
         if layer > 0 {
             accesses.push(made(error(layer)));
@@ -126,16 +183,9 @@ pub(super) fn data(seed: u64) -> Settings {
     }
 }
 
-/// Floats that an access is of.
-pub(super) fn floats(settings: &Settings, accessed: Accessed) -> usize {
-    match accessed {
-        Accessed::Read(table) | Accessed::PreUpdate(table) => {
-            let of = &settings.tables[table.0 as usize];
-            of.keys.len() * of.row_floats
-        }
-        Accessed::Local(local, ..) => {
-            let of = &settings.locals[local.0 as usize];
-            of.keys.len() * of.row_floats
-        }
-    }
+/// All of it, each entry once, as if it were read.
+pub(super) fn entries(settings: &Settings) -> impl Iterator<Item = Accessed> {
+    let tables = (0..settings.tables.len() as u32).map(|table| Accessed::Read(TableId(table)));
+    let local = |local| Accessed::Local(LocalId(local), Fetch::Fetch, Save::Save);
+    tables.chain((0..settings.locals.len() as u32).map(local))
 }

@@ -20,8 +20,6 @@ use crate::{Images, Result};
 pub(super) const WORKERS: usize = 8;
 /// Examples of a worker's mini-batch.
 pub(super) const MINI_BATCH: usize = 16;
-/// Test accuracy to be reached.
-pub(super) const TARGET: f64 = 0.9;
 /// Looks at a model on its way.
 const LOOKS: u64 = 50;
 /// What an empty message takes between machines.
@@ -141,6 +139,8 @@ pub(super) struct Training {
     pub(super) clocks: u64,
     /// Along the mean of all workers' gradients.
     pub(super) rate: f32,
+    /// Test accuracy to be reached.
+    pub(super) target: f64,
 }
 
 /// Runs all modes.
@@ -190,8 +190,7 @@ struct One {
 fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ended> {
     let Training { net, rate, .. } = training;
     let One { mode: Mode { staleness, .. }, lateness, is_single, clocks } = one;
-    let applies =
-        if staleness == Staleness::BSP { Applies::ByClock } else { Applies::OnArrival };
+    let applies = if staleness == Staleness::BSP { Applies::ByClock } else { Applies::OnArrival };
     let (settings, rows) = tables(net, (is_single, applies, seed));
     let look_every = (clocks / LOOKS).max(1);
     let job = Job {
@@ -233,7 +232,7 @@ fn mode_figures(one: One, ended: &Ended, (training, data): (&Training, &Data)) -
     let examples = one.clocks * (WORKERS * MINI_BATCH) as u64;
     let last = training.net.look(&data.looked_at, &ended.model);
     curve.push(CurvePoint { seconds: ended.seconds, examples, test_accuracy: share(last) });
-    let reached = curve.iter().find(|point| point.test_accuracy >= TARGET);
+    let reached = curve.iter().find(|point| point.test_accuracy >= training.target);
     let missed = ended.missed;
     ModeFigures {
         slack: match one.mode.staleness {

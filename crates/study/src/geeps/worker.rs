@@ -267,21 +267,25 @@ impl<'a> Worker<'a> {
         if is_back && rows.clocks { geeps.table_clock(rows.table) } else { Ok(()) }
     }
 
+    /// The mini-batch of this clock: the part from its first to its last, again and again.
+    fn examples(&self) -> Range<usize> {
+        let mini_batches = self.part.len() / self.job.mini_batch;
+        let start = self.part.start + self.clock as usize % mini_batches * self.job.mini_batch;
+        start..start + self.job.mini_batch
+    }
+
     fn compute(&mut self, layer: usize, is_back: bool) -> Result<()> {
         let Job { net, rows, images, mini_batch, .. } = self.job;
-        let rows = &rows[layer];
+        let (rows, examples) = (&rows[layer], self.examples());
         let values = self.held[0].values()?;
         let counts = rows.counts(values).take(self.job.workers);
-        let (least, most) = counts.fold((u64::MAX, 0), |(least, most), count| {
-            (least.min(count), most.max(count))
-        });
+        let (least, most) =
+            counts.fold((u64::MAX, 0), |(least, most), count| (least.min(count), most.max(count)));
         self.missed.see(self.clock, (least, most));
         let parameters = &values[..rows.parameters];
         if !is_back {
             if layer == 0 {
-                let steps = self.part.len() / mini_batch;
-                let start = self.part.start + self.clock as usize % steps * mini_batch;
-                self.desk.begin(images, start..start + mini_batch);
+                self.desk.begin(images, examples);
             }
             self.desk.forward(net, layer, parameters);
             self.seen[layer].copy_from_slice(parameters);
@@ -290,10 +294,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         if layer + 1 == net.layers.len() {
-            let steps = self.part.len() / mini_batch;
-            let start = self.part.start + self.clock as usize % steps * mini_batch;
-            let labels = &images.labels[start..start + mini_batch];
-            self.desk.loss(labels, mini_batch * self.job.workers);
+            self.desk.loss(&images.labels[examples], mini_batch * self.job.workers);
         }
         self.gradient.resize(rows.parameters, 0.0);
         self.desk.backward(net, layer, parameters, &mut self.gradient);
