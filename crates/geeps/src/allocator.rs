@@ -142,6 +142,15 @@ fn serve_local(
             store => local.store = store,
         }
     }
+    if is_whole
+        && fetch == Fetch::Fetch
+        && shared.hands_over
+        && let Some(piece) = state.pool.take_saved(number, floats)
+    {
+        state.locals[number].is_out = true;
+        state.statistics.handed_over += 1;
+        return Ok(Step::Served(Served { piece, is_lent: false }));
+    }
     let taken = take(state, at, floats)?;
     let Step::Served(Served { mut piece, is_lent }) = taken else { return Ok(taken) };
     let State { locals, memory, line, .. } = state;

@@ -13,7 +13,7 @@ use stepwell_base::Key;
 use crate::install::install;
 use crate::layout::Rows;
 use crate::memory::bytes_counted;
-use crate::placement::{Placement, Used, place};
+use crate::placement::{Placement, Used, pin_none, place};
 use crate::sequence::{Operation, Sequence, Size, usage};
 use crate::state::{Plan, State};
 use crate::{Error, Geeps, Result};
@@ -73,7 +73,8 @@ impl Geeps {
         let bytes = |(_, keys): &(usize, Arc<[Key]>)| state.memory.index_bytes(keys.len());
         let index_bytes = seen.iter().map(bytes).sum();
         let total = self.shared.budget_bytes.saturating_sub(index_bytes);
-        let placement = place(&usage, total).ok_or_else(|| {
+        let placed = if self.shared.pins { place(&usage, total) } else { pin_none(&usage, total) };
+        let placement = placed.ok_or_else(|| {
             let (number, peak) = usage.peak_unpinned();
             let part = |used: &Used| {
                 let name = match used.data.checked_sub(tables.len()) {

@@ -52,7 +52,7 @@ impl Geeps {
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, Vec<BoxedStage<Error>>)> {
         settings.check()?;
-        let memory = Memory::new(&settings.place, settings.batched, settings.rules)?;
+        let memory = Memory::new(settings)?;
         let tables = settings.tables.iter().enumerate();
         let layouts = tables.map(|(number, table)| {
             Layout::new(TableId(number as u32), table, fabric.size()).map(Arc::new)
@@ -319,7 +319,7 @@ impl Geeps {
             state.statistics.foreseen += 1;
             return Ok(Request::ticket(&self.shared, acquire, ticket));
         }
-        let index = state.index(what, keys, self.shared.batched)?;
+        let index = state.index(what, keys, self.shared.indexed)?;
         state.statistics.not_foreseen += 1;
         let from = state.drop_foreseen().unwrap_or(0);
         match state.sequence.find(what, keys, from) {

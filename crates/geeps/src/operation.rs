@@ -34,7 +34,7 @@ pub enum Fetch {
 pub enum Save {
     /// What lies in the buffer is kept.
     Save,
-    /// What the local data is after that is not to be relied on.
+    /// What was written is not to be relied on; who has only read finds the data as it was.
     NoSave,
 }
 

@@ -122,6 +122,14 @@ pub fn place(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     Some(Placement { pinned, peak_bytes: peak, buffer_bytes: 2 * peak + available })
 }
 
+/// The same with nothing pinned, for comparison: all bytes are access buffers.
+pub fn pin_none(usage: &Usage, total_bytes: u64) -> Option<Placement> {
+    let (_, peak_bytes) = usage.peak_unpinned();
+    let pinned = vec![false; usage.data.len()];
+    let fits = total_bytes >= peak_bytes.checked_mul(2)?;
+    fits.then_some(Placement { pinned, peak_bytes, buffer_bytes: total_bytes })
+}
+
 /// Local data that is not pinned and takes a buffer at the peak, and the peak once it is pinned.
 fn local_at_peak(usage: &Usage, pinned: &[bool]) -> Option<(usize, u64)> {
     let (number, _) = usage.peak(pinned);

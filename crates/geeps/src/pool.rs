@@ -4,6 +4,8 @@
 //!   given back are kept by size, since an iteration asks for the same sizes again; where there is
 //!   no room for a new one, kept ones of other sizes make room. So memory never comes in pieces
 //!   that are too small: what is not in use is available, all of it.
+//! - **Saved.** A buffer whose local data was saved still has it. Until somebody else needs it,
+//!   that data need not be fetched: layers mostly read what the one before has just written.
 //! - **Invariants.** Bytes in use and kept are never more than the pool's. A piece that is kept is
 //!   let go only after the last operation that used it.
 //! - **Cost.** In an iteration like the one before, none is allocated, as long as all sizes fit.
@@ -23,9 +25,17 @@ pub(crate) struct Pool {
     used: u64,
     kept: u64,
     /// By floats.
-    spares: BTreeMap<usize, Vec<Piece>>,
+    spares: BTreeMap<usize, Vec<Spare>>,
     /// The most bytes in use and kept.
     peak: u64,
+}
+
+/// A buffer that nobody has.
+#[derive(Debug)]
+struct Spare {
+    piece: Piece,
+    /// The number of the local data that it still has, all of it as it was saved.
+    saved: Option<usize>,
 }
 
 /// What came of asking for a buffer.
@@ -57,9 +67,12 @@ impl Pool {
 
     pub(crate) fn take(&mut self, memory: &Memory, floats: usize) -> Result<Taken> {
         let bytes = bytes_counted(floats);
-        if let Some(piece) = self.spares.get_mut(&floats).and_then(Vec::pop) {
+        if let Some(spares) = self.spares.get_mut(&floats).filter(|spares| !spares.is_empty()) {
+            // What may still be wanted goes last.
+            let empty = spares.iter().rposition(|spare| spare.saved.is_none());
+            let spare = spares.remove(empty.unwrap_or(spares.len() - 1));
             (self.kept, self.used) = (self.kept - bytes, self.used + bytes);
-            return Ok(Taken::Piece(piece));
+            return Ok(Taken::Piece(spare.piece));
         }
         if self.used + bytes > self.bytes {
             return Ok(Taken::Full);
@@ -80,7 +93,7 @@ impl Pool {
         let mut first = None;
         for (floats, spares) in &mut self.spares {
             for place in 0..spares.len() {
-                if let Some(event) = spares[place].under_way()? {
+                if let Some(event) = spares[place].piece.under_way()? {
                     first.get_or_insert(event);
                     continue;
                 }
@@ -95,17 +108,42 @@ impl Pool {
 
     /// Takes a buffer back.
     pub(crate) fn give(&mut self, piece: Piece) {
+        self.keep(piece, None);
+    }
+
+    /// Takes one back that has all of this local data, as it was saved just now.
+    pub(crate) fn give_saved(&mut self, piece: Piece, local: usize) {
+        self.forget(local);
+        self.keep(piece, Some(local));
+    }
+
+    /// The buffer that still has this local data, if there is one.
+    pub(crate) fn take_saved(&mut self, local: usize, floats: usize) -> Option<Piece> {
+        let spares = self.spares.get_mut(&floats)?;
+        let at = spares.iter().position(|spare| spare.saved == Some(local))?;
+        let bytes = bytes_counted(floats);
+        (self.kept, self.used) = (self.kept - bytes, self.used + bytes);
+        Some(spares.remove(at).piece)
+    }
+
+    /// This local data is another one now.
+    pub(crate) fn forget(&mut self, local: usize) {
+        let spares = self.spares.values_mut().flatten();
+        spares.filter(|spare| spare.saved == Some(local)).for_each(|spare| spare.saved = None);
+    }
+
+    fn keep(&mut self, piece: Piece, saved: Option<usize>) {
         let (floats, bytes) = (piece.floats(), bytes_counted(piece.floats()));
         assert!(self.used >= bytes, "a buffer of {bytes} bytes comes back of {}", self.used);
         (self.kept, self.used) = (self.kept + bytes, self.used - bytes);
-        self.spares.entry(floats).or_default().push(piece);
+        self.spares.entry(floats).or_default().push(Spare { piece, saved });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, Rules};
+    use crate::Settings;
 
     fn taken(pool: &mut Pool, memory: &Memory, floats: usize) -> Option<Piece> {
         match pool.take(memory, floats).unwrap() {
@@ -117,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_not_in_use_is_available_in_any_size() {
-        let memory = Memory::new(&Place::Host, true, Rules::default()).unwrap();
+        let memory = Memory::new(&Settings::default()).unwrap();
         let mut pool = Pool::new(16 * 256);
         let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
         assert_eq!(small.len(), 16);
@@ -133,5 +171,25 @@ mod tests {
         pool.give(large);
         assert_eq!(taken(&mut pool, &memory, 8 * 64).map(|piece| piece.floats()), Some(8 * 64));
         assert_eq!(pool.peak(), pool.bytes());
+    }
+
+    #[test]
+    fn a_buffer_has_what_was_saved_until_somebody_needs_it() {
+        let memory = Memory::new(&Settings::default()).unwrap();
+        let mut pool = Pool::new(3 * 256);
+        let [a, b, c] = [(); 3].map(|()| taken(&mut pool, &memory, 64).unwrap());
+        pool.give_saved(a, 7);
+        pool.give(b);
+        pool.give_saved(c, 8);
+        // The one that has nothing goes first.
+        let other = taken(&mut pool, &memory, 64).unwrap();
+        let saved = pool.take_saved(7, 64).unwrap();
+        assert_eq!((pool.used(), pool.take_saved(7, 64).is_some()), (2 * 256, false));
+        // Saved anew, or in part: the older buffer has it no more.
+        pool.give_saved(saved, 8);
+        pool.give(other);
+        assert!(pool.take_saved(8, 64).is_some() && pool.take_saved(8, 64).is_none());
+        pool.forget(8);
+        assert_eq!(pool.used(), 256);
     }
 }

@@ -88,7 +88,8 @@ fn local(
     save: Save,
 ) -> Result<()> {
     let State { locals, memory, pool, .. } = state;
-    let Some(local) = acquire.local().map(|number| &mut locals[number]) else { return Ok(()) };
+    let Some(number) = acquire.local() else { return Ok(()) };
+    let local = &mut locals[number];
     local.is_out = false;
     if served.is_lent {
         local.store = Store::Placed(served.piece);
@@ -97,6 +98,11 @@ fn local(
     if save == Save::Save {
         let chosen = Chosen { index: &acquire.index, rows: &local.rows };
         memory.save(&mut served.piece, chosen, &mut local.store)?;
+        pool.forget(number);
+        if acquire.index.is_whole {
+            pool.give_saved(served.piece, number);
+            return Ok(());
+        }
     }
     pool.give(served.piece);
     Ok(())

@@ -116,9 +116,17 @@ pub struct Settings {
     pub budget_bytes: u64,
     /// Most clocks that a worker may be ahead of what shards have answered.
     pub clocks_ahead: u64,
-    /// Whether indexes are kept and rows moved in one pass; else each row is looked up and moved
-    /// on its own, for comparison.
+    /// Whether rows are moved in one pass; else each on its own, for comparison.
     pub batched: bool,
+    /// Whether indexes that were gathered are kept; else each access looks its keys up, for
+    /// comparison.
+    pub indexed: bool,
+    /// Whether data is pinned that there is room for; else all of the budget is access buffers,
+    /// for comparison.
+    pub pins: bool,
+    /// Whether a buffer whose local data was saved is handed out for it again, as long as it has
+    /// it; else it is fetched, as in the paper.
+    pub hands_over: bool,
     /// Whether operations that were gathered are done ahead of the application.
     pub prefetch: bool,
     /// The first tag of messages that is this server's: three for each table, and one.
@@ -136,6 +144,9 @@ impl Default for Settings {
             budget_bytes: 1 << 30,
             clocks_ahead: CLOCKS_AHEAD,
             batched: true,
+            indexed: true,
+            pins: true,
+            hands_over: true,
             prefetch: true,
             first_tag: 0,
             rules: Rules::default(),

@@ -119,13 +119,13 @@ impl State {
     }
 
     /// The index of these keys: the sequence's, or a new one.
-    pub(crate) fn index(&self, what: What, keys: &[Key], batched: bool) -> Result<Index> {
+    pub(crate) fn index(&self, what: What, keys: &[Key], indexed: bool) -> Result<Index> {
         let known = match &self.gathering {
             Some(operations) => crate::sequence::index(operations, what, keys),
             None => self.sequence.index(what, keys),
         };
         let (name, rows) = self.rows(what);
-        known.filter(|_| batched).map_or_else(|| Index::new(name, rows, keys), Ok)
+        known.filter(|_| indexed).map_or_else(|| Index::new(name, rows, keys), Ok)
     }
 
     /// Clocks of all tables.
@@ -185,7 +185,9 @@ pub(crate) struct Shared {
     pub(crate) layouts: Vec<Arc<Layout>>,
     pub(crate) first_tag: u16,
     pub(crate) clocks_ahead: u64,
-    pub(crate) batched: bool,
+    pub(crate) indexed: bool,
+    pub(crate) pins: bool,
+    pub(crate) hands_over: bool,
     pub(crate) prefetch: bool,
     pub(crate) budget_bytes: u64,
     pub(crate) rules: Rules,
@@ -207,7 +209,9 @@ impl Shared {
             layouts,
             first_tag: settings.first_tag,
             clocks_ahead: settings.clocks_ahead,
-            batched: settings.batched,
+            indexed: settings.indexed,
+            pins: settings.pins,
+            hands_over: settings.hands_over,
             prefetch: settings.prefetch,
             budget_bytes: settings.budget_bytes,
             rules: settings.rules,

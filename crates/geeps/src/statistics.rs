@@ -24,6 +24,8 @@ pub struct Statistics {
     pub save_bytes_avoided: u64,
     /// Accesses of local data that was handed out where it lies.
     pub handed_out: u64,
+    /// Accesses of local data that was not fetched, since a buffer still had it.
+    pub handed_over: u64,
     /// Requests that were foreseen.
     pub foreseen: u64,
     /// Requests that were not.

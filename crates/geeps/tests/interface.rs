@@ -145,6 +145,38 @@ fn local_data_is_saved_and_fetched_unless_the_application_says_otherwise() {
 }
 
 #[test]
+fn local_data_that_is_only_read_need_not_be_saved() {
+    for pins in [true, false] {
+        let mut end = End::alone(&Settings { pins, ..settings() });
+        let fetches = [Fetch::NoFetch, Fetch::Fetch, Fetch::Fetch];
+        for is_virtual in [true, false] {
+            if is_virtual {
+                end.geeps.begin_virtual().unwrap();
+            }
+            for fetch in fetches {
+                let request = end.geeps.local_access(LOCAL, &keys(4), fetch).unwrap();
+                let mut local = end.get(request);
+                let save = match (is_virtual, fetch) {
+                    (false, Fetch::NoFetch) => {
+                        local.values().unwrap().fill(3.0);
+                        Save::Save
+                    }
+                    (false, Fetch::Fetch) => {
+                        assert_eq!(local.values().unwrap(), [3.0; 4 * FLOATS]);
+                        Save::NoSave
+                    }
+                    _ => Save::NoSave,
+                };
+                end.geeps.post_local_access(local, save).unwrap();
+            }
+            if is_virtual {
+                end.geeps.end_virtual().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn what_an_application_waits_is_counted_by_call() {
     let mut end = End::alone(&settings());
     let mut read = end.geeps.read(ABOVE, &keys(8), Staleness::BSP).unwrap();

@@ -21,6 +21,24 @@ fn model() -> Model {
     Model::new(&[64, 48, 64, 48, 64], Applies::ByClock, Staleness::BSP, Values::Fractions)
 }
 
+/// Everything on, and each of batches, indexes, pinned data and handing over off.
+fn switched() -> [Settings; 5] {
+    let all = Settings::default;
+    [
+        all(),
+        Settings { batched: false, ..all() },
+        Settings { indexed: false, ..all() },
+        Settings { pins: false, ..all() },
+        Settings { hands_over: false, ..all() },
+    ]
+}
+
+/// Settings of a model that are switched like that.
+fn with(model: &Model, budget_bytes: u64, switches: &Settings) -> Settings {
+    let Settings { batched, indexed, pins, hands_over, .. } = *switches;
+    Settings { budget_bytes, batched, indexed, pins, hands_over, ..model.settings() }
+}
+
 /// From twice the peak to everything, and more.
 fn budgets(model: &Model) -> Vec<u64> {
     let (least, most) = (2 * model.peak_bytes(), 2 * model.peak_bytes() + model.data_bytes());
@@ -79,9 +97,9 @@ fn host_memory_of_any_size_has_the_bits_of_the_oracle() {
     for ranks in [1, 2, 4] {
         let wanted = trained(&model, ranks, CLOCKS);
         for (number, budget_bytes) in budgets(&model).into_iter().enumerate() {
-            for batched in [true, false] {
+            for switches in switched() {
                 let seed = 10 * number as u64 + ranks as u64;
-                let settings = |_| Settings { budget_bytes, batched, ..model.settings() };
+                let settings = |_| with(&model, budget_bytes, &switches);
                 let worker = |rank| Worker::new(&model, rank, CLOCKS);
                 let (settings, worker) = (&settings, &worker);
                 let setup = Setup { seed, ranks, settings, worker, gathers: true };
@@ -90,6 +108,7 @@ fn host_memory_of_any_size_has_the_bits_of_the_oracle() {
                 assert_same(&left.rows, &wanted, &format!("{ranks} ranks, {budget_bytes} bytes"));
                 for statistics in &left.statistics {
                     assert!(statistics.peak_bytes <= budget_bytes, "{statistics:?}");
+                    assert!(switches.pins || statistics.handed_out == 0, "{statistics:?}");
                 }
             }
         }
@@ -102,9 +121,9 @@ fn device_memory_of_any_size_has_the_bits_of_the_oracle() {
     for ranks in [1, 2, 4] {
         let wanted = trained(&model, ranks, CLOCKS);
         for (number, bytes) in budgets(&model).into_iter().enumerate() {
-            for batched in [true, false] {
+            for switches in switched() {
                 let budget_bytes = bytes + index_bytes(&model);
-                let told = || Settings { budget_bytes, batched, ..model.settings() };
+                let told = || with(&model, budget_bytes, &switches);
                 let seed = 10 * number as u64 + ranks as u64;
                 let left = run_on_devices((&model, ranks), seed, &told, Departs::default());
                 let left = left.unwrap_or_else(|error| panic!("{ranks}, {bytes}: {error}"));

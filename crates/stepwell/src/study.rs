@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use stepwell_study::{Costs, Plot, ctr, draw, rdma_wild, rna};
+use stepwell_study::{Costs, Plot, ctr, draw, geeps, rdma_wild, rna};
 
 use crate::cli::{
     CostsArgs, CtrStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of, is_said,
@@ -30,6 +30,12 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let options = rna::StudyOptions { quick, part, seed, seeds };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
+        }
+        StudyJob::Geeps(args) => {
+            let (quick, part, seed) = check(args)?;
+            let options = geeps::StudyOptions { quick, part, seed };
+            let figures = geeps::run(&args.data, &options, say)?;
+            end(args, &figures, &geeps::page(&figures), || geeps::plots(&figures))
         }
     }
 }

@@ -43,6 +43,12 @@ pub enum Error {
     /// Rows that cannot be kept.
     #[error(transparent)]
     Rows(#[from] stepwell_engine::Error),
+    /// A parameter server failed.
+    #[error(transparent)]
+    Geeps(#[from] stepwell_geeps::Error),
+    /// A device failed.
+    #[error(transparent)]
+    Device(#[from] stepwell_device::Error),
     /// A protocol broke.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),

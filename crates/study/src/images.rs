@@ -122,6 +122,22 @@ impl Images {
         [mean as f32, variance.sqrt() as f32]
     }
 
+    /// Square images whose pixels are the means of `side` times as many in each direction.
+    pub(crate) fn shrunk(&self, side: usize) -> Self {
+        let width = self.columns.isqrt();
+        let small = width / side;
+        let mut features = Vec::with_capacity(self.count() * small * small);
+        for image in self.features.chunks_exact(self.columns) {
+            for place in 0..small * small {
+                let (top, left) = (place / small * side, place % small * side);
+                let line = |row: usize| &image[row * width + left..row * width + left + side];
+                let sum: f32 = (top..top + side).flat_map(line).sum();
+                features.push(sum / (side * side) as f32);
+            }
+        }
+        Self { columns: small * small, features, labels: self.labels.clone() }
+    }
+
     /// Random Fourier features for a Gaussian kernel of width `sigma`, made once.
     pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Result<Self> {
         let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: self.columns });

@@ -10,8 +10,8 @@
 //! - **Why.** The papers' machines are gone, and what they compared can be: who waits for whom
 //!   follows from times, and these from a model that is fitted to their baselines alone. What
 //!   another protocol makes of it is then a prediction, and the accuracies are real.
-//! - **Invariants.** A study's figures follow from its options and its data: they repeat to the bit
-//!   on machines with the same instruction set.
+//! - **Invariants.** Figures on the virtual clock follow from a study's options and its data: they
+//!   repeat to the bit on machines with the same instruction set. What is measured says so.
 //! - **Bounds.** Data of a study lies in memory whole; each module says how much.
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod costs;
 pub mod ctr;
 mod curve;
 mod error;
+pub mod geeps;
 mod images;
 mod learner;
 mod models;

@@ -374,7 +374,7 @@ fn pieces(chosen: Chosen<'_>, batched: bool) -> Vec<(usize, usize, usize)> {
     let row = chosen.row_floats();
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     for at in 0..chosen.index.places.len() {
-        let place = host::place(chosen, at, batched) * row;
+        let place = chosen.index.places[at] as usize * row;
         match runs.last_mut() {
             Some((_, start, floats)) if batched && *start + *floats == place => *floats += row,
             _ => runs.push((at * row, place, row)),

@@ -10,7 +10,7 @@ pub(super) fn gather(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched: 
         return;
     }
     for (at, to) in to.chunks_exact_mut(row).enumerate() {
-        let place = place(chosen, at, batched);
+        let place = chosen.index.places[at] as usize;
         to.copy_from_slice(&from[place * row..(place + 1) * row]);
     }
 }
@@ -23,13 +23,7 @@ pub(super) fn scatter(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched:
         return;
     }
     for (at, from) in from.chunks_exact(row).enumerate() {
-        let place = place(chosen, at, batched);
+        let place = chosen.index.places[at] as usize;
         to[place * row..(place + 1) * row].copy_from_slice(from);
     }
-}
-
-/// Where key number `at` is: by the index, or looked up.
-pub(super) fn place(Chosen { index, rows }: Chosen<'_>, at: usize, batched: bool) -> usize {
-    let looked_up = || rows.place(index.keys[at]).map_or(index.places[at], |place| place);
-    (if batched { index.places[at] } else { looked_up() }) as usize
 }

@@ -23,7 +23,7 @@ use stepwell_device::Event;
 
 pub(crate) use self::device::{DeviceMemory, DevicePiece, Staged, Swap};
 use crate::layout::{Index, Rows};
-use crate::{Place, Result, Rules};
+use crate::{Place, Result, Settings};
 
 /// An access buffer. // (rows of the access, row_floats)
 #[derive(Debug)]
@@ -89,17 +89,20 @@ pub(crate) struct Memory {
     device: Option<DeviceMemory>,
     /// Whether rows are moved in one pass.
     batched: bool,
+    /// Whether kernels are to find indexes.
+    raises: bool,
     /// Bytes to the application's memory, and from it.
     copied: [u64; 2],
 }
 
 impl Memory {
-    pub(crate) fn new(place: &Place, batched: bool, rules: Rules) -> Result<Self> {
-        let device = match place {
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+        let Settings { batched, indexed, rules, .. } = *settings;
+        let device = match &settings.place {
             Place::Host => None,
             Place::Device(device) => Some(DeviceMemory::new(device, batched, rules)?),
         };
-        Ok(Self { device, batched, copied: [0, 0] })
+        Ok(Self { device, batched, raises: batched && indexed, copied: [0, 0] })
     }
 
     /// New memory of the application's kind.
@@ -220,14 +223,14 @@ impl Memory {
     /// Puts the places of an index where kernels find them.
     pub(crate) fn raise_index(&mut self, index: &mut Index) -> Result<()> {
         match &mut self.device {
-            Some(device) if self.batched => device.raise_index(index),
+            Some(device) if self.raises => device.raise_index(index),
             _ => Ok(()),
         }
     }
 
     /// What an index takes of the application's memory, for a list of so many keys.
     pub(crate) fn index_bytes(&self, keys: usize) -> u64 {
-        if self.device.is_some() && self.batched { bytes_counted(keys) } else { 0 }
+        if self.device.is_some() && self.raises { bytes_counted(keys) } else { 0 }
     }
 
     /// Bytes that were copied to the application's memory, and from it.

@@ -147,3 +147,14 @@ fn nothing_accessed_needs_nothing() {
     let placed = place(&usage, 2).unwrap();
     assert_eq!((placed.pinned, placed.buffer_bytes), (vec![false], 2));
 }
+
+#[test]
+fn with_nothing_pinned_all_bytes_are_buffers() {
+    let data = vec![local(300), parameters(200)];
+    let moments = vec![vec![whole(&data, 0), whole(&data, 1)]];
+    let usage = Usage { data, moments };
+    assert_eq!(pin_none(&usage, 999), None);
+    let placement = pin_none(&usage, 5000).unwrap();
+    assert_eq!((placement.peak_bytes, placement.buffer_bytes), (500, 5000));
+    assert_eq!(placement.pinned, [false; 2]);
+}

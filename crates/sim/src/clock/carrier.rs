@@ -13,24 +13,28 @@ use stepwell_fabric::{Carrier, Fabric, Inbox, Message, Network, Parcel, Result};
 
 /// A parcel that was sent and has no time yet.
 #[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) parcel: Parcel,
+pub struct Sent {
+    /// Who sent it.
+    pub from: usize,
+    /// To whom.
+    pub to: usize,
+    /// What.
+    pub parcel: Parcel,
 }
 
 /// What ranks have sent since somebody looked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outbox(Arc<Mutex<Vec<Sent>>>);
+pub struct Outbox(Arc<Mutex<Vec<Sent>>>);
 
 impl Outbox {
-    pub(super) fn take(&self) -> Vec<Sent> {
+    /// All of it, in the order in which it was sent.
+    pub fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// The ends of `size` ranks, their inboxes, and what they send.
-pub(super) fn ends(size: usize) -> (Vec<Fabric>, Vec<Arc<Inbox>>, Outbox) {
+pub fn ends(size: usize) -> (Vec<Fabric>, Vec<Arc<Inbox>>, Outbox) {
     let inboxes: Vec<_> = (0..size).map(|_| Inbox::new(size)).collect();
     let outbox = Outbox::default();
     let end = |from| {
@@ -56,19 +60,20 @@ impl Carrier for Links {
 
 /// When the links of ranks are free.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub struct Traffic {
     network: Network,
     out_free: Vec<f64>,
     in_free: Vec<f64>,
 }
 
 impl Traffic {
-    pub(super) fn new(network: Network, ranks: usize) -> Self {
+    /// Links of so many ranks, all free.
+    pub fn new(network: Network, ranks: usize) -> Self {
         Self { network, out_free: vec![0.0; ranks], in_free: vec![0.0; ranks] }
     }
 
     /// When `sent` arrives, if it is sent at `now`; parcels of a pair arrive in order.
-    pub(super) fn arrival(&mut self, sent: &Sent, now: f64) -> f64 {
+    pub fn arrival(&mut self, sent: &Sent, now: f64) -> f64 {
         let takes = sent.parcel.bytes() as f64 / self.network.bytes_per_second;
         let leaves = now.max(self.out_free[sent.from]);
         self.out_free[sent.from] = leaves + takes;

@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, channel};
 use stepwell_fabric::{Error, Fabric, Inbox, Parcel, Result};
 use stepwell_sync::{Counts, Kind, Learner, Number, Options, OptionsError, Protocol};
 
-use self::carrier::{Outbox, Traffic, ends};
+pub use self::carrier::{Outbox, Sent, Traffic, ends};
 pub use self::times::{Computing, Delay, DelayKind, Times};
 
 /// A learner that any thread may run.

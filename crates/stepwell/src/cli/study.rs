@@ -21,6 +21,8 @@ pub(crate) enum StudyJob {
     RdmaWild(OneStudyArgs),
     /// RNA beside the blocking sum, eager SGD and AD-PSGD: ranks that are late
     Rna(RnaArgs),
+    /// GeePS under BSP, SSP and Async, and in less and less memory of an emulated device
+    Geeps(OneStudyArgs),
     /// Clicks: a DeepFM whose rows are spread over ranks, one of which is late
     Ctr(CtrStudyArgs),
     /// What messages and arithmetic of ranks cost on this machine, for --costs

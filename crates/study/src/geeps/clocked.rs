@@ -1,0 +1,262 @@
+//! Workers and their parameter servers on the virtual clock: real messages, real gradients, and
+//! the time that a model of costs says.
+//!
+//! - **How.** A layer is computed when its buffers are there, and given back when its time is over.
+//!   Machines of a server are polled until nothing moves, at every event of their rank; what they
+//!   send arrives as links carry it. What machines do on a rank takes no time of its own.
+//! - **Invariants.** Events follow from times and from the order of their making alone: a run
+//!   repeats from its seed.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::task::Poll;
+
+use stepwell_base::Key;
+use stepwell_base::clock::ManualClock;
+use stepwell_base::stage::{BoxedStage, Progress};
+use stepwell_fabric::{Fabric, Inbox, Network, Parcel};
+use stepwell_geeps::{Error, Geeps, Result, Settings};
+use stepwell_sim::clock::{Computing, Outbox, Traffic, ends};
+
+use super::worker::{Job, LayerRows, Missed, Next, ROW_FLOATS, Worker};
+
+/// A moment at which the first worker's model was looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) seconds: f64,
+    /// Mini-batches of all workers that are over.
+    pub(super) mini_batches: u64,
+    pub(super) accuracy: f64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub(super) looks: Vec<Look>,
+    /// Until the last worker's last clock was over.
+    pub(super) seconds: f64,
+    /// Share of their time until then that workers did not compute in.
+    pub(super) stall: f64,
+    pub(super) missed: Missed,
+    /// Updates that shards do not have, or have twice.
+    pub(super) lost: u64,
+    /// The model, by layer.
+    pub(super) model: Vec<Vec<f32>>,
+}
+
+/// Both sides of a worker's machine.
+struct Rank<'a> {
+    geeps: Geeps,
+    machines: Vec<Option<BoxedStage<Error>>>,
+    worker: Worker<'a>,
+    /// Whether a layer's time runs.
+    is_busy: bool,
+    is_closed: bool,
+    computed: f64,
+    over: f64,
+}
+
+enum What {
+    Arrives { to: usize, from: usize, parcel: Parcel },
+    Computed(usize),
+}
+
+/// What happens at a time; the earliest is the greatest, and of these the first that was made.
+struct Event {
+    at: f64,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
+    }
+}
+
+struct Clocked<'a> {
+    job: Job<'a>,
+    computing: &'a Computing,
+    ranks: Vec<Rank<'a>>,
+    inboxes: Vec<Arc<Inbox>>,
+    outbox: Outbox,
+    traffic: Traffic,
+    clock: Arc<ManualClock>,
+    events: BinaryHeap<Event>,
+    made: u64,
+    now: f64,
+    looks: Vec<Look>,
+}
+
+/// Runs a job; `look` says how good a model is.
+///
+/// # Errors
+/// When a server fails.
+pub(super) fn run(
+    job: Job<'_>,
+    settings: &Settings,
+    (network, computing): (Network, &Computing),
+    look: &dyn Fn(&[Vec<f32>]) -> f64,
+) -> Result<Ended> {
+    let clock = Arc::new(ManualClock::default());
+    let (fabrics, inboxes, outbox) = ends(job.workers);
+    let start = |(rank, fabric): (usize, Fabric)| {
+        let mut worker = Worker::new(job, rank);
+        let (geeps, machines) = Geeps::new(settings, fabric, Arc::clone(&clock) as _)?;
+        worker.gather(&geeps)?;
+        let machines = machines.into_iter().map(Some).collect();
+        let (is_busy, is_closed, computed, over) = (false, false, 0.0, 0.0);
+        Ok(Rank { geeps, machines, worker, is_busy, is_closed, computed, over })
+    };
+    let ranks = fabrics.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
+    let traffic = Traffic::new(network, job.workers);
+    let (events, made, now) = (BinaryHeap::new(), 0, 0.0);
+    let looks = Vec::new();
+    let mut run = Clocked {
+        job,
+        computing,
+        ranks,
+        inboxes,
+        outbox,
+        traffic,
+        clock,
+        events,
+        made,
+        now,
+        looks,
+    };
+    (0..job.workers).try_for_each(|rank| run.settle(rank, look))?;
+    while let Some(event) = run.events.pop() {
+        run.take(event, look)?;
+    }
+    run.end()
+}
+
+impl Clocked<'_> {
+    fn make(&mut self, at: f64, what: What) {
+        self.events.push(Event { at, number: self.made, what });
+        self.made += 1;
+    }
+
+    fn take(&mut self, event: Event, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
+        assert!(event.at >= self.now, "time goes forward");
+        self.clock.advance(event.at - self.now);
+        self.now = event.at;
+        let rank = match event.what {
+            What::Arrives { to, from, parcel } => {
+                self.inboxes[to].deliver(from, parcel);
+                to
+            }
+            What::Computed(number) => {
+                let rank = &mut self.ranks[number];
+                rank.is_busy = false;
+                rank.worker.computed(&rank.geeps)?;
+                number
+            }
+        };
+        self.settle(rank, look)
+    }
+
+    /// Polls a rank until nothing moves any more.
+    fn settle(&mut self, number: usize, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
+        loop {
+            let mut moved = self.work(number, look)?;
+            for machine in &mut self.ranks[number].machines {
+                let Some(running) = machine else { continue };
+                match running.poll()? {
+                    Progress::Progressed => moved = true,
+                    Progress::Blocked => {}
+                    Progress::Pending => running.wait()?,
+                    Progress::Done => {
+                        *machine = None;
+                        moved = true;
+                    }
+                }
+            }
+            for sent in self.outbox.take() {
+                let at = self.traffic.arrival(&sent, self.now);
+                let (to, from, parcel) = (sent.to, sent.from, sent.parcel);
+                self.make(at, What::Arrives { to, from, parcel });
+            }
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the application go on; whether it did.
+    fn work(&mut self, number: usize, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<bool> {
+        let rank = &mut self.ranks[number];
+        if rank.is_busy || rank.is_closed {
+            return Ok(false);
+        }
+        match rank.worker.poll(&rank.geeps)? {
+            Next::Waits => return Ok(false),
+            Next::Computes(share) => {
+                rank.is_busy = true;
+                let whole = self.computing.seconds(number, rank.worker.clock, 1.0);
+                let seconds = whole * share;
+                rank.computed += seconds;
+                if std::mem::take(&mut rank.worker.is_looked_at) {
+                    let accuracy = look(rank.worker.seen());
+                    let mini_batches = self.ranks.iter().map(|rank| rank.worker.clock).sum();
+                    self.looks.push(Look { seconds: self.now, mini_batches, accuracy });
+                }
+                self.make(self.now + seconds, What::Computed(number));
+            }
+            Next::Over => {
+                rank.geeps.close()?;
+                (rank.is_closed, rank.over) = (true, self.now);
+            }
+        }
+        Ok(true)
+    }
+
+    fn end(self) -> Result<Ended> {
+        let workers = self.job.workers;
+        let mut rows: Vec<std::collections::BTreeMap<Key, Vec<f32>>> =
+            vec![Default::default(); self.job.rows.len()];
+        let (mut missed, mut computed, mut seconds) = (Missed::default(), 0.0, 0.0f64);
+        for rank in &self.ranks {
+            missed.add(rank.worker.missed);
+            computed += rank.computed;
+            seconds = seconds.max(rank.over);
+            let Poll::Ready(shard) = rank.geeps.poll_closed()? else {
+                unreachable!("nothing happens any more, and not all is over");
+            };
+            for (table, shard) in shard.into_iter().enumerate() {
+                rows[table].extend(shard);
+            }
+        }
+        let (mut lost, mut model) = (0, Vec::new());
+        for layer in self.job.rows {
+            let values = layer_values(layer, &rows[layer.table.0 as usize]);
+            let differs = |count: u64| count.abs_diff(self.job.clocks);
+            lost += layer.counts(&values).take(workers).map(differs).sum::<u64>();
+            model.push(values[..layer.parameters].to_vec());
+        }
+        let whole: f64 = self.ranks.iter().map(|rank| rank.over).sum();
+        let stall = 1.0 - computed / whole;
+        Ok(Ended { looks: self.looks, seconds, stall, missed, lost, model })
+    }
+}
+
+fn layer_values(layer: &LayerRows, rows: &std::collections::BTreeMap<Key, Vec<f32>>) -> Vec<f32> {
+    let mut values = Vec::with_capacity(layer.keys.len() * ROW_FLOATS);
+    layer.keys.iter().for_each(|key| values.extend_from_slice(&rows[key]));
+    values
+}

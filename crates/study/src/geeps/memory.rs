@@ -1,0 +1,312 @@
+//! Throughput from all the memory that a model wants down to twice its largest layer, and what each
+//! part of the server is good for: measured on an emulated device, and predicted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use stepwell_base::clock::ManualClock;
+use stepwell_device::Device;
+use stepwell_device::emulated::{self, Machine, Rate};
+use stepwell_geeps::placement::Placement;
+use stepwell_geeps::{Geeps, Place, Settings, ShardRows};
+use stepwell_train::HostProducts;
+
+use super::device::{Came, Run, run};
+use super::paper;
+use super::predict::Costs;
+use super::steps::{Needless, Step, data, entries, steps};
+use crate::{Images, Result};
+
+/// Seconds are so many of the paper's.
+const TIME_SCALE: f64 = 0.1;
+/// What each copy takes beside its bytes.
+const LATENCY: Duration = Duration::from_micros(20);
+/// Shares of the memory with which nothing is swapped.
+const SHARES: [f64; 6] = [paper::SWAPPED_SHARE, 0.45, 0.55, 0.7, 0.85, 1.0];
+/// The same of a tenth.
+const SHARES_QUICK: [f64; 3] = [paper::SWAPPED_SHARE, 0.7, 1.0];
+/// Parts of the paper's PCIe speed.
+const SPEEDS: [f64; 3] = [1.0, 0.5, 0.25];
+
+/// What came of less and less memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryFigures {
+    /// Bytes with which nothing is swapped.
+    pub full_bytes: u64,
+    /// Share of these that twice the largest layer takes.
+    pub least_share: f64,
+    /// Stated seconds of an iteration.
+    pub iteration_seconds: f64,
+    /// By speed between host and device.
+    pub speeds: Vec<SpeedFigures>,
+    /// What is switched off, at [`SwitchFigures::share`].
+    pub switches: Vec<SwitchFigures>,
+    /// Mean loss of the first mini-batch and of the last, the same in all runs.
+    pub losses: [f64; 2],
+    /// Runs that all came to the same bits.
+    pub runs_of_same_bits: usize,
+}
+
+/// What came of a speed between host and device.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpeedFigures {
+    /// Bytes a second, each way, on the scale of the paper's machines.
+    pub bytes_per_second: f64,
+    /// By share of the memory.
+    pub shares: Vec<ShareFigures>,
+}
+
+/// What came of a share of the memory.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ShareFigures {
+    /// The share.
+    pub share: f64,
+    /// Throughput over that with all memory, by algorithm 2.
+    pub over_full: f64,
+    /// The same, as predicted.
+    pub predicted: f64,
+    /// The same with nothing pinned.
+    pub unpinned: f64,
+    /// The same, as predicted.
+    pub unpinned_predicted: f64,
+}
+
+/// What came of something that was switched off.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SwitchFigures {
+    /// What.
+    pub off: &'static str,
+    /// Share of the memory.
+    pub share: f64,
+    /// Throughput over that with all memory and everything on.
+    pub over_full: f64,
+    /// Bytes up in an iteration.
+    pub bytes_up: u64,
+    /// Bytes down in one.
+    pub bytes_down: u64,
+}
+
+/// How a run differs from that with all memory.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    share: f64,
+    speed: f64,
+    off: &'static str,
+}
+
+/// One by one.
+const SWITCHES: [&str; 9] = [
+    "nothing",
+    "handing over",
+    "reads without fetch",
+    "releases without save",
+    "pinning",
+    "reading ahead",
+    "virtual iteration",
+    "index",
+    "batches",
+];
+
+struct Bench<'a> {
+    images: &'a Images,
+    iterations: usize,
+    seed: u64,
+    full_bytes: u64,
+    model: Option<Vec<ShardRows>>,
+    losses: [f64; 2],
+    runs: usize,
+}
+
+/// Runs it on images, shrunk to 7 x 7.
+///
+/// # Errors
+/// When the server or the device fails.
+pub(super) fn run_all(
+    images: &Images,
+    (quick, seed): (bool, u64),
+    say: &mut dyn FnMut(&str),
+) -> Result<MemoryFigures> {
+    let settings = data(seed);
+    let iteration = steps(Needless::default());
+    // Enough for all.
+    let everything = place(&settings, &iteration, (true, 1 << 30))?;
+    let least = 2 * place(&settings, &iteration, (false, 1 << 30))?.peak_bytes;
+    let floats = entries(&settings).map(|entry| entry.floats(&settings));
+    let bytes = floats.map(|floats| Device::bytes_counted((size_of::<f32>() * floats) as u64));
+    let pinned = bytes.sum::<u64>();
+    let full_bytes = pinned + 2 * everything.peak_bytes;
+    let least_share = least as f64 / full_bytes as f64;
+    let images = images.shrunk(4);
+    let iterations = if quick { 4 } else { 16 };
+    let (model, losses, runs) = (None, [0.0; 2], 0);
+    let mut bench = Bench { images: &images, iterations, seed, full_bytes, model, losses, runs };
+    let speeds = if quick { &SPEEDS[..1] } else { &SPEEDS };
+    let shares = if quick { &SHARES_QUICK[..] } else { &SHARES };
+    let shares: Vec<f64> = shares.iter().copied().filter(|of| *of >= least_share).collect();
+    let speeds = speeds.iter().map(|speed| {
+        say(&format!("a device's memory, from all of it to {least_share:.3}, at {speed} of PCIe"));
+        bench.speed(*speed, &shares)
+    });
+    let speeds = speeds.collect::<Result<Vec<_>>>()?;
+    say("a device's memory: switches");
+    let switches = bench.switches()?;
+    Ok(MemoryFigures {
+        full_bytes,
+        least_share,
+        iteration_seconds: iteration_seconds(),
+        speeds,
+        switches,
+        losses: bench.losses,
+        runs_of_same_bits: bench.runs,
+    })
+}
+
+fn iteration_seconds() -> f64 {
+    TIME_SCALE * paper::MINI_BATCH_SECONDS
+}
+
+/// Where data would lie: asked of a server that gathers and does nothing else.
+fn place(
+    settings: &Settings,
+    iteration: &[Step],
+    (pins, budget_bytes): (bool, u64),
+) -> Result<Placement> {
+    let settings = Settings { pins, budget_bytes, ..settings.clone() };
+    let fabric = stepwell_fabric::threads(1).remove(0);
+    let (server, _machines) = Geeps::new(&settings, fabric, Arc::new(ManualClock::default()))?;
+    server.begin_virtual()?;
+    for step in iteration {
+        let held = step.acquire(&server, &settings)?;
+        step.release(&server, held)?;
+    }
+    Ok(server.end_virtual()?)
+}
+
+impl Bench<'_> {
+    fn speed(&mut self, speed: f64, all: &[f64]) -> Result<SpeedFigures> {
+        let full = self.case(Case { share: 1.0, speed, off: "nothing" })?;
+        let mut shares = Vec::new();
+        for share in all.iter().copied() {
+            let of = |off| Case { share, speed, off };
+            let pinned = if share < 1.0 { self.case(of("nothing"))? } else { full };
+            let unpinned = self.case(of("pinning"))?;
+            shares.push(ShareFigures {
+                share,
+                over_full: full.seconds / pinned.seconds,
+                predicted: full.predicted / pinned.predicted,
+                unpinned: full.seconds / unpinned.seconds,
+                unpinned_predicted: full.predicted / unpinned.predicted,
+            });
+        }
+        let bytes_per_second = speed * paper::PCIE_BYTES_PER_SECOND;
+        Ok(SpeedFigures { bytes_per_second, shares })
+    }
+
+    fn switches(&mut self) -> Result<Vec<SwitchFigures>> {
+        let share = paper::SWAPPED_SHARE;
+        let full = self.case(Case { share: 1.0, speed: 1.0, off: "nothing" })?;
+        let of = |off: &&'static str| {
+            let timed = self.case(Case { share, speed: 1.0, off })?;
+            let over_full = full.seconds / timed.seconds;
+            let [bytes_up, bytes_down] = timed.copied;
+            Ok(SwitchFigures { off, share, over_full, bytes_up, bytes_down })
+        };
+        SWITCHES.iter().map(of).collect()
+    }
+
+    /// Runs a case; its model must have the bits of all others.
+    fn case(&mut self, case: Case) -> Result<Timed> {
+        let off = |what| case.off == what;
+        let needless =
+            Needless { fetches: off("reads without fetch"), saves: off("releases without save") };
+        let iteration = steps(needless);
+        let budget_bytes = (case.share * self.full_bytes as f64) as u64;
+        let rate = Rate {
+            bytes_per_second: case.speed * paper::PCIE_BYTES_PER_SECOND * self.full_bytes as f64
+                / paper::FULL_BYTES
+                / TIME_SCALE,
+            latency: LATENCY,
+        };
+        let machine = Machine::new(emulated::Settings {
+            rate: Some(rate),
+            seed: self.seed,
+            products: Arc::new(HostProducts::default()),
+            ..emulated::Settings::default()
+        });
+        let device = &machine.devices()[0];
+        let settings = Settings {
+            place: Place::Device(device.clone()),
+            budget_bytes,
+            pins: !off("pinning"),
+            hands_over: !off("handing over"),
+            prefetch: !off("reading ahead"),
+            indexed: !off("index"),
+            batched: !off("batches"),
+            ..data(self.seed)
+        };
+        let came = run(&Run {
+            device,
+            settings: &settings,
+            steps: &iteration,
+            iteration_seconds: iteration_seconds(),
+            iterations: self.iterations,
+            gathers: !off("virtual iteration"),
+            images: self.images,
+        })?;
+        self.check(&came, budget_bytes);
+        let host = Settings { place: Place::Host, ..settings };
+        let placement = place(&host, &iteration, (host.pins, budget_bytes))?;
+        let costs = Costs {
+            settings: &host,
+            steps: &iteration,
+            placement: &placement,
+            rate,
+            iteration_seconds: iteration_seconds(),
+        };
+        Ok(Timed {
+            seconds: median(came.seconds),
+            predicted: costs.seconds(),
+            copied: [came.statistics.bytes_up, came.statistics.bytes_down]
+                .map(|bytes| bytes / self.iterations as u64),
+        })
+    }
+
+    /// Where data lies, and how it is moved, shows in no bit; memory is never more than the budget.
+    fn check(&mut self, came: &Came, budget_bytes: u64) {
+        let peak = came.statistics.peak_bytes;
+        assert!(peak <= budget_bytes, "{peak} bytes of {budget_bytes}");
+        self.runs += 1;
+        self.losses = came.losses;
+        let bits = |model: &[ShardRows]| -> Vec<u32> {
+            let rows = model.iter().flatten();
+            rows.flat_map(|(_, row)| row).map(|value| value.to_bits()).collect()
+        };
+        let first = self.model.get_or_insert_with(|| came.model.clone());
+        assert!(bits(first) == bits(&came.model), "a placement shows in the bits of the model");
+    }
+}
+
+/// What a case took.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    /// Median of its iterations.
+    seconds: f64,
+    predicted: f64,
+    /// Bytes up and down in an iteration.
+    copied: [u64; 2],
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+impl MemoryFigures {
+    /// By share, at the paper's speed.
+    pub(super) fn over_full(&self) -> BTreeMap<String, f64> {
+        let shares = self.speeds.first().map_or(&[][..], |of| &of.shares);
+        shares.iter().map(|of| (format!("{:.2}", of.share), of.over_full)).collect()
+    }
+}

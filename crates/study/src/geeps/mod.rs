@@ -1,0 +1,160 @@
+//! GeePS under BSP, SSP and Async, and in less and less memory of a device.
+//!
+//! - **Synchrony.** Eight workers train through `stepwell_geeps` on the virtual clock, with real
+//!   gradients: `synchrony.rs`, `clocked.rs`, `worker.rs`.
+//! - **Memory.** One worker trains on an emulated device, whose copies and whose layers take stated
+//!   times, with pinned data and without, from all memory down to twice the largest layer, beside
+//!   what a model of costs predicts: `memory.rs`, `device.rs`, `predict.rs`.
+//! - **Scale.** Times are those of the paper's largest model: bytes are fewer, and links as much
+//!   slower.
+//! - **Source.** Cui et al., "GeePS: Scalable deep learning on distributed GPUs with a
+//!   GPU-specialized parameter server" (EuroSys 2016), sections 4.4, 5.3 and 5.4.
+
+mod clocked;
+mod device;
+mod memory;
+mod net;
+mod page;
+mod paper;
+mod predict;
+mod steps;
+mod synchrony;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use self::memory::{MemoryFigures, ShareFigures, SpeedFigures, SwitchFigures};
+use self::net::Net;
+pub use self::page::{page, plots};
+pub use self::paper::PaperFigures;
+pub use self::synchrony::{CurvePoint, Lateness, ModeFigures, SettingFigures};
+use self::synchrony::{Data, MINI_BATCH, Training, WORKERS, run_setting};
+use crate::{Error, Images, Result};
+
+/// Test examples that are looked at on the way.
+const LOOKED_AT: usize = 2000;
+
+/// Passes over the examples.
+const EPOCHS: f64 = 3.0;
+/// Along the mean of all workers' gradients: of 0.01, 0.02, 0.05 and 0.1 the largest with which
+/// every mode learns both models; larger ones are better for BSP alone.
+const RATE: f32 = 0.02;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct StudyOptions {
+    /// A tenth: of the clocks, and of the iterations on a device.
+    pub quick: bool,
+    /// Of the training examples one in so many are learned from.
+    pub part: usize,
+    /// What data's order, initial values and delays follow from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Whether it was a tenth.
+    pub quick: bool,
+    /// Workers.
+    pub workers: usize,
+    /// Test accuracy to be reached.
+    pub target_accuracy: f64,
+    /// By model, with workers that are late by drawn delays.
+    pub models: Vec<ModelFigures>,
+    /// By model and by who is late.
+    pub settings: Vec<SettingFigures>,
+    /// Throughput over that with all memory, by share of it, as measured at the paper's speed.
+    pub throughput_over_full: BTreeMap<String, f64>,
+    /// More of that.
+    pub memory: MemoryFigures,
+    /// Updates that shards do not have, or have twice, of all runs.
+    pub lost_updates: u64,
+    /// What the paper measured.
+    pub paper: PaperFigures,
+}
+
+/// What came of a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelFigures {
+    /// Its name.
+    pub name: &'static str,
+    /// By mode, how much sooner than BSP the accuracy was reached.
+    pub speedup: BTreeMap<&'static str, f64>,
+    /// By mode, share of test examples whose class is right at the end.
+    pub accuracy: BTreeMap<&'static str, f64>,
+    /// By mode, the most clocks that a read had missed.
+    pub staleness_max: BTreeMap<&'static str, u64>,
+}
+
+/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+///
+/// # Errors
+/// Data that cannot be read, or a parameter server that fails.
+pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    let least = (WORKERS * MINI_BATCH).max(steps::ROWS);
+    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
+    if train.columns != net::SIDE * net::SIDE {
+        let why = format!("images of {} pixels, and 28 x 28 are needed: give MNIST", train.columns);
+        return Err(Error::Images { path: folder.to_owned(), why });
+    }
+    let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed + 1);
+    let data = Data { train, looked_at, test };
+    let mut settings = Vec::new();
+    for training in trainings(options.quick, &data.train)? {
+        for lateness in who_is_late(options.quick) {
+            let (name, clocks) = (training.net.name, training.clocks);
+            say(&format!("{name}: {WORKERS} workers, {clocks} clocks, {lateness:?}"));
+            settings.push(run_setting(&training, lateness, &data, options.seed)?);
+        }
+    }
+    let memory = memory::run_all(&data.train, (options.quick, options.seed), say)?;
+    let all = settings.iter().flat_map(|of| of.modes.values());
+    Ok(Figures {
+        quick: options.quick,
+        workers: WORKERS,
+        target_accuracy: target(options.quick),
+        models: headline(&settings),
+        lost_updates: all.map(|of| of.lost_updates).sum(),
+        settings,
+        throughput_over_full: memory.over_full(),
+        memory,
+        paper: paper::PAPER,
+    })
+}
+
+fn who_is_late(quick: bool) -> Vec<Lateness> {
+    let all = vec![Lateness::Delays, Lateness::None, Lateness::Straggler];
+    if quick { all[..1].to_vec() } else { all }
+}
+
+/// A tenth of the clocks does not come as far.
+fn target(quick: bool) -> f64 {
+    if quick { 0.8 } else { 0.9 }
+}
+
+fn trainings(quick: bool, train: &Images) -> Result<Vec<Training>> {
+    let epochs = if quick { EPOCHS / 10.0 } else { EPOCHS };
+    let mini_batches = train.count() as f64 / (WORKERS * MINI_BATCH) as f64;
+    let clocks = (epochs * mini_batches).ceil() as u64;
+    let training = |net| Training { net, clocks, rate: RATE, target: target(quick) };
+    Ok(vec![training(Net::fcnn(train.columns, 64)?), training(Net::cnn()?)])
+}
+
+/// The figures of each model with drawn delays.
+fn headline(settings: &[SettingFigures]) -> Vec<ModelFigures> {
+    let of = settings.iter().filter(|of| of.lateness == Lateness::Delays);
+    let figures = |of: &SettingFigures| {
+        let late = of.modes.iter().filter(|(name, _)| **name != "bsp");
+        ModelFigures {
+            name: of.model,
+            speedup: late.filter_map(|(name, of)| Some((*name, of.speedup?))).collect(),
+            accuracy: of.modes.iter().map(|(name, of)| (*name, of.accuracy)).collect(),
+            staleness_max: of.modes.iter().map(|(name, of)| (*name, of.staleness_max)).collect(),
+        }
+    };
+    of.map(figures).collect()
+}

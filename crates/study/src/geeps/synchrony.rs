@@ -1,0 +1,254 @@
+//! BSP, SSP and Async: the same model, the same examples, the same step, and whoever waits for
+//! whom.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use stepwell_fabric::Network;
+use stepwell_geeps::{Applies, Staleness};
+use stepwell_sim::clock::{Computing, Delay, DelayKind};
+
+use super::clocked::{Ended, Look, run};
+use super::net::Net;
+use super::paper;
+use super::worker::{Job, tables};
+use crate::curve::share;
+use crate::{Images, Result};
+
+/// Workers, as many as the paper's machines.
+pub(super) const WORKERS: usize = 8;
+/// Examples of a worker's mini-batch.
+pub(super) const MINI_BATCH: usize = 16;
+/// Looks at a model on its way.
+const LOOKS: u64 = 50;
+/// What an empty message takes between machines.
+const LATENCY: f64 = 100e-6;
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) name: &'static str,
+    pub(super) staleness: Staleness,
+}
+
+/// All of them, the baseline first.
+pub(super) const MODES: [Mode; 4] = [
+    Mode { name: "bsp", staleness: Staleness::BSP },
+    Mode { name: "ssp_1", staleness: Staleness::Clocks(1) },
+    Mode { name: "ssp_3", staleness: Staleness::Clocks(3) },
+    Mode { name: "async", staleness: Staleness::Unbounded },
+];
+
+/// Who is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lateness {
+    /// Nobody, as on the paper's machines.
+    None,
+    /// Every worker by up to half of a mini-batch's time, each time.
+    Delays,
+    /// The last worker by half of a mini-batch's time, for good.
+    Straggler,
+}
+
+impl Lateness {
+    fn computing(self, seed: u64) -> Computing {
+        let base = paper::MINI_BATCH_SECONDS;
+        let all = (0..WORKERS).collect();
+        let delays = match self {
+            Self::None => Vec::new(),
+            Self::Delays => {
+                vec![Delay { ranks: all, kind: DelayKind::Uniform(0.0, 0.5 * base) }]
+            }
+            Self::Straggler => {
+                let kind = DelayKind::From { after: 0, seconds: 0.5 * base };
+                vec![Delay { ranks: vec![WORKERS - 1], kind }]
+            }
+        };
+        Computing { base, delays, seed }
+    }
+}
+
+/// What came of a model with workers that are late like that.
+#[derive(Clone, Debug, Serialize)]
+pub struct SettingFigures {
+    /// The model.
+    pub model: &'static str,
+    /// Who is late.
+    pub lateness: Lateness,
+    /// By mode.
+    pub modes: BTreeMap<&'static str, ModeFigures>,
+    /// Share of the time that workers stand still under BSP with one table for all layers.
+    pub single_table_stall: f64,
+}
+
+/// What came of a mode.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModeFigures {
+    /// Clocks that a read may miss; none where there is no bound.
+    pub slack: Option<u64>,
+    /// The most clocks of some worker that a read had missed.
+    pub staleness_max: u64,
+    /// Their mean over all reads.
+    pub staleness_mean: f64,
+    /// Seconds of the virtual clock to the accuracy; none where it was not reached.
+    pub seconds_to_accuracy: Option<f64>,
+    /// Examples of all workers to it.
+    pub examples_to_accuracy: Option<u64>,
+    /// How much sooner than BSP.
+    pub speedup: Option<f64>,
+    /// How many times as many examples as BSP.
+    pub examples_over_bsp: Option<f64>,
+    /// Seconds of a clock of all workers.
+    pub seconds_per_clock: f64,
+    /// Share of their time that workers do not compute in.
+    pub stall: f64,
+    /// Share of test examples whose class is right at the end.
+    pub accuracy: f64,
+    /// Updates that shards do not have, or have twice.
+    pub lost_updates: u64,
+    /// How it went.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// A moment of a run, as the first worker has the model.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CurvePoint {
+    /// Of the virtual clock.
+    pub seconds: f64,
+    /// Of all workers.
+    pub examples: u64,
+    /// Share of the test examples looked at whose class is right.
+    pub test_accuracy: f64,
+}
+
+/// Examples of a study.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) train: Images,
+    /// Those that are looked at on the way.
+    pub(super) looked_at: Images,
+    pub(super) test: Images,
+}
+
+/// How a model is trained.
+#[derive(Debug)]
+pub(super) struct Training {
+    pub(super) net: Net,
+    pub(super) clocks: u64,
+    /// Along the mean of all workers' gradients.
+    pub(super) rate: f32,
+    /// Test accuracy to be reached.
+    pub(super) target: f64,
+}
+
+/// Runs all modes.
+pub(super) fn run_setting(
+    training: &Training,
+    lateness: Lateness,
+    data: &Data,
+    seed: u64,
+) -> Result<SettingFigures> {
+    let one = |run: One| run_one(training, run, data, seed);
+    let run_mode = |mode: &Mode| {
+        let of = One { mode: *mode, lateness, is_single: false, clocks: training.clocks };
+        Ok((mode.name, mode_figures(of, &one(of)?, (training, data))))
+    };
+    let modes = MODES.par_iter().map(run_mode).collect::<Result<Vec<_>>>()?;
+    let mut modes: BTreeMap<_, _> = modes.into_iter().collect();
+    compare(&mut modes);
+    // How long workers stand still shows in a few clocks.
+    let clocks = training.clocks.min(20);
+    let single = one(One { mode: MODES[0], lateness, is_single: true, clocks })?;
+    let (model, single_table_stall) = (training.net.name, single.stall);
+    Ok(SettingFigures { model, lateness, modes, single_table_stall })
+}
+
+/// All modes beside BSP.
+fn compare(modes: &mut BTreeMap<&'static str, ModeFigures>) {
+    let examples = |of: &ModeFigures| of.examples_to_accuracy.map(|count| count as f64);
+    let bsp = modes.get(MODES[0].name);
+    let seconds_of_bsp = bsp.and_then(|of| of.seconds_to_accuracy);
+    let examples_of_bsp = bsp.and_then(examples);
+    for of in modes.values_mut() {
+        of.speedup = seconds_of_bsp.zip(of.seconds_to_accuracy).map(|(bsp, own)| bsp / own);
+        of.examples_over_bsp = examples(of).zip(examples_of_bsp).map(|(own, bsp)| own / bsp);
+    }
+}
+
+/// One run of a model.
+#[derive(Clone, Copy, Debug)]
+struct One {
+    mode: Mode,
+    lateness: Lateness,
+    /// Whether all layers are one table.
+    is_single: bool,
+    clocks: u64,
+}
+
+fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ended> {
+    let Training { net, rate, .. } = training;
+    let One { mode: Mode { staleness, .. }, lateness, is_single, clocks } = one;
+    let applies = if staleness == Staleness::BSP { Applies::ByClock } else { Applies::OnArrival };
+    let (settings, rows) = tables(net, (is_single, applies, seed));
+    let look_every = (clocks / LOOKS).max(1);
+    let job = Job {
+        net,
+        rows: &rows,
+        images: &data.train,
+        workers: WORKERS,
+        mini_batch: MINI_BATCH,
+        clocks,
+        rate: *rate,
+        staleness,
+        look_every,
+    };
+    // The model's bytes take as long as those of the paper's model.
+    let bytes = (size_of::<f32>() * net.parameter_count()) as f64;
+    let network = Network {
+        bytes_per_second: paper::NETWORK_BYTES_PER_SECOND * bytes / paper::PARAMETER_BYTES,
+        latency_seconds: LATENCY,
+    };
+    let look = |model: &[Vec<f32>]| share(net.look(&data.looked_at, model));
+    let ended = run(job, &settings, (network, &lateness.computing(seed)), &look)?;
+    if let Staleness::Clocks(slack) = staleness {
+        assert!(ended.missed.max <= slack, "{slack} clocks of slack: {:?}", ended.missed);
+        let is_ahead = slack == 0 && ended.missed.ahead > 0;
+        assert!(!is_ahead, "under BSP nobody reads a part of a clock: {:?}", ended.missed);
+    }
+    assert_eq!(ended.lost, 0, "every update is in a shard, once");
+    Ok(ended)
+}
+
+fn mode_figures(one: One, ended: &Ended, (training, data): (&Training, &Data)) -> ModeFigures {
+    let point = |look: &Look| CurvePoint {
+        seconds: look.seconds,
+        examples: look.mini_batches * MINI_BATCH as u64,
+        test_accuracy: look.accuracy,
+    };
+    let accuracy = share(training.net.look(&data.test, &ended.model));
+    let mut curve: Vec<CurvePoint> = ended.looks.iter().map(point).collect();
+    let examples = one.clocks * (WORKERS * MINI_BATCH) as u64;
+    let last = training.net.look(&data.looked_at, &ended.model);
+    curve.push(CurvePoint { seconds: ended.seconds, examples, test_accuracy: share(last) });
+    let reached = curve.iter().find(|point| point.test_accuracy >= training.target);
+    let missed = ended.missed;
+    ModeFigures {
+        slack: match one.mode.staleness {
+            Staleness::Clocks(slack) => Some(slack),
+            Staleness::Unbounded => None,
+        },
+        staleness_max: missed.max,
+        staleness_mean: missed.sum as f64 / missed.reads as f64,
+        seconds_to_accuracy: reached.map(|point| point.seconds),
+        examples_to_accuracy: reached.map(|point| point.examples),
+        speedup: None,
+        examples_over_bsp: None,
+        seconds_per_clock: ended.seconds / one.clocks as f64,
+        stall: ended.stall,
+        accuracy,
+        lost_updates: ended.lost,
+        curve,
+    }
+}
