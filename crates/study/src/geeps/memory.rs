@@ -170,7 +170,7 @@ fn iteration_seconds() -> f64 {
 }
 
 /// Where data would lie: asked of a server that gathers and does nothing else.
-fn place(
+pub(super) fn place(
     settings: &Settings,
     iteration: &[Step],
     (pins, budget_bytes): (bool, u64),
