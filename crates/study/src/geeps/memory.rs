@@ -54,6 +54,8 @@ pub struct MemoryFigures {
 pub struct SpeedFigures {
     /// Bytes a second, each way, on the scale of the paper's machines.
     pub bytes_per_second: f64,
+    /// Measured seconds of an iteration with all memory.
+    pub full_seconds: f64,
     /// By share of the memory.
     pub shares: Vec<ShareFigures>,
 }
@@ -168,7 +170,7 @@ fn iteration_seconds() -> f64 {
 }
 
 /// Where data would lie: asked of a server that gathers and does nothing else.
-fn place(
+pub(super) fn place(
     settings: &Settings,
     iteration: &[Step],
     (pins, budget_bytes): (bool, u64),
@@ -201,7 +203,7 @@ impl Bench<'_> {
             });
         }
         let bytes_per_second = speed * paper::PCIE_BYTES_PER_SECOND;
-        Ok(SpeedFigures { bytes_per_second, shares })
+        Ok(SpeedFigures { bytes_per_second, full_seconds: full.seconds, shares })
     }
 
     fn switches(&mut self) -> Result<Vec<SwitchFigures>> {

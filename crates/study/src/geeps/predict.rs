@@ -237,3 +237,32 @@ impl State<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::memory::place;
+    use super::super::steps::{Needless, data, steps};
+    use super::*;
+
+    #[test]
+    fn copies_cost_nothing_at_any_speed_and_all_of_it_at_none() -> crate::Result<()> {
+        let (settings, steps) = (data(1), steps(Needless::default()));
+        let seconds = |pins, budget_bytes, bytes_per_second| {
+            let placement = &place(&settings, &steps, (pins, budget_bytes))?;
+            let rate = Rate { bytes_per_second, latency: Duration::ZERO };
+            let (settings, steps) = (&settings, &steps[..]);
+            let costs = Costs { settings, steps, placement, rate, iteration_seconds: 2.0 };
+            Ok::<_, crate::Error>(costs.seconds())
+        };
+        let (little, all) = (600_000, 1 << 30);
+        assert!((seconds(false, little, 1e15)? - 2.0).abs() < 1e-6);
+        assert!((seconds(true, all, 1e9)? - 2.0).abs() < 0.01);
+        // Some 3 MB in an iteration, each way at once.
+        let slow = seconds(false, little, 1e5)?;
+        assert!(slow > 15.0 && slow < 40.0, "{slow}");
+        assert!(seconds(true, 1_200_000, 1e6)? < seconds(false, 1_200_000, 1e6)?);
+        Ok(())
+    }
+}

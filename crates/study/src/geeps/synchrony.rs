@@ -252,3 +252,31 @@ fn mode_figures(one: One, ended: &Ended, (training, data): (&Training, &Data)) -
         curve,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use super::*;
+
+    fn images(count: usize) -> Images {
+        let mut stream = Stream::named(5, b"images");
+        let features = (0..count * 64).map(|_| stream.next_f64() as f32).collect();
+        let labels = (0..count).map(|image| (image % 10) as u8).collect();
+        Images { columns: 64, features, labels }
+    }
+
+    #[test]
+    fn a_run_repeats_from_its_seed_and_no_other() -> Result<()> {
+        let set = images(WORKERS * MINI_BATCH * 2);
+        let data = Data { train: set.clone(), looked_at: set.clone(), test: set };
+        let training = Training { net: Net::fcnn(64, 16)?, clocks: 12, rate: 0.02, target: 2.0 };
+        let figures = |seed| {
+            let figures = run_setting(&training, Lateness::Delays, &data, seed)?;
+            Ok::<_, crate::Error>(format!("{figures:?}"))
+        };
+        assert_eq!(figures(3)?, figures(3)?);
+        assert_ne!(figures(3)?, figures(4)?);
+        Ok(())
+    }
+}
