@@ -14,16 +14,17 @@
 //!   and the model of costs alone, never on how long anything really takes.
 //! - **Bounds.** One gradient of each rank is being computed at a time.
 
+mod agenda;
 mod carrier;
 mod times;
 
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use stepwell_fabric::{Error, Fabric, Inbox, Parcel, Result};
 use stepwell_sync::{Counts, Kind, Learner, Number, Options, OptionsError, Protocol};
 
+pub use self::agenda::Agenda;
 pub use self::carrier::{Outbox, Sent, Traffic, ends};
 pub use self::times::{Computing, Delay, DelayKind, Times};
 
@@ -38,8 +39,7 @@ pub struct ClockedRun<T> {
     inboxes: Vec<Arc<Inbox>>,
     outbox: Outbox,
     traffic: Traffic,
-    events: BinaryHeap<Event>,
-    made: u64,
+    agenda: Agenda<What>,
     now: f64,
 }
 
@@ -83,34 +83,6 @@ enum What {
     Polled(usize),
 }
 
-/// What happens at a time; the earliest is the greatest, and of these the first that was made.
-#[derive(Debug)]
-struct Event {
-    at: f64,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
-    }
-}
-
 impl<T: Number> ClockedRun<T> {
     /// All ranks before the first event: a learner for each, those of servers never asked.
     ///
@@ -151,9 +123,8 @@ impl<T: Number> ClockedRun<T> {
             .map(begin)
             .collect::<std::result::Result<Vec<Rank<T>>, OptionsError>>()?;
         let traffic = Traffic::new(times.network, count);
-        let events = BinaryHeap::new();
-        let (made, now) = (0, 0.0);
-        let mut run = Self { kind, times, ranks, inboxes, outbox, traffic, events, made, now };
+        let (agenda, now) = (Agenda::default(), 0.0);
+        let mut run = Self { kind, times, ranks, inboxes, outbox, traffic, agenda, now };
         (0..count).for_each(|rank| run.poll_later(rank));
         Ok(run)
     }
@@ -214,13 +185,13 @@ impl<T: Number> ClockedRun<T> {
         if self.ended() {
             return Ok(false);
         }
-        let Some(event) = self.events.pop() else {
+        let Some((at, what)) = self.agenda.take_next() else {
             let why = "nothing happens any more: a protocol is dead".to_owned();
             return Err(Error::Carrier { why });
         };
-        assert!(event.at >= self.now, "time goes forward");
-        self.now = event.at;
-        match event.what {
+        assert!(at >= self.now, "time goes forward");
+        self.now = at;
+        match what {
             What::Arrives { to, from, parcel } => {
                 self.inboxes[to].deliver(from, parcel);
                 self.poll_later(to);
@@ -234,16 +205,11 @@ impl<T: Number> ClockedRun<T> {
         Ok(true)
     }
 
-    fn make(&mut self, at: f64, what: What) {
-        self.events.push(Event { at, number: self.made, what });
-        self.made += 1;
-    }
-
     /// Polls a rank as soon as its communicating side is free.
     fn poll_later(&mut self, rank: usize) {
         if !std::mem::replace(&mut self.ranks[rank].to_be_polled, true) {
             let at = self.ranks[rank].free.max(self.now);
-            self.make(at, What::Polled(rank));
+            self.agenda.add(at, What::Polled(rank));
         }
     }
 
@@ -264,7 +230,7 @@ impl<T: Number> ClockedRun<T> {
             for sent in sent {
                 let at = self.traffic.arrival(&sent, self.now + takes);
                 let (to, from, parcel) = (sent.to, sent.from, sent.parcel);
-                self.make(at, What::Arrives { to, from, parcel });
+                self.agenda.add(at, What::Arrives { to, from, parcel });
             }
             if takes > 0.0 {
                 self.poll_later(number);
@@ -299,7 +265,7 @@ impl<T: Number> ClockedRun<T> {
         rank.learning = Learning::Busy(receive);
         let seconds = self.times.computing.seconds(number, step, cost);
         rank.computed += seconds;
-        self.make(self.now + seconds, What::Computed(number));
+        self.agenda.add(self.now + seconds, What::Computed(number));
     }
 
     fn take_gradient(&mut self, number: usize) {

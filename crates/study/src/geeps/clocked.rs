@@ -7,7 +7,6 @@
 //! - **Invariants.** Events follow from times and from the order of their making alone: a run
 //!   repeats from its seed.
 
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -16,7 +15,7 @@ use stepwell_base::clock::ManualClock;
 use stepwell_base::stage::{BoxedStage, Progress};
 use stepwell_fabric::{Fabric, Inbox, Network, Parcel};
 use stepwell_geeps::{Error, Geeps, Result, Settings};
-use stepwell_sim::clock::{Computing, Outbox, Traffic, ends};
+use stepwell_sim::clock::{Agenda, Computing, Outbox, Traffic, ends};
 
 use super::worker::{Job, LayerRows, Missed, Next, ROW_FLOATS, Worker};
 
@@ -61,33 +60,6 @@ enum What {
     Computed(usize),
 }
 
-/// What happens at a time; the earliest is the greatest, and of these the first that was made.
-struct Event {
-    at: f64,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
-    }
-}
-
 struct Clocked<'a> {
     job: Job<'a>,
     computing: &'a Computing,
@@ -96,8 +68,7 @@ struct Clocked<'a> {
     outbox: Outbox,
     traffic: Traffic,
     clock: Arc<ManualClock>,
-    events: BinaryHeap<Event>,
-    made: u64,
+    agenda: Agenda<What>,
     now: f64,
     looks: Vec<Look>,
 }
@@ -124,39 +95,22 @@ pub(super) fn run(
     };
     let ranks = fabrics.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
     let traffic = Traffic::new(network, job.workers);
-    let (events, made, now) = (BinaryHeap::new(), 0, 0.0);
-    let looks = Vec::new();
-    let mut run = Clocked {
-        job,
-        computing,
-        ranks,
-        inboxes,
-        outbox,
-        traffic,
-        clock,
-        events,
-        made,
-        now,
-        looks,
-    };
+    let (agenda, now, looks) = (Agenda::default(), 0.0, Vec::new());
+    let mut run =
+        Clocked { job, computing, ranks, inboxes, outbox, traffic, clock, agenda, now, looks };
     (0..job.workers).try_for_each(|rank| run.settle(rank, look))?;
-    while let Some(event) = run.events.pop() {
-        run.take(event, look)?;
+    while let Some((at, what)) = run.agenda.take_next() {
+        run.take(at, what, look)?;
     }
     run.end()
 }
 
 impl Clocked<'_> {
-    fn make(&mut self, at: f64, what: What) {
-        self.events.push(Event { at, number: self.made, what });
-        self.made += 1;
-    }
-
-    fn take(&mut self, event: Event, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
-        assert!(event.at >= self.now, "time goes forward");
-        self.clock.advance(event.at - self.now);
-        self.now = event.at;
-        let rank = match event.what {
+    fn take(&mut self, at: f64, what: What, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
+        assert!(at >= self.now, "time goes forward");
+        self.clock.advance(at - self.now);
+        self.now = at;
+        let rank = match what {
             What::Arrives { to, from, parcel } => {
                 self.inboxes[to].deliver(from, parcel);
                 to
@@ -190,7 +144,7 @@ impl Clocked<'_> {
             for sent in self.outbox.take() {
                 let at = self.traffic.arrival(&sent, self.now);
                 let (to, from, parcel) = (sent.to, sent.from, sent.parcel);
-                self.make(at, What::Arrives { to, from, parcel });
+                self.agenda.add(at, What::Arrives { to, from, parcel });
             }
             if !moved {
                 return Ok(());
@@ -216,7 +170,7 @@ impl Clocked<'_> {
                     let mini_batches = self.ranks.iter().map(|rank| rank.worker.clock).sum();
                     self.looks.push(Look { seconds: self.now, mini_batches, accuracy });
                 }
-                self.make(self.now + seconds, What::Computed(number));
+                self.agenda.add(self.now + seconds, What::Computed(number));
             }
             Next::Over => {
                 rank.geeps.close()?;

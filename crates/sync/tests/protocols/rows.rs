@@ -2,7 +2,6 @@
 //! as in the ledger, so each row says which it has, and how often.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use stepwell_base::Key;
@@ -13,6 +12,7 @@ use stepwell_sync::{
 };
 
 use crate::ledger::Job;
+use crate::rules::found_without;
 use crate::schedule;
 
 /// Gradients of a rank that have a lane.
@@ -197,21 +197,10 @@ fn no_schedule_loses_a_gradient_of_rows_or_breaks_their_bound() {
 }
 
 fn breaks(rule: Rule, kind: Kind, staleness: Staleness, says: &str) {
-    for seed in 0..300 {
-        let job = RowJob { staleness, ..RowJob::drawn(kind, seed) };
-        job.check(seed).unwrap_or_else(|why| panic!("with all rules, {seed}: {why}: {job:?}"));
-        let without = RowJob { rules: Rules::without(rule), ..job };
-        let found = catch_unwind(AssertUnwindSafe(|| without.check(seed).map(drop)));
-        let why = match found {
-            Ok(Ok(())) => continue,
-            Ok(Err(why)) => why,
-            Err(panic) => *panic.downcast::<String>().unwrap_or_default(),
-        };
-        println!("without {rule:?}, seed {seed}: {why}");
-        assert!(why.contains(says), "{why}");
-        return;
-    }
-    panic!("without {rule:?} nothing is found");
+    found_without(rule, says, |seed, rules| {
+        let job = RowJob { staleness, rules, ..RowJob::drawn(kind, seed) };
+        job.check(seed).map(drop)
+    });
 }
 
 #[test]

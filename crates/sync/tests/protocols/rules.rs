@@ -11,13 +11,23 @@ use crate::ledger::Job;
 const SCHEDULES_MAX: u64 = 300;
 
 fn breaks(rule: Rule, kind: Kind, says: &str) {
+    found_without(rule, says, |seed, rules| {
+        let mut job = Job::drawn(kind, seed);
+        job.options.rules = rules;
+        job.check(seed).map(drop)
+    });
+}
+
+/// Checks the jobs of seeds with all rules and without one, until something is found that says this.
+pub(crate) fn found_without(
+    rule: Rule,
+    says: &str,
+    check: impl Fn(u64, Rules) -> Result<(), String>,
+) {
     for seed in 0..SCHEDULES_MAX {
-        let job = Job::drawn(kind, seed);
-        job.check(seed).unwrap_or_else(|why| panic!("with all rules, {seed}: {why}: {job:?}"));
-        let mut without = job.clone();
-        without.options.rules = Rules::without(rule);
-        let found = catch_unwind(AssertUnwindSafe(|| without.check(seed).map(drop)));
-        let why = match found {
+        check(seed, Rules::default()).unwrap_or_else(|why| panic!("with all, {seed}: {why}"));
+        let without = || check(seed, Rules::without(rule));
+        let why = match catch_unwind(AssertUnwindSafe(without)) {
             Ok(Ok(())) => continue,
             Ok(Err(why)) => why,
             Err(panic) => *panic.downcast::<String>().unwrap_or_default(),
