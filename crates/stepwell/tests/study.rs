@@ -1,7 +1,5 @@
 //! `stepwell study`: what people and scripts get of it.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::path::PathBuf;
