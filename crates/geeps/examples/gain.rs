@@ -43,7 +43,8 @@ fn batches(rows: u64, row_floats: usize, batched: bool) -> Result<f64> {
         initial: Initial::Zeros,
         applies: Applies::ByClock,
     };
-    let settings = Settings { tables: vec![table], batched, ..Settings::default() };
+    let settings =
+        Settings { tables: vec![table], batched, indexed: batched, ..Settings::default() };
     let running = start(&settings)?;
     // Every other row, so that no piece is copied whole.
     let some: Vec<Key> = keys(rows, by).into_iter().rev().step_by(2).collect();

@@ -18,7 +18,8 @@ fn breaks(rule: Rule, kind: Kind, says: &str) {
     });
 }
 
-/// Checks the jobs of seeds with all rules and without one, until something is found that says this.
+/// Checks the jobs of seeds with all rules and without one, until something is found that says
+/// this.
 pub(crate) fn found_without(
     rule: Rule,
     says: &str,
