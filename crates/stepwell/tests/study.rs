@@ -54,7 +54,7 @@ fn what_a_study_cannot_use_is_refused_in_a_line() {
 #[test]
 fn geeps_says_its_figures_beside_the_papers() {
     if std::env::var_os("STEPWELL_LONG").is_none() {
-        return;
+        return stepwell_skip::skipped("STEPWELL_LONG is not set");
     }
     let Some(data) = std::env::var_os("STEPWELL_DATA") else {
         return stepwell_skip::skipped("STEPWELL_DATA is not set");
