@@ -170,7 +170,8 @@ fn receive(fabric: &Fabric, from: usize, events: &Arc<Events>) -> Result<Message
     }
 }
 
-fn median(mut seconds: Vec<f64>) -> f64 {
+/// The value in the middle; there is at least one.
+pub(crate) fn median(mut seconds: Vec<f64>) -> f64 {
     seconds.sort_unstable_by(f64::total_cmp);
     seconds[seconds.len() / 2]
 }

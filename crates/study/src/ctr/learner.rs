@@ -1,6 +1,5 @@
 //! Which rank learns from which mini-batch, and what it computes.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,16 +23,17 @@ pub(super) struct Deal {
     taken: Mutex<Taken>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
     next: usize,
-    /// Of rank and step.
-    of: HashMap<(usize, u64), usize>,
+    /// Each rank's last step, and its mini-batch: a rank has one at a time.
+    of: Vec<Option<(u64, usize)>>,
 }
 
 impl Deal {
     pub(super) fn new(ranks: usize, by_turn: bool, mini_batches: usize) -> Arc<Self> {
-        Arc::new(Self { ranks, by_turn, mini_batches, taken: Mutex::default() })
+        let taken = Mutex::new(Taken { next: 0, of: vec![None; ranks] });
+        Arc::new(Self { ranks, by_turn, mini_batches, taken })
     }
 
     /// The mini-batch of a rank's step, which is dealt when it is asked for first.
@@ -42,10 +42,15 @@ impl Deal {
             step as usize * self.ranks + rank
         } else {
             let mut taken = lock(&self.taken);
-            let next = taken.next;
-            let number = *taken.of.entry((rank, step)).or_insert(next);
-            taken.next += usize::from(number == next);
-            number
+            match taken.of[rank] {
+                Some((last, number)) if last == step => number,
+                _ => {
+                    let number = taken.next;
+                    taken.of[rank] = Some((step, number));
+                    taken.next += 1;
+                    number
+                }
+            }
         };
         let start = number % self.mini_batches * MINI_BATCH;
         start..start + MINI_BATCH

@@ -17,6 +17,7 @@ use super::device::{Came, Run, run};
 use super::paper;
 use super::predict::Costs;
 use super::steps::{Needless, Step, data, entries, steps};
+use crate::costs::median;
 use crate::{Images, Result};
 
 /// Seconds are so many of the paper's.
@@ -298,11 +299,6 @@ struct Timed {
     predicted: f64,
     /// Bytes up and down in an iteration.
     copied: [u64; 2],
-}
-
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }
 
 impl MemoryFigures {

@@ -7,8 +7,7 @@
 //!
 //! - **How.** Each protocol trains the same model on the virtual clock, with real gradients, to the
 //!   same number of examples, all with the same settings. The loss is smoothed before it is read
-//!   (`curve.rs`), and a figure is the mean over seeds: that of one is good to a
-//!   tenth.
+//!   (`curve.rs`), and a figure is the mean over seeds: that of one is good to a tenth.
 //! - **Limit.** Where each gradient helps as much whoever waits for whom, a loss is reached sooner
 //!   by as much as ranks compute more of them: the blocking sum's step over the mean time of a
 //!   gradient. With delays uniform in 0 to 50 ms and n ranks that is (c + 50 n / (n + 1)) / (c +

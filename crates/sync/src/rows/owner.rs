@@ -141,6 +141,7 @@ impl<T: Number> Owner<T> {
 
     /// Takes a gradient of the rows that a rank has.
     fn take(&mut self, from: usize, gradient: &[T]) -> Result<Work> {
+        let share = self.share();
         let asker = &mut self.of[from];
         asker.reads = None;
         if self.staleness == Staleness::Exact {
@@ -151,12 +152,16 @@ impl<T: Number> Owner<T> {
             let all = self.workers.clone().all(|rank| self.of[rank].pushed.is_some());
             return if all { self.apply_sum() } else { Ok(Work::copy::<T>(gradient.len())) };
         }
-        let share = T::ONE / T::from_f64(self.workers.len() as f64);
         self.values.clear();
         self.values.extend(gradient.iter().map(|value| *value * share));
         applied(self.rank, self.store.apply(&asker.keys, &self.values))?;
         self.counts.rows_applied += 1;
         Ok(Work::additions::<T>(1, gradient.len()))
+    }
+
+    /// What a rank's gradient counts of the mean of all.
+    fn share(&self) -> T {
+        T::ONE / T::from_f64(self.workers.len() as f64)
     }
 
     /// Exact rows (S11): one update by all ranks' gradients, added in the order of ranks.
@@ -180,7 +185,7 @@ impl<T: Number> Owner<T> {
             }
             asker.spare = pushed;
         }
-        let share = T::ONE / T::from_f64(self.workers.len() as f64);
+        let share = self.share();
         self.values.iter_mut().for_each(|value| *value *= share);
         applied(self.rank, self.store.apply(&keys, &self.values))?;
         self.counts.rows_applied += self.workers.len() as u64;
