@@ -19,7 +19,8 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{slice_message, slice_of};
-use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+use crate::protocol::replace;
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
 
 const ASK: Tag = Tag(0x5330);
 const ANSWER: Tag = Tag(0x5331);
@@ -31,7 +32,7 @@ pub(crate) struct AdPsgd<T> {
     ranks: usize,
     parameters: Vec<T>,
     gradient: Vec<T>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     computing: bool,
     /// Whether a gradient waits for the averaging of its step.
     given: bool,
@@ -53,12 +54,16 @@ enum Averaging {
 }
 
 impl<T: Number> AdPsgd<T> {
-    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         Self {
             rank: fabric.rank(),
             ranks: fabric.size(),
             gradient: vec![T::ZERO; parameters.len()],
-            descent: options.descent(parameters.len()),
+            optimizer,
             options: options.clone(),
             parameters,
             computing: false,
@@ -118,7 +123,7 @@ impl<T: Number> AdPsgd<T> {
 
     fn update(&mut self) -> Work {
         let rounds = self.counts.used as f64;
-        self.descent.apply(&mut self.parameters, &self.gradient, 1.0, rounds);
+        self.optimizer.apply(&mut self.parameters, &self.gradient, 1.0, rounds);
         self.given = false;
         self.counts.used += 1;
         self.counts.updates += 1;
@@ -209,5 +214,19 @@ impl<T: Number> Protocol<T> for AdPsgd<T> {
 
     fn counts(&self) -> Counts {
         Counts { left: u64::from(self.given), ..self.counts }
+    }
+}
+
+impl<T: Number> OpenEnded<T> for AdPsgd<T> {
+    fn end_after(&mut self, gradients: u64) {
+        assert!(self.counts.given <= gradients, "no rank gives more");
+        self.options.steps = gradients;
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.parameters, parameters);
+        self.options.steps = u64::MAX;
+        self.through.fill(false);
+        self.said_so = false;
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct AllReduce<T> {
     state: State,
     came: Vec<Option<Message>>,
     gradients: u64,
+    /// By member, whether it has said that it gives no more gradients.
+    through: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,19 +54,25 @@ impl<T: Number> AllReduce<T> {
     pub(crate) fn new(fabric: &Fabric, members: Vec<usize>, tags: [Tag; 2], lanes: usize) -> Self {
         let place = members.iter().position(|member| *member == fabric.rank());
         let Some(place) = place else { unreachable!("rank {} is a member", fabric.rank()) };
-        let came = vec![None; members.len()];
-        let sum = vec![T::ZERO; lanes];
-        Self { members, place, tags, sum, state: State::Rest, came, gradients: 0 }
+        let (came, through) = (vec![None; members.len()], vec![false; members.len()]);
+        let (sum, state) = (vec![T::ZERO; lanes], State::Rest);
+        Self { members, place, tags, sum, state, came, gradients: 0, through }
     }
 
-    /// Takes part, with the sum of so many gradients: of none it does not matter.
-    pub(crate) fn start(&mut self, fabric: &Fabric, gradients: u64, sum: &[T]) -> Result<()> {
+    /// Takes part, with the sum of so many gradients: of none it does not matter. Whoever is
+    /// through gives no more after these.
+    pub(crate) fn start(
+        &mut self,
+        fabric: &Fabric,
+        (gradients, through): (u64, bool),
+        sum: &[T],
+    ) -> Result<()> {
         assert_eq!(self.state, State::Rest, "one sum at a time");
         self.state = State::Slices;
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();
             let lanes = if gradients == 0 { &[][..] } else { &sum[self.slice(place)] };
-            let message = slice_message(fabric, [gradients, 0], lanes);
+            let message = slice_message(fabric, [gradients, u64::from(through)], lanes);
             fabric.send(self.members[place], self.tags[0], message)?;
         }
         Ok(())
@@ -100,6 +108,21 @@ impl<T: Number> AllReduce<T> {
         &self.sum
     }
 
+    /// By member, whether it has said in a sum that is over that it is through: the same on all.
+    pub(crate) fn through(&self) -> &[bool] {
+        &self.through
+    }
+
+    /// Whether all have said so.
+    pub(crate) fn all_are_through(&self) -> bool {
+        self.through.iter().all(|through| *through)
+    }
+
+    /// All members go on.
+    pub(crate) fn go_on(&mut self) {
+        self.through.fill(false);
+    }
+
     /// The lanes that the member at `place` sums.
     fn slice(&self, place: usize) -> std::ops::Range<usize> {
         let (lanes, count) = (self.sum.len(), self.members.len());
@@ -129,9 +152,12 @@ impl<T: Number> AllReduce<T> {
                 return Err(Error::malformed(from, why));
             }
             self.gradients += head[0];
+            self.through[place] |= head[1] > 0;
             values.extend(present.then_some((place, lanes)));
         }
-        tree_sum_of_subtrees(&values, &mut self.sum[own.clone()]);
+        if !values.is_empty() {
+            tree_sum_of_subtrees(&values, &mut self.sum[own.clone()]);
+        }
         let work = Work::additions::<T>(values.len(), own.len());
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();

@@ -11,7 +11,8 @@
 use stepwell_fabric::{Fabric, Result, Tag};
 
 use crate::all_reduce::AllReduce;
-use crate::{Counts, Descent, Number, Options, Protocol, Work};
+use crate::protocol::replace;
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Work};
 
 const TAGS: [Tag; 2] = [Tag(0x5300), Tag(0x5301)];
 
@@ -20,7 +21,7 @@ pub(crate) struct Bsp<T> {
     options: Options,
     parameters: Vec<T>,
     gradient: Vec<T>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     reduce: AllReduce<T>,
     state: State,
     counts: Counts,
@@ -37,11 +38,15 @@ enum State {
 }
 
 impl<T: Number> Bsp<T> {
-    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         let members = (0..fabric.size()).collect();
         Self {
             gradient: vec![T::ZERO; parameters.len()],
-            descent: options.descent(parameters.len()),
+            optimizer,
             reduce: AllReduce::new(fabric, members, TAGS, parameters.len()),
             options: options.clone(),
             parameters,
@@ -56,7 +61,7 @@ impl<T: Number> Protocol<T> for Bsp<T> {
         match self.state {
             State::Ready | State::Computing => Ok(Work::NONE),
             State::Given => {
-                self.reduce.start(fabric, 1, &self.gradient)?;
+                self.reduce.start(fabric, (1, false), &self.gradient)?;
                 self.state = State::Reducing;
                 Ok(Work::STEP)
             }
@@ -65,7 +70,7 @@ impl<T: Number> Protocol<T> for Bsp<T> {
                 let Some(reduced) = reduced else { return Ok(work) };
                 let scale = 1.0 / reduced.gradients as f64;
                 let rounds = self.counts.updates as f64;
-                self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
+                self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
                 self.counts.updates += 1;
                 self.counts.used += 1;
                 self.state = State::Ready;
@@ -101,5 +106,17 @@ impl<T: Number> Protocol<T> for Bsp<T> {
     fn counts(&self) -> Counts {
         let waits = matches!(self.state, State::Given | State::Reducing);
         Counts { left: u64::from(waits), ..self.counts }
+    }
+}
+
+impl<T: Number> OpenEnded<T> for Bsp<T> {
+    fn end_after(&mut self, gradients: u64) {
+        assert!(self.counts.given <= gradients, "no rank gives more");
+        self.options.steps = gradients;
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.parameters, parameters);
+        self.options.steps = u64::MAX;
     }
 }

@@ -1,4 +1,5 @@
-//! Gradient descent with momentum, weight decay and a schedule of rates, for f32 and f64.
+//! How parameters move along a gradient: a seam, and gradient descent with momentum, weight decay and
+//! a schedule of rates, for f32 and f64.
 //!
 //! ```text
 //! v = momentum v + (g + weight_decay w)      without momentum v is g + weight_decay w itself
@@ -9,7 +10,15 @@
 //! says how many rounds the run has seen, in fractions: so that a rate falls after as many examples
 //! whatever the protocol.
 
+use std::fmt::Debug;
+
 use crate::Number;
+
+/// The rule by which parameters move, and its state.
+pub trait Optimizer<T>: Debug + Send {
+    /// Moves `parameters` along `scale` times `gradient`, after so many rounds of the run.
+    fn apply(&mut self, parameters: &mut [T], gradient: &[T], scale: f64, rounds: f64);
+}
 
 /// How the rate of learning changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +92,7 @@ impl Rate {
     }
 }
 
-/// The rule by which parameters move, and its state.
+/// Gradient descent, and its velocity.
 #[derive(Clone, Debug)]
 pub struct Descent<T> {
     rate: Rate,
@@ -100,9 +109,10 @@ impl<T: Number> Descent<T> {
         let [momentum, weight_decay] = [momentum, weight_decay].map(T::from_f64);
         Self { rate, momentum, weight_decay, velocity }
     }
+}
 
-    /// Moves `parameters` along `scale` times `gradient`, after so many rounds.
-    pub fn apply(&mut self, parameters: &mut [T], gradient: &[T], scale: f64, rounds: f64) {
+impl<T: Number> Optimizer<T> for Descent<T> {
+    fn apply(&mut self, parameters: &mut [T], gradient: &[T], scale: f64, rounds: f64) {
         assert_eq!(parameters.len(), gradient.len(), "a gradient of these parameters");
         let rate = T::from_f64(self.rate.at(rounds) * scale);
         let (momentum, decay) = (self.momentum, self.weight_decay);

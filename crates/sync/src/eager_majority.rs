@@ -6,7 +6,9 @@
 //! ```
 //!
 //! All ranks draw the same initiator for a round, so on average half of them have a gradient by
-//! then. A rank whose gradient was in time waits for the sum; one that was late goes on at once.
+//! then. A rank whose gradient was in time waits for the sum; one that was late goes on at once. A
+//! rank that gives no more says so with its last gradient and is drawn no more; if it was drawn for
+//! the next round before it knew, it starts that one with nothing.
 //!
 //! - **Invariants.** All ranks have the same parameters after as many rounds. A gradient that comes
 //!   late is added to the next one of its rank (S9), none is lost; nothing bounds its age.
@@ -18,7 +20,8 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{AllReduce, Reduced};
-use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+use crate::protocol::replace;
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);
@@ -31,32 +34,39 @@ pub(crate) struct EagerMajority<T> {
     /// The sum of the gradients that wait, and the rounds in which these began.
     waiting: Vec<T>,
     waiting_since: Vec<u64>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     reduce: AllReduce<T>,
     /// The round in which the last gradient began.
     began: Option<u64>,
     computing: bool,
     /// Whether this rank told all to begin the present round.
     told: bool,
+    /// Gradients that this rank gives in all, once it knows.
+    last: Option<u64>,
     /// Gradients of all ranks in the sums so far, over the ranks: what a rate of learning falls by.
     seen: f64,
     counts: Counts,
 }
 
 impl<T: Number> EagerMajority<T> {
-    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         let members = (0..fabric.size()).collect();
         Self {
             ranks: fabric.size(),
             waiting: vec![T::ZERO; parameters.len()],
             waiting_since: Vec::new(),
-            descent: options.descent(parameters.len()),
+            optimizer,
             reduce: AllReduce::new(fabric, members, TAGS, parameters.len()),
             options: options.clone(),
             parameters,
             began: None,
             computing: false,
             told: false,
+            last: None,
             seen: 0.0,
             counts: Counts::default(),
         }
@@ -67,16 +77,24 @@ impl<T: Number> EagerMajority<T> {
         self.counts.updates
     }
 
-    /// The rank that all ranks draw for the present round.
+    /// The rank that all ranks draw for the present round, of those that go on.
     fn initiator(&self) -> usize {
-        let stream = Stream::named(self.options.seed, b"sync/initiator");
-        (stream.at(self.round()) % self.ranks as u64) as usize
+        let drawn = Stream::named(self.options.seed, b"sync/initiator").at(self.round());
+        let through = self.reduce.through();
+        let left: Vec<usize> = (0..self.ranks).filter(|rank| !through[*rank]).collect();
+        left[(drawn % left.len() as u64) as usize]
+    }
+
+    /// Whether this rank gives no more gradients.
+    fn is_through(&self) -> bool {
+        !self.computing && self.last == Some(self.counts.given)
     }
 
     /// The initiator tells all, itself included.
     fn tell(&mut self, fabric: &Fabric) -> Result<Work> {
         let mine = self.initiator() == fabric.rank();
-        if self.told || !mine || self.waiting_since.is_empty() {
+        let has_none = self.waiting_since.is_empty() && !self.is_through();
+        if self.told || !mine || has_none {
             return Ok(Work::NONE);
         }
         for to in 0..self.ranks {
@@ -97,10 +115,11 @@ impl<T: Number> EagerMajority<T> {
         if round.map_err(|why| Error::malformed(from, why))? != self.round() {
             return Err(Error::malformed(from, Malformed::Wrong("it is of another round")));
         }
-        self.reduce.start(fabric, self.waiting_since.len() as u64, &self.waiting)?;
+        let count = self.waiting_since.len() as u64;
+        self.reduce.start(fabric, (count, self.is_through()), &self.waiting)?;
         let ages = self.waiting_since.iter().map(|since| self.counts.updates - since);
         self.counts.age_max = ages.fold(self.counts.age_max, u64::max);
-        self.counts.used += self.waiting_since.len() as u64;
+        self.counts.used += count;
         self.forget();
         Ok(Work::STEP)
     }
@@ -112,7 +131,9 @@ impl<T: Number> EagerMajority<T> {
 
     fn update(&mut self, reduced: Reduced) -> Work {
         let scale = 1.0 / self.ranks as f64;
-        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        if reduced.gradients > 0 {
+            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        }
         self.seen += reduced.gradients as f64 * scale;
         self.counts.updates += 1;
         self.told = false;
@@ -137,7 +158,8 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
     }
 
     fn begin(&mut self) -> Option<u64> {
-        if self.computing || self.ended() || self.began == Some(self.round()) {
+        let over = self.ended() || self.is_through();
+        if self.computing || over || self.began == Some(self.round()) {
             return None;
         }
         (self.computing, self.began) = (true, Some(self.round()));
@@ -157,10 +179,24 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
     }
 
     fn ended(&self) -> bool {
-        self.counts.updates == self.options.steps
+        let all_are_through = !self.reduce.is_under_way() && self.reduce.all_are_through();
+        self.counts.updates == self.options.steps || all_are_through
     }
 
     fn counts(&self) -> Counts {
         Counts { left: self.waiting_since.len() as u64, ..self.counts }
+    }
+}
+
+impl<T: Number> OpenEnded<T> for EagerMajority<T> {
+    fn end_after(&mut self, gradients: u64) {
+        assert!(self.counts.given <= gradients, "no rank gives more");
+        self.last = Some(gradients);
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.parameters, parameters);
+        self.last = None;
+        self.reduce.go_on();
     }
 }

@@ -10,7 +10,7 @@ use crate::bsp::Bsp;
 use crate::eager_majority::EagerMajority;
 use crate::rna::Rna;
 use crate::worker::Worker;
-use crate::{Number, Options, OptionsError, Protocol, rdma_wild, sync_dsgd};
+use crate::{Number, OpenEnded, Optimizer, Options, OptionsError, Protocol, rdma_wild, sync_dsgd};
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,17 +76,43 @@ impl Kind {
         options: &Options,
     ) -> Result<Box<dyn Protocol<T>>, OptionsError> {
         options.check(self, fabric.size())?;
-        Ok(match self {
-            Self::Bsp => Box::new(Bsp::new(fabric, parameters, options)),
+        let optimizer = options.descent(parameters.len());
+        Ok(self.end_of(fabric, parameters, (optimizer, options)))
+    }
+
+    /// This rank's end of it where parameters move by `optimizer`, whatever `options` say of that,
+    /// and go on until all ranks have said how many gradients they give.
+    ///
+    /// # Errors
+    /// Options that do not fit the ranks.
+    pub fn begin_open<T: Number>(
+        self,
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Result<Box<dyn OpenEnded<T>>, OptionsError> {
+        options.check(self, fabric.size())?;
+        let options = Options { steps: u64::MAX, ..options.clone() };
+        Ok(self.end_of(fabric, parameters, (optimizer, &options)))
+    }
+
+    fn end_of<T: Number>(
+        self,
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        by: (Box<dyn Optimizer<T>>, &Options),
+    ) -> Box<dyn OpenEnded<T>> {
+        match self {
+            Self::Bsp => Box::new(Bsp::new(fabric, parameters, by)),
             Self::SyncDsgd | Self::RdmaWild if fabric.rank() > 0 => {
-                Box::new(Worker::new(fabric, parameters, options, self == Self::RdmaWild))
+                Box::new(Worker::new(fabric, parameters, by.1, self == Self::RdmaWild))
             }
-            Self::SyncDsgd => Box::new(sync_dsgd::Server::new(fabric, parameters, options)),
-            Self::EagerMajority => Box::new(EagerMajority::new(fabric, parameters, options)),
-            Self::AdPsgd => Box::new(AdPsgd::new(fabric, parameters, options)),
-            Self::RdmaWild => Box::new(rdma_wild::Server::new(fabric, parameters, options)),
-            Self::Rna => Box::new(Rna::new(fabric, parameters, options)),
-        })
+            Self::SyncDsgd => Box::new(sync_dsgd::Server::new(fabric, parameters, by)),
+            Self::EagerMajority => Box::new(EagerMajority::new(fabric, parameters, by)),
+            Self::AdPsgd => Box::new(AdPsgd::new(fabric, parameters, by)),
+            Self::RdmaWild => Box::new(rdma_wild::Server::new(fabric, parameters, by)),
+            Self::Rna => Box::new(Rna::new(fabric, parameters, by)),
+        }
     }
 }
 

@@ -43,12 +43,12 @@ mod sync_dsgd;
 mod windows;
 mod worker;
 
-pub use descent::{Descent, Rate, Schedule};
+pub use descent::{Descent, Optimizer, Rate, Schedule};
 pub use drive::{Driven, Learner, drive};
 pub use group::{Groups, Timing};
 pub use kind::Kind;
 pub use number::Number;
 pub use options::{Options, OptionsError};
-pub use protocol::{Counts, Protocol, Work};
+pub use protocol::{Counts, OpenEnded, Protocol, Work};
 pub use rows::{MemoryRows, OwnedRows, RankRows, Staleness, StepKeys};
 pub use rules::{Rule, Rules};

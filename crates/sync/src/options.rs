@@ -1,6 +1,6 @@
 //! What a protocol is told.
 
-use crate::{Descent, Groups, Kind, Number, Rate, Rules};
+use crate::{Descent, Groups, Kind, Number, Optimizer, Rate, Rules};
 
 /// What all ranks of a run have in common.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Options {
     }
 
     /// Their rule for so many parameters.
-    pub(crate) fn descent<T: Number>(&self, lanes: usize) -> Descent<T> {
-        Descent::new(self.rate.clone(), self.momentum, self.weight_decay, lanes)
+    pub(crate) fn descent<T: Number>(&self, lanes: usize) -> Box<dyn Optimizer<T>> {
+        Box::new(Descent::new(self.rate.clone(), self.momentum, self.weight_decay, lanes))
     }
 
     pub(crate) fn check(&self, kind: Kind, ranks: usize) -> Result<(), OptionsError> {

@@ -132,3 +132,29 @@ pub trait Protocol<T>: Debug + Send {
         self.counts().updates
     }
 }
+
+/// A protocol of the dense part whose ranks learn on the way how many gradients they give, and that
+/// begins again after it has ended.
+pub trait OpenEnded<T>: Protocol<T> {
+    /// Each rank that computes gives so many gradients in all, those before the last
+    /// [`OpenEnded::resume`] included. It has ended once all of them are used, or dropped. All
+    /// ranks say the same number, each as soon as it knows.
+    ///
+    /// # Panics
+    /// When this rank has begun more.
+    fn end_after(&mut self, gradients: u64);
+
+    /// Begins again after it has ended on all ranks, with these parameters, which all ranks say
+    /// alike.
+    ///
+    /// # Panics
+    /// When it has not ended, or these are of another model.
+    fn resume(&mut self, parameters: &[T]);
+}
+
+/// Replaces the `parameters` of a protocol that has `ended`.
+pub(crate) fn replace<T: Copy>(ended: bool, parameters: &mut [T], by: &[T]) {
+    assert!(ended, "a protocol begins again after it has ended");
+    assert_eq!(parameters.len(), by.len(), "parameters of the same model");
+    parameters.copy_from_slice(by);
+}

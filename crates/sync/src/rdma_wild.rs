@@ -16,8 +16,9 @@
 
 use stepwell_fabric::{Fabric, Result};
 
+use crate::protocol::replace;
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
 
 /// Algorithm 1.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Server<T> {
     opening: Opening,
     table: GradientTable,
     model: Vec<T>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     /// By worker, the version that was used last: LGVnum.
     used: Vec<u64>,
     /// By worker, the updates that its model has seen.
@@ -38,12 +39,16 @@ pub(crate) struct Server<T> {
 }
 
 impl<T: Number> Server<T> {
-    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        model: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         let workers = fabric.size() - 1;
         Self {
             opening: Opening::default(),
             table: GradientTable::open::<T>(fabric, model.len()),
-            descent: options.descent(model.len()),
+            optimizer,
             options: options.clone(),
             model,
             used: vec![0; workers],
@@ -62,9 +67,9 @@ impl<T: Number> Server<T> {
         }
         let workers = self.used.len() as f64;
         let rounds = self.counts.used as f64 / workers;
-        let (descent, model) = (&mut self.descent, &mut self.model);
+        let (optimizer, model) = (&mut self.optimizer, &mut self.model);
         self.table.look(fabric, worker, |gradient: &[T]| {
-            descent.apply(model, gradient, 1.0 / workers, rounds);
+            optimizer.apply(model, gradient, 1.0 / workers, rounds);
         });
         let forgets =
             !self.options.rules.hold(Rule::NoteUsed) && self.counts.used.is_multiple_of(2);
@@ -128,5 +133,16 @@ impl<T: Number> Protocol<T> for Server<T> {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+}
+
+impl<T: Number> OpenEnded<T> for Server<T> {
+    fn end_after(&mut self, gradients: u64) {
+        self.options.steps = gradients;
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.model, parameters);
+        self.options.steps = u64::MAX;
     }
 }

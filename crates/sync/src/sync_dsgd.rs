@@ -10,8 +10,9 @@
 use stepwell_fabric::{Fabric, Result};
 use stepwell_nn::tree_sum;
 
+use crate::protocol::replace;
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Descent, Number, Options, Protocol, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Work};
 
 #[derive(Debug)]
 pub(crate) struct Server<T> {
@@ -20,7 +21,7 @@ pub(crate) struct Server<T> {
     table: GradientTable,
     model: Vec<T>,
     sum: Vec<T>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     workers: usize,
     /// Whether the model has yet to be pushed.
     answers: bool,
@@ -28,13 +29,17 @@ pub(crate) struct Server<T> {
 }
 
 impl<T: Number> Server<T> {
-    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        model: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         Self {
             steps: options.steps,
             opening: Opening::default(),
             table: GradientTable::open::<T>(fabric, model.len()),
             sum: vec![T::ZERO; model.len()],
-            descent: options.descent(model.len()),
+            optimizer,
             model,
             workers: fabric.size() - 1,
             answers: false,
@@ -46,7 +51,7 @@ impl<T: Number> Server<T> {
         let sum = &mut self.sum;
         self.table.look_at_all(fabric, |gradients| tree_sum(gradients, sum));
         let (scale, rounds) = (1.0 / self.workers as f64, self.counts.updates as f64);
-        self.descent.apply(&mut self.model, &self.sum, scale, rounds);
+        self.optimizer.apply(&mut self.model, &self.sum, scale, rounds);
         self.counts.updates += 1;
         self.counts.used += self.workers as u64;
         self.answers = true;
@@ -92,5 +97,16 @@ impl<T: Number> Protocol<T> for Server<T> {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+}
+
+impl<T: Number> OpenEnded<T> for Server<T> {
+    fn end_after(&mut self, gradients: u64) {
+        self.steps = gradients;
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.model, parameters);
+        self.steps = u64::MAX;
     }
 }

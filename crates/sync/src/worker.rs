@@ -9,8 +9,9 @@
 
 use stepwell_fabric::{Fabric, Result};
 
+use crate::protocol::replace;
 use crate::windows::{ModelWindow, Opening};
-use crate::{Counts, Number, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Options, Protocol, Rule, Work};
 
 /// A worker of a server.
 #[derive(Debug)]
@@ -115,5 +116,17 @@ impl<T: Number> Protocol<T> for Worker<T> {
 
     fn clock(&self) -> u64 {
         self.clock.unwrap_or(self.counts.updates)
+    }
+}
+
+impl<T: Number> OpenEnded<T> for Worker<T> {
+    fn end_after(&mut self, gradients: u64) {
+        assert!(self.counts.given <= gradients, "no rank gives more");
+        self.options.steps = gradients;
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.model, parameters);
+        self.options.steps = u64::MAX;
     }
 }

@@ -33,14 +33,19 @@ impl Controller {
         }
     }
 
-    /// Probes for `iteration`, the next one, or takes answers to its probes. It is polled between
-    /// sums alone.
-    pub(crate) fn poll(&mut self, fabric: &Fabric, iteration: u64) -> Result<Work> {
-        if iteration == self.steps {
+    /// Probes members that are not `through` for `iteration`, the next one, or takes answers to its
+    /// probes. It is polled between sums alone.
+    pub(crate) fn poll(
+        &mut self,
+        fabric: &Fabric,
+        iteration: u64,
+        through: &[bool],
+    ) -> Result<Work> {
+        if iteration == self.steps || through.iter().all(|through| *through) {
             return Ok(Work::NONE);
         }
         if self.probed != Some(iteration) {
-            for member in self.drawn() {
+            for member in self.drawn(through) {
                 send_numbers(fabric, member, PROBE, &[iteration])?;
             }
             (self.probed, self.started) = (Some(iteration), false);
@@ -70,10 +75,12 @@ impl Controller {
         Ok(work)
     }
 
-    /// Different members, as many as are probed.
-    fn drawn(&mut self) -> Vec<usize> {
-        let mut left = self.members.clone();
+    /// Different members that are not `through`, as many as are probed, or all.
+    fn drawn(&mut self, through: &[bool]) -> Vec<usize> {
+        let members = self.members.iter().zip(through).filter(|(_, through)| !**through);
+        let mut left: Vec<usize> = members.map(|(member, _)| *member).collect();
+        let probes = self.probes.min(left.len());
         let mut draw = |_| left.swap_remove((self.draws.next_u64() % left.len() as u64) as usize);
-        (0..self.probes).map(&mut draw).collect()
+        (0..probes).map(&mut draw).collect()
     }
 }

@@ -13,9 +13,12 @@
 //! each sum its initiator gives a server what the group has changed and brings back what all groups
 //! have made ([`server`]).
 //!
+//! A member that gives no more gradients says so with its last ones, and is probed no more; until
+//! that is known it answers probes with nothing, so that nobody waits for it.
+//!
 //! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
 //!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
-//!   a gradient in every sum. A gradient goes into one sum (S6), or is dropped where it is older
+//!   a gradient in every sum, or gives no more. A gradient goes into one sum (S6), or is dropped where it is older
 //!   than `age_max` updates (S4), and counted. All members of a group have the same parameters
 //!   after as many sums.
 //! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a
@@ -32,7 +35,8 @@ use self::controller::Controller;
 use self::local::Waiting;
 use self::server::Server;
 use crate::all_reduce::{AllReduce, slice_message, slice_of};
-use crate::{Counts, Descent, Number, Options, Protocol, Rule, Work};
+use crate::protocol::replace;
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
 
 const REDUCE: [Tag; 2] = [Tag(0x5340), Tag(0x5341)];
 const PROBE: Tag = Tag(0x5342);
@@ -52,11 +56,13 @@ pub(crate) struct Rna<T> {
     ranks: usize,
     members: Vec<usize>,
     parameters: Vec<T>,
-    descent: Descent<T>,
+    optimizer: Box<dyn Optimizer<T>>,
     reduce: AllReduce<T>,
     waiting: Waiting<T>,
     /// The version of the gradient that is being computed.
     computing: Option<u64>,
+    /// Gradients that this rank gives in all, once it knows.
+    last: Option<u64>,
     /// The iteration that this rank was probed for.
     probe: Option<u64>,
     controller: Option<Controller>,
@@ -83,17 +89,22 @@ enum Phase {
 }
 
 impl<T: Number> Rna<T> {
-    pub(crate) fn new(fabric: &Fabric, parameters: Vec<T>, options: &Options) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        parameters: Vec<T>,
+        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+    ) -> Self {
         let members = options.groups.members(fabric.rank(), fabric.size());
         let (lanes, groups) = (parameters.len(), options.groups.count());
         let leads = members.first() == Some(&fabric.rank());
         let serves = groups > 1 && fabric.rank() == SERVER;
         Self {
             ranks: fabric.size(),
-            descent: options.descent(lanes),
+            optimizer,
             reduce: AllReduce::new(fabric, members.clone(), REDUCE, lanes),
             waiting: Waiting::new(lanes),
             computing: None,
+            last: None,
             probe: None,
             controller: leads.then(|| Controller::new(members.clone(), options)),
             phase: Phase::Rest,
@@ -136,7 +147,7 @@ impl<T: Number> Rna<T> {
             return Ok(work);
         }
         self.drop_stale(iteration.max(self.iteration()));
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && !self.gives_no_more() {
             return Ok(work);
         }
         self.probe = None;
@@ -166,7 +177,8 @@ impl<T: Number> Rna<T> {
         self.drop_stale(iteration);
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
         let (count, lanes) = (self.waiting.len(), self.parameters.len());
-        self.reduce.start(fabric, count as u64, self.waiting.sum())?;
+        let through = self.gives_no_more();
+        self.reduce.start(fabric, (count as u64, through), self.waiting.sum())?;
         self.counts.used += count as u64;
         if self.options.rules.hold(Rule::TakeOnce) {
             self.waiting.forget();
@@ -178,9 +190,14 @@ impl<T: Number> Rna<T> {
     fn sum(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
         let (work, reduced) = self.reduce.poll(fabric)?;
         let Some(reduced) = reduced else { return Ok(work) };
-        assert!(reduced.gradients > 0, "whoever starts a sum has a gradient in it");
+        let place = self.members.iter().position(|member| *member == initiator);
+        let was_through = place.is_some_and(|place| self.reduce.through()[place]);
+        let starts = reduced.gradients > 0 || was_through;
+        assert!(starts, "whoever starts a sum has a gradient in it, or gives no more");
         let scale = 1.0 / self.ranks as f64;
-        self.descent.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        if reduced.gradients > 0 {
+            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+        }
         self.seen += reduced.gradients as f64 / self.members.len() as f64;
         let work = work.and(Work::additions::<T>(1, self.parameters.len()));
         self.phase = Phase::Rest;
@@ -196,7 +213,7 @@ impl<T: Number> Rna<T> {
         self.phase = Phase::Spread(initiator);
         if initiator == fabric.rank() {
             let mut message = fabric.message_of(size_of_val(&self.base[..]) + 40);
-            message.put(&[self.iteration(), 0]);
+            message.put(&[self.iteration(), u64::from(self.reduce.all_are_through())]);
             let change = message.room::<T>(self.base.len());
             let lanes = change.iter_mut().zip(&self.parameters).zip(&self.base);
             lanes.for_each(|((change, now), before)| *change = *now - *before);
@@ -244,7 +261,13 @@ impl<T: Number> Rna<T> {
     }
 
     fn is_through(&self) -> bool {
-        self.counts.updates == self.options.steps
+        let all_are_through = self.phase == Phase::Rest && self.reduce.all_are_through();
+        self.counts.updates == self.options.steps || all_are_through
+    }
+
+    /// Whether this rank gives no more gradients.
+    fn gives_no_more(&self) -> bool {
+        self.computing.is_none() && self.last == Some(self.counts.given)
     }
 
     /// The member's part.
@@ -272,14 +295,14 @@ impl<T: Number> Protocol<T> for Rna<T> {
         if let Some(controller) = &mut self.controller
             && rests
         {
-            work = work.and(controller.poll(fabric, iteration)?);
+            work = work.and(controller.poll(fabric, iteration, self.reduce.through())?);
         }
         Ok(work.and(self.take_part(fabric)?))
     }
 
     fn begin(&mut self) -> Option<u64> {
         let full = self.waiting.len() == self.options.waiting_max;
-        if self.computing.is_some() || full || self.is_through() {
+        if self.computing.is_some() || full || self.is_through() || self.gives_no_more() {
             return None;
         }
         self.computing = Some(self.iteration());
@@ -306,6 +329,23 @@ impl<T: Number> Protocol<T> for Rna<T> {
 
     fn counts(&self) -> Counts {
         Counts { left: self.waiting.len() as u64, ..self.counts }
+    }
+}
+
+impl<T: Number> OpenEnded<T> for Rna<T> {
+    fn end_after(&mut self, gradients: u64) {
+        assert!(self.counts.given <= gradients, "no rank gives more");
+        self.last = Some(gradients);
+    }
+
+    fn resume(&mut self, parameters: &[T]) {
+        replace(self.ended(), &mut self.parameters, parameters);
+        if self.is_grouped() {
+            self.base.copy_from_slice(parameters);
+        }
+        self.server.iter_mut().for_each(|server| server.resume(parameters));
+        self.last = None;
+        self.reduce.go_on();
     }
 }
 

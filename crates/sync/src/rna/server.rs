@@ -20,11 +20,21 @@ pub(crate) struct Server<T> {
     ranks: usize,
     /// Pushes that are still to come, of all groups.
     expected: u64,
+    groups: usize,
+    /// Groups that have not pushed their last.
+    open: usize,
 }
 
 impl<T: Number> Server<T> {
     pub(crate) fn new(parameters: Vec<T>, ranks: usize, groups: usize, steps: u64) -> Self {
-        Self { parameters, ranks, expected: steps.saturating_mul(groups as u64) }
+        let expected = steps.saturating_mul(groups as u64);
+        Self { parameters, ranks, expected, groups, open: groups }
+    }
+
+    /// Goes on with other parameters.
+    pub(crate) fn resume(&mut self, parameters: &[T]) {
+        self.parameters.copy_from_slice(parameters);
+        self.open = self.groups;
     }
 
     pub(crate) fn parameters(&self) -> &[T] {
@@ -32,7 +42,7 @@ impl<T: Number> Server<T> {
     }
 
     pub(crate) fn ended(&self) -> bool {
-        self.expected == 0
+        self.expected == 0 || self.open == 0
     }
 
     pub(crate) fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
@@ -41,7 +51,7 @@ impl<T: Number> Server<T> {
         }
         for from in 0..self.ranks {
             let Some(message) = fabric.receive(from, PUSH)? else { continue };
-            let (_, change) = slice_of::<T>(from, &message)?;
+            let (head, change) = slice_of::<T>(from, &message)?;
             if change.len() != self.parameters.len() {
                 let why = Malformed::Wrong("it has another number of parameters");
                 return Err(Error::malformed(from, why));
@@ -50,6 +60,7 @@ impl<T: Number> Server<T> {
             fabric.keep(message);
             fabric.send(from, PULL, slice_message(fabric, [0, 0], &self.parameters))?;
             self.expected -= 1;
+            self.open = self.open.saturating_sub(usize::from(head[1] > 0));
             return Ok(Work::additions::<T>(1, self.parameters.len()));
         }
         Ok(Work::NONE)

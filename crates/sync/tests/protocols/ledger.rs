@@ -7,7 +7,7 @@ use stepwell_sync::{Groups, Kind, Learner, Options, Rate};
 use crate::schedule::{self, Outcome};
 
 /// Gradients of a rank that have a lane.
-const PER_RANK: usize = 96;
+pub(crate) const PER_RANK: usize = 96;
 
 /// A job that a seed draws.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Job {
         Ok(outcome)
     }
 
-    fn judge(&self, outcome: &Outcome) -> Result<(), String> {
+    pub(crate) fn judge(&self, outcome: &Outcome) -> Result<(), String> {
         let counts = outcome.counts;
         if counts.lost() != 0 {
             return Err(format!("{} gradients lost: {counts:?}", counts.lost()));

@@ -10,4 +10,5 @@ mod rows;
 mod rules;
 mod schedule;
 mod schedules;
+mod segments;
 mod threads;

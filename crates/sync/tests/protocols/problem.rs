@@ -3,7 +3,7 @@
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, threads};
 use stepwell_nn::tree_sum;
-use stepwell_sync::{Descent, Driven, Kind, Options, Rate, Schedule, drive};
+use stepwell_sync::{Descent, Driven, Kind, Optimizer as _, Options, Rate, Schedule, drive};
 
 pub(crate) const LANES: usize = 37;
 

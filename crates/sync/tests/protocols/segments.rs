@@ -1,0 +1,132 @@
+//! Protocols that learn on the way how many gradients there are, end, and begin again, in orders
+//! that seeds draw: every gradient is used once or dropped, none is left, and all find the end.
+
+use stepwell_base::random::Stream;
+use stepwell_fabric::{Fabric, Post};
+use stepwell_sync::{Counts, Descent, Kind, OpenEnded};
+
+use crate::ledger::{Job, PER_RANK};
+use crate::schedule::{Outcome, Style};
+
+/// Runs that begin again so often.
+const SEGMENTS: usize = 3;
+/// Events after which a segment that has not ended never will.
+const EVENTS_MAX: usize = 400_000;
+
+struct Rank {
+    fabric: Fabric,
+    protocol: Box<dyn OpenEnded<f64>>,
+    computing: Option<u64>,
+    begun: u64,
+    /// Whether it has said how many there are.
+    told: bool,
+}
+
+/// Schedules of all protocols together.
+fn schedules() -> u64 {
+    if std::env::var_os("STEPWELL_LONG").is_some() { 6_000 } else { 600 }
+}
+
+#[test]
+fn every_segment_uses_all_its_gradients_and_ends_on_all_ranks() {
+    let each = schedules() / Kind::ALL.len() as u64;
+    for kind in Kind::ALL {
+        let mut all = Vec::new();
+        for seed in 0..each {
+            let job = Job::drawn(kind, seed);
+            let counts = check(&job, seed).unwrap_or_else(|why| panic!("{seed}: {why}: {job:?}"));
+            all.push(counts);
+        }
+        println!("{kind}: {each} runs of {SEGMENTS} segments, {:?}", Counts::sum(all));
+    }
+}
+
+fn check(job: &Job, seed: u64) -> Result<Counts, String> {
+    let mut stream = Stream::named(seed, b"segments");
+    let (post, ends) = Post::new(job.ranks);
+    let mut model = vec![0.0; job.ranks * PER_RANK];
+    let begin = |fabric: Fabric| {
+        let optimizer = Box::new(Descent::new(job.options.rate.clone(), 0.0, 0.0, model.len()));
+        let protocol =
+            job.kind.begin_open(&fabric, model.clone(), (optimizer, &job.options)).unwrap();
+        Rank { fabric, protocol, computing: None, begun: 0, told: false }
+    };
+    let mut all: Vec<Rank> = ends.into_iter().map(begin).collect();
+    let mut last = 0;
+    for segment in 0..SEGMENTS {
+        last += stream.next_u64() % 9;
+        let style = Style::drawn(&mut stream);
+        let is_over = |all: &[Rank]| all.iter().all(|rank| rank.protocol.ended());
+        let mut events = 0;
+        while !is_over(&all) {
+            events += 1;
+            if events > EVENTS_MAX {
+                return Err(format!("segment {segment} of {last} does not end"));
+            }
+            if stream.next_u64().is_multiple_of(style.deliver) {
+                post.deliver(|ways| (stream.next_u64() % ways as u64) as usize);
+                continue;
+            }
+            let number = (stream.next_u64() % all.len() as u64) as usize;
+            let ends = !(number as u64).is_multiple_of(style.slow)
+                || stream.next_u64().is_multiple_of(style.rarely);
+            let scale = job.kind.workers(job.ranks) as f64;
+            turn(&mut all[number], (last, scale), &mut stream, ends)?;
+        }
+        model = outcome(job.kind, &all).model;
+        for rank in &mut all {
+            rank.protocol.resume(&model);
+            rank.told = false;
+        }
+    }
+    let outcome = outcome(job.kind, &all);
+    job.judge(&outcome)?;
+    let counts = outcome.counts;
+    let workers = job.kind.workers(job.ranks) as u64;
+    if counts.given != workers * last || counts.left > 0 && !job.kind.has_server() {
+        return Err(format!("{workers} ranks give {last} each: {counts:?}"));
+    }
+    Ok(counts)
+}
+
+/// A rank is polled, learns the end, begins a gradient, or ends one.
+fn turn(
+    rank: &mut Rank,
+    (last, scale): (u64, f64),
+    stream: &mut Stream,
+    ends: bool,
+) -> Result<(), String> {
+    if rank.protocol.ended() {
+        return Ok(());
+    }
+    match stream.next_u64() % 4 {
+        0 => drop(rank.protocol.poll(&rank.fabric).map_err(|error| error.to_string())?),
+        1 if !rank.told && (rank.begun == last || stream.next_u64().is_multiple_of(8)) => {
+            rank.protocol.end_after(last);
+            rank.told = true;
+        }
+        2 if rank.computing.is_none() && rank.begun < last => {
+            rank.computing = rank.protocol.begin();
+            rank.begun += u64::from(rank.computing.is_some());
+        }
+        3 if ends => {
+            if let Some(step) = rank.computing.take() {
+                let mut gradient = vec![0.0; rank.protocol.model().len()];
+                gradient[rank.fabric.rank() * PER_RANK + step as usize] = scale;
+                rank.protocol.give(&mut gradient);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn outcome(kind: Kind, all: &[Rank]) -> Outcome {
+    let of = kind.model_of(all.len());
+    let mut model = vec![0.0; all[0].protocol.model().len()];
+    for rank in &all[of.clone()] {
+        let lanes = model.iter_mut().zip(rank.protocol.model());
+        lanes.for_each(|(sum, value)| *sum += value / of.len() as f64);
+    }
+    Outcome { model, counts: Counts::sum(all.iter().map(|rank| rank.protocol.counts())) }
+}
