@@ -10,6 +10,7 @@ use crate::setting::Setting;
 use crate::table::SETTINGS;
 
 mod named;
+mod sync;
 
 pub(crate) use named::IDS_MAX;
 
@@ -158,16 +159,17 @@ impl Config {
     /// One line with the keys and the mend.
     pub fn check_ranks(&self, key: &str) -> Outcome {
         let (ranks, blocks) = (self.ranks.count, self.model.blocks);
-        if ranks > 1 && ranks > blocks {
-            let most = match blocks {
+        if ranks > 1 && ranks - self.servers() > blocks {
+            let most = match blocks + self.servers() {
                 1 => "1 rank".to_owned(),
-                blocks => format!("at most {blocks} ranks"),
+                most => format!("at most {most} ranks"),
             };
             return Err(format!(
                 "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
                  {most}"
             ));
         }
+        self.check_sync()?;
         // Of a row that is lent, its owner does not know what the steps before found.
         if ranks > 1 && self.ranks.exchange == ExchangeKind::WorkingSet && self.staleness > 0 {
             return Err(format!(

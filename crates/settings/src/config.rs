@@ -5,6 +5,7 @@ mod device;
 mod model;
 mod names;
 mod presets;
+mod sync;
 mod tables;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub use self::device::DensePlace;
 pub use self::model::{ModelConfig, ModelKind};
 pub(crate) use self::names::{expanded, ranges};
 pub use self::presets::PresetKind;
+pub use self::sync::{RowsKind, SyncConfig};
 pub(crate) use self::tables::check_name;
 pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
 use crate::table::SETTINGS;
@@ -39,6 +41,8 @@ pub struct Config {
     pub dense_place: DensePlace,
     /// Ranks that train one model, each with threads and tiers of its own.
     pub ranks: RanksConfig,
+    /// How they agree.
+    pub sync: SyncConfig,
     /// Where examples come from.
     pub data: DataConfig,
     /// The built-in stream, used when no data is named.
@@ -317,6 +321,7 @@ impl Config {
             device: Choice::Host,
             dense_place: DensePlace::Host,
             ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
+            sync: SyncConfig::blank(),
             data: DataConfig::blank(),
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig {

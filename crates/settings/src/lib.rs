@@ -26,6 +26,7 @@ mod named;
 mod optimizer;
 mod page;
 mod setting;
+mod sync;
 mod table;
 mod toml;
 mod typed;
@@ -37,8 +38,8 @@ pub use columns::COLUMN_SETTINGS;
 pub use config::{
     CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DensePlace, EMBEDDING,
     ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind, OptimizerConfig,
-    OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig,
-    TableRules, TierConfig, TransformKind,
+    OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsKind, SyncConfig,
+    SynthConfig, TableConfig, TableRules, TierConfig, TransformKind,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

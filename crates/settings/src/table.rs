@@ -11,7 +11,7 @@ use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
-use crate::{devices, files, idle};
+use crate::{devices, files, idle, sync};
 
 /// All settings, in the order of the documentation.
 ///
@@ -50,6 +50,11 @@ pub const SETTINGS: &[Setting] = &[
         let (seconds, most) = (config.ranks.timeout, check::TIMEOUT_MAX);
         check::within(seconds, check::TIMEOUT_MIN..=most)
     }),
+    sync::DENSE,
+    sync::ROWS,
+    sync::STALENESS,
+    sync::PROBES,
+    sync::AGE,
     setting!(
         "data.paths",
         data.paths = Vec::new(),

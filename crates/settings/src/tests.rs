@@ -161,6 +161,8 @@ fn every_default_stands_in_the_table() {
             "bf16",
             "sieve",
             "working_set",
+            "rna",
+            "async",
             "adult",
             "csv",
             "false",
@@ -235,4 +237,34 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
         find(key).unwrap().set(&mut config, text).unwrap();
         assert_eq!(config.check(), Err(answer.to_owned()));
     }
+}
+
+#[test]
+fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
+    let given = |pairs: &[(&str, &str)]| {
+        let mut config = Config::default();
+        for (key, text) in [&[("ranks", "4"), ("device", "host")], pairs].concat() {
+            look_up(key).unwrap().set(&mut config, text).unwrap();
+        }
+        config.check_ranks("ranks").err().unwrap_or_default()
+    };
+    assert_eq!(given(&[("sync.dense", "rna"), ("sync.rows", "bounded")]), "");
+    assert_eq!(given(&[("sync.rows", "async")]), "");
+    for (pairs, why) in [
+        (&[("sync.dense", "rna")][..], "give sync.rows = bounded or async, or sync.dense = bsp"),
+        (&[("sync.rows", "async"), ("pipeline.staleness", "1")], "give staleness 0"),
+        (&[("sync.rows", "async"), ("train.dense", "device")], "give train.dense = host"),
+        (&[("sync.rows", "async"), ("device", "emulated:1")], "give device = host"),
+        (&[("sync.rows", "async"), ("ranks.exchange", "working_set")], "exchange = owner"),
+        (
+            &[("sync.rows", "async"), ("sync.dense", "rna"), ("sync.probes", "5")],
+            "sync.probes is 5, and there are 4 ranks: give 1 to 4",
+        ),
+    ] {
+        assert!(given(pairs).contains(why), "{}", given(pairs));
+    }
+    // A server computes nothing, and needs no block.
+    let blocks = [("train.blocks", "3"), ("sync.rows", "bounded")];
+    assert!(given(&blocks).contains("at most 3 ranks"));
+    assert_eq!(given(&[&blocks[..], &[("sync.dense", "rdma_wild")]].concat()), "");
 }

@@ -11,10 +11,11 @@ use stepwell_engine::{Lookup, Pooling};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
+use stepwell_sync::Kind;
 
 use crate::config::{
     ColumnType, DensePlace, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind,
-    PresetKind, TransformKind,
+    PresetKind, RowsKind, TransformKind,
 };
 use crate::given::Given;
 
@@ -298,6 +299,8 @@ macro_rules! names {
 
 names! {
     ExchangeKind, |exchange| exchange.name().to_owned();
+    Kind, |kind| kind.name().to_owned();
+    RowsKind, |rows| rows.name().to_owned();
     ModelKind, |kind| format!("{kind:?}");
     OptimizerKind, |kind| format!("{kind:?}");
     Precision, |precision| precision.name().to_owned();

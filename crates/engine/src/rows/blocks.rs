@@ -20,22 +20,32 @@ pub struct Blocks {
     /// Those that are here.
     first: usize,
     end: usize,
+    /// Ranks before the first that has blocks.
+    servers: usize,
 }
 
 impl Blocks {
     /// `examples` examples in `count` blocks.
     pub fn new(examples: usize, count: usize) -> Self {
-        Self { examples, all: count, first: 0, end: count }
+        Self { examples, all: count, first: 0, end: count, servers: 0 }
     }
 
-    /// Those of rank `rank` of `ranks`: from number rank · count / ranks, rounded down, to before
-    /// those of the next rank.
+    /// The same where the first `servers` ranks have none, since they compute nothing.
+    pub fn beside_servers(self, servers: usize) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// Those of rank `rank` of `ranks`: of n ranks that have any, from number rank · count / n,
+    /// rounded down, to before those of the next one.
     ///
     /// # Panics
     /// When they are a rank's already.
     pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
         assert!(self.count() == self.all, "blocks of all ranks are shared out");
-        self.part(rank, ranks)
+        match rank.checked_sub(self.servers) {
+            Some(place) => self.part(place, ranks - self.servers),
+            None => self.some(0..0),
+        }
     }
 
     /// Some of them, counted from the first that are here.
@@ -55,7 +65,7 @@ impl Blocks {
 
     /// Those of the whole mini-batch.
     pub fn of_all(self) -> Self {
-        Self::new(self.examples, self.all)
+        Self { first: 0, end: self.all, ..self }
     }
 
     /// Number of blocks that are here.
@@ -174,6 +184,19 @@ mod tests {
                 }
                 assert!(covered.iter().copied().eq(0..examples), "{ranks} ranks: {covered:?}");
             }
+        }
+    }
+
+    #[test]
+    fn servers_have_none_and_the_others_have_all() {
+        let whole = Blocks::new(77, 8).beside_servers(1);
+        let server = whole.of_rank(0, 4);
+        assert_eq!((server.count(), server.place(), server.examples_max()), (0, 0..0, 0));
+        assert_eq!(server.subtrees().count(), 0);
+        for rank in 1..4 {
+            let (own, alone) = (whole.of_rank(rank, 4), Blocks::new(77, 8).of_rank(rank - 1, 3));
+            assert_eq!((own.first(), own.place()), (alone.first(), alone.place()));
+            assert_eq!(own.of_all(), whole);
         }
     }
 

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use stepwell_settings::{
     CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, LifeConfig, ModelConfig,
-    OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, SynthConfig, TableConfig, TierConfig,
+    OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, SyncConfig, SynthConfig, TableConfig,
+    TierConfig,
 };
 
 /// All that a configuration has, field by field. A new field does not compile before it is here;
@@ -15,6 +16,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         device,
         dense_place,
         ranks: RanksConfig { count, exchange, timeout },
+        sync: SyncConfig { dense: protocol, rows: old, staleness: missed, probes, age },
         data,
         synth: SynthConfig { examples, vocab_scale },
         columns,
@@ -40,6 +42,11 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("ranks.count", json!(count)),
         ("ranks.exchange", json!(exchange.name())),
         ("ranks.timeout", json!(timeout)),
+        ("sync.dense", json!(protocol.name())),
+        ("sync.rows", json!(old.name())),
+        ("sync.staleness", json!(missed)),
+        ("sync.probes", json!(probes)),
+        ("sync.age", json!(age)),
         ("synth.examples", json!(examples)),
         ("synth.vocab_scale", json!(vocab_scale)),
         ("pipeline.lookahead", json!(lookahead)),

@@ -1,0 +1,56 @@
+//! What ranks that need not be in step refuse.
+
+use stepwell_device::Choice;
+use stepwell_sync::Kind;
+
+use super::Outcome;
+use crate::config::{Config, DensePlace, ExchangeKind, RowsKind};
+
+impl Config {
+    /// Refuses ways to agree that do not go together, or with something else.
+    pub(super) fn check_sync(&self) -> Outcome {
+        let (sync, dense) = (&self.sync, self.sync.dense.name());
+        if sync.dense != Kind::Bsp && sync.rows == RowsKind::Exact {
+            return Err(format!(
+                "sync.dense = {dense} and sync.rows = exact: exact rows need every rank's gradient \
+                 in every step; give sync.rows = bounded or async, or sync.dense = bsp"
+            ));
+        }
+        if self.in_step() {
+            return Ok(());
+        }
+        let rows = sync.rows.name();
+        let refuse = |what: String, why: &str, mend: &str| {
+            let at =
+                format!("sync.rows = {rows} and {what}: {why}; give {mend}, or sync.rows = exact");
+            Err(at)
+        };
+        if sync.dense == Kind::Rna && sync.probes > self.ranks.count {
+            let (probes, ranks) = (sync.probes, self.ranks.count);
+            return Err(format!(
+                "sync.probes is {probes}, and there are {ranks} ranks: give 1 to {ranks}"
+            ));
+        }
+        if self.ranks.exchange == ExchangeKind::WorkingSet {
+            let why = "rows that are lent are updated in step";
+            return refuse(
+                "ranks.exchange = working_set".to_owned(),
+                why,
+                "ranks.exchange = owner",
+            );
+        }
+        if self.staleness > 0 {
+            let what = format!("pipeline.staleness = {}", self.staleness);
+            return refuse(what, "that counts steps which all ranks take together", "staleness 0");
+        }
+        if self.dense_place == DensePlace::Device {
+            let why = "protocols move dense parameters in the host's memory";
+            return refuse("train.dense = device".to_owned(), why, "train.dense = host");
+        }
+        if !matches!(self.device, Choice::Host | Choice::Auto) {
+            let why = "rows on devices are updated in step";
+            return refuse(format!("device = {}", self.device), why, "device = host");
+        }
+        Ok(())
+    }
+}

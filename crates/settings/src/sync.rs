@@ -1,0 +1,76 @@
+//! The settings of how ranks agree, where they need not be in step.
+
+use stepwell_sync::Kind;
+
+use crate::check;
+use crate::config::{Config, RowsKind};
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// Most steps that rows may miss, and updates that a gradient may be old.
+const STEPS_MAX: u64 = 1024;
+
+/// The protocol of the dense part.
+pub(crate) const DENSE: Setting = setting!(
+    "sync.dense",
+    sync.dense = Kind::Bsp,
+    BeyondDefault,
+    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild or rna: how ranks agree on the dense part. \
+     All but bsp take another sync.rows than exact, and their model depends on time"
+)
+.idle(alone);
+
+/// How old rows may be.
+pub(crate) const ROWS: Setting = setting!(
+    "sync.rows",
+    sync.rows = RowsKind::Exact,
+    BeyondDefault,
+    "exact, bounded or async: whether rows that a rank reads have the updates of all steps before, \
+     miss those of the last sync.staleness steps at most, or of all that are in flight"
+)
+.idle(alone);
+
+/// How many steps bounded rows may miss.
+pub(crate) const STALENESS: Setting = setting!(
+    "sync.staleness",
+    sync.staleness = 8,
+    BeyondDefault,
+    "steps whose updates bounded rows may miss; beyond what is in flight (pipeline.lookahead + 1 \
+     batches) it changes nothing"
+)
+.check(|config| check::at_most(config.sync.staleness as usize, STEPS_MAX as usize))
+.idle(without_bound);
+
+/// How many ranks are probed.
+pub(crate) const PROBES: Setting = setting!(
+    "sync.probes",
+    sync.probes = 2,
+    BeyondDefault,
+    "rna: ranks that are asked for each sum whether they have a gradient; the first starts it"
+)
+.check(|config| check::within(config.sync.probes, 1..=check::RANKS_MAX))
+.idle(without_rna);
+
+/// How old a gradient may be.
+pub(crate) const AGE: Setting = setting!(
+    "sync.age",
+    sync.age = 8,
+    BeyondDefault,
+    "rna: updates of the dense part after which a gradient of it is dropped and counted"
+)
+.check(|config| check::at_most(config.sync.age as usize, STEPS_MAX as usize))
+.idle(without_rna);
+
+fn alone(config: &Config) -> Option<&'static str> {
+    (config.ranks.count == 1).then_some("one rank has no others")
+}
+
+fn without_bound(config: &Config) -> Option<&'static str> {
+    let is_bounded = config.sync.rows == RowsKind::Bounded;
+    alone(config).or((!is_bounded).then_some("sync.rows is not bounded"))
+}
+
+fn without_rna(config: &Config) -> Option<&'static str> {
+    let is_rna = config.sync.dense == Kind::Rna;
+    alone(config).or((!is_rna).then_some("sync.dense is not rna"))
+}
