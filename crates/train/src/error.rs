@@ -110,6 +110,11 @@ impl From<stepwell_device::Error> for Error {
 }
 
 impl Error {
+    /// There is no memory for rows that ranks exchange.
+    pub(crate) fn no_memory_of_ranks(error: std::io::Error) -> Self {
+        Self::Config(format!("no memory for rows of other ranks: {error}; lower data.mini_batch"))
+    }
+
     /// Whether files are not as they were written: what repairs or older copies are for.
     pub fn is_damage(&self) -> bool {
         match self {

@@ -38,7 +38,9 @@ pub use metrics::{LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
-pub use report::{DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
+pub use report::{
+    ApartReport, DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes,
+};
 pub use resume::RunState;
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,

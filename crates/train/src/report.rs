@@ -129,7 +129,7 @@ impl RankReport {
 }
 
 /// What a rank exchanged with others, evaluations included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exchanged {
     /// Messages that it sent to others.
     pub messages_sent: u64,
@@ -147,6 +147,26 @@ pub struct Exchanged {
     pub rows_early: u64,
     /// Parameters of the dense part, which every rank has.
     pub dense_parameters: u64,
+    /// How far ranks were out of step; none where they are in step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<ApartReport>,
+}
+
+/// What ranks that are out of step found: see `sync.dense` and `sync.rows`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApartReport {
+    /// The most steps before a read that were not in the rows which this rank owns.
+    pub staleness_max: u64,
+    /// Their mean over reads.
+    pub staleness_mean: f64,
+    /// Gradients of the dense part that this rank gave.
+    pub gradients: u64,
+    /// Those of them that were dropped, since they were too old.
+    pub dropped: u64,
+    /// Updates of the dense part that this rank made or took part in.
+    pub updates: u64,
+    /// The largest age, in updates, of a gradient that was used.
+    pub age_max: u64,
 }
 
 /// By tier.

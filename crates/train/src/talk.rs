@@ -10,6 +10,9 @@
 //! ```
 //!
 //! Rows that are lent go whole with an answer, and come back whole with what is said.
+//!
+//! Out of step, `rows` takes the place of answers and `learned` that of what is said; the dense part
+//! is a protocol's, with tags of its own ([`stepwell_sync`]).
 
 use stepwell_fabric::Tag;
 
@@ -27,6 +30,14 @@ pub(crate) const SAID: Tag = Tag(3);
 pub(crate) const SUMMED: Tag = Tag(4);
 /// What each rank has of the model, for its digest, or that it gave it up: all-gather.
 pub(crate) const DIGEST: Tag = Tag(5);
+/// Out of step: weights of rows for who asked for them, once it may read them.
+pub(crate) const ROWS: Tag = Tag(15);
+/// Out of step: what `SAID` has, but for dense gradients, which a protocol moves.
+pub(crate) const LEARNED: Tag = Tag(16);
+/// The dense part's protocol has ended here: barrier.
+pub(crate) const SETTLED: Tag = Tag(17);
+/// The dense part that all go on with: broadcast, or all-gather where it is a mean.
+pub(crate) const MODEL: Tag = Tag(18);
 /// Before a rank ends: barrier.
 pub(crate) const END: Tag = Tag(6);
 /// Whether rank 0 has begun a checkpoint, or it is there already: broadcast.

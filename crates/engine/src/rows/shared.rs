@@ -49,6 +49,14 @@ impl EmbeddingBags {
         });
     }
 
+    /// Adds to `message` the weights of the rows that `rank` alone asked for, as they are now.
+    pub fn answer_to(&self, rank: usize, rows: &WorkingRows<'_>, message: &mut Message) {
+        for rows in &rows.tables {
+            let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
+            put_weights(rows, asked, message);
+        }
+    }
+
     /// Bytes of what rank `rank` is answered.
     pub fn answer_bytes(&self, rows: &WorkingRows<'_>, rank: usize) -> usize {
         let of_table = |rows: &TableRows<'_>| {

@@ -15,6 +15,7 @@
 //!   in the order of examples; over blocks they follow the one tree of `stepwell_nn`. So neither
 //!   threads nor ranks show in the bits.
 
+mod agreed;
 mod device;
 mod host;
 mod input;
@@ -27,6 +28,7 @@ use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView};
 use stepwell_nn::{Loss, LossSums, tree_sum, tree_sum_of_subtrees};
 
+pub(crate) use self::agreed::AgreedOptimizer;
 pub(crate) use self::device::DeviceDense;
 pub use self::device::HostProducts;
 pub(crate) use self::host::HostDense;
@@ -88,6 +90,12 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// # Errors
     /// Says what does not fit this model.
     fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String>;
+
+    /// Goes on with other parameters; the optimizer's state stays.
+    ///
+    /// # Errors
+    /// When what computes with them fails.
+    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()>;
 
     /// Whether every parameter is a number.
     ///

@@ -306,7 +306,8 @@ impl BatchStage {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
         let examples = std::mem::take(&mut self.filled);
         if let Some((rank, ranks)) = self.cut.rank {
-            let blocks = Blocks::new(examples, self.cut.blocks).of_rank(rank, ranks);
+            let blocks = Blocks::new(examples, self.cut.blocks).beside_servers(self.cut.servers);
+            let blocks = blocks.of_rank(rank, ranks);
             keep_own(&mut mini, &mut self.gathered, (examples, blocks));
         }
         for ((part, gathered), table) in

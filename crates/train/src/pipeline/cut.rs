@@ -25,6 +25,8 @@ pub(super) struct Cut {
     pub(super) blocks: usize,
     /// This rank, of so many that share mini-batches; none where nobody does.
     pub(super) rank: Option<(usize, usize)>,
+    /// Ranks before the first that computes.
+    pub(super) servers: usize,
     /// What each table has of the data.
     pub(super) tables: Vec<TableInput>,
     /// How labels and weights of examples lie.
@@ -63,6 +65,7 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
         skip_max: config.data.skip_max,
         blocks: config.model.blocks,
         rank: None,
+        servers: 0,
         tables,
         labels: model.label_lanes(),
         features: model.features().clone(),

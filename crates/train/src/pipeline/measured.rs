@@ -6,6 +6,7 @@ use stepwell_nn::LossSums;
 
 use crate::batch::{MiniBatch, RunPosition};
 use crate::metrics::{Meter, Metrics, Scored};
+use crate::report::ApartReport;
 
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Measured {
     pub trained_at: f64,
     /// The last step that histories of rows can name, where the run came there.
     pub last_step: Option<u64>,
+    /// Where ranks are out of step, how far, and what became of gradients.
+    pub apart: Option<ApartReport>,
     /// Whether the stages before had no more, and nobody had asked to stop.
     pub through: bool,
 }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Where several ranks train, stage `ask` stands between `batch` and `plan`, and `train` exchanges
-//! weights and gradients with the other ranks.
+//! weights and gradients with the other ranks. Where these are out of step, `learn` computes what
+//! `train` gives it.
 //!
 //! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; `train` alone
 //! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
@@ -20,6 +21,7 @@ mod ask;
 mod batch;
 mod cut;
 mod fill;
+mod learn;
 mod lend;
 mod measured;
 mod observer;
@@ -45,9 +47,10 @@ pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
 use self::batch::{BatchEnds, BatchStage};
 use self::cut::{Cut, cut};
+use self::learn::LearnStage;
 use self::lend::Lending;
 use self::shuffle::Shuffle;
-use self::train::{Reporting, TrainEnds, TrainStage, Trained};
+use self::train::{Agreement, ApartStage, Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
 use crate::step::Trainer;
 use crate::{Error, Result};
@@ -112,6 +115,8 @@ pub(crate) struct Parts {
     pub(crate) counters: Arc<Counters>,
     /// The other ranks, where several train.
     pub(crate) fabric: Option<Fabric>,
+    /// What computes beside the trainer, where they are out of step.
+    pub(crate) learner: Option<Trainer>,
 }
 
 /// The most bytes of windows of `room` examples of `schema` that are shuffled, which have so many
@@ -156,6 +161,7 @@ fn wire(
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
     let cut = Cut {
         rank: parts.fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
+        servers: config.servers(),
         ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
     };
     let stop = parts.times.stop.clone();
@@ -209,10 +215,21 @@ fn wire(
         stages.push(Box::new(ask));
     }
     stages.extend(moving);
+    let dense_count = parts.trainer.model().graph().parameter_count();
     let trainer = (parts.trainer, parts.start);
-    let keeping = (parts.saver, fabric);
+    let keeping = (parts.saver, fabric.clone());
     let train = TrainStage::new(trainer, parts.groups, keeping, watch, train_ends);
-    stages.push(Box::new(train));
+    match fabric.zip(parts.learner) {
+        None => stages.push(Box::new(train)),
+        Some((fabric, learner)) => {
+            let (jobs, to_learn) = bounded(events, 1);
+            let (learned, results) = bounded(events, 1);
+            stages.push(Box::new(LearnStage::new(learner, (to_learn, learned))));
+            let dense = Agreement::new(config, dense_count)?;
+            let ends = (jobs, results);
+            stages.push(Box::new(ApartStage::new(config, (train, fabric), dense, ends)));
+        }
+    }
     stages.push(write);
     Ok((stages, finished))
 }

@@ -4,6 +4,8 @@
 //! are let go without a trace, and writes the checkpoint that the planner then sends. Where the
 //! data fails a checkpoint comes before the mark that says so, and the run ends with the reason.
 
+mod apart;
+
 use std::sync::{Arc, PoisonError};
 
 use stepwell_base::clock::Clock;
@@ -13,6 +15,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
 
+pub(super) use self::apart::{Agreement, ApartStage};
 use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
 use super::{Counters, Handoff, Held, Observer, Snapshot};

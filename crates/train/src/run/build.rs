@@ -87,6 +87,8 @@ pub(super) struct Built {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) planners: Vec<Planner>,
     pub(super) trainer: Trainer,
+    /// What computes beside it, where ranks are out of step.
+    pub(super) learner: Option<Trainer>,
     /// The place of the stores, until they are closed.
     pub(super) place: Box<dyn RowPlaces>,
 }
@@ -164,14 +166,20 @@ pub(super) fn build(
         }
     }
     let mut trainer = trainer(model, config, around, &devices)?;
+    let mut learner = None;
     if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
-        let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
+        let blocks = Blocks::new(config.data.mini_batch, config.model.blocks)
+            .beside_servers(config.servers());
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
         let rows = trainer.model().features().ids_by_table();
         let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
         fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
         let borrowed = Exchange::borrowed_rows(config, trainer.model());
-        trainer.share(fabric.clone(), (&rows, borrowed.as_deref()), stop.clone())?;
+        trainer.share((fabric.clone(), config), (&rows, borrowed.as_deref()), stop.clone())?;
+        if !config.in_step() {
+            trainer.never_early();
+            learner = Some(trainer.learner(config, (fabric.clone(), stop.clone()), &rows)?);
+        }
     }
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
@@ -179,7 +187,7 @@ pub(super) fn build(
         trainer.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
-    Ok(Built { capacity, groups, planners, trainer, place })
+    Ok(Built { capacity, groups, planners, trainer, learner, place })
 }
 
 /// The trainer, computed and watched as the surroundings want it; its dense part on `devices`, if

@@ -81,6 +81,7 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
         rows_borrowed: outcome.trainer.rows_borrowed(),
         rows_early: outcome.trainer.rows_early(),
         dense_parameters: outcome.trainer.model().graph().parameter_count() as u64,
+        apart: outcome.measured.apart,
     })
 }
 

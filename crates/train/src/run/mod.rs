@@ -311,7 +311,7 @@ fn finish(
         pace: Arc::clone(&around.machine.pace),
     };
     // The place comes first and goes last: stores that merge write into it until they end.
-    let Built { mut place, capacity, groups, planners, trainer } = built;
+    let Built { mut place, capacity, groups, planners, trainer, learner } = built;
     let parts = Parts {
         block_bytes: capacity.block_bytes,
         passes: reads.passes,
@@ -320,6 +320,7 @@ fn finish(
         groups: groups.clone(),
         planners,
         trainer,
+        learner,
         times: times(config, around, (saver.is_some(), initial)),
         saver,
         observer: Arc::clone(&around.observer),

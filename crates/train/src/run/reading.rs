@@ -65,11 +65,14 @@ pub(super) fn share(
     stop: &StopRequest,
 ) -> Result<Sources> {
     let (blocks, streams) = (config.model.blocks, config.data.streams);
+    let servers = config.servers();
     let (rank, ranks) = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
     if ranks == 1 && streams == 1 {
         return Ok(sources);
     }
-    let own = move |examples| Blocks::new(examples, blocks).of_rank(rank, ranks).place();
+    let own = move |examples| {
+        Blocks::new(examples, blocks).beside_servers(servers).of_rank(rank, ranks).place()
+    };
     let part = PartOf::new(own);
     let sources = if rank == 0 { sources } else { sources.without_making() };
     let sharing = Sharing { mini_batch: config.data.mini_batch, part, streams };

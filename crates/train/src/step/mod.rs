@@ -10,6 +10,7 @@
 //! lanes, so the bits do not depend on their number (invariant I2). What concerns rows is the
 //! engine's ([`EmbeddingBags`]).
 
+mod apart;
 mod early;
 mod pool;
 mod said;
@@ -52,7 +53,7 @@ fn summed(of_blocks: &[LossSums]) -> LossSums {
 
 /// A model, and what trains it.
 pub(crate) struct Trainer {
-    model: Model,
+    model: Arc<Model>,
     /// Tables and their rows.
     embeddings: EmbeddingBags,
     pool: Arc<ThreadPool>,
@@ -69,7 +70,7 @@ pub(crate) struct Trainer {
     /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
     /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
-    profile: Profile,
+    profile: Arc<Profile>,
     /// What shared steps need, where several ranks train.
     sharing: Option<Sharing>,
 }
@@ -103,9 +104,9 @@ impl Trainer {
             clicks: Vec::new(),
             losses: model.labels().iter().map(|label| label.loss).collect(),
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
-            profile: Profile::new(clock, model.graph()),
+            profile: Arc::new(Profile::new(clock, model.graph())),
             sharing: None,
-            model,
+            model: Arc::new(model),
         })
     }
 
@@ -157,15 +158,11 @@ impl Trainer {
     /// When the system has no memory for them.
     pub(crate) fn share(
         &mut self,
-        fabric: Fabric,
+        (fabric, config): (Fabric, &Config),
         (rows, borrowed): (&[usize], Option<&[usize]>),
         stop: StopRequest,
     ) -> Result<()> {
-        let no_memory = |error: std::io::Error| {
-            Error::Config(format!(
-                "no memory for rows of other ranks: {error}; lower data.mini_batch"
-            ))
-        };
+        let no_memory = Error::no_memory_of_ranks;
         let tables = self.embeddings.tables();
         let guests = Guests::new(tables, rows).map_err(no_memory)?;
         let borrowed = borrowed.map(|rows| Borrowed::new(tables, rows));
@@ -175,7 +172,7 @@ impl Trainer {
         }
         // What ranks ask each other for goes by the host, even where there is one.
         self.embeddings.pool_on_devices(Vec::new());
-        self.dense.share(fabric.size());
+        self.dense.share(fabric.size() - config.servers());
         self.sharing = Some(Sharing::new(fabric, (guests, borrowed), stop));
         Ok(())
     }

@@ -235,14 +235,14 @@ impl Scored {
     }
 }
 
-/// Adds to each rank's message its lanes of the gradients of `dense`, summed over each subtree of
-/// `blocks`.
+/// Adds to each rank's message its part of `count` lanes of the gradients of `dense`, which are all
+/// or none, summed over each subtree of `blocks`.
 pub(super) fn put_dense(
     (dense, pool): (&mut dyn DenseExecutor, &ThreadPool),
     messages: &mut [Message],
-    blocks: Blocks,
+    (blocks, count): (Blocks, usize),
 ) -> Result<()> {
-    let (count, ranks) = (dense.parameter_count(), messages.len());
+    let ranks = messages.len();
     let gradients = dense.gradients()?;
     for subtree in blocks.subtrees() {
         for (rank, message) in messages.iter_mut().enumerate() {

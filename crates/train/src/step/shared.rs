@@ -40,8 +40,12 @@ pub(super) struct Sharing {
     early: Early,
     /// Asks all ranks to end.
     pub(super) stop: StopRequest,
+    /// Whether ranks sum dense gradients here, and not by a protocol of their own.
+    sums_dense: bool,
+    /// Whether rows may travel for a step before it begins.
+    goes_early: bool,
     phase: Phase,
-    scored: Scored,
+    pub(super) scored: Scored,
 }
 
 /// What a step waits for.
@@ -96,7 +100,23 @@ impl Sharing {
         stop: StopRequest,
     ) -> Self {
         let (phase, early, scored) = (Phase::Begin, Early::default(), Scored::default());
-        Self { fabric, guests, borrowed, lends_on: false, early, stop, phase, scored }
+        Self {
+            fabric,
+            guests,
+            borrowed,
+            lends_on: false,
+            early,
+            stop,
+            sums_dense: true,
+            goes_early: true,
+            phase,
+            scored,
+        }
+    }
+
+    /// The same where a protocol agrees on the dense part.
+    pub(super) fn beside_protocol(self) -> Self {
+        Self { sums_dense: false, ..self }
     }
 
     /// Refuses an owner that did not ask for a row back by the end of a batch. A batch that ends
@@ -111,12 +131,12 @@ impl Sharing {
     }
 
     /// Gives memory of messages back.
-    fn keep(&self, messages: Vec<Message>) {
+    pub(super) fn keep(&self, messages: Vec<Message>) {
         messages.into_iter().for_each(|message| self.fabric.keep(message));
     }
 
     /// An empty message for each rank, with memory for what it will have.
-    fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
+    pub(super) fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
         (0..self.fabric.size()).map(|rank| self.fabric.message_of(bytes(rank))).collect()
     }
 }
@@ -160,9 +180,10 @@ impl Trainer {
                     sharing.phase = Phase::Answers(answers);
                     return Ok(Moved::Nowhere);
                 }
-                let next = pool.install(|| self.compute(sharing, &answers.came, mini))?;
+                let messages = pool.install(|| self.compute(sharing, &answers.came, mini))?;
                 sharing.keep(answers.came);
-                next
+                let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
+                Phase::Said(Awaited::new(said))
             }
             Phase::Said(mut said) => {
                 if !said.poll(&sharing.fabric)? {
@@ -208,13 +229,13 @@ impl Trainer {
         Ok(Awaited::new(answers))
     }
 
-    /// Computes this rank's blocks, and sends what others need of them.
-    fn compute(
+    /// Computes this rank's blocks; gives what each rank needs of them.
+    pub(super) fn compute(
         &mut self,
         sharing: &mut Sharing,
         answers: &[Message],
         mini: &mut MiniBatch,
-    ) -> Result<Phase> {
+    ) -> Result<Vec<Message>> {
         let trains = mini.purpose == Purpose::Train;
         let blocks = mini.cargo.shared.own_blocks();
         sharing.all_are_back()?;
@@ -230,7 +251,7 @@ impl Trainer {
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
         let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains)?;
-        let lanes = if trains { self.dense.parameter_count() } else { 0 };
+        let lanes = if trains && sharing.sums_dense { self.dense.parameter_count() } else { 0 };
         let mut messages = sharing.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
             let rows = if trains { &mini.cargo.shared.routes[..] } else { &[] };
@@ -246,7 +267,7 @@ impl Trainer {
             said.put(message, to, follows);
         }
         if trains {
-            put_dense((&mut *self.dense, &self.pool), &mut messages, blocks)?;
+            put_dense((&mut *self.dense, &self.pool), &mut messages, (blocks, lanes))?;
             let columns = mini.cargo.count * self.embeddings.columns().count;
             let (d_x, d_first_order) = (&self.d_x[..columns], &self.d_first_order[..]);
             let labels = if self.clicks.is_empty() { &mini.cargo.labels } else { &self.clicks };
@@ -265,8 +286,7 @@ impl Trainer {
         }
         sharing.lends_on = lends_on;
         mini.cargo.shared.parts = parts;
-        let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
-        Ok(Phase::Said(Awaited::new(said)))
+        Ok(messages)
     }
 
     /// Hears what all ranks say of their blocks. Where they train, sums this rank's lanes of the
@@ -327,8 +347,13 @@ impl Trainer {
 
     /// Whether rows travel for a step before it begins.
     pub(crate) fn sends_early(&self) -> bool {
-        let takes_time = |sharing: &Sharing| sharing.fabric.takes_time();
+        let takes_time = |sharing: &Sharing| sharing.goes_early && sharing.fabric.takes_time();
         self.sharing.as_ref().is_some_and(takes_time) && self.embeddings.sends_early()
+    }
+
+    /// Lets no rows travel before their step.
+    pub(crate) fn never_early(&mut self) {
+        self.sharing.iter_mut().for_each(|sharing| sharing.goes_early = false);
     }
 
     /// Rows that it sent to other ranks before their step so far.

@@ -268,6 +268,12 @@ impl DenseExecutor for DeviceDense {
         self.put(dense).map_err(|error| error.to_string())?
     }
 
+    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()> {
+        let mut dense = self.sections()?.to_dense();
+        dense.sections[0].1.copy_from_slice(parameters);
+        self.load(&dense).map(drop).map_err(Error::Config)
+    }
+
     fn is_finite(&self) -> Result<bool> {
         Ok(self.replicas[0].read(None)?.iter().all(|value| value.is_finite()))
     }

@@ -141,6 +141,11 @@ impl DenseExecutor for HostDense {
         Ok(self.optimizer.step())
     }
 
+    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()> {
+        self.parameters.values_mut().copy_from_slice(parameters);
+        Ok(())
+    }
+
     fn is_finite(&self) -> Result<bool> {
         Ok(self.parameters.values().iter().all(|value| value.is_finite()))
     }

@@ -1,0 +1,79 @@
+//! The dense optimizer as protocols move parameters by it, and what of it goes into checkpoints.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_engine::Dense;
+use stepwell_optim::{DenseOptimizer, DenseState};
+use stepwell_settings::Config;
+use stepwell_sync::Optimizer;
+
+use super::sections::{Sections, sections};
+use crate::models::rule;
+use crate::{Error, Result};
+
+/// The optimizer of parameters that a protocol has; a clone is the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct AgreedOptimizer(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    optimizer: DenseOptimizer,
+    state: DenseState,
+    scaled: Vec<f32>,
+}
+
+impl AgreedOptimizer {
+    /// That of `config` for so many parameters, before its first step.
+    ///
+    /// # Errors
+    /// When its settings make no sense.
+    pub(crate) fn new(config: &Config, count: usize) -> Result<Self> {
+        let dense = rule(&config.dense);
+        let optimizer = DenseOptimizer::new(dense)
+            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
+        let state =
+            State { optimizer, state: DenseState::new(&dense, count), scaled: vec![0.0; count] };
+        Ok(Self(Arc::new(Mutex::new(state))))
+    }
+
+    /// Bytes of one for so many parameters, at most.
+    pub(crate) fn bytes_max(count: usize) -> usize {
+        3 * count * size_of::<f32>()
+    }
+
+    /// The sections of these parameters and of its state, as those of a dense part.
+    pub(crate) fn sections(&self, parameters: &[f32]) -> Dense {
+        let State { optimizer, state, .. } = &*self.state();
+        let state = state.vectors().map(|(name, values)| (name, Cow::Borrowed(values)));
+        sections(Cow::Borrowed(parameters), state, optimizer).to_dense()
+    }
+
+    /// Takes over the state of a dense part; gives the parameters.
+    ///
+    /// # Errors
+    /// Says what does not fit this model.
+    pub(crate) fn load(&self, dense: &Dense) -> std::result::Result<Vec<f32>, String> {
+        let State { optimizer, state, scaled } = &mut *self.state();
+        let sections = Sections { dense, count: scaled.len() };
+        for (name, values) in state.vectors_mut() {
+            values.copy_from_slice(sections.vector(name)?);
+        }
+        *optimizer = sections.optimizer(optimizer)?;
+        Ok(sections.parameters()?.to_vec())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Optimizer<f32> for AgreedOptimizer {
+    /// The rate is the optimizer's own, whatever round it is.
+    fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], scale: f64, _rounds: f64) {
+        let State { optimizer, state, scaled } = &mut *self.state();
+        let lanes = scaled.iter_mut().zip(gradient);
+        lanes.for_each(|(scaled, lane)| *scaled = *lane * scale as f32);
+        optimizer.begin_step().apply(parameters, state.whole(), scaled);
+    }
+}

@@ -1,0 +1,171 @@
+//! The dense part where ranks are out of step: a protocol's between two marks, and after that the
+//! same on all ranks.
+//!
+//! ```text
+//! begin ─► gradients … ─► end_after n ─► the protocol ends ─► all have ended ─► one model for all
+//! ```
+//!
+//! Where each rank has parameters of its own, that model is their mean; else it is rank 0's.
+
+use stepwell_engine::Dense;
+use stepwell_fabric::collective::{AllToAll, Barrier, Broadcast, Collective as _, all_gather};
+use stepwell_fabric::{Fabric, Message};
+use stepwell_nn::tree_sum;
+use stepwell_settings::Config;
+use stepwell_sync::{Counts, Kind, OpenEnded, Options, Rate};
+
+use crate::dense::AgreedOptimizer;
+use crate::{Error, Result, talk};
+
+/// A rank's end of the protocol, and what it moves.
+pub(in crate::pipeline) struct Agreement {
+    kind: Kind,
+    options: Options,
+    optimizer: AgreedOptimizer,
+    /// None before the first gradient.
+    protocol: Option<Box<dyn OpenEnded<f32>>>,
+    settling: Settling,
+}
+
+/// How far ranks are on their way to one model.
+enum Settling {
+    /// The protocol goes on, or has not begun.
+    Open,
+    Barrier(Barrier),
+    /// Rank 0's.
+    First(Broadcast),
+    /// All ranks'.
+    Mean(AllToAll),
+}
+
+impl Agreement {
+    /// That of `config` for so many parameters.
+    ///
+    /// # Errors
+    /// When settings of the optimizer make no sense.
+    pub(in crate::pipeline) fn new(config: &Config, count: usize) -> Result<Self> {
+        let sync = &config.sync;
+        let options = Options {
+            seed: config.seed,
+            probes: sync.probes,
+            age_max: sync.age,
+            // The optimizer has its own.
+            ..Options::new(u64::MAX, Rate::constant(1.0))
+        };
+        let optimizer = AgreedOptimizer::new(config, count)?;
+        let settling = Settling::Open;
+        Ok(Self { kind: sync.dense, options, optimizer, protocol: None, settling })
+    }
+
+    /// Begins with the parameters and the state of `dense`.
+    ///
+    /// # Errors
+    /// When options do not fit the ranks.
+    pub(super) fn begin(&mut self, fabric: &Fabric, dense: &Dense) -> Result<()> {
+        let parameters = self.optimizer.load(dense).map_err(Error::Config)?;
+        if let Some(protocol) = &mut self.protocol {
+            protocol.resume(&parameters);
+            return Ok(());
+        }
+        let by = (Box::new(self.optimizer.clone()) as Box<_>, &self.options);
+        let begun = self.kind.begin_open(fabric, parameters, by);
+        self.protocol = Some(begun.map_err(|why| Error::Config(why.to_string()))?);
+        Ok(())
+    }
+
+    /// The protocol, which has begun.
+    pub(super) fn protocol(&mut self) -> &mut dyn OpenEnded<f32> {
+        let Some(protocol) = &mut self.protocol else { unreachable!("it has begun") };
+        &mut **protocol
+    }
+
+    /// What became of gradients so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.protocol.as_ref().map_or_else(Counts::default, |protocol| protocol.counts())
+    }
+
+    /// Goes on to the model that all ranks go on with, once the protocol has ended here; gives it.
+    ///
+    /// # Errors
+    /// When some rank is gone, or sends what makes no sense.
+    pub(super) fn settle(&mut self, fabric: &Fabric) -> Result<Option<Dense>> {
+        loop {
+            let ended = self.protocol().ended();
+            self.settling = match &mut self.settling {
+                Settling::Open if !ended => return Ok(None),
+                Settling::Open => Settling::Barrier(Barrier::start(talk::SETTLED)),
+                Settling::Barrier(barrier) => match barrier.poll(fabric)? {
+                    None => return Ok(None),
+                    Some(()) => self.show(fabric)?,
+                },
+                Settling::First(first) => {
+                    let Some(message) = first.poll(fabric)? else { return Ok(None) };
+                    let model = self.read(0, &message)?;
+                    fabric.keep(message);
+                    return Ok(Some(self.settled(model)));
+                }
+                Settling::Mean(all) => {
+                    let Some(messages) = all.poll(fabric)? else { return Ok(None) };
+                    let models = messages.iter().enumerate();
+                    let models = models.map(|(rank, message)| self.read(rank, message));
+                    let model = mean(models.collect::<Result<_>>()?);
+                    messages.into_iter().for_each(|message| fabric.keep(message));
+                    return Ok(Some(self.settled(model)));
+                }
+            };
+        }
+    }
+
+    fn settled(&mut self, model: Dense) -> Dense {
+        self.settling = Settling::Open;
+        model
+    }
+
+    /// This rank's parameters and state.
+    fn own(&self) -> Dense {
+        let model = self.protocol.as_ref().map_or(&[][..], |protocol| protocol.model());
+        self.optimizer.sections(model)
+    }
+
+    /// Shows the others what they need of it.
+    fn show(&self, fabric: &Fabric) -> Result<Settling> {
+        let own = self.own();
+        let message = || {
+            let mut message = fabric.message_of(own.bytes() as usize + 32 * own.sections.len());
+            own.sections.iter().for_each(|(_, values)| message.put(values));
+            message
+        };
+        if self.kind.model_of(fabric.size()).len() > 1 {
+            return Ok(Settling::Mean(all_gather(fabric, talk::MODEL, message())?));
+        }
+        let first = (fabric.rank() == 0).then(message);
+        Ok(Settling::First(Broadcast::start(fabric, talk::MODEL, 0, first)))
+    }
+
+    /// What a rank showed.
+    fn read(&self, rank: usize, message: &Message) -> Result<Dense> {
+        let (mut reader, mut model) = (message.reader(), self.own());
+        let read = || {
+            for (_, values) in &mut model.sections {
+                let count = values.len();
+                values.copy_from_slice(reader.take_exactly(count)?);
+            }
+            reader.end()
+        };
+        read().map_err(|why| stepwell_fabric::Error::malformed(rank, why))?;
+        Ok(model)
+    }
+}
+
+/// The mean of all, but for the count of steps, which is the same.
+fn mean(models: Vec<Dense>) -> Dense {
+    let share = 1.0 / models.len() as f32;
+    let mut mean = models[0].clone();
+    let vectors = mean.sections.len() - 1;
+    for (place, (_, sum)) in mean.sections.iter_mut().take(vectors).enumerate() {
+        let all: Vec<&[f32]> = models.iter().map(|model| &model.sections[place].1[..]).collect();
+        tree_sum(&all, sum);
+        sum.iter_mut().for_each(|lane| *lane *= share);
+    }
+    mean
+}

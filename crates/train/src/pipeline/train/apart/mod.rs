@@ -1,0 +1,331 @@
+//! Stage `train` where ranks are out of step: it answers other ranks, updates rows, and moves the
+//! dense part, while stage `learn` computes.
+//!
+//! ```text
+//!              units                 mini-batch, rows, dense parameters
+//!   pull ───────────────► train ────────────────────────────────────────► learn
+//!                         ║   ▲                                             │
+//!            rows, sums   ║   └─────────────────────────────────────────────┘
+//!            of gradients ║            sums of gradients
+//!                         ▼
+//!                    other ranks
+//! ```
+//!
+//! - **Rows.** An owner answers a rank's next mini-batch once it has heard of the one before, and
+//!   updates rows when all ranks have said what they learned of a step: by whole steps, in order.
+//! - **Invariants.** O1: a rank reads rows for step t when at most `ahead_max` steps before t are
+//!   not in them. O2: rows change by the sums of all ranks' gradients of a step, once, in the order
+//!   of steps. O3: between two marks every rank gives the protocol as many gradients; at a mark all
+//!   steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all end
+//!   after the same step, `ahead_max` behind the one with which they heard it: nobody can have
+//!   begun a later one.
+//! - **Bounds.** Of each rank `ahead_max` + 1 messages wait, of what it learned; their mini-batches
+//!   are pinned, as many as the planner lets be in flight.
+//! - **Source.** Rows: Ho et al., "More effective distributed ML via a stale synchronous parallel
+//!   parameter server" (2013). The dense part: see [`stepwell_sync`].
+
+mod agreement;
+mod others;
+mod window;
+
+use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_engine::{Purpose, Ready, Retired, Unit};
+use stepwell_fabric::Fabric;
+use stepwell_settings::Config;
+
+pub(in crate::pipeline) use self::agreement::Agreement;
+use self::others::Others;
+use self::window::Window;
+use super::{Done, TrainStage, progress};
+use crate::batch::{Examples, MiniBatch};
+use crate::pipeline::learn::{Job, Learned};
+use crate::{Error, Result, talk};
+
+pub(in crate::pipeline) struct ApartStage {
+    /// What does all else: marks, evaluation, checkpoints, measuring.
+    train: TrainStage,
+    fabric: Fabric,
+    dense: Agreement,
+    window: Window,
+    others: Others,
+    ahead_max: u64,
+    /// Ranks before the first that computes.
+    servers: usize,
+    /// Whether steps are under way since the last mark.
+    is_open: bool,
+    /// Whether what follows the window is no step.
+    closes: bool,
+    /// Whether the protocol knows how many steps there are.
+    told: bool,
+    /// Steps after which the run ends, at most.
+    end: u64,
+    /// Steps that are in the rows, and those that this rank has begun.
+    applied: u64,
+    begun: u64,
+    /// Whether the last of these is being computed.
+    computing: bool,
+    /// Memory of parameters and gradients.
+    spare: (Vec<f32>, Vec<f32>),
+    jobs: Option<Sender<Job>>,
+    learned: Receiver<Learned>,
+}
+
+impl ApartStage {
+    pub(in crate::pipeline) fn new(
+        config: &Config,
+        (train, fabric): (TrainStage, Fabric),
+        dense: Agreement,
+        (jobs, learned): (Sender<Job>, Receiver<Learned>),
+    ) -> Self {
+        let steps_max = train.groups.iter().map(|group| group.spec().steps_max()).min();
+        let servers = config.servers();
+        Self {
+            end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(train.measured.steps)),
+            train,
+            dense,
+            window: Window::default(),
+            others: Others::new(fabric.size()),
+            ahead_max: config.ahead_max(),
+            servers,
+            fabric,
+            is_open: false,
+            closes: false,
+            told: false,
+            applied: 0,
+            begun: 0,
+            computing: false,
+            spare: Default::default(),
+            jobs: Some(jobs),
+            learned,
+        }
+    }
+
+    /// The step before which all that can be trained ends.
+    fn last(&self) -> u64 {
+        self.window.end().min(self.end)
+    }
+
+    /// Whether this rank computes nothing.
+    fn serves(&self) -> bool {
+        self.fabric.rank() < self.servers
+    }
+
+    /// Takes what comes next, up to what is no step.
+    fn take(&mut self) -> bool {
+        let mut any = false;
+        while !self.closes && self.window.end() <= self.applied + self.ahead_max {
+            match self.peek() {
+                Next::Steps => {
+                    let Some(Ready::Unit(unit)) = self.train.next.take() else {
+                        unreachable!("it was looked at")
+                    };
+                    self.window.push(unit);
+                }
+                Next::Nothing => break,
+                Next::Other => self.closes = true,
+            }
+            any = true;
+        }
+        if self.window.end() >= self.end && !self.closes {
+            (self.closes, any) = (true, true);
+        }
+        any
+    }
+
+    /// What comes next.
+    fn peek(&mut self) -> Next {
+        let train = &mut self.train;
+        if train.next.is_none() {
+            match train.input.try_recv() {
+                Received::Item(ready) => train.next = Some(ready),
+                Received::Empty => return Next::Nothing,
+                Received::Closed => return Next::Other,
+            }
+        }
+        match &train.next {
+            Some(Ready::Unit(unit)) if is_trained(unit) => Next::Steps,
+            _ => Next::Other,
+        }
+    }
+
+    /// Begins a row of steps.
+    fn open(&mut self) -> Result<()> {
+        let Some(trainer) = &self.train.trainer else {
+            unreachable!("it is handed over at the end")
+        };
+        self.dense.begin(&self.fabric, &trainer.dense()?.to_dense())?;
+        (self.is_open, self.closes, self.told) = (true, false, false);
+        Ok(())
+    }
+
+    /// Goes on with steps as far as that goes without waiting.
+    fn advance(&mut self) -> Result<Progress> {
+        let mut any = self.take();
+        if self.closes && !self.told {
+            let last = self.last();
+            self.dense.protocol().end_after(last);
+            (self.told, any) = (true, true);
+        }
+        any |= self.dense.protocol().poll(&self.fabric)?.progressed;
+        any |= self.others.hear(&self.fabric)?;
+        any |= self.answer()?;
+        any |= self.begin()?;
+        any |= self.end_computing()?;
+        any |= self.apply()?;
+        if self.closes && self.applied == self.last() {
+            any |= self.close()?;
+        }
+        Ok(progress(any))
+    }
+
+    /// Answers ranks whose next mini-batch may read rows now.
+    fn answer(&mut self) -> Result<bool> {
+        let last = self.last().min(self.applied + self.ahead_max + 1);
+        let mut any = false;
+        while let Some((step, ranks)) = self.others.asking(last) {
+            let (fabric, groups) = (&self.fabric, &self.train.groups);
+            let Some(trainer) = &mut self.train.trainer else {
+                unreachable!("steps are under way")
+            };
+            let mini = self.window.mini(step);
+            let messages =
+                trainer.answers(mini, groups, &ranks, |bytes| fabric.message_of(bytes))?;
+            for (rank, message) in ranks.into_iter().zip(messages) {
+                fabric.send(rank, talk::ROWS, message)?;
+                self.others.answered(rank, step - self.applied);
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Begins to compute the next step, if its rows are here and the protocol lets it.
+    fn begin(&mut self) -> Result<bool> {
+        let step = self.begun;
+        if self.computing || step >= self.last() || step > self.applied + self.ahead_max {
+            return Ok(false);
+        }
+        // A server has no examples, and what it computes is nothing.
+        let here = self.others.rows_are_here(&self.fabric)?;
+        if !here || !self.serves() && self.dense.protocol().begin().is_none() {
+            return Ok(false);
+        }
+        let (mut parameters, gradient) = std::mem::take(&mut self.spare);
+        parameters.clear();
+        parameters.extend_from_slice(self.dense.protocol().parameters());
+        let MiniBatch { number, purpose, cargo, .. } = self.window.mini(step);
+        let (number, purpose, parts) = (*number, *purpose, Vec::new());
+        let mini = MiniBatch { number, purpose, parts, cargo: std::mem::take(cargo) };
+        let job = Job { mini, answers: self.others.take_rows(), parameters, gradient };
+        let sent = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
+        let is_full = matches!(sent, Some(Err(Refused::Full(_))));
+        assert!(!is_full, "one mini-batch at a time is computed");
+        self.computing = true;
+        Ok(true)
+    }
+
+    /// Takes what was learned, and tells the others.
+    fn end_computing(&mut self) -> Result<bool> {
+        let Received::Item(learned) = self.learned.try_recv() else { return Ok(false) };
+        let Learned { mini, said, parameters, mut gradient } = learned;
+        self.window.mini(self.begun).cargo = mini.cargo;
+        let mut said: Vec<_> = said.into_iter().enumerate().collect();
+        // Not all tell the same one first.
+        said.rotate_left((self.fabric.rank() + 1) % self.fabric.size());
+        for (to, message) in said {
+            self.fabric.send(to, talk::LEARNED, message)?;
+        }
+        if !self.serves() {
+            let workers = (self.fabric.size() - self.servers) as f32;
+            // Protocols take the gradient of the mean over the examples that are here.
+            gradient.iter_mut().for_each(|lane| *lane *= workers);
+            self.dense.protocol().give(&mut gradient);
+        }
+        self.spare = (parameters, gradient);
+        (self.computing, self.begun) = (false, self.begun + 1);
+        Ok(true)
+    }
+
+    /// Puts the next step into the rows, once all ranks have learned it.
+    fn apply(&mut self) -> Result<bool> {
+        let Some(said) = self.others.take_learned() else { return Ok(false) };
+        let mini = self.window.mini(self.applied);
+        let Some(trainer) = &mut self.train.trainer else { unreachable!("steps are under way") };
+        trainer.apply_said(said, mini, &self.train.groups)?;
+        let scored = trainer.take_scored();
+        let done = Done::of(mini, scored.sums);
+        self.train.measure(&done, scored.view(), &scored.truth)?;
+        if scored.ends {
+            self.end = self.end.min(self.applied + self.ahead_max + 1);
+        }
+        if let Some(trainer) = &mut self.train.trainer {
+            trainer.keep_scored(scored);
+        }
+        self.applied += 1;
+        while let Some(unit) = self.window.pop(self.applied) {
+            self.train.give_back(Retired::Unit(unit));
+        }
+        Ok(true)
+    }
+
+    /// Ends the row of steps, once the dense part is the same on all ranks.
+    fn close(&mut self) -> Result<bool> {
+        let Some(model) = self.dense.settle(&self.fabric)? else { return Ok(false) };
+        let Some(trainer) = &mut self.train.trainer else { unreachable!("steps are under way") };
+        trainer.load_dense(&model).map_err(Error::Config)?;
+        self.train.measured.apart = Some(self.others.figures(self.dense.counts()));
+        self.is_open = false;
+        if self.applied == self.end {
+            self.train.stop.make();
+            for unit in self.window.drain(self.applied) {
+                self.train.give_back(Retired::Unit(unit));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What comes next.
+enum Next {
+    /// Mini-batches to train on.
+    Steps,
+    /// What all steps before have to be done for, or nothing any more.
+    Other,
+    /// It is not here yet.
+    Nothing,
+}
+
+fn is_trained(unit: &Unit<Examples>) -> bool {
+    unit.minis.iter().any(|mini| mini.purpose == Purpose::Train)
+}
+
+impl Stage for ApartStage {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "train"
+    }
+
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        if self.is_open {
+            return self.advance();
+        }
+        let train = &mut self.train;
+        train.stopping |= train.stop.is_made();
+        let at_rest = train.unit.is_none() && train.pause.is_none() && !train.stopping;
+        if at_rest && matches!(self.peek(), Next::Steps) {
+            self.open()?;
+            return Ok(Progress::Progressed);
+        }
+        let progress = self.train.poll()?;
+        if progress == Progress::Done {
+            self.jobs = None;
+        }
+        Ok(progress)
+    }
+}

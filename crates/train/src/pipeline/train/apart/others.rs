@@ -1,0 +1,102 @@
+//! What this rank knows of the others, and of itself as one that asks.
+
+use std::collections::VecDeque;
+
+use stepwell_fabric::{Fabric, Message, Result};
+use stepwell_sync::Counts;
+
+use crate::report::ApartReport;
+use crate::talk;
+
+/// All ranks, as this one as an owner sees them.
+#[derive(Debug)]
+pub(super) struct Others {
+    ranks: Vec<Rank>,
+    /// The rows of this rank's next mini-batch, by owner.
+    rows: Vec<Option<Message>>,
+    /// Answers by how many steps the rows lacked, and the most.
+    answers: u64,
+    lacked: u64,
+    lacked_max: u64,
+}
+
+#[derive(Debug, Default)]
+struct Rank {
+    /// What it learned of steps that are not in the rows.
+    learned: VecDeque<Message>,
+    /// Steps that it has learned, and those that it was answered.
+    heard: u64,
+    answered: u64,
+}
+
+impl Others {
+    pub(super) fn new(ranks: usize) -> Self {
+        let (rows, ranks) = (vec![None; ranks], (0..ranks).map(|_| Rank::default()).collect());
+        Self { ranks, rows, answers: 0, lacked: 0, lacked_max: 0 }
+    }
+
+    /// Hears what ranks have learned.
+    pub(super) fn hear(&mut self, fabric: &Fabric) -> Result<bool> {
+        let mut any = false;
+        for (from, rank) in self.ranks.iter_mut().enumerate() {
+            while let Some(message) = fabric.receive(from, talk::LEARNED)? {
+                rank.learned.push_back(message);
+                rank.heard += 1;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// The ranks that wait for the rows of the same step before `last`, the first that is asked
+    /// for.
+    pub(super) fn asking(&self, last: u64) -> Option<(u64, Vec<usize>)> {
+        let asks = |rank: &Rank| rank.answered == rank.heard && rank.heard < last;
+        let asking = self.ranks.iter().filter(|rank| asks(rank));
+        let step = asking.map(|rank| rank.heard).min()?;
+        let all = self.ranks.iter().enumerate();
+        let of_step = all.filter(|(_, rank)| asks(rank) && rank.heard == step);
+        Some((step, of_step.map(|(number, _)| number).collect()))
+    }
+
+    /// A rank was answered, with rows that lack so many steps.
+    pub(super) fn answered(&mut self, rank: usize, lacks: u64) {
+        self.ranks[rank].answered += 1;
+        self.answers += 1;
+        self.lacked += lacks;
+        self.lacked_max = self.lacked_max.max(lacks);
+    }
+
+    /// Whether the rows of this rank's next mini-batch are here.
+    pub(super) fn rows_are_here(&mut self, fabric: &Fabric) -> Result<bool> {
+        for (from, rows) in self.rows.iter_mut().enumerate().filter(|(_, rows)| rows.is_none()) {
+            *rows = fabric.receive(from, talk::ROWS)?;
+        }
+        Ok(self.rows.iter().all(Option::is_some))
+    }
+
+    /// Takes them.
+    pub(super) fn take_rows(&mut self) -> Vec<Message> {
+        self.rows.iter_mut().filter_map(Option::take).collect()
+    }
+
+    /// What all ranks learned of the next step, if they have.
+    pub(super) fn take_learned(&mut self) -> Option<Vec<Message>> {
+        if self.ranks.iter().any(|rank| rank.learned.is_empty()) {
+            return None;
+        }
+        Some(self.ranks.iter_mut().filter_map(|rank| rank.learned.pop_front()).collect())
+    }
+
+    /// The figures of the run so far, with those of the protocol.
+    pub(super) fn figures(&self, dense: Counts) -> ApartReport {
+        ApartReport {
+            staleness_max: self.lacked_max,
+            staleness_mean: self.lacked as f64 / self.answers.max(1) as f64,
+            gradients: dense.given,
+            dropped: dense.dropped,
+            updates: dense.updates,
+            age_max: dense.age_max,
+        }
+    }
+}
