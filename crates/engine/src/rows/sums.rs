@@ -56,7 +56,7 @@ impl SumsRoom {
 
     /// Sums on the stack at once.
     fn depth(blocks: usize) -> usize {
-        (blocks.ilog2() as usize + 2).min(DEPTH_MAX)
+        (blocks.max(1).ilog2() as usize + 2).min(DEPTH_MAX)
     }
 }
 
