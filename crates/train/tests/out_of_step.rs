@@ -5,10 +5,17 @@
 
 mod common;
 
-use common::{in_memory, run, tiny};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{in_memory, run, surroundings, tiny};
+use stepwell_base::stage::FullSpeed;
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::Placement;
+use stepwell_optim::Storage;
 use stepwell_settings::{ModelKind, OptimizerKind, RowsKind};
 use stepwell_sync::Kind;
-use stepwell_train::{ApartReport, Config, Report};
+use stepwell_train::{ApartReport, Config, Observer, Report, Snapshot, Surroundings, train};
 
 fn with(config: &Config, ranks: usize, (dense, rows): (Kind, RowsKind), staleness: u64) -> Config {
     let mut config = config.clone();
@@ -67,5 +74,116 @@ fn every_protocol_trains_all_steps_and_keeps_the_bound() {
             let server = if dense.has_server() { 0 } else { report.steps };
             assert_eq!(given, [server, report.steps, report.steps], "{name}");
         }
+    }
+}
+
+/// What rows are made of, how long they live and in which order examples come does not matter.
+#[test]
+fn whatever_a_model_has_is_there_out_of_step_too() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 7] = [
+        ("rows that come and go", |config| {
+            (config.life.admit_after, config.life.expire_after) = (2, 30);
+        }),
+        ("rows with a history", |config| config.life.history = true),
+        ("rows in 16 bits", |config| config.storage = Storage::Bf16),
+        ("examples in another order", |config| config.data.shuffle = 500),
+        ("two streams", |config| config.data.streams = 2),
+        ("batches", |config| config.data.batch = 4 * config.data.mini_batch),
+        ("checkpoints", |config| config.checkpoint.every = 7),
+    ];
+    for (name, change) in changes {
+        let saved = tempfile::tempdir().unwrap();
+        let of = |mut config: Config, dense: Kind| {
+            change(&mut config);
+            if config.checkpoint.every > 0 {
+                config.checkpoint.dir = Some(saved.path().join(dense.name()));
+            }
+            let staleness = if dense == Kind::Bsp { 0 } else { 3 };
+            with(&config, 4, (dense, RowsKind::Bounded), staleness)
+        };
+        let mut alone = in_memory(ModelKind::DeepFm);
+        change(&mut alone);
+        let oracle = run(&alone);
+        let report = run(&of(tiny(ModelKind::DeepFm, 2), Kind::Bsp));
+        assert_eq!(report.model_digest, oracle.model_digest, "{name}");
+        assert_eq!((report.rows, report.steps), (oracle.rows, oracle.steps), "{name}");
+        assert_eq!(report.eval, oracle.eval, "{name}");
+        let rna = run(&of(tiny(ModelKind::DeepFm, 2), Kind::Rna));
+        assert_eq!(rna.steps, oracle.steps, "{name}");
+    }
+}
+
+fn go_on(config: &Config) -> Report {
+    let around = surroundings(Arc::new(FullSpeed));
+    train(config, &Surroundings { placement: Placement::Resume, ..around }).unwrap()
+}
+
+/// Asks for a stop after so many mini-batches.
+struct Stopper(StopRequest, u64, AtomicU64);
+
+impl Observer for Stopper {
+    fn progress(&self, _snapshot: &Snapshot) {
+        if self.2.fetch_add(1, Ordering::Relaxed) + 1 == self.1 {
+            self.0.make();
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_asked_to_stop_goes_on_and_loses_no_step() {
+    for (dense, rows, staleness) in [
+        (Kind::Bsp, RowsKind::Bounded, 0),
+        (Kind::Rna, RowsKind::Bounded, 3),
+        (Kind::RdmaWild, RowsKind::Async, 0),
+        (Kind::AdPsgd, RowsKind::Bounded, 1),
+    ] {
+        for after in [1, 17, 38, 41] {
+            let saved = tempfile::tempdir().unwrap();
+            let mut config = with(&tiny(ModelKind::DeepFm, 2), 4, (dense, rows), staleness);
+            config.data.epochs = 2;
+            config.checkpoint.dir = Some(saved.path().to_owned());
+            let oracle = run(&with(&in_memory(ModelKind::DeepFm), 1, (dense, rows), 0));
+            let stop = StopRequest::new();
+            let observer = Arc::new(Stopper(stop.clone(), after, AtomicU64::new(0)));
+            let around = Surroundings { observer, stop, ..surroundings(Arc::new(FullSpeed)) };
+            let report = train(&config, &around).unwrap();
+            let name = format!("{dense}, {rows:?}, after {after}");
+            assert!(report.interrupted, "{name}");
+            let most = after + config.ahead_max() + 1 + if after < 40 { 1 } else { 0 };
+            assert!((after.min(40)..=most).contains(&report.steps), "{name}: {}", report.steps);
+            let report = go_on(&config);
+            assert_eq!(report.steps, 2 * oracle.steps, "{name}");
+            if staleness == 0 && rows == RowsKind::Bounded {
+                let twice = Config {
+                    data: config.data.clone(),
+                    ..with(&in_memory(ModelKind::DeepFm), 1, (dense, rows), 0)
+                };
+                assert_eq!(report.model_digest, run(&twice).model_digest, "{name}");
+            }
+        }
+    }
+}
+
+/// Data that ends in the middle: what was trained before is kept, and all say why.
+#[test]
+fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data.tsv");
+    let line = |example: usize| {
+        let ids: Vec<String> = (0..26).map(|slot| format!("{}", example * 26 + slot)).collect();
+        format!("{}\t{}\t{}\n", example % 2, ["1"; 13].join("\t"), ids.join("\t"))
+    };
+    let mut lines: Vec<String> = (0..1000).map(line).collect();
+    lines[700] = "1\tnonsense\n".to_owned();
+    std::fs::write(&data, lines.concat()).unwrap();
+    for dense in [Kind::Bsp, Kind::Rna, Kind::SyncDsgd] {
+        let mut config = in_memory(ModelKind::DeepFm);
+        config.data.paths = vec![data.display().to_string()];
+        config.data.eval_fraction = 0.0;
+        config.checkpoint.dir = Some(home.path().join(dense.name()));
+        let config = with(&config, 3, (dense, RowsKind::Bounded), 2);
+        let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
+        assert!(error.contains("data.tsv: line 701, column 2"), "{dense}: {error}");
     }
 }
