@@ -46,6 +46,7 @@ mod traits;
 mod trouble;
 mod vault;
 
+mod apart;
 mod case;
 mod finding;
 mod judge;

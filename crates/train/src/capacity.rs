@@ -17,17 +17,20 @@ use stepwell_settings::{Config, DensePlace};
 pub(crate) use self::auto::part;
 pub use self::devices::DeviceRoom;
 use crate::batch::MiniBatchBytes;
+use crate::dense::AgreedOptimizer;
 use crate::exchange::Exchange;
 use crate::metrics::Meter;
 use crate::models::{Model, named};
-use crate::pipeline::shuffle_bytes_max;
+use crate::pipeline::{Agreement, shuffle_bytes_max};
 use crate::step::Trainer;
 use crate::{Error, Result};
 
 /// Code, stacks, and what the allocator keeps for itself.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 /// Stages of the pipeline but those that parse.
-const OTHER_STAGES: u64 = 6;
+const OTHER_STAGES: u64 = 7;
+/// What computes where ranks are out of step.
+const LEARNING: &str = "learning";
 /// Rows of a staged chunk take about this many bytes.
 const CHUNK_BYTES: usize = 2 << 20;
 
@@ -246,6 +249,10 @@ impl Capacity {
             Trainer::bytes_max(wanted.model, wanted.config),
             "dense parameters, gradients by block, activations by thread",
         );
+        if !wanted.config.in_step() {
+            let bytes = learning_bytes_max(wanted.model, wanted.config);
+            budget.add(LEARNING, bytes, "the same again for steps, and a protocol's dense parts");
+        }
         self.tiers.add_history(wanted.model.tables(), load, budget);
         if wanted.dense_bytes > 0 {
             budget.add("checkpoint", wanted.dense_bytes, "its dense part, until it is taken over");
@@ -262,9 +269,23 @@ impl Capacity {
     }
 }
 
+/// The most bytes of what computes beside the trainer where ranks are out of step, and of the
+/// protocol of the dense part.
+fn learning_bytes_max(model: &Model, config: &Config) -> u64 {
+    let count = model.graph().parameter_count();
+    let parameters = count * size_of::<f32>();
+    let protocol =
+        Agreement::options(config).bytes(config.sync.dense, config.ranks.count, parameters);
+    // Parameters and gradient of the step at hand, and what all are shown at a mark.
+    let agreed = AgreedOptimizer::bytes_max(count);
+    let moved = 2 * parameters + (2 + config.ranks.count) * agreed;
+    Trainer::bytes_max(model, config) + (protocol + agreed + moved) as u64
+}
+
 /// The most streams of the data that a rank reads.
 fn streams_read(config: &Config) -> usize {
-    let (streams, blocks, ranks) = (config.data.streams, config.model.blocks, config.ranks.count);
+    let (streams, blocks) = (config.data.streams, config.model.blocks);
+    let ranks = config.ranks.count - config.servers();
     let of_each = blocks / streams;
     let read = |rank: usize| {
         (blocks * (rank + 1) / ranks).div_ceil(of_each) - blocks * rank / ranks / of_each
@@ -343,7 +364,7 @@ fn mend(bound: &str) -> &'static str {
         DeviceRoom::EMULATED | DeviceRoom::CHECKED => "tiers.hbm, or choose fewer devices",
         "copies of the dense part" => "data.mini_batch, or choose train.dense = host",
         "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
-        "training" => "model.hidden, model.dim, data.mini_batch or threads",
+        "training" | LEARNING => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",
     }
 }

@@ -78,7 +78,8 @@ impl Exchange {
         let goes_early = |table: &TableSpec| config.staleness == 0 && table.life.is_none();
         let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
         let answers = of(all, &answers) + of(own, &answers);
-        let sums = of(own, &sums) + of(all, &sums);
+        // Out of step, others may have learned as many steps more as they may be ahead.
+        let sums = of(own, &sums) + (1 + config.ahead_max()) * of(all, &sums);
         // Rank 0 alone is told of examples, by all.
         let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
@@ -88,7 +89,8 @@ impl Exchange {
         });
         Self {
             borrowed,
-            guests: Guests::bytes_max(model.tables(), &rows),
+            // Those of an evaluation stay where they are.
+            guests: (1 + u64::from(!config.in_step())) * Guests::bytes_max(model.tables(), &rows),
             // Memory for a message may have an eighth more.
             messages: (asks + answers + sums + rest) / 8 * 9,
             // With what tells rows apart that go early.

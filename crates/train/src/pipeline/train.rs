@@ -15,7 +15,8 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
 
-pub(super) use self::apart::{Agreement, ApartStage};
+pub(crate) use self::apart::Agreement;
+pub(super) use self::apart::ApartStage;
 use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
 use super::{Counters, Handoff, Held, Observer, Snapshot};

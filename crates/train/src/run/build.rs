@@ -52,6 +52,10 @@ pub(super) fn offer(
     machine: &Machine,
     note: &dyn Fn(String),
 ) -> Result<Option<Offer>> {
+    if !config.in_step() {
+        // Rows on devices are updated in step.
+        return Ok(None);
+    }
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let offer = machine.devices.offer(&config.device, note).map_err(wrong)?;
     // Ranks that are threads of this process share what it has; a process of its own has what its

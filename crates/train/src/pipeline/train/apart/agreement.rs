@@ -18,7 +18,7 @@ use crate::dense::AgreedOptimizer;
 use crate::{Error, Result, talk};
 
 /// A rank's end of the protocol, and what it moves.
-pub(in crate::pipeline) struct Agreement {
+pub(crate) struct Agreement {
     kind: Kind,
     options: Options,
     optimizer: AgreedOptimizer,
@@ -44,17 +44,17 @@ impl Agreement {
     /// # Errors
     /// When settings of the optimizer make no sense.
     pub(in crate::pipeline) fn new(config: &Config, count: usize) -> Result<Self> {
-        let sync = &config.sync;
-        let options = Options {
-            seed: config.seed,
-            probes: sync.probes,
-            age_max: sync.age,
-            // The optimizer has its own.
-            ..Options::new(u64::MAX, Rate::constant(1.0))
-        };
+        let (kind, options) = (config.sync.dense, Self::options(config));
         let optimizer = AgreedOptimizer::new(config, count)?;
-        let settling = Settling::Open;
-        Ok(Self { kind: sync.dense, options, optimizer, protocol: None, settling })
+        Ok(Self { kind, options, optimizer, protocol: None, settling: Settling::Open })
+    }
+
+    /// What its protocol is told.
+    pub(crate) fn options(config: &Config) -> Options {
+        // The optimizer has a rate of its own.
+        let usual = Options::new(u64::MAX, Rate::constant(1.0));
+        let (probes, age_max) = (config.sync.probes, config.sync.age);
+        Options { seed: config.seed, probes, age_max, ..usual }
     }
 
     /// Begins with the parameters and the state of `dense`.

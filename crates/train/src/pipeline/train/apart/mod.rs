@@ -34,7 +34,7 @@ use stepwell_engine::{Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
 
-pub(in crate::pipeline) use self::agreement::Agreement;
+pub(crate) use self::agreement::Agreement;
 use self::others::Others;
 use self::window::Window;
 use super::{Done, TrainStage, progress};

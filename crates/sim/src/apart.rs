@@ -1,0 +1,83 @@
+//! Ranks that are out of step: what they may do otherwise than one rank, and what not.
+
+use stepwell_settings::{Config, RowsKind};
+use stepwell_sync::Kind;
+use stepwell_train::Report;
+
+use crate::dice::Dice;
+use crate::finding::Finding;
+use crate::oracle::Oracle;
+use crate::ranks::RanksTally;
+use crate::shape::Shape;
+
+impl Shape {
+    /// Draws how `ranks` agree. Where these share blocks evenly, the blocking sum with rows that
+    /// lack nothing is drawn, too, of which every bit is known.
+    pub fn agree_by(&mut self, seed: u64, ranks: usize) {
+        let mut dice = Dice::new(seed, "agree");
+        let blocks = self.config.model.blocks;
+        let evenly = blocks.is_power_of_two() && ranks.is_power_of_two() && ranks <= blocks;
+        let sync = &mut self.config.sync;
+        sync.rows = RowsKind::Bounded;
+        (sync.dense, sync.staleness) = (Kind::Bsp, 0);
+        if evenly && dice.once_in(2) {
+            return;
+        }
+        sync.dense = dice.pick(&Kind::ALL);
+        sync.staleness = dice.pick(&[0, 1, 2, 3, 8]);
+        (sync.probes, sync.age) = (dice.within(1, ranks.min(3) as u64) as usize, dice.below(6));
+        if dice.once_in(3) {
+            sync.rows = RowsKind::Async;
+        }
+    }
+}
+
+/// Whether ranks of `config` train the model of one, bit for bit.
+pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
+    let sync = &config.sync;
+    let lacks_nothing = sync.rows == RowsKind::Bounded && sync.staleness == 0;
+    let evenly = config.model.blocks.is_power_of_two() && ranks.is_power_of_two();
+    sync.rows == RowsKind::Exact || sync.dense == Kind::Bsp && lacks_nothing && evenly
+}
+
+/// Whether each of `ranks` trained every step, gave the gradient of each once, and read no row that
+/// lacks more steps than it may.
+pub(crate) fn judge_apart(
+    reports: &[Report],
+    shape: &Shape,
+    (oracle, resumed): (&Oracle, Option<u64>),
+    tally: &mut RanksTally,
+) -> Result<(), Finding> {
+    let mut config = shape.config.clone();
+    config.ranks.count = reports.len();
+    for (rank, report) in reports.iter().enumerate() {
+        if report.steps != oracle.report.steps {
+            let why = format!(
+                "rank {rank} ended after step {}, not {}",
+                report.steps, oracle.report.steps
+            );
+            return Err(Finding::WrongEnd(why));
+        }
+        tally.evictions += report.tiers.host.evictions;
+        tally.refilled += report.tiers.host.refilled;
+        let trained = report.steps - resumed.unwrap_or(0);
+        let Some(apart) = report.ranks.and_then(|ranks| ranks.apart) else {
+            match trained {
+                0 => continue,
+                _ => return Err(Finding::WrongFigures(format!("rank {rank} says nothing"))),
+            }
+        };
+        tally.lacked = tally.lacked.max(apart.staleness_max);
+        tally.dropped += apart.dropped;
+        if apart.staleness_max > config.ahead_max() {
+            let (lacks, bound) = (apart.staleness_max, config.ahead_max());
+            return Err(Finding::WrongRow(format!("it lacks {lacks} steps, {bound} at most")));
+        }
+        let given = if rank < config.servers() { 0 } else { trained };
+        if apart.gradients != given {
+            let why = format!("rank {rank} gave {} gradients of {given}", apart.gradients);
+            return Err(Finding::WrongFigures(why));
+        }
+    }
+    Ok(())
+}

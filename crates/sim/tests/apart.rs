@@ -1,0 +1,95 @@
+//! Jobs that ranks train out of step, under schedules in which messages are late: where rows lack
+//! nothing and the dense part is the blocking sum's, the model and every checkpoint are those of
+//! one rank; under every protocol all steps are trained, no bound is broken and nobody waits for
+//! ever, whoever asks to stop and whenever.
+//!
+//! `STEPWELL_SIM_SEED=n` replays one schedule.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
+#![expect(clippy::print_stdout, reason = "a test says what it met")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stepwell_base::rules::Rules;
+use stepwell_disk::MemDisk;
+use stepwell_sim::{
+    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
+};
+
+const JOBS: u64 = 60;
+const JOBS_LONG: u64 = 900;
+const SCHEDULES: u64 = 4;
+/// How often a run is stopped and goes on.
+const STOPS_MAX: usize = 2;
+
+/// Runs the schedule `seed` of `case`; none where one rank alone can have the job.
+fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
+    let mut dice = Dice::new(seed, "apart");
+    let blocks = case.job().config.model.blocks as u64;
+    if blocks < 2 || case.oracle().full.is_some() {
+        return;
+    }
+    let world = MemDisk::new();
+    let ranks = dice.within(2, blocks) as usize;
+    let (mut from, mut stops, mut turns) = (None, 0, None);
+    loop {
+        let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
+        if dice.once_in(3) || from.is_some() {
+            shape.keep_some(&mut dice);
+            shape.keep_at_times(&mut dice);
+        }
+        // One that goes on is of the same model: its ranks agree alike.
+        shape.agree_by(seed, ranks);
+        let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
+        let world = &world;
+        let process = Ranked { shape: &shape, ranks, seed, stop_after, world, from: from.clone() };
+        let end = case
+            .with_ranks(process, Rules::default(), tally)
+            .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
+        from = end.kept.or(from);
+        match turns {
+            // The whole run went well; now one that is stopped on the way, and goes on.
+            None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
+            Some(_) if end.interrupted && shape.checkpoints => stops += 1,
+            _ => return,
+        }
+    }
+}
+
+fn case_of(job: u64, pools: &Pools) -> Case {
+    let mut job = Job::draw(job * SCHEDULES_PER_JOB, Length::SHORT);
+    job.config.staleness = 0;
+    Case::prepare(job, true, pools).unwrap()
+}
+
+#[test]
+fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
+    if let Ok(seed) = std::env::var("STEPWELL_SIM_SEED") {
+        let seed: u64 = seed.parse().unwrap();
+        let case = case_of(seed / SCHEDULES_PER_JOB, &pools().unwrap());
+        return run(&case, seed, &mut RanksTally::default());
+    }
+    let jobs = if std::env::var_os("STEPWELL_LONG").is_some() { JOBS_LONG } else { JOBS };
+    let next = AtomicU64::new(0);
+    let work = || {
+        let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= jobs {
+                return tally;
+            }
+            let (case, first) = (case_of(number, &pools), number * SCHEDULES_PER_JOB);
+            (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let tally = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let tallies = threads.into_iter().map(|thread| thread.join().unwrap());
+        tallies.fold(RanksTally::default(), RanksTally::join)
+    });
+    println!("{tally:?}");
+    assert!(tally.runs > 3 * JOBS && tally.stopped > JOBS / 6, "{tally:?}");
+    assert!(tally.resumed > JOBS / 10 && tally.checkpoints > JOBS, "{tally:?}");
+    assert!(tally.lacked > 2 && tally.dropped > 0 && tally.evictions > 1000, "{tally:?}");
+}
