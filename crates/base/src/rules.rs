@@ -63,11 +63,17 @@ pub enum Rule {
     WaitForBelow,
     /// H26: rows are updated by gradients once these are there.
     WaitForPassed,
+    /// H27: out of step, a rank is answered once all steps but the last few are in the rows.
+    HoldBackReads,
+    /// H28: out of step, ranks that are asked to stop end after a step beyond which none has gone.
+    EndTogether,
+    /// H29: out of step, the model is looked at once all gradients are in it.
+    SettleAtMarks,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -94,6 +100,9 @@ impl Rule {
         Self::WaitForOthers,
         Self::WaitForBelow,
         Self::WaitForPassed,
+        Self::HoldBackReads,
+        Self::EndTogether,
+        Self::SettleAtMarks,
     ];
 }
 

@@ -10,10 +10,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stepwell_base::rules::Rules;
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::MemDisk;
 use stepwell_sim::{
-    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
+    Case, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
 };
 
 const JOBS: u64 = 60;
@@ -22,12 +22,15 @@ const SCHEDULES: u64 = 4;
 /// How often a run is stopped and goes on.
 const STOPS_MAX: usize = 2;
 
-/// Runs the schedule `seed` of `case`; none where one rank alone can have the job.
-fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
+/// Runs the schedule `seed` of `case`, unless one rank alone can have the job.
+///
+/// # Errors
+/// What was found.
+fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(), Finding> {
     let mut dice = Dice::new(seed, "apart");
     let blocks = case.job().config.model.blocks as u64;
     if blocks < 2 || case.oracle().full.is_some() {
-        return;
+        return Ok(());
     }
     let world = MemDisk::new();
     let ranks = dice.within(2, blocks) as usize;
@@ -43,15 +46,13 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
         let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
         let world = &world;
         let process = Ranked { shape: &shape, ranks, seed, stop_after, world, from: from.clone() };
-        let end = case
-            .with_ranks(process, Rules::default(), tally)
-            .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
+        let end = case.with_ranks(process, rules, tally)?;
         from = end.kept.or(from);
         match turns {
             // The whole run went well; now one that is stopped on the way, and goes on.
             None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
             Some(_) if end.interrupted && shape.checkpoints => stops += 1,
-            _ => return,
+            _ => return Ok(()),
         }
     }
 }
@@ -67,7 +68,7 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
     if let Ok(seed) = std::env::var("STEPWELL_SIM_SEED") {
         let seed: u64 = seed.parse().unwrap();
         let case = case_of(seed / SCHEDULES_PER_JOB, &pools().unwrap());
-        return run(&case, seed, &mut RanksTally::default());
+        return run(&case, seed, Rules::default(), &mut RanksTally::default()).unwrap();
     }
     let jobs = if std::env::var_os("STEPWELL_LONG").is_some() { JOBS_LONG } else { JOBS };
     let next = AtomicU64::new(0);
@@ -79,7 +80,10 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
                 return tally;
             }
             let (case, first) = (case_of(number, &pools), number * SCHEDULES_PER_JOB);
-            (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
+            for seed in first..first + SCHEDULES {
+                run(&case, seed, Rules::default(), &mut tally)
+                    .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}: {found}"));
+            }
         }
     };
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -92,4 +96,34 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
     assert!(tally.runs > 3 * JOBS && tally.stopped > JOBS / 6, "{tally:?}");
     assert!(tally.resumed > JOBS / 10 && tally.checkpoints > JOBS, "{tally:?}");
     assert!(tally.lacked > 2 && tally.dropped > 0 && tally.evictions > 1000, "{tally:?}");
+}
+
+/// Runs schedules without `rule` until something is found, by one of these checkers.
+fn breaks(rule: Rule, checkers: &[&str]) {
+    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+    for job in 0..JOBS {
+        let case = case_of(job, &pools);
+        for seed in job * SCHEDULES_PER_JOB..job * SCHEDULES_PER_JOB + SCHEDULES {
+            let Err(found) = run(&case, seed, Rules::without(rule), &mut tally) else { continue };
+            println!("without {rule:?}, after {} runs, seed {seed}: {found}", tally.runs);
+            assert!(checkers.contains(&found.checker()), "{found}");
+            return;
+        }
+    }
+    panic!("without {rule:?} nothing is found: {tally:?}");
+}
+
+#[test]
+fn h27_a_rank_that_is_answered_too_early_reads_rows_that_lack_too_much() {
+    breaks(Rule::HoldBackReads, &["wrong row", "wrong model", "wrong checkpoint", "wrong figures"]);
+}
+
+#[test]
+fn h28_ranks_that_stop_at_once_leave_others_behind() {
+    breaks(Rule::EndTogether, &["panic", "deadlock", "error", "wrong end", "lost checkpoint"]);
+}
+
+#[test]
+fn h29_a_model_that_is_looked_at_too_early_lacks_gradients() {
+    breaks(Rule::SettleAtMarks, &["wrong model", "wrong checkpoint", "wrong figures", "panic"]);
 }

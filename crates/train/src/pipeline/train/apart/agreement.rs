@@ -85,12 +85,13 @@ impl Agreement {
     }
 
     /// Goes on to the model that all ranks go on with, once the protocol has ended here; gives it.
+    /// A test may have it not wait for that.
     ///
     /// # Errors
     /// When some rank is gone, or sends what makes no sense.
-    pub(super) fn settle(&mut self, fabric: &Fabric) -> Result<Option<Dense>> {
+    pub(super) fn settle(&mut self, fabric: &Fabric, waits: bool) -> Result<Option<Dense>> {
         loop {
-            let ended = self.protocol().ended();
+            let ended = !waits || self.protocol().ended();
             self.settling = match &mut self.settling {
                 Settling::Open if !ended => return Ok(None),
                 Settling::Open => Settling::Barrier(Barrier::start(talk::SETTLED)),

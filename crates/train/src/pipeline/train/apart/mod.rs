@@ -29,6 +29,7 @@ mod others;
 mod window;
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_engine::{Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
@@ -50,6 +51,7 @@ pub(in crate::pipeline) struct ApartStage {
     window: Window,
     others: Others,
     ahead_max: u64,
+    rules: Rules,
     /// Ranks before the first that computes.
     servers: usize,
     /// Whether steps are under way since the last mark.
@@ -79,6 +81,7 @@ impl ApartStage {
         (jobs, learned): (Sender<Job>, Receiver<Learned>),
     ) -> Self {
         let steps_max = train.groups.iter().map(|group| group.spec().steps_max()).min();
+        let rules = train.groups.first().map(|group| group.rules).unwrap_or_default();
         let servers = config.servers();
         Self {
             end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(train.measured.steps)),
@@ -87,6 +90,7 @@ impl ApartStage {
             window: Window::default(),
             others: Others::new(fabric.size()),
             ahead_max: config.ahead_max(),
+            rules,
             servers,
             fabric,
             is_open: false,
@@ -181,7 +185,11 @@ impl ApartStage {
 
     /// Answers ranks whose next mini-batch may read rows now.
     fn answer(&mut self) -> Result<bool> {
-        let last = self.last().min(self.applied + self.ahead_max + 1);
+        let bound = match self.rules.hold(Rule::HoldBackReads) {
+            true => self.applied + self.ahead_max + 1,
+            false => u64::MAX,
+        };
+        let last = self.last().min(bound);
         let mut any = false;
         while let Some((step, ranks)) = self.others.asking(last) {
             let (fabric, groups) = (&self.fabric, &self.train.groups);
@@ -257,7 +265,8 @@ impl ApartStage {
         let done = Done::of(mini, scored.sums);
         self.train.measure(&done, scored.view(), &scored.truth)?;
         if scored.ends {
-            self.end = self.end.min(self.applied + self.ahead_max + 1);
+            let ahead = if self.rules.hold(Rule::EndTogether) { self.ahead_max } else { 0 };
+            self.end = self.end.min(self.applied + ahead + 1);
         }
         if let Some(trainer) = &mut self.train.trainer {
             trainer.keep_scored(scored);
@@ -271,7 +280,8 @@ impl ApartStage {
 
     /// Ends the row of steps, once the dense part is the same on all ranks.
     fn close(&mut self) -> Result<bool> {
-        let Some(model) = self.dense.settle(&self.fabric)? else { return Ok(false) };
+        let waits = self.rules.hold(Rule::SettleAtMarks);
+        let Some(model) = self.dense.settle(&self.fabric, waits)? else { return Ok(false) };
         let Some(trainer) = &mut self.train.trainer else { unreachable!("steps are under way") };
         trainer.load_dense(&model).map_err(Error::Config)?;
         self.train.measured.apart = Some(self.others.figures(self.dense.counts()));
