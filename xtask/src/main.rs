@@ -11,6 +11,7 @@
 
 mod book;
 mod floors;
+mod programs;
 mod run;
 mod sanitize;
 mod skipped;
@@ -73,7 +74,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
     const CI: [run::Step; 9] = [
         ("fmt", run::fmt),
         ("clippy", run::clippy),
-        ("test", run::test),
+        ("test", programs::test),
         ("mpi", run::mpi),
         ("twin", run::twin),
         ("doc", run::doc),

@@ -46,10 +46,6 @@ pub(crate) fn clippy(root: &Path) -> Outcome {
     cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
 }
 
-pub(crate) fn test(root: &Path) -> Outcome {
-    cargo(root, &["test", "--workspace"], &[])
-}
-
 /// Ranks over MPI, where it is installed.
 pub(crate) fn mpi(root: &Path) -> Outcome {
     if !has_mpi(root) {
@@ -181,7 +177,7 @@ pub(crate) fn peer(root: &Path) -> Outcome {
     bench("bench/quality.py")
 }
 
-fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+pub(crate) fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root).args(arguments).envs(environment.iter().copied());

@@ -134,6 +134,7 @@ impl<'a> Launch<'a> {
             let machine = Machine {
                 ranks: None,
                 network: None,
+                late: None,
                 clock,
                 pace: Arc::new(FullSpeed),
                 driver,

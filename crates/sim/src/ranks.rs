@@ -252,6 +252,7 @@ impl Case {
             driver: Arc::new(driver),
             ranks: Some(ranks),
             network: None,
+            late: None,
             pool: Some(Arc::clone(self.pool(shape.config.threads))),
             places: Arc::new(places),
             devices: Arc::new(Stepped { seed: rank as u64, fault: None }),

@@ -13,7 +13,7 @@ use stepwell_engine::Placement;
 use stepwell_fabric::Network;
 use stepwell_settings::{Config, ModelKind};
 use stepwell_train::{
-    Exchanged, Machine, Report, RowsAtStart, Silence, Surroundings, memory_bytes, slab_bytes,
+    Exchanged, Late, Machine, Report, RowsAtStart, Silence, Surroundings, memory_bytes, slab_bytes,
 };
 
 use super::{Options, Part};
@@ -32,12 +32,13 @@ pub(super) struct Job {
     pub(super) threads: usize,
     pub(super) out_of_core: bool,
     pub(super) network: Option<Network>,
+    pub(super) late: Option<Late>,
 }
 
 impl Job {
     /// Ranks of one thread, with all rows in memory.
     pub(super) fn of_ranks(kind: ModelKind, ranks: usize) -> Self {
-        Self { kind, ranks, threads: 1, out_of_core: false, network: None }
+        Self { kind, ranks, threads: 1, out_of_core: false, network: None, late: None }
     }
 }
 
@@ -76,7 +77,7 @@ impl<'a> Bench<'a> {
         say("counting rows");
         // Of what is cheapest to train; rows that find no room go to the disk.
         let config = bench.config(&Job::of_ranks(ModelKind::Lr, 1));
-        let report = bench.run(&config, None, true)?;
+        let report = bench.run(&config, (None, None), true)?;
         bench.rows = report.rows.unwrap_or(0);
         let planned = report.tiers.host.hits + report.tiers.host.misses;
         bench.keys = planned as f64 / report.steps.max(1) as f64;
@@ -115,7 +116,16 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// Those of the run, and when rows left memory that were to stay.
     pub(super) fn train(&self, job: &Job) -> Result<Report> {
+        self.train_with(job, |_| ())
+    }
+
+    /// The same with a change of its settings.
+    ///
+    /// # Errors
+    /// As [`Bench::train`].
+    pub(super) fn train_with(&self, job: &Job, change: impl FnOnce(&mut Config)) -> Result<Report> {
         let mut config = self.config(job);
+        change(&mut config);
         let tables = stepwell_train::tables(&config).map_err(failed)?;
         let [table] = &tables[..] else {
             return Err(failed("a model of several tables is not measured"));
@@ -130,7 +140,7 @@ impl<'a> Bench<'a> {
                 self.rows
             )));
         }
-        let report = self.run(&config, job.network, false)?;
+        let report = self.run(&config, (job.network, job.late), false)?;
         let left: u64 = tiers(&report).map(|tiers| tiers.host.evictions).sum();
         if left > 0 && !job.out_of_core {
             return Err(failed(format!("{left} rows found no room in memory: this is a mistake")));
@@ -148,11 +158,16 @@ impl<'a> Bench<'a> {
         rows.div_ceil(ranks) + rows / 50 + self.keys as u64 + 1024
     }
 
-    fn run(&self, config: &Config, network: Option<Network>, digest: bool) -> Result<Report> {
+    fn run(
+        &self,
+        config: &Config,
+        (network, late): (Option<Network>, Option<Late>),
+        digest: bool,
+    ) -> Result<Report> {
         config.check().map_err(Error::Arguments)?;
         let around = Surroundings {
             observer: Arc::new(Silence),
-            machine: Machine { network, ..Machine::default() },
+            machine: Machine { network, late, ..Machine::default() },
             stop: StopRequest::new(),
             placement: Placement::Fresh,
             rows: RowsAtStart::default(),

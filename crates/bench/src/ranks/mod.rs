@@ -6,6 +6,7 @@
 //! - **Bytes.** What ranks send each other in a step, over the least that the step needs.
 //! - **Memory.** Two ranks of one thread over one rank of two, all rows in memory, and out of core.
 //! - **Network.** A run on a slow network, over the longer of its computing and its sending.
+//! - **Late.** Four ranks that are held up at random, out of step over in step, by protocol.
 //!
 //! All runs read one packed file. What is compared runs in turns, the order changes from pair to
 //! pair, and medians count.
@@ -13,6 +14,7 @@
 mod bytes;
 mod exchange;
 mod job;
+mod late;
 mod least;
 mod network;
 mod pairs;
@@ -29,6 +31,7 @@ pub use self::bytes::BytesOfModel;
 pub use self::exchange::launched;
 pub use self::exchange::{Exchange, Way};
 use self::job::Bench;
+pub use self::late::WhenLate;
 pub use self::network::{NETWORK, OnNetwork};
 pub use self::pairs::Pairs;
 use crate::home::Home;
@@ -58,12 +61,14 @@ pub enum Part {
     OutOfCore,
     /// Training on a slow network.
     Network,
+    /// Training where ranks are held up at random: in step, and by each protocol.
+    Late,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub const ALL: [Self; 5] =
-        [Self::Exchange, Self::Bytes, Self::Memory, Self::OutOfCore, Self::Network];
+    pub const ALL: [Self; 6] =
+        [Self::Exchange, Self::Bytes, Self::Memory, Self::OutOfCore, Self::Network, Self::Late];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -73,6 +78,7 @@ impl Part {
             Self::Memory => "memory",
             Self::OutOfCore => "out_of_core",
             Self::Network => "network",
+            Self::Late => "late",
         }
     }
 }
@@ -144,6 +150,8 @@ pub struct Figures {
     pub wall_over_longest: Option<f64>,
     /// By model.
     pub network: Vec<OnNetwork>,
+    /// By protocol, where ranks are held up.
+    pub late: Vec<WhenLate>,
 }
 
 /// Measures; `say` is told what is going on.
@@ -183,6 +191,9 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     }
     for kind in talkative(options).filter(|_| has(Part::Network)) {
         network::run(&bench, kind, say, &mut figures)?;
+    }
+    for kind in talkative(options).take(1).filter(|_| has(Part::Late)) {
+        late::run(&bench, kind, say, &mut figures)?;
     }
     Ok(figures)
 }

@@ -95,6 +95,23 @@ fn show(figures: &ranks::Figures, parts: &[Part]) -> Page {
             of.wall_over_longest,
         );
     }
+    for of in &figures.late {
+        put!(
+            page,
+            "{:<10}late by 0 to {:.0} ms, {:<15}{} examples/s, in step {}; {:.2} (delays allow \
+             {:.2}); rows lack {:.1} steps, {} at most; {:.1} % dropped",
+            of.model,
+            of.late_seconds_max * 1e3,
+            of.dense,
+            rates(&of.examples_per_second),
+            rates(&of.in_step_examples_per_second),
+            of.over_in_step,
+            of.delays_allow,
+            of.staleness_mean,
+            of.staleness_max,
+            of.dropped * 100.0,
+        );
+    }
     show_worst(&mut page, figures);
     page
 }

@@ -3,6 +3,7 @@
 
 mod devices;
 mod files;
+mod late;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use stepwell_ssd::Compaction;
 
 pub use self::devices::{Accelerators, Devices};
 pub use self::files::Files;
+pub use self::late::Late;
 use crate::capacity::Capacity;
 use crate::{Error, Result};
 
@@ -35,6 +37,8 @@ pub struct Machine {
     /// What joins ranks that are threads of this process; none for memory alone. A slow one is for
     /// measurements.
     pub network: Option<Network>,
+    /// Whether ranks are held up, which is for measurements.
+    pub late: Option<Late>,
     /// Threads that compute; none for a pool of the run's own.
     pub pool: Option<Arc<ThreadPool>>,
     /// Where rows and checkpoints lie.
@@ -79,6 +83,7 @@ impl Default for Machine {
             driver: Arc::new(Threads),
             ranks: None,
             network: None,
+            late: None,
             pool: None,
             places: Arc::new(Files),
             devices: Arc::new(Accelerators),

@@ -180,6 +180,7 @@ pub(super) fn build(
         fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
         let borrowed = Exchange::borrowed_rows(config, trainer.model());
         trainer.share((fabric.clone(), config), (&rows, borrowed.as_deref()), stop.clone())?;
+        machine.late.iter().for_each(|late| trainer.hold_up(*late));
         if !config.in_step() {
             trainer.never_early();
             learner = Some(trainer.learner(config, (fabric.clone(), stop.clone()), &rows)?);

@@ -189,6 +189,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
             driver: Arc::clone(&machine.driver),
             ranks: Some(ranks),
             network: None,
+            late: machine.late,
             pool: None,
             places: Arc::clone(&machine.places),
             devices: Arc::clone(&machine.devices),

@@ -37,6 +37,7 @@ impl Trainer {
         (fabric, stop): (Fabric, StopRequest),
         rows: &[usize],
     ) -> Result<Self> {
+        let late = self.sharing.as_ref().and_then(|sharing| sharing.late);
         let guests =
             Guests::new(self.embeddings.tables(), rows).map_err(Error::no_memory_of_ranks)?;
         let mut dense = Box::new(HostDense::new(&self.model, config)?);
@@ -61,7 +62,7 @@ impl Trainer {
             losses: self.losses.clone(),
             d_x,
             profile: Arc::clone(&self.profile),
-            sharing: Some(Sharing::new(fabric, (guests, None), stop).beside_protocol()),
+            sharing: Some(Sharing::new(fabric, (guests, None), stop).beside_protocol(late)),
         })
     }
 

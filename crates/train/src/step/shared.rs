@@ -28,6 +28,7 @@ use super::said::{NextWord, Said, Scored, lanes_of, put_dense, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
 use crate::dense::Processor;
+use crate::machine::Late;
 use crate::{Result, talk};
 
 /// What a trainer needs to share its steps.
@@ -44,6 +45,8 @@ pub(super) struct Sharing {
     sums_dense: bool,
     /// Whether rows may travel for a step before it begins.
     goes_early: bool,
+    /// Whether this rank is held up in every step.
+    pub(super) late: Option<Late>,
     phase: Phase,
     pub(super) scored: Scored,
 }
@@ -109,14 +112,15 @@ impl Sharing {
             stop,
             sums_dense: true,
             goes_early: true,
+            late: None,
             phase,
             scored,
         }
     }
 
-    /// The same where a protocol agrees on the dense part.
-    pub(super) fn beside_protocol(self) -> Self {
-        Self { sums_dense: false, ..self }
+    /// The same where a protocol agrees on the dense part, for a rank that is as late.
+    pub(super) fn beside_protocol(self, late: Option<Late>) -> Self {
+        Self { sums_dense: false, late, ..self }
     }
 
     /// Refuses an owner that did not ask for a row back by the end of a batch. A batch that ends
@@ -250,6 +254,9 @@ impl Trainer {
             parts.iter_mut().for_each(Part::sort_bags);
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
+        if let Some(late) = sharing.late.filter(|_| trains) {
+            late.hold_up(sharing.fabric.rank(), mini.cargo.after.step);
+        }
         let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains)?;
         let lanes = if trains && sharing.sums_dense { self.dense.parameter_count() } else { 0 };
         let mut messages = sharing.messages(|rank| {
@@ -349,6 +356,11 @@ impl Trainer {
     pub(crate) fn sends_early(&self) -> bool {
         let takes_time = |sharing: &Sharing| sharing.goes_early && sharing.fabric.takes_time();
         self.sharing.as_ref().is_some_and(takes_time) && self.embeddings.sends_early()
+    }
+
+    /// Holds this rank up in every step.
+    pub(crate) fn hold_up(&mut self, late: Late) {
+        self.sharing.iter_mut().for_each(|sharing| sharing.late = Some(late));
     }
 
     /// Lets no rows travel before their step.

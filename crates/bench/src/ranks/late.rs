@@ -1,0 +1,128 @@
+//! Ranks that are held up at random: in step, and by each protocol out of step.
+
+use serde::Serialize;
+use stepwell_settings::{Config, ModelKind, RowsKind};
+use stepwell_sync::Kind;
+use stepwell_train::Late;
+
+use super::Figures;
+use super::job::{Bench, Job};
+use crate::Result;
+use crate::measure::{median, over};
+
+/// Ranks.
+const RANKS: usize = 4;
+/// Each is held up for 0 to 50 ms in every step.
+const LATE: Late = Late { seconds_max: 0.05, seed: 1 };
+/// Steps whose updates rows may miss, and batches that may be in flight beside the one at hand.
+const STALENESS: u64 = 8;
+
+/// Runs of one model by one protocol, in pairs with runs in step.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhenLate {
+    /// The model.
+    pub model: String,
+    /// The protocol.
+    pub dense: String,
+    /// Ranks, those that serve included.
+    pub ranks: usize,
+    /// The most seconds for which one is held up in a step.
+    pub late_seconds_max: f64,
+    /// Steps whose updates rows may miss.
+    pub staleness: u64,
+    /// Examples a second, by pair.
+    pub examples_per_second: Vec<f64>,
+    /// Those of ranks in step.
+    pub in_step_examples_per_second: Vec<f64>,
+    /// The median of the pairs' ratios.
+    pub over_in_step: f64,
+    /// What delays alone would allow: seconds that steps take where each waits for the slowest
+    /// rank, over those of the rank that is late the longest, all steps together.
+    pub delays_allow: f64,
+    /// The most steps that a row lacked which was read, and their mean, in the last run.
+    pub staleness_max: u64,
+    /// Their mean.
+    pub staleness_mean: f64,
+    /// The share of gradients of the dense part that was dropped.
+    pub dropped: f64,
+}
+
+/// What delays alone allow, in `steps` steps that would take no other time.
+fn delays_allow(steps: u64) -> f64 {
+    let of = |rank| (0..steps).map(move |step| LATE.seconds(rank, step));
+    let slowest = |step| (0..RANKS).map(|rank| LATE.seconds(rank, step)).fold(0.0, f64::max);
+    let in_step: f64 = (0..steps).map(slowest).sum();
+    let longest = (0..RANKS).map(|rank| of(rank).sum::<f64>()).fold(0.0, f64::max);
+    over(in_step, longest)
+}
+
+/// The settings of ranks by `dense`; none for ranks in step.
+fn agree(config: &mut Config, dense: Option<Kind>) {
+    config.pipeline.lookahead = STALENESS as usize;
+    config.pipeline.horizon = config.pipeline.horizon.max(STALENESS as usize);
+    let Some(dense) = dense else { return };
+    config.sync.dense = dense;
+    (config.sync.rows, config.sync.staleness) = (RowsKind::Bounded, STALENESS);
+}
+
+pub(super) fn run(
+    bench: &Bench<'_>,
+    kind: ModelKind,
+    say: &mut dyn FnMut(&str),
+    figures: &mut Figures,
+) -> Result<()> {
+    let job = Job { late: Some(LATE), ..Job::of_ranks(kind, RANKS) };
+    let rounds = bench.options.rounds;
+    for dense in Kind::ALL {
+        let (mut of, mut in_step, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = None;
+        for round in 0..rounds {
+            say(&format!("{}, late ranks by {dense}: pair {} of {rounds}", kind.name(), round + 1));
+            let apart = || bench.train_with(&job, |config| agree(config, Some(dense)));
+            let together = || bench.train_with(&job, |config| agree(config, None));
+            let (apart, together) = match round % 2 {
+                0 => (apart()?, together()?),
+                _ => {
+                    let together = together()?;
+                    (apart()?, together)
+                }
+            };
+            ratios.push(over(apart.examples_per_second, together.examples_per_second));
+            of.push(apart.examples_per_second);
+            in_step.push(together.examples_per_second);
+            last = Some(apart);
+        }
+        let Some(last) = last else { continue };
+        let apart: Vec<_> = last.by_rank.iter().filter_map(|rank| rank.ranks?.apart).collect();
+        let given: u64 = apart.iter().map(|rank| rank.gradients).sum();
+        let dropped: u64 = apart.iter().map(|rank| rank.dropped).sum();
+        let means = apart.iter().map(|rank| rank.staleness_mean).sum::<f64>();
+        figures.late.push(WhenLate {
+            model: kind.name().to_owned(),
+            dense: dense.name().to_owned(),
+            ranks: RANKS,
+            late_seconds_max: LATE.seconds_max,
+            staleness: STALENESS,
+            examples_per_second: of,
+            in_step_examples_per_second: in_step,
+            over_in_step: median(ratios),
+            delays_allow: delays_allow(last.steps),
+            staleness_max: apart.iter().map(|rank| rank.staleness_max).max().unwrap_or(0),
+            staleness_mean: means / apart.len().max(1) as f64,
+            dropped: over(dropped as f64, given as f64),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_allow_what_their_means_say() {
+        // Of four uniform delays the longest is 0.8 of the most in the mean, each is half of it.
+        let allowed = delays_allow(5000);
+        assert!((allowed - 1.6).abs() < 0.05, "{allowed}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Ranks that are held up, for measurements.
+
+use std::time::Duration;
+
+use stepwell_base::random::Stream;
+
+/// Holds each rank up in every step of training, as other work on its machine would.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Late {
+    /// The most seconds; how many they are is uniform, drawn for each rank and step.
+    pub seconds_max: f64,
+    /// What they are drawn by.
+    pub seed: u64,
+}
+
+impl Late {
+    /// Seconds for which `rank` is held up in step `step`.
+    pub fn seconds(&self, rank: usize, step: u64) -> f64 {
+        let name = [b"train/late/".as_slice(), &(rank as u64).to_le_bytes()].concat();
+        let drawn = Stream::named(self.seed, &name).at(step) >> 11;
+        self.seconds_max * drawn as f64 / (1u64 << 53) as f64
+    }
+
+    /// Holds it up.
+    pub(crate) fn hold_up(&self, rank: usize, step: u64) {
+        std::thread::sleep(Duration::from_secs_f64(self.seconds(rank, step)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_uniform_and_of_each_rank_its_own() {
+        let late = Late { seconds_max: 0.05, seed: 1 };
+        let of = |rank| (0..1000).map(move |step| late.seconds(rank, step)).collect::<Vec<_>>();
+        let mean = of(0).iter().sum::<f64>() / 1000.0;
+        assert!((mean - 0.025).abs() < 0.002, "{mean}");
+        assert!(of(0).iter().all(|seconds| (0.0..0.05).contains(seconds)));
+        assert_ne!(of(0), of(1));
+    }
+}

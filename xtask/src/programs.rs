@@ -1,0 +1,168 @@
+//! The tests of the workspace: programs side by side, as many as there are cores, each with its
+//! tests one after the other.
+//!
+//! - **Why.** `cargo test` runs one program after the other, and at the end of each a core waits
+//!   for the longest test. Those that take longest begin first ([`LONGEST`]).
+//! - **How.** Cargo builds them and says where they are. What a program printed is shown once it
+//!   has ended. Tests of documentation follow, by cargo itself.
+//! - **Failure.** The first program that fails ends the run; those that run come to their end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::{Outcome, run, skipped};
+
+/// Programs that take longest, by package and name.
+const LONGEST: [(&str, &str); 7] = [
+    ("sim", "schedules"),
+    ("engine", "checkpoint"),
+    ("sim", "ranks"),
+    ("ssd", "store"),
+    ("train", "life"),
+    ("sim", "apart"),
+    ("train", "dense_on_devices"),
+];
+/// Programs that measure time, and run alone, at the end.
+const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
+
+/// A program of tests.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    package: String,
+    name: String,
+    path: PathBuf,
+    /// Of its package, where it runs.
+    folder: PathBuf,
+}
+
+impl Program {
+    /// What cargo says of one in a line; none where the line is about something else.
+    fn of(line: &str) -> Option<Self> {
+        let said: Value = serde_json::from_str(line).ok()?;
+        let tests = said["profile"]["test"].as_bool()?;
+        let path = PathBuf::from(said["executable"].as_str().filter(|_| tests)?);
+        let folder = Path::new(said["manifest_path"].as_str()?).parent()?.to_path_buf();
+        let package = folder.file_name()?.to_str()?.to_owned();
+        Some(Self { package, name: said["target"]["name"].as_str()?.to_owned(), path, folder })
+    }
+
+    fn is_among(&self, list: &[(&str, &str)]) -> Option<usize> {
+        list.iter().position(|(package, name)| self.package == *package && self.name == *name)
+    }
+}
+
+/// Builds all tests and runs them.
+pub(crate) fn test(root: &Path) -> Outcome {
+    let mut programs = build(root)?;
+    let (alone, mut side_by_side): (Vec<_>, Vec<_>) =
+        programs.drain(..).partition(|program| program.is_among(&ALONE).is_some());
+    side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(root, &side_by_side, cores)?;
+    run_all(root, &alone, 1)?;
+    run::cargo(root, &["test", "--workspace", "--doc", "--quiet"], &[])
+}
+
+fn build(root: &Path) -> Result<Vec<Program>, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    let format = "--message-format=json-render-diagnostics";
+    command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo test --no-run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`cargo test --workspace --no-run` ended with {}", output.status));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.lines().filter_map(Program::of).collect())
+}
+
+/// Runs `programs`, so many at once.
+fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        while !failed.load(Ordering::Relaxed)
+            && let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let begin = Instant::now();
+            let (said, ended) = run_one(root, program);
+            let time_s = begin.elapsed().as_secs_f64();
+            let mut failures = failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let Program { package, name, .. } = program;
+            println!("    {package}: {name}, {time_s:.1} s\n{}", said.trim_end());
+            if let Err(why) = ended {
+                failed.store(true, Ordering::Relaxed);
+                failures.push(format!("{package}: {name}: {why}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..at_once).for_each(|_| {
+            scope.spawn(work);
+        });
+    });
+    let failures = failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+}
+
+/// What a program printed, and how it ended.
+fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.env("RUST_TEST_THREADS", "1").env(skipped::VARIABLE, skipped::file(root));
+    match command.stdin(Stdio::null()).output() {
+        Err(error) => (String::new(), Err(error.to_string())),
+        Ok(output) => {
+            let said = [&output.stdout[..], &output.stderr].concat();
+            let ended = match output.status.success() {
+                true => Ok(()),
+                false => Err(output.status.to_string()),
+            };
+            (String::from_utf8_lossy(&said).into_owned(), ended)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_cargo_names_a_program_of_tests() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/h/crates/sim/Cargo.toml",
+                "target":{{"name":"ranks"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let found = Program::of(&line(true, "\"/t/ranks-1\"")).unwrap();
+        assert_eq!((&*found.package, &*found.name), ("sim", "ranks"));
+        assert_eq!((found.path, found.folder), ("/t/ranks-1".into(), "/h/crates/sim".into()));
+        let others = [line(false, "\"/t/stepwell\""), line(true, "null"), "{}".into(), "x".into()];
+        others.iter().for_each(|other| assert_eq!(Program::of(other), None, "{other}"));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_named() {
+        let program = |name: &str, path: &str| Program {
+            package: "p".into(),
+            name: name.into(),
+            path: path.into(),
+            folder: "/".into(),
+        };
+        let root = Path::new("/no/such/root");
+        let good = || program("good", "/bin/true");
+        assert_eq!(run_all(root, &[good(), good()], 2), Ok(()));
+        let bad = program("bad", "/bin/false");
+        let why = run_all(root, &[good(), bad, good()], 1).unwrap_err();
+        assert_eq!(why, "p: bad: exit status: 1");
+        let none = run_all(root, &[program("none", "/no/such/program")], 1).unwrap_err();
+        assert!(none.starts_with("p: none: "), "{none}");
+    }
+}
