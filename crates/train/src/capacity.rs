@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// Code, stacks, and what the allocator keeps for itself.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 /// Stages of the pipeline but those that parse.
-const OTHER_STAGES: u64 = 7;
+const OTHER_STAGES: u64 = 6;
 /// What computes where ranks are out of step.
 const LEARNING: &str = "learning";
 /// Rows of a staged chunk take about this many bytes.
@@ -140,12 +140,14 @@ impl Capacity {
     fn threads(&self, config: &Config) -> u64 {
         // A rank has a thread of its own, and one more stage.
         let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
+        // Out of step another stage computes, on threads of its own.
+        let of_learner = if config.in_step() { 0 } else { 1 + config.threads as u64 };
         let of_devices = self.devices.as_ref().map_or(0, |devices| {
             // Two more stages, and what works their streams off.
             2 + devices::THREADS * devices.offer.len() as u64
         });
         let stores = self.tiers.groups.len() as u64;
-        2 * config.threads as u64 + OTHER_STAGES + of_rank + of_devices + stores
+        2 * config.threads as u64 + OTHER_STAGES + of_rank + of_learner + of_devices + stores
     }
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load) -> Result<()> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::ThreadPool;
+
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
@@ -183,7 +185,9 @@ pub(super) fn build(
         machine.late.iter().for_each(|late| trainer.hold_up(*late));
         if !config.in_step() {
             trainer.never_early();
-            learner = Some(trainer.learner(config, (fabric.clone(), stop.clone()), &rows)?);
+            // Who answers others must not wait until this rank has computed.
+            let beside = (fabric.clone(), stop.clone(), pool(config, machine)?);
+            learner = Some(trainer.learner(config, beside, &rows)?);
         }
     }
     if let Some(checkpoint) = from {
@@ -195,6 +199,11 @@ pub(super) fn build(
     Ok(Built { capacity, groups, planners, trainer, learner, place })
 }
 
+/// Threads that compute: those of the machine, or some of their own.
+fn pool(config: &Config, machine: &Machine) -> Result<Arc<ThreadPool>> {
+    machine.pool.as_ref().map_or_else(|| compute_pool(config.threads), |pool| Ok(Arc::clone(pool)))
+}
+
 /// The trainer, computed and watched as the surroundings want it; its dense part on `devices`, if
 /// it is to be there.
 fn trainer(
@@ -204,10 +213,7 @@ fn trainer(
     devices: &[Device],
 ) -> Result<Trainer> {
     let machine = &around.machine;
-    let pool = match &machine.pool {
-        Some(pool) => Arc::clone(pool),
-        None => compute_pool(config.threads)?,
-    };
+    let pool = pool(config, machine)?;
     let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
     if config.dense_place == DensePlace::Device {
         trainer.compute_on(devices, config)?;

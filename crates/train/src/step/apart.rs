@@ -12,6 +12,8 @@
 
 use std::sync::Arc;
 
+use rayon::ThreadPool;
+
 use stepwell_engine::{Dense, EmbeddingBags, Group, Guests, Shape};
 use stepwell_fabric::{Fabric, Message};
 use stepwell_settings::Config;
@@ -26,17 +28,19 @@ use stepwell_base::huge::HugeSlice;
 use stepwell_base::stop::StopRequest;
 
 impl Trainer {
-    /// What computes this rank's parts of mini-batches beside it: the same model, with dense
-    /// parameters and room of its own. `rows` are the most of each table that a mini-batch has.
+    /// What computes this rank's parts of mini-batches beside it, on `pool`: the same model, with
+    /// dense parameters and room of its own. `rows` are the most of each table that a mini-batch
+    /// has.
     ///
     /// # Errors
     /// When the system has no memory for it.
     pub(crate) fn learner(
-        &self,
+        &mut self,
         config: &Config,
-        (fabric, stop): (Fabric, StopRequest),
+        (fabric, stop, pool): (Fabric, StopRequest, Arc<ThreadPool>),
         rows: &[usize],
     ) -> Result<Self> {
+        self.learns = Some(Arc::clone(&pool));
         let late = self.sharing.as_ref().and_then(|sharing| sharing.late);
         let guests =
             Guests::new(self.embeddings.tables(), rows).map_err(Error::no_memory_of_ranks)?;
@@ -53,7 +57,8 @@ impl Trainer {
         Ok(Self {
             model: Arc::clone(&self.model),
             embeddings: EmbeddingBags::new(tables, columns, shape),
-            pool: Arc::clone(&self.pool),
+            pool,
+            learns: None,
             dense,
             blocks: self.blocks,
             logits: Vec::new(),

@@ -57,6 +57,8 @@ pub(crate) struct Trainer {
     /// Tables and their rows.
     embeddings: EmbeddingBags,
     pool: Arc<ThreadPool>,
+    /// That of a learner, where ranks are out of step.
+    learns: Option<Arc<ThreadPool>>,
     /// What computes the dense part.
     dense: Box<dyn DenseExecutor>,
     blocks: usize,
@@ -97,6 +99,7 @@ impl Trainer {
         Ok(Self {
             embeddings: EmbeddingBags::new(tables, columns, shape),
             pool,
+            learns: None,
             dense,
             blocks: config.model.blocks,
             logits: Vec::new(),
@@ -237,9 +240,10 @@ impl Trainer {
         &self.profile
     }
 
-    /// Seconds of processor time that the threads of its pool have used.
+    /// Seconds of processor time that its threads have used, and those of its learner.
     pub(crate) fn compute_seconds(&self) -> f64 {
-        self.pool.broadcast(|_| self.profile.now()).into_iter().sum()
+        let pools = self.learns.iter().chain([&self.pool]);
+        pools.flat_map(|pool| pool.broadcast(|_| self.profile.now())).sum()
     }
 
     /// Steps trained.
