@@ -68,7 +68,8 @@ pub(crate) struct BenchRanksArgs {
     /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
     /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside
     /// one of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr
-    /// on 1 Gbit/s and 50 us
+    /// on 1 Gbit/s and 50 us; late, four ranks that are held up for 0 to 50 ms in every step, by
+    /// each protocol beside in step
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) parts: Vec<String>,
     /// What launches processes with MPI, where the program is built with the feature mpi
