@@ -138,7 +138,8 @@ mod tests {
         let line = |test: bool, executable: &str| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/h/crates/sim/Cargo.toml",
-                "target":{{"name":"ranks"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+                "target":{{"name":"ranks"}},"profile":{{"test":{test}}},
+                "executable":{executable}}}"#
             )
         };
         let found = Program::of(&line(true, "\"/t/ranks-1\"")).unwrap();

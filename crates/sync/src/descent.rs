@@ -1,5 +1,5 @@
-//! How parameters move along a gradient: a seam, and gradient descent with momentum, weight decay and
-//! a schedule of rates, for f32 and f64.
+//! How parameters move along a gradient: a seam, and gradient descent with momentum, weight decay
+//! and a schedule of rates, for f32 and f64.
 //!
 //! ```text
 //! v = momentum v + (g + weight_decay w)      without momentum v is g + weight_decay w itself

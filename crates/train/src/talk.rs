@@ -11,8 +11,8 @@
 //!
 //! Rows that are lent go whole with an answer, and come back whole with what is said.
 //!
-//! Out of step, `rows` takes the place of answers and `learned` that of what is said; the dense part
-//! is a protocol's, with tags of its own ([`stepwell_sync`]).
+//! Out of step, `rows` takes the place of answers and `learned` that of what is said; the dense
+//! part is a protocol's, with tags of its own ([`stepwell_sync`]).
 
 use stepwell_fabric::Tag;
 

@@ -1,7 +1,6 @@
 //! Ranks that are out of step: no gradient lost, no bound broken, one model at every mark.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
 
 mod common;
 

@@ -18,9 +18,9 @@
 //!
 //! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
 //!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
-//!   a gradient in every sum, or gives no more. A gradient goes into one sum (S6), or is dropped where it is older
-//!   than `age_max` updates (S4), and counted. All members of a group have the same parameters
-//!   after as many sums.
+//!   a gradient in every sum, or gives no more. A gradient goes into one sum (S6), or is dropped
+//!   where it is older than `age_max` updates (S4), and counted. All members of a group have the
+//!   same parameters after as many sums.
 //! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a
 //!   probe, an answer and a go; nobody waits for the slowest.
 //! - **Source.** Yang's thesis, chapter 5: RNA, sections 5.1 and 5.2.

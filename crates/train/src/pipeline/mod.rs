@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::NO_THREAD;
-use stepwell_base::queue::bounded;
+use stepwell_base::queue::{Events, bounded};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
 use stepwell_engine::{
@@ -216,23 +216,27 @@ fn wire(
         stages.push(Box::new(ask));
     }
     stages.extend(moving);
-    let dense_count = parts.trainer.model().graph().parameter_count();
-    let trainer = (parts.trainer, parts.start);
-    let keeping = (parts.saver, fabric.clone());
+    let (trainer, keeping) = ((parts.trainer, parts.start), (parts.saver, fabric.clone()));
     let train = TrainStage::new(trainer, parts.groups, keeping, watch, train_ends);
-    match fabric.zip(parts.learner) {
-        None => stages.push(Box::new(train)),
-        Some((fabric, learner)) => {
-            let (jobs, to_learn) = bounded(events, 1);
-            let (learned, results) = bounded(events, 1);
-            stages.push(Box::new(LearnStage::new(learner, (to_learn, learned))));
-            let dense = Agreement::new(config, dense_count)?;
-            let ends = (jobs, results);
-            stages.push(Box::new(ApartStage::new(config, (train, fabric), dense, ends)));
-        }
-    }
+    stages.extend(training(config, train, fabric.zip(parts.learner), events)?);
     stages.push(write);
     Ok((stages, finished))
+}
+
+/// Stage `train`, and `learn` before it where ranks are out of step.
+fn training(
+    config: &Config,
+    train: TrainStage,
+    apart: Option<(Fabric, Trainer)>,
+    events: &Arc<Events>,
+) -> Result<Vec<BoxedStage<Error>>> {
+    let Some((fabric, learner)) = apart else { return Ok(vec![Box::new(train)]) };
+    let dense = Agreement::new(config, learner.model().graph().parameter_count())?;
+    let (jobs, to_learn) = bounded(events, 1);
+    let (learned, results) = bounded(events, 1);
+    let learn = LearnStage::new(learner, (to_learn, learned));
+    let train = ApartStage::new(config, (train, fabric), dense, (jobs, results));
+    Ok(vec![Box::new(learn), Box::new(train)])
 }
 
 /// Tells an observer what became of a cache.

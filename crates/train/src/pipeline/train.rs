@@ -5,6 +5,7 @@
 //! data fails a checkpoint comes before the mark that says so, and the run ends with the reason.
 
 mod apart;
+mod ends;
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,6 +18,7 @@ use stepwell_fabric::Fabric;
 
 pub(crate) use self::apart::Agreement;
 pub(super) use self::apart::ApartStage;
+pub(super) use self::ends::{Reporting, TrainEnds};
 use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
 use super::{Counters, Handoff, Held, Observer, Snapshot};
@@ -66,23 +68,6 @@ pub(super) struct TrainStage {
     input: Receiver<Ready<Examples, Mark>>,
     retired: Sender<Retired<Examples>>,
     finished: Handoff<Trained>,
-}
-
-/// Who is told, and how time and scores are kept.
-pub(super) struct Reporting {
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) exact_scores: usize,
-    pub(super) counters: Arc<Counters>,
-    pub(super) stop: StopRequest,
-}
-
-/// Where units come from and where they go.
-pub(super) struct TrainEnds {
-    pub(super) input: Receiver<Ready<Examples, Mark>>,
-    pub(super) retired: Sender<Retired<Examples>>,
-    pub(super) events: Arc<Events>,
-    pub(super) finished: Handoff<Trained>,
 }
 
 impl TrainStage {

@@ -172,24 +172,10 @@ pub(super) fn build(
         }
     }
     let mut trainer = trainer(model, config, around, &devices)?;
-    let mut learner = None;
-    if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
-        let blocks = Blocks::new(config.data.mini_batch, config.model.blocks)
-            .beside_servers(config.servers());
-        let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
-        let rows = trainer.model().features().ids_by_table();
-        let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
-        fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
-        let borrowed = Exchange::borrowed_rows(config, trainer.model());
-        trainer.share((fabric.clone(), config), (&rows, borrowed.as_deref()), stop.clone())?;
-        machine.late.iter().for_each(|late| trainer.hold_up(*late));
-        if !config.in_step() {
-            trainer.never_early();
-            // Who answers others must not wait until this rank has computed.
-            let beside = (fabric.clone(), stop.clone(), pool(config, machine)?);
-            learner = Some(trainer.learner(config, beside, &rows)?);
-        }
-    }
+    let learner = match &around.machine.ranks {
+        Some(ranks) => join(config, ranks, machine, &mut trainer)?,
+        None => None,
+    };
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         trainer.load(&checkpoint.dense).map_err(wrong)?;
@@ -197,6 +183,31 @@ pub(super) fn build(
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
     Ok(Built { capacity, groups, planners, trainer, learner, place })
+}
+
+/// Joins a trainer to the other ranks; gives what computes beside it, where they are out of step.
+fn join(
+    config: &Config,
+    Ranks { fabric, stop, .. }: &Ranks,
+    machine: &Machine,
+    trainer: &mut Trainer,
+) -> Result<Option<Trainer>> {
+    let blocks =
+        Blocks::new(config.data.mini_batch, config.model.blocks).beside_servers(config.servers());
+    let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
+    let rows = trainer.model().features().ids_by_table();
+    let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
+    fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
+    let borrowed = Exchange::borrowed_rows(config, trainer.model());
+    trainer.share((fabric.clone(), config), (&rows, borrowed.as_deref()), stop.clone())?;
+    machine.late.iter().for_each(|late| trainer.hold_up(*late));
+    if config.in_step() {
+        return Ok(None);
+    }
+    trainer.never_early();
+    // Who answers others must not wait until this rank has computed.
+    let beside = (fabric.clone(), stop.clone(), pool(config, machine)?);
+    trainer.learner(config, beside, &rows).map(Some)
 }
 
 /// Threads that compute: those of the machine, or some of their own.
