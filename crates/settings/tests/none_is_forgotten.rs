@@ -25,6 +25,8 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
     let names = [
         "I3",
         "working_set",
+        "rna",
+        "async",
         "elsewhere",
         "adult",
         "csv",

@@ -8,7 +8,8 @@
 //! All ranks draw the same initiator for a round, so on average half of them have a gradient by
 //! then. A rank whose gradient was in time waits for the sum; one that was late goes on at once. A
 //! rank that gives no more says so with its last gradient and is drawn no more; if it was drawn for
-//! the next round before it knew, it starts that one with nothing.
+//! the next round before it knew, it starts that one with nothing. So does one that is at rest
+//! ([`Options::may_rest`]) and hears that another one waits for the round.
 //!
 //! - **Invariants.** All ranks have the same parameters after as many rounds. A gradient that comes
 //!   late is added to the next one of its rank (S9), none is lost; nothing bounds its age.
@@ -25,6 +26,8 @@ use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work}
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);
+/// To the initiator of a round, from who can do nothing before it.
+const WAITS: Tag = Tag(0x5323);
 
 #[derive(Debug)]
 pub(crate) struct EagerMajority<T> {
@@ -41,6 +44,12 @@ pub(crate) struct EagerMajority<T> {
     computing: bool,
     /// Whether this rank told all to begin the present round.
     told: bool,
+    /// The last round in which this rank was refused another gradient, and the last one for which
+    /// it has said so.
+    refused: Option<u64>,
+    urged: Option<u64>,
+    /// The last round for which another one waits.
+    awaited: Option<u64>,
     /// Gradients that this rank gives in all, once it knows.
     last: Option<u64>,
     /// Gradients of all ranks in the sums so far, over the ranks: what a rate of learning falls by.
@@ -66,6 +75,9 @@ impl<T: Number> EagerMajority<T> {
             began: None,
             computing: false,
             told: false,
+            refused: None,
+            urged: None,
+            awaited: None,
             last: None,
             seen: 0.0,
             counts: Counts::default(),
@@ -93,7 +105,8 @@ impl<T: Number> EagerMajority<T> {
     /// The initiator tells all, itself included.
     fn tell(&mut self, fabric: &Fabric) -> Result<Work> {
         let mine = self.initiator() == fabric.rank();
-        let has_none = self.waiting_since.is_empty() && !self.is_through();
+        let rests = !self.computing && self.awaited == Some(self.round());
+        let has_none = self.waiting_since.is_empty() && !self.is_through() && !rests;
         if self.told || !mine || has_none {
             return Ok(Work::NONE);
         }
@@ -103,6 +116,32 @@ impl<T: Number> EagerMajority<T> {
             fabric.send(to, GO, message)?;
         }
         self.told = true;
+        Ok(Work::STEP)
+    }
+
+    /// Tells the initiator that this rank waits for it, and hears who waits for this one.
+    fn urge(&mut self, fabric: &Fabric) -> Result<Work> {
+        if !self.options.may_rest {
+            return Ok(Work::NONE);
+        }
+        let mut work = Work::NONE;
+        for from in 0..self.ranks {
+            while let Some(message) = fabric.receive(from, WAITS)? {
+                let round = message.reader().take_exactly::<u64>(1).map(|round| round[0]);
+                fabric.keep(message);
+                self.awaited =
+                    self.awaited.max(Some(round.map_err(|why| Error::malformed(from, why))?));
+                work = Work::STEP;
+            }
+        }
+        let round = Some(self.round());
+        if self.refused != round || self.urged == round {
+            return Ok(work);
+        }
+        let mut message = fabric.message();
+        message.put(&[self.round()]);
+        fabric.send(self.initiator(), WAITS, message)?;
+        self.urged = round;
         Ok(Work::STEP)
     }
 
@@ -153,13 +192,19 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
             let (work, reduced) = self.reduce.poll(fabric)?;
             return Ok(reduced.map_or(work, |reduced| work.and(self.update(reduced))));
         }
-        let told = self.tell(fabric)?;
+        let urged = self.urge(fabric)?;
+        let told = urged.and(self.tell(fabric)?);
         Ok(told.and(self.take_part(fabric)?))
     }
 
     fn begin(&mut self) -> Option<u64> {
-        let over = self.ended() || self.is_through();
-        if self.computing || over || self.began == Some(self.round()) {
+        if self.computing || self.ended() || self.is_through() {
+            return None;
+        }
+        if self.began == Some(self.round()) {
+            if !self.reduce.is_under_way() {
+                self.refused = self.began;
+            }
             return None;
         }
         (self.computing, self.began) = (true, Some(self.round()));

@@ -92,7 +92,7 @@ impl Kind {
         (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
     ) -> Result<Box<dyn OpenEnded<T>>, OptionsError> {
         options.check(self, fabric.size())?;
-        let options = Options { steps: u64::MAX, ..options.clone() };
+        let options = Options { steps: u64::MAX, may_rest: true, ..options.clone() };
         Ok(self.end_of(fabric, parameters, (optimizer, &options)))
     }
 

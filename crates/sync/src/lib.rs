@@ -48,7 +48,7 @@ pub use drive::{Driven, Learner, drive};
 pub use group::{Groups, Timing};
 pub use kind::Kind;
 pub use number::Number;
-pub use options::{Options, OptionsError};
+pub use options::{Options, OptionsError, Several};
 pub use protocol::{Counts, OpenEnded, Protocol, Work};
 pub use rows::{MemoryRows, OwnedRows, RankRows, Staleness, StepKeys};
 pub use rules::{Rule, Rules};

@@ -2,6 +2,17 @@
 
 use crate::{Descent, Groups, Kind, Number, Optimizer, Rate, Rules};
 
+/// What becomes of several gradients of a rank that are in one sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Several {
+    /// Each counts as it would alone.
+    #[default]
+    Summed,
+    /// They count as one, their mean with weights that rise with their updates: the thesis's
+    /// section 5.1.3.
+    Averaged,
+}
+
 /// What all ranks of a run have in common.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -21,6 +32,11 @@ pub struct Options {
     pub age_max: u64,
     /// Of `rna`: gradients that wait on a rank at most.
     pub waiting_max: usize,
+    /// Whether a rank may begin no gradient for a while though it will give more, as where it waits
+    /// for data: then others that wait for it say so.
+    pub may_rest: bool,
+    /// Of `rna`: what becomes of several that waited.
+    pub several: Several,
     /// Of `rna`: ranks that sum among themselves.
     pub groups: Groups,
     /// Which rules hold: all, but in tests.
@@ -50,6 +66,8 @@ impl Options {
             probes: 2,
             age_max: 8,
             waiting_max: 8,
+            may_rest: false,
+            several: Several::default(),
             groups: Groups::One,
             rules: Rules::default(),
         }

@@ -278,9 +278,11 @@ fn learning_bytes_max(model: &Model, config: &Config) -> u64 {
     let parameters = count * size_of::<f32>();
     let protocol =
         Agreement::options(config).bytes(config.sync.dense, config.ranks.count, parameters);
-    // Parameters and gradient of the step at hand, and what all are shown at a mark.
+    // Parameters and gradient of the step at hand, and what all are shown at a mark, as messages
+    // and as it is read.
     let agreed = AgreedOptimizer::bytes_max(count);
-    let moved = 2 * parameters + (2 + config.ranks.count) * agreed;
+    let shown = config.sync.dense.model_of(config.ranks.count).len();
+    let moved = 2 * parameters + (2 + 2 * shown) * agreed;
     Trainer::bytes_max(model, config) + (protocol + agreed + moved) as u64
 }
 

@@ -81,7 +81,8 @@ impl Exchange {
         // Out of step, others may have learned as many steps more as they may be ahead.
         let sums = of(own, &sums) + (1 + config.ahead_max()) * of(all, &sums);
         // Rank 0 alone is told of examples, by all.
-        let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;
+        let scores = said(own) + (1 + config.ahead_max()) * said(all);
+        let rest = scores + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
         let borrowed = borrowed.map(|rows| {
             let batch = config.mini_batches_per_batch() as u64 * of(all, &|_| 1);

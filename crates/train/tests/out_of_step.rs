@@ -14,7 +14,9 @@ use stepwell_engine::Placement;
 use stepwell_optim::Storage;
 use stepwell_settings::{ModelKind, OptimizerKind, RowsKind};
 use stepwell_sync::Kind;
-use stepwell_train::{ApartReport, Config, Observer, Report, Snapshot, Surroundings, train};
+use stepwell_train::{
+    ApartReport, Config, Late, Machine, Observer, Report, Snapshot, Surroundings, train,
+};
 
 fn with(config: &Config, ranks: usize, (dense, rows): (Kind, RowsKind), staleness: u64) -> Config {
     let mut config = config.clone();
@@ -184,5 +186,26 @@ fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
         let config = with(&config, 3, (dense, RowsKind::Bounded), 2);
         let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
         assert!(error.contains("data.tsv: line 701, column 2"), "{dense}: {error}");
+    }
+}
+
+/// Ranks that are late, so that some have nothing left to compute while others go on: before a
+/// checkpoint, and where the window of a batch is at its end.
+#[test]
+fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
+    for dense in Kind::ALL {
+        for (rows, mini_batches, every) in [(RowsKind::Bounded, 1, 4), (RowsKind::Async, 10, 0)] {
+            let saved = tempfile::tempdir().unwrap();
+            let mut config = with(&tiny(ModelKind::Lr, 10), 4, (dense, rows), 12);
+            config.tiers.dram = stepwell_base::ByteCount(16 << 20);
+            config.data.batch = mini_batches * config.data.mini_batch;
+            config.checkpoint.every = every;
+            config.checkpoint.dir = (every > 0).then(|| saved.path().to_owned());
+            let late = Some(Late { seconds_max: 0.008, seed: 3 });
+            let around = surroundings(Arc::new(FullSpeed));
+            let around = Surroundings { machine: Machine { late, ..around.machine }, ..around };
+            let report = train(&config, &around).unwrap();
+            assert_eq!(report.steps, 40, "{dense}, {rows:?}");
+        }
     }
 }

@@ -273,10 +273,12 @@ fn forget(place: &Path) -> Result<()> {
 /// On disk where possible: the usual temporary directory may be memory.
 fn temporary_parent() -> PathBuf {
     let on_disk = Path::new("/var/tmp");
-    if std::env::var_os("TMPDIR").is_none() && on_disk.is_dir() {
-        return on_disk.to_owned();
+    // One that is set to nothing names no directory.
+    match std::env::var_os("TMPDIR").filter(|named| !named.is_empty()) {
+        Some(named) => named.into(),
+        None if on_disk.is_dir() => on_disk.to_owned(),
+        None => PathBuf::from("/tmp"),
     }
-    std::env::temp_dir()
 }
 
 /// A new lock file, locked; none where the name is taken, or a sweep was faster.

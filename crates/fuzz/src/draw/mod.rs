@@ -6,6 +6,7 @@
 
 mod machine;
 mod model;
+mod ranks;
 mod text;
 
 pub(crate) use self::machine::{Index, Machine, Memory, POLICIES};
@@ -173,6 +174,8 @@ impl Case {
         if skips == Skips::TooFew {
             variants.iter_mut().for_each(Variant::keep_nothing);
         }
+        let mut several = Dice::new(seed, &format!("ranks {attempt}"));
+        variants.iter_mut().for_each(|variant| ranks::add(&mut several, &model, variant));
         Self { seed, data, model, epochs, eval_fraction, skips, variants }
     }
 

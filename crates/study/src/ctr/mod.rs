@@ -174,7 +174,7 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
         costs: options.costs,
     };
     let (mut runs, mut lost) = (BTreeMap::<_, Vec<RunFigures>>::new(), 0);
-    for seed in options.seed..options.seed + options.seeds as u64 {
+    for seed in (0..options.seeds as u64).map(|number| options.seed.wrapping_add(number)) {
         for entrant in ENTRANTS {
             say(&format!("{}, seed {seed}", entrant.name));
             let (figures, counts) = run_one(entrant, &data, seed, DELAY)?;

@@ -101,7 +101,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
         let why = format!("images of {} pixels, and 28 x 28 are needed: give MNIST", train.columns);
         return Err(Error::Images { path: folder.to_owned(), why });
     }
-    let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed + 1);
+    let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed.wrapping_add(1));
     let data = Data { train, looked_at, test };
     let mut settings = Vec::new();
     for training in trainings(options.quick, &data.train)? {

@@ -65,7 +65,8 @@ pub struct StudyOptions {
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let cases = what_is_run(options.quick);
     let ranks = cases.iter().map(|case| case.setting.ranks).max().unwrap_or(1);
-    let seeds: Vec<u64> = (options.seed..).take(options.seeds.max(1) as usize).collect();
+    let seeds = (0..options.seeds.max(1)).map(|number| options.seed.wrapping_add(number));
+    let seeds: Vec<u64> = seeds.collect();
     let mut outcomes: Vec<Vec<Outcome>> = cases.iter().map(|_| Vec::new()).collect();
     for seed in &seeds {
         let data = Data::new(folder, options, ranks, *seed)?;

@@ -86,7 +86,7 @@ impl Case {
         // Sums that few take part in are more: the run ends by its gradients.
         let mut options = Options::new(u64::MAX, Rate::constant(task.rate));
         (options.seed, options.age_max) = (seed, AGE_MAX);
-        options.groups = entrant.groups(&self.setting);
+        (options.groups, options.several) = (entrant.groups(&self.setting), entrant.several);
         let begin = graph.initial_parameters(seed);
         let (learners, times) = (data.learners(graph, ranks), self.setting.times(seed));
         let mut run = ClockedRun::new((entrant.kind, &options), &begin, learners, times)?;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stepwell_fabric::Network;
 use stepwell_sim::clock::{Computing, Delay, DelayKind, Times};
-use stepwell_sync::{Groups, Kind};
+use stepwell_sync::{Groups, Kind, Several};
 
 /// Who is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,11 +108,13 @@ pub(super) struct Entrant {
     pub(super) kind: Kind,
     /// Whether ranks that take about as long are a group.
     pub(super) grouped: bool,
+    /// What becomes of several gradients of a rank in one sum.
+    pub(super) several: Several,
 }
 
 impl Entrant {
     const fn flat(kind: Kind) -> Self {
-        Self { name: kind.name(), kind, grouped: false }
+        Self { name: kind.name(), kind, grouped: false, several: Several::Summed }
     }
 
     /// Which ranks sum among themselves.
@@ -120,12 +122,16 @@ impl Entrant {
         if self.grouped { setting.groups() } else { Groups::One }
     }
 
-    /// Those that run, the baseline first: hierarchical groups where ranks differ for good.
+    /// Those that run, the baseline first: hierarchical groups where ranks differ for good, and
+    /// waiting gradients that count as one where they do not.
     pub(super) fn of(lateness: Lateness) -> Vec<Self> {
         let kinds = [Kind::Bsp, Kind::EagerMajority, Kind::AdPsgd, Kind::Rna];
         let mut all = kinds.map(Self::flat).to_vec();
         if matches!(lateness, Lateness::Mixed | Lateness::Machines) {
-            all.push(Self { name: "rna_hierarchical", kind: Kind::Rna, grouped: true });
+            all.push(Self { name: "rna_hierarchical", grouped: true, ..Self::flat(Kind::Rna) });
+        } else {
+            let several = Several::Averaged;
+            all.push(Self { name: "rna_averaged", several, ..Self::flat(Kind::Rna) });
         }
         all
     }

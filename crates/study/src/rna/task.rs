@@ -101,7 +101,10 @@ impl Examined {
         // No more than a part where there are few, so that looking takes no longer than learning.
         let count = |most: usize| most.min(train.count() / 4);
         let [of_train, of_test] = LOOKED_AT.map(count);
-        let looked_at = [train.shuffled(of_train, seed + 1), test.shuffled(of_test, seed + 1)];
+        let looked_at = [
+            train.shuffled(of_train, seed.wrapping_add(1)),
+            test.shuffled(of_test, seed.wrapping_add(1)),
+        ];
         Self { train: Arc::new(train), costs, looked_at, test }
     }
 

@@ -2,12 +2,12 @@
 //!
 //! Several of them are added up before they take part, so that each counts as it would alone. The
 //! thesis has both: a sum in its section 5.4, on how it is made, and in section 5.1.3 a mean with
-//! weights that rise with the step. A mean would let two gradients count as one, and with short
-//! computing times a tenth of all work is then for nothing.
+//! weights that rise with the step, which may be asked for ([`Several::Averaged`]). A mean lets two
+//! gradients count as one, and with short computing times a tenth of all work is then for nothing.
 
 use std::collections::VecDeque;
 
-use crate::Number;
+use crate::{Number, Several};
 
 /// One of them.
 #[derive(Debug)]
@@ -65,16 +65,26 @@ impl<T: Number> Waiting<T> {
         self.entries.front().map_or(0, |oldest| updates - oldest.version)
     }
 
-    /// All of them, added up from the oldest on.
-    pub(crate) fn sum(&mut self) -> &[T] {
+    /// All of them, added up from the oldest on, and how many they count as.
+    pub(crate) fn sum(&mut self, several: Several) -> (u64, &[T]) {
         if self.entries.len() == 1 {
-            return &self.entries[0].gradient;
+            return (1, &self.entries[0].gradient);
         }
         self.sum.fill(T::ZERO);
+        let first = self.entries.front().map_or(0, |oldest| oldest.version);
+        // From 1 on, by how many updates later than the oldest it was begun.
+        let weight = |entry: &Entry<T>| (entry.version - first + 1) as f64;
+        let all: f64 = self.entries.iter().map(weight).sum();
         for entry in &self.entries {
-            self.sum.iter_mut().zip(&entry.gradient).for_each(|(sum, value)| *sum += *value);
+            let share = match several {
+                Several::Summed => T::ONE,
+                Several::Averaged => T::from_f64(weight(entry) / all),
+            };
+            let lanes = self.sum.iter_mut().zip(&entry.gradient);
+            lanes.for_each(|(sum, value)| *sum += share * *value);
         }
-        &self.sum
+        let count = self.entries.len() as u64;
+        (if several == Several::Summed { count } else { count.min(1) }, &self.sum)
     }
 
     pub(crate) fn forget(&mut self) {
@@ -89,14 +99,16 @@ mod tests {
     #[test]
     fn each_counts_until_it_is_too_old() {
         let mut waiting = Waiting::<f64>::new(2);
-        assert_eq!(waiting.sum(), [0.0, 0.0]);
+        assert_eq!(waiting.sum(Several::Summed), (0, &[0.0, 0.0][..]));
         waiting.push(2, &mut vec![6.0, 0.0]);
-        assert_eq!(waiting.sum(), [6.0, 0.0]);
+        assert_eq!(waiting.sum(Several::Summed), (1, &[6.0, 0.0][..]));
         waiting.push(2, &mut vec![0.0, 6.0]);
         waiting.push(3, &mut vec![6.0, 5.0]);
-        assert_eq!(waiting.sum(), [12.0, 11.0]);
+        assert_eq!(waiting.sum(Several::Summed), (3, &[12.0, 11.0][..]));
+        // Weights 1, 1 and 2 over their sum.
+        assert_eq!(waiting.sum(Several::Averaged), (1, &[4.5, 4.0][..]));
         assert_eq!((waiting.age_max(5), waiting.drop_older(5, 2)), (3, 2));
-        assert_eq!(waiting.sum(), [6.0, 5.0]);
+        assert_eq!(waiting.sum(Several::Summed), (1, &[6.0, 5.0][..]));
         waiting.forget();
         assert!(waiting.is_empty() && waiting.spare.len() == 3);
     }

@@ -9,12 +9,14 @@
 //!
 //! The step is `rate / N Σ g`: of Σ w gradients the mean has W = 1 / Σ w, and the rate of one
 //! rank's share grows by Σ w (linear scaling). A rank may have several in a sum, and then each
-//! counts ([`local`]). Where ranks are in groups, each group does this among its members, and after
+//! counts, unless [`Several`](crate::Several) says otherwise ([`local`]). Where ranks are in groups, each group does this among its members, and after
 //! each sum its initiator gives a server what the group has changed and brings back what all groups
 //! have made ([`server`]).
 //!
 //! A member that gives no more gradients says so with its last ones, and is probed no more; until
-//! that is known it answers probes with nothing, so that nobody waits for it.
+//! that is known it answers probes with nothing, so that nobody waits for it. One that may keep no
+//! more gradients says that it is ready without being probed, where those that are may be at rest
+//! ([`Options::may_rest`]).
 //!
 //! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
 //!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
@@ -65,6 +67,8 @@ pub(crate) struct Rna<T> {
     last: Option<u64>,
     /// The iteration that this rank was probed for.
     probe: Option<u64>,
+    /// The one for which it said that it is ready unasked.
+    unasked: Option<u64>,
     controller: Option<Controller>,
     phase: Phase,
     /// The parameters that the server gave last; empty where there is one group.
@@ -106,6 +110,7 @@ impl<T: Number> Rna<T> {
             computing: None,
             last: None,
             probe: None,
+            unasked: None,
             controller: leads.then(|| Controller::new(members.clone(), options)),
             phase: Phase::Rest,
             base: if groups > 1 { parameters.clone() } else { Vec::new() },
@@ -155,6 +160,25 @@ impl<T: Number> Rna<T> {
         Ok(Work::STEP)
     }
 
+    /// Says that it is ready, though nobody asks, where it cannot go on before a sum.
+    fn urge(&mut self, fabric: &Fabric) -> Result<Work> {
+        let iteration = self.iteration();
+        if !self.options.may_rest || !self.is_full() || self.unasked == Some(iteration) {
+            return Ok(Work::NONE);
+        }
+        self.drop_stale(iteration);
+        if !self.is_full() {
+            return Ok(Work::STEP);
+        }
+        self.unasked = Some(iteration);
+        send_numbers(fabric, self.members[0], READY, &[iteration])?;
+        Ok(Work::STEP)
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.len() == self.options.waiting_max
+    }
+
     fn drop_stale(&mut self, updates: u64) {
         if self.options.rules.hold(Rule::DropStale) {
             self.counts.dropped += self.waiting.drop_older(updates, self.options.age_max);
@@ -178,7 +202,8 @@ impl<T: Number> Rna<T> {
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
         let (count, lanes) = (self.waiting.len(), self.parameters.len());
         let through = self.gives_no_more();
-        self.reduce.start(fabric, (count as u64, through), self.waiting.sum())?;
+        let (counts_as, sum) = self.waiting.sum(self.options.several);
+        self.reduce.start(fabric, (counts_as, through), sum)?;
         self.counts.used += count as u64;
         if self.options.rules.hold(Rule::TakeOnce) {
             self.waiting.forget();
@@ -192,8 +217,10 @@ impl<T: Number> Rna<T> {
         let Some(reduced) = reduced else { return Ok(work) };
         let place = self.members.iter().position(|member| *member == initiator);
         let was_through = place.is_some_and(|place| self.reduce.through()[place]);
-        let starts = reduced.gradients > 0 || was_through;
-        assert!(starts, "whoever starts a sum has a gradient in it, or gives no more");
+        if reduced.gradients == 0 && !was_through {
+            let why = Malformed::Wrong("it starts a sum, and has no gradient");
+            return Err(Error::malformed(initiator, why));
+        }
         let scale = 1.0 / self.ranks as f64;
         if reduced.gradients > 0 {
             self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
@@ -276,7 +303,10 @@ impl<T: Number> Rna<T> {
             return Ok(Work::NONE);
         }
         match self.phase {
-            Phase::Rest => Ok(self.hear_probe(fabric)?.and(self.hear_go(fabric)?)),
+            Phase::Rest => {
+                let work = self.hear_probe(fabric)?.and(self.hear_go(fabric)?);
+                Ok(work.and(self.urge(fabric)?))
+            }
             Phase::Sum(initiator) => Ok(self.hear_probe(fabric)?.and(self.sum(fabric, initiator)?)),
             Phase::Pull => self.pull(fabric),
             Phase::Spread(initiator) => self.hear_spread(fabric, initiator),
@@ -301,8 +331,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
     }
 
     fn begin(&mut self) -> Option<u64> {
-        let full = self.waiting.len() == self.options.waiting_max;
-        if self.computing.is_some() || full || self.is_through() || self.gives_no_more() {
+        if self.computing.is_some() || self.is_full() || self.is_through() || self.gives_no_more() {
             return None;
         }
         self.computing = Some(self.iteration());

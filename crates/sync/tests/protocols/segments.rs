@@ -20,6 +20,7 @@ struct Rank {
     begun: u64,
     /// Whether it has said how many there are.
     told: bool,
+    given: u64,
 }
 
 /// Schedules of all protocols together.
@@ -49,13 +50,15 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
         let optimizer = Box::new(Descent::new(job.options.rate.clone(), 0.0, 0.0, model.len()));
         let protocol =
             job.kind.begin_open(&fabric, model.clone(), (optimizer, &job.options)).unwrap();
-        Rank { fabric, protocol, computing: None, begun: 0, told: false }
+        Rank { fabric, protocol, computing: None, begun: 0, told: false, given: 0 }
     };
     let mut all: Vec<Rank> = ends.into_iter().map(begin).collect();
     let mut last = 0;
     for segment in 0..SEGMENTS {
-        last += stream.next_u64() % 9;
+        last += stream.next_u64() % 30;
         let style = Style::drawn(&mut stream);
+        // Some learn of the end when all have given all, and not before.
+        let (late, ahead_max) = (stream.next_u64().is_multiple_of(2), 1 + stream.next_u64() % 12);
         let is_over = |all: &[Rank]| all.iter().all(|rank| rank.protocol.ended());
         let mut events = 0;
         while !is_over(&all) {
@@ -71,7 +74,13 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
             let ends = !(number as u64).is_multiple_of(style.slow)
                 || stream.next_u64().is_multiple_of(style.rarely);
             let scale = job.kind.workers(job.ranks) as f64;
-            turn(&mut all[number], (last, scale), &mut stream, ends)?;
+            let workers = all.iter().filter(|rank| computes(job, rank));
+            let least = workers.map(|rank| rank.given).min().unwrap_or(0);
+            // Nobody goes further ahead of the slowest than that.
+            let at_hand = last.min(least + ahead_max);
+            let knows = !late || least == last;
+            let bounds = Bounds { last, at_hand, knows, scale };
+            turn(&mut all[number], &bounds, &mut stream, ends)?;
         }
         model = outcome(job.kind, &all).model;
         for rank in &mut all {
@@ -89,23 +98,34 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
     Ok(counts)
 }
 
+/// What a rank may do.
+struct Bounds {
+    /// Gradients of the segments up to this one.
+    last: u64,
+    /// Those that it may begin now.
+    at_hand: u64,
+    /// Whether it may learn of the end.
+    knows: bool,
+    scale: f64,
+}
+
+fn computes(job: &Job, rank: &Rank) -> bool {
+    rank.fabric.rank() >= job.ranks - job.kind.workers(job.ranks)
+}
+
 /// A rank is polled, learns the end, begins a gradient, or ends one.
-fn turn(
-    rank: &mut Rank,
-    (last, scale): (u64, f64),
-    stream: &mut Stream,
-    ends: bool,
-) -> Result<(), String> {
+fn turn(rank: &mut Rank, bounds: &Bounds, stream: &mut Stream, ends: bool) -> Result<(), String> {
     if rank.protocol.ended() {
         return Ok(());
     }
+    let Bounds { last, at_hand, knows, scale } = *bounds;
     match stream.next_u64() % 4 {
         0 => drop(rank.protocol.poll(&rank.fabric).map_err(|error| error.to_string())?),
-        1 if !rank.told && (rank.begun == last || stream.next_u64().is_multiple_of(8)) => {
+        1 if knows && !rank.told && (rank.begun == last || stream.next_u64().is_multiple_of(8)) => {
             rank.protocol.end_after(last);
             rank.told = true;
         }
-        2 if rank.computing.is_none() && rank.begun < last => {
+        2 if rank.computing.is_none() && rank.begun < at_hand => {
             rank.computing = rank.protocol.begin();
             rank.begun += u64::from(rank.computing.is_some());
         }
@@ -114,6 +134,7 @@ fn turn(
                 let mut gradient = vec![0.0; rank.protocol.model().len()];
                 gradient[rank.fabric.rank() * PER_RANK + step as usize] = scale;
                 rank.protocol.give(&mut gradient);
+                rank.given += 1;
             }
         }
         _ => {}

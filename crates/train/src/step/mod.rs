@@ -189,7 +189,7 @@ impl Trainer {
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
         let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
-        let own_blocks = blocks.div_ceil(config.ranks.count);
+        let own_blocks = blocks.div_ceil(config.ranks.count - config.servers());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         if config.dense_place == DensePlace::Device {

@@ -131,7 +131,9 @@ impl ApartStage {
             }
             any = true;
         }
-        if self.window.end() >= self.end && !self.closes {
+        // A stop that is heard later may lower the end to this, and no further.
+        let is_final = self.end <= self.applied + self.ahead_max + 1;
+        if is_final && self.window.end() >= self.end && !self.closes {
             (self.closes, any) = (true, true);
         }
         any
@@ -329,9 +331,14 @@ impl Stage for ApartStage {
         let train = &mut self.train;
         train.stopping |= train.stop.is_made();
         let at_rest = train.unit.is_none() && train.pause.is_none() && !train.stopping;
-        if at_rest && matches!(self.peek(), Next::Steps) {
-            self.open()?;
-            return Ok(Progress::Progressed);
+        // What is not here yet may be a step: it must not be taken as if ranks were in step.
+        match if at_rest { self.peek() } else { Next::Other } {
+            Next::Steps => {
+                self.open()?;
+                return Ok(Progress::Progressed);
+            }
+            Next::Nothing => return Ok(Progress::Blocked),
+            Next::Other => {}
         }
         let progress = self.train.poll()?;
         if progress == Progress::Done {
