@@ -90,6 +90,10 @@ impl Tally {
         for (key, value) in machine.settings.iter().filter(|(key, _)| *key == "train.dense") {
             self.add(&format!("on devices, {key} = {value}"), 1);
         }
+        let ranks = report["by_rank"].as_array().map_or(1, Vec::len);
+        self.add("runs of several ranks", u64::from(ranks > 1));
+        let apart = report.pointer("/ranks/apart").is_some();
+        self.add("runs of ranks out of step", u64::from(apart));
         for form in [Form::Plain, Form::Gzip, Form::Zstd, Form::Packed] {
             let has = variant.forms.contains(&form);
             self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));
@@ -141,6 +145,8 @@ impl Tally {
             "features",
             "model.precision bf16",
             "machines that asked for more",
+            "runs of several ranks",
+            "runs of ranks out of step",
         ]
         .map(str::to_owned)
         .to_vec();

@@ -14,7 +14,7 @@ const STEPS_MAX: u64 = 1024;
 pub(crate) const DENSE: Setting = setting!(
     "sync.dense",
     sync.dense = Kind::Bsp,
-    BeyondDefault,
+    Never,
     "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild or rna: how ranks agree on the dense part. \
      All but bsp take another sync.rows than exact, and their model depends on time"
 )
@@ -24,7 +24,7 @@ pub(crate) const DENSE: Setting = setting!(
 pub(crate) const ROWS: Setting = setting!(
     "sync.rows",
     sync.rows = RowsKind::Exact,
-    BeyondDefault,
+    Never,
     "exact, bounded or async: whether rows that a rank reads have the updates of all steps before, \
      miss those of the last sync.staleness steps at most, or of all that are in flight"
 )
@@ -34,7 +34,7 @@ pub(crate) const ROWS: Setting = setting!(
 pub(crate) const STALENESS: Setting = setting!(
     "sync.staleness",
     sync.staleness = 8,
-    BeyondDefault,
+    Never,
     "steps whose updates bounded rows may miss; beyond what is in flight (pipeline.lookahead + 1 \
      batches) it changes nothing"
 )
@@ -45,8 +45,9 @@ pub(crate) const STALENESS: Setting = setting!(
 pub(crate) const PROBES: Setting = setting!(
     "sync.probes",
     sync.probes = 2,
-    BeyondDefault,
-    "rna: ranks that are asked for each sum whether they have a gradient; the first starts it"
+    Never,
+    "rna: ranks that are asked for each sum whether they have a gradient, the first starts it; \
+     all, where there are fewer"
 )
 .check(|config| check::within(config.sync.probes, 1..=check::RANKS_MAX))
 .idle(without_rna);
@@ -55,7 +56,7 @@ pub(crate) const PROBES: Setting = setting!(
 pub(crate) const AGE: Setting = setting!(
     "sync.age",
     sync.age = 8,
-    BeyondDefault,
+    Never,
     "rna: updates of the dense part after which a gradient of it is dropped and counted"
 )
 .check(|config| check::at_most(config.sync.age as usize, STEPS_MAX as usize))
@@ -66,8 +67,14 @@ fn alone(config: &Config) -> Option<&'static str> {
 }
 
 fn without_bound(config: &Config) -> Option<&'static str> {
-    let is_bounded = config.sync.rows == RowsKind::Bounded;
-    alone(config).or((!is_bounded).then_some("sync.rows is not bounded"))
+    if let Some(why) = alone(config) {
+        return Some(why);
+    }
+    if config.sync.rows != RowsKind::Bounded {
+        return Some("sync.rows is not bounded");
+    }
+    (config.sync.staleness > config.in_flight())
+        .then_some("fewer steps are in flight: pipeline.lookahead + 1 batches bound it")
 }
 
 fn without_rna(config: &Config) -> Option<&'static str> {

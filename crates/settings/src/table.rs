@@ -28,7 +28,8 @@ pub const SETTINGS: &[Setting] = &[
         ranks.count = 1,
         Never,
         "`ranks` for short: how many train one model, each with `threads` and `tiers` of its own, \
-         at most one for each of `train.blocks`; they do not change the model"
+         at most one for each of `train.blocks` and one that serves (`sync.dense`); in step they \
+         do not change the model"
     )
     .short("ranks")
     .check(|config| check::within(config.ranks.count, 1..=check::RANKS_MAX)),

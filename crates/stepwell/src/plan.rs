@@ -37,6 +37,12 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let mut page = page(&capacity, ranks);
     if let (Some(forecast), Some(known)) = (&forecast, &known) {
         put!(page);
+        if !config.in_step() {
+            put!(
+                page,
+                "ranks would be out of step; this is what they would send and reach in step:"
+            );
+        }
         put_forecast(&mut page, forecast, known);
     }
     page.say()

@@ -93,6 +93,7 @@ pub(crate) fn figures(report: &Report) -> Rows {
     put_stages(to, report);
     let peak = report.peak_rss_bytes.map_or_else(|| "-".to_owned(), |b| ByteCount(b).to_string());
     row(to, "peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
+    put_apart(to, report);
     put_digest(to, report);
     figures
 }
@@ -104,6 +105,26 @@ pub(crate) fn metrics(report: &Report) -> Page {
     put_digest(&mut rows, report);
     put_rows(&mut page, &rows);
     page
+}
+
+/// How far ranks were out of step, where they were.
+fn put_apart(to: &mut Rows, report: &Report) {
+    let all: Vec<_> = report.by_rank.iter().filter_map(|rank| rank.ranks?.apart).collect();
+    if all.is_empty() {
+        return;
+    }
+    let mean = all.iter().map(|rank| rank.staleness_mean).sum::<f64>() / all.len() as f64;
+    let most = all.iter().map(|rank| rank.staleness_max).max().unwrap_or(0);
+    let given: u64 = all.iter().map(|rank| rank.gradients).sum();
+    let dropped: u64 = all.iter().map(|rank| rank.dropped).sum();
+    row(
+        to,
+        "out of step",
+        &format!(
+            "rows lacked {mean:.1} steps, {most} at most; {dropped} of {given} dense gradients \
+             were dropped; another run gives another model"
+        ),
+    );
 }
 
 fn put_digest(to: &mut Rows, report: &Report) {

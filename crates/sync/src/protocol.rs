@@ -93,9 +93,9 @@ impl Counts {
 
 /// One rank's end of a protocol.
 ///
-/// Its caller polls it whenever something arrives or was given, asks [`Protocol::begin`] while
-/// nothing is being computed, and computes on a copy of [`Protocol::parameters`]: these may change
-/// while it computes.
+/// Its caller polls it whenever something arrives or was given, and, where a rank may rest, after
+/// it was asked in vain. It asks [`Protocol::begin`] while nothing is being computed, and computes
+/// on a copy of [`Protocol::parameters`]: these may change while it computes.
 pub trait Protocol<T>: Debug + Send {
     /// Goes one piece further, with what has arrived.
     ///

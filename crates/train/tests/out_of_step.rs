@@ -209,3 +209,18 @@ fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
         }
     }
 }
+
+/// Many short steps and checkpoints: a rank that can do nothing before the others do says so, even
+/// where nothing else happens on it.
+#[test]
+fn a_rank_that_is_refused_a_gradient_says_so() {
+    for dense in [Kind::EagerMajority, Kind::Rna] {
+        let saved = tempfile::tempdir().unwrap();
+        let mut config = with(&tiny(ModelKind::Lr, 8), 2, (dense, RowsKind::Bounded), 8);
+        config.tiers.dram = stepwell_base::ByteCount(16 << 20);
+        (config.data.mini_batch, config.threads, config.data.epochs) = (8, 1, 8);
+        config.checkpoint.every = 20;
+        config.checkpoint.dir = Some(saved.path().to_owned());
+        assert_eq!(run(&config).steps, 8 * 315, "{dense}");
+    }
+}

@@ -25,12 +25,6 @@ impl Config {
                 format!("sync.rows = {rows} and {what}: {why}; give {mend}, or sync.rows = exact");
             Err(at)
         };
-        if sync.dense == Kind::Rna && sync.probes > self.ranks.count {
-            let (probes, ranks) = (sync.probes, self.ranks.count);
-            return Err(format!(
-                "sync.probes is {probes}, and there are {ranks} ranks: give 1 to {ranks}"
-            ));
-        }
         if self.ranks.exchange == ExchangeKind::WorkingSet {
             let why = "rows that are lent are updated in step";
             return refuse(
@@ -41,7 +35,11 @@ impl Config {
         }
         if self.staleness > 0 {
             let what = format!("pipeline.staleness = {}", self.staleness);
-            return refuse(what, "that counts steps which all ranks take together", "staleness 0");
+            return refuse(
+                what,
+                "that counts steps which all ranks take together",
+                "pipeline.staleness = 0",
+            );
         }
         if self.dense_place == DensePlace::Device {
             let why = "protocols move dense parameters in the host's memory";

@@ -66,12 +66,16 @@ impl Config {
     /// Steps that a rank may be ahead of the last one that all ranks have ended, where they are not
     /// in step.
     pub fn ahead_max(&self) -> u64 {
-        // All that can be pinned at once.
-        let in_flight = (self.pipeline.lookahead as u64 + 1) * self.mini_batches_per_batch() as u64;
         match self.sync.rows {
             RowsKind::Exact => 0,
-            RowsKind::Bounded => self.sync.staleness.min(in_flight),
-            RowsKind::Async => in_flight,
+            RowsKind::Bounded => self.sync.staleness.min(self.in_flight()),
+            RowsKind::Async => self.in_flight(),
         }
+    }
+
+    /// Steps whose rows can be pinned at once.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let batches = self.pipeline.lookahead as u64 + 1;
+        batches.saturating_mul(self.mini_batches_per_batch() as u64)
     }
 }

@@ -9,9 +9,9 @@
 //!
 //! The step is `rate / N Σ g`: of Σ w gradients the mean has W = 1 / Σ w, and the rate of one
 //! rank's share grows by Σ w (linear scaling). A rank may have several in a sum, and then each
-//! counts, unless [`Several`](crate::Several) says otherwise ([`local`]). Where ranks are in groups, each group does this among its members, and after
-//! each sum its initiator gives a server what the group has changed and brings back what all groups
-//! have made ([`server`]).
+//! counts, unless [`Several`](crate::Several) says otherwise ([`local`]). Where ranks are in
+//! groups, each group does this among its members, and after each sum its initiator gives a server
+//! what the group has changed and brings back what all groups have made ([`server`]).
 //!
 //! A member that gives no more gradients says so with its last ones, and is probed no more; until
 //! that is known it answers probes with nothing, so that nobody waits for it. One that may keep no

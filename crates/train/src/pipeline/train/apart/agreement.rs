@@ -53,7 +53,8 @@ impl Agreement {
     pub(crate) fn options(config: &Config) -> Options {
         // The optimizer has a rate of its own.
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
-        let (probes, age_max) = (config.sync.probes, config.sync.age);
+        let probes = config.sync.probes.min(config.ranks.count);
+        let age_max = config.sync.age;
         Options { seed: config.seed, probes, age_max, ..usual }
     }
 

@@ -41,6 +41,7 @@ use self::window::Window;
 use super::{Done, TrainStage, progress};
 use crate::batch::{Examples, MiniBatch};
 use crate::pipeline::learn::{Job, Learned};
+use crate::report::ApartReport;
 use crate::{Error, Result, talk};
 
 pub(in crate::pipeline) struct ApartStage {
@@ -76,13 +77,15 @@ pub(in crate::pipeline) struct ApartStage {
 impl ApartStage {
     pub(in crate::pipeline) fn new(
         config: &Config,
-        (train, fabric): (TrainStage, Fabric),
+        (mut train, fabric): (TrainStage, Fabric),
         dense: Agreement,
         (jobs, learned): (Sender<Job>, Receiver<Learned>),
     ) -> Self {
         let steps_max = train.groups.iter().map(|group| group.spec().steps_max()).min();
         let rules = train.groups.first().map(|group| group.rules).unwrap_or_default();
         let servers = config.servers();
+        // Where there is nothing left to train it stays.
+        train.measured.apart = Some(ApartReport::default());
         Self {
             end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(train.measured.steps)),
             train,
@@ -179,6 +182,8 @@ impl ApartStage {
         any |= self.begin()?;
         any |= self.end_computing()?;
         any |= self.apply()?;
+        // What it was told and asked since may be something to say.
+        any |= self.dense.protocol().poll(&self.fabric)?.progressed;
         if self.closes && self.applied == self.last() {
             any |= self.close()?;
         }
