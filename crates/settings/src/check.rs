@@ -165,8 +165,8 @@ impl Config {
                 most => format!("at most {most} ranks"),
             };
             return Err(format!(
-                "{key} = {ranks} and train.blocks = {blocks}: a rank that computes has \
-                 at least one block; give {most}"
+                "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
+                 {most}"
             ));
         }
         self.check_sync()?;

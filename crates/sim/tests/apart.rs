@@ -16,7 +16,7 @@ use stepwell_sim::{
     Case, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
 };
 
-const JOBS: u64 = 60;
+const JOBS: u64 = 36;
 const JOBS_LONG: u64 = 900;
 const SCHEDULES: u64 = 4;
 /// How often a run is stopped and goes on.

@@ -13,10 +13,10 @@ use stepwell_base::rules::Rules;
 use stepwell_sim::{Case, Dice, SCHEDULES_PER_JOB, Shape, Tally, pools, search};
 
 /// Seeds that always run; each is a schedule without faults and half as often one with some.
-const SEEDS: u64 = 8_000;
+const SEEDS: u64 = 6_500;
 const SEEDS_LONG: u64 = 86_000;
 /// Runs under a schedule of their own that these come to.
-const RUNS_MIN: u64 = 13_000;
+const RUNS_MIN: u64 = 10_500;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -58,8 +58,8 @@ fn every_row_of_every_schedule_is_right() {
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
     assert!(tally.device_faults > 60, "{tally:?}");
     let met = [tally.cuts, tally.resumed, tally.fired, tally.stopped];
-    assert!(met.iter().all(|count| *count > 600), "{tally:?}");
-    assert!(tally.tables.all().iter().all(|count| *count > 130), "{tally:?}");
+    assert!(met.iter().all(|count| *count > 500), "{tally:?}");
+    assert!(tally.tables.all().iter().all(|count| *count > 100), "{tally:?}");
     // A run whose power goes ends with an error, and so do most whose disk fails otherwise.
     assert!(tally.errors > tally.cuts + tally.disturbed / 4, "{tally:?}");
 }
