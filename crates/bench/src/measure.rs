@@ -28,6 +28,19 @@ impl Stopwatch {
     }
 }
 
+/// Both, the first one first in every other round.
+pub(crate) fn in_turns<T, E>(
+    round: usize,
+    first: impl FnOnce() -> Result<T, E>,
+    second: impl FnOnce() -> Result<T, E>,
+) -> Result<(T, T), E> {
+    if round.is_multiple_of(2) {
+        return Ok((first()?, second()?));
+    }
+    let second = second()?;
+    Ok((first()?, second))
+}
+
 /// The middle one, the upper of two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -62,7 +62,7 @@ pub use finding::Finding;
 pub use job::{Examples, Job, Length};
 pub use oracle::{Checker, Oracle, Reads, Recorder, When};
 pub use process::{Disks, Exit, Launch};
-pub use ranks::{Ranked, RanksEnd, RanksTally};
+pub use ranks::{Ranked, RanksEnd, RanksTally, over_jobs};
 pub use scheduler::{Log, Scheduler, Trouble};
 pub use search::{Found, run_job, search};
 pub use shape::Shape;

@@ -1,6 +1,7 @@
 //! A job that several ranks train together, over a network whose delays and order a seed chooses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::clock::ManualClock;
 use stepwell_base::rules::Rules;
@@ -14,7 +15,7 @@ use stepwell_ssd::Compaction;
 use stepwell_train::{Machine, Ranks, Report, train};
 
 use crate::apart::{is_exact, judge_apart};
-use crate::case::Case;
+use crate::case::{Case, Pools, pools};
 use crate::conductor::{Conducted, Conductor};
 use crate::devices::Stepped;
 use crate::dice::Dice;
@@ -80,6 +81,33 @@ impl RanksTally {
             dropped: self.dropped + other.dropped,
         }
     }
+}
+
+/// Does so many jobs on all cores, each told its number; what they came to together.
+///
+/// # Panics
+/// When a job does, or there are no threads for them.
+pub fn over_jobs(jobs: u64, job: impl Fn(u64, &Pools, &mut RanksTally) + Sync) -> RanksTally {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut tally = RanksTally::default();
+        let pools = pools().unwrap_or_else(|why| panic!("{why}"));
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= jobs {
+                return tally;
+            }
+            job(number, &pools, &mut tally);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, RanksTally>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).fold(RanksTally::default(), RanksTally::join)
+    })
 }
 
 /// A process of several ranks.

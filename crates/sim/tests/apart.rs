@@ -8,12 +8,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
 #![expect(clippy::print_stdout, reason = "a test says what it met")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::MemDisk;
 use stepwell_sim::{
-    Case, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
+    Case, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape,
+    over_jobs, pools,
 };
 
 const JOBS: u64 = 36;
@@ -71,26 +70,12 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
         return run(&case, seed, Rules::default(), &mut RanksTally::default()).unwrap();
     }
     let jobs = if std::env::var_os("STEPWELL_LONG").is_some() { JOBS_LONG } else { JOBS };
-    let next = AtomicU64::new(0);
-    let work = || {
-        let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= jobs {
-                return tally;
-            }
-            let (case, first) = (case_of(number, &pools), number * SCHEDULES_PER_JOB);
-            for seed in first..first + SCHEDULES {
-                run(&case, seed, Rules::default(), &mut tally)
-                    .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}: {found}"));
-            }
+    let tally = over_jobs(jobs, |number, pools, tally| {
+        let (case, first) = (case_of(number, pools), number * SCHEDULES_PER_JOB);
+        for seed in first..first + SCHEDULES {
+            run(&case, seed, Rules::default(), tally)
+                .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}: {found}"));
         }
-    };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let tally = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let tallies = threads.into_iter().map(|thread| thread.join().unwrap());
-        tallies.fold(RanksTally::default(), RanksTally::join)
     });
     println!("{tally:?}");
     assert!(tally.runs > 3 * JOBS && tally.stopped > JOBS / 6, "{tally:?}");

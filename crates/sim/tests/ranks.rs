@@ -4,16 +4,14 @@
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
+#![expect(clippy::panic, reason = "a test ends where something is wrong")]
 #![expect(clippy::print_stdout, reason = "a test says what it met")]
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;
 use stepwell_settings::{Config, OptimizerKind, TableConfig};
 use stepwell_sim::{
-    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
+    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, over_jobs, pools,
 };
 
 /// Jobs, and schedules of each: with those of one rank (`schedules.rs`) they come to 20,000 runs.
@@ -73,23 +71,9 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
 
 /// So many jobs on all cores, of which `job` makes the case of each number.
 fn run_all(jobs: u64, job: impl Fn(u64, &Pools) -> Case + Sync) -> RanksTally {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= jobs {
-                return tally;
-            }
-            let (case, first) = (job(number, &pools), number * SCHEDULES_PER_JOB);
-            (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let tally = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let tallies = threads.into_iter().map(|thread| thread.join().unwrap());
-        tallies.fold(RanksTally::default(), RanksTally::join)
+    let tally = over_jobs(jobs, |number, pools, tally| {
+        let (case, first) = (job(number, pools), number * SCHEDULES_PER_JOB);
+        (first..first + SCHEDULES).for_each(|seed| run(&case, seed, tally));
     });
     println!("{tally:?}");
     tally

@@ -110,6 +110,14 @@ impl From<stepwell_device::Error> for Error {
 }
 
 impl Error {
+    /// That of rows that ranks update: what another rank sent may be what is wrong.
+    pub(crate) fn of_shared_rows(error: stepwell_engine::Error) -> Self {
+        match error {
+            stepwell_engine::Error::Fabric(error) => error.into(),
+            other => other.into(),
+        }
+    }
+
     /// There is no memory for rows that ranks exchange.
     pub(crate) fn no_memory_of_ranks(error: std::io::Error) -> Self {
         Self::Config(format!("no memory for rows of other ranks: {error}; lower data.mini_batch"))

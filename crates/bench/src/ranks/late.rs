@@ -8,7 +8,7 @@ use stepwell_train::Late;
 use super::Figures;
 use super::job::{Bench, Job};
 use crate::Result;
-use crate::measure::{median, over};
+use crate::measure::{in_turns, median, over};
 
 /// Ranks.
 const RANKS: usize = 4;
@@ -39,7 +39,7 @@ pub struct WhenLate {
     /// What delays alone would allow: seconds that steps take where each waits for the slowest
     /// rank, over those of the rank that is late the longest, all steps together.
     pub delays_allow: f64,
-    /// The most steps that a row lacked which was read, and their mean, in the last run.
+    /// The most steps that a row lacked which was read, in the last run.
     pub staleness_max: u64,
     /// Their mean.
     pub staleness_mean: f64,
@@ -78,15 +78,8 @@ pub(super) fn run(
         let mut last = None;
         for round in 0..rounds {
             say(&format!("{}, late ranks by {dense}: pair {} of {rounds}", kind.name(), round + 1));
-            let apart = || bench.train_with(&job, |config| agree(config, Some(dense)));
-            let together = || bench.train_with(&job, |config| agree(config, None));
-            let (apart, together) = match round % 2 {
-                0 => (apart()?, together()?),
-                _ => {
-                    let together = together()?;
-                    (apart()?, together)
-                }
-            };
+            let by = |dense| bench.train_with(&job, move |config| agree(config, dense));
+            let (apart, together) = in_turns(round, || by(Some(dense)), || by(None))?;
             ratios.push(over(apart.examples_per_second, together.examples_per_second));
             of.push(apart.examples_per_second);
             in_step.push(together.examples_per_second);

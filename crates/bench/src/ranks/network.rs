@@ -8,7 +8,7 @@ use stepwell_train::Report;
 use super::job::{Bench, Job, exchanged};
 use super::{Figures, most};
 use crate::Result;
-use crate::measure::{median, over};
+use crate::measure::{in_turns, median, over};
 
 /// 1 Gbit/s of each rank, and 50 us.
 pub const NETWORK: Network = Network { bytes_per_second: 125e6, latency_seconds: 50e-6 };
@@ -72,12 +72,7 @@ pub(super) fn run(
     let mut ratios = Vec::new();
     for round in 0..rounds {
         say(&format!("{name}, on a slow network: pair {} of {rounds}", round + 1));
-        let (slowed, computing) = if round % 2 == 0 {
-            (bench.train(&slow)?, bench.train(&fast)?)
-        } else {
-            let computing = bench.train(&fast)?;
-            (bench.train(&slow)?, computing)
-        };
+        let (slowed, computing) = in_turns(round, || bench.train(&slow), || bench.train(&fast))?;
         let (wall, computing) = (slowed.train_seconds, computing.train_seconds);
         let sending = sending_seconds(NETWORK, &slowed);
         ratios.push(over(wall, computing.max(sending)));

@@ -5,7 +5,7 @@ use stepwell_settings::ModelKind;
 
 use super::job::{Bench, Job, SHARE};
 use crate::Result;
-use crate::measure::{median, over};
+use crate::measure::{in_turns, median, over};
 
 /// Ranks of one side, and threads of the other.
 const SIDES: usize = 2;
@@ -50,19 +50,11 @@ pub(super) fn run(
     let (name, rounds) = (kind.name(), bench.options.rounds);
     for round in 0..rounds {
         say(&format!("{name}, {share} % of the rows in memory: pair {} of {rounds}", round + 1));
-        let mut rate = |job: &Job| -> Result<f64> {
-            let report = bench.train(job)?;
-            pairs.examples = report.examples;
-            Ok(report.examples_per_second)
-        };
-        let (ranks, threads) = if round % 2 == 0 {
-            (rate(&of_ranks)?, rate(&of_threads)?)
-        } else {
-            let threads = rate(&of_threads)?;
-            (rate(&of_ranks)?, threads)
-        };
-        pairs.ranks_examples_per_second.push(ranks);
-        pairs.threads_examples_per_second.push(threads);
+        let (ranks, threads) =
+            in_turns(round, || bench.train(&of_ranks), || bench.train(&of_threads))?;
+        pairs.examples = ranks.examples;
+        pairs.ranks_examples_per_second.push(ranks.examples_per_second);
+        pairs.threads_examples_per_second.push(threads.examples_per_second);
     }
     let both = pairs.ranks_examples_per_second.iter().zip(&pairs.threads_examples_per_second);
     pairs.ranks_over_threads =

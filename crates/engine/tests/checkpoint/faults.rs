@@ -66,7 +66,9 @@ fn fail_everywhere(ranks: Ranks, ways: usize) {
     assert!(operations > 800, "{operations}");
     let noticed = AtomicU64::new(0);
     in_threads(&(0..operations).collect::<Vec<_>>(), &|after| {
-        for (kind, lasting) in KINDS.into_iter().cycle().skip(*after as usize % 3).take(ways) {
+        for (kind, lasting) in
+            KINDS.into_iter().cycle().skip(*after as usize % KINDS.len()).take(ways)
+        {
             noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });

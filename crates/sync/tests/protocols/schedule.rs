@@ -74,7 +74,8 @@ pub(crate) fn run_ends<'a>(
     let mut all: Vec<Rank<'_>> = ends.into_iter().map(begin).collect();
     for _ in 0..EVENTS_MAX {
         if all.iter().all(|rank| rank.protocol.ended()) {
-            return Ok(outcome(kind, &all));
+            let ends: Vec<_> = all.iter().map(|rank| &*rank.protocol).collect();
+            return Ok(outcome(kind, &ends));
         }
         if stream.next_u64().is_multiple_of(style.deliver) {
             post.deliver(|ways| (stream.next_u64() % ways as u64) as usize);
@@ -141,12 +142,13 @@ fn is_dead(all: &mut [Rank<'_>], post: &Arc<Post>) -> Result<bool, String> {
     Ok(post.under_way() == 0 && !all.iter().all(|rank| rank.protocol.ended()))
 }
 
-fn outcome(kind: Kind, all: &[Rank<'_>]) -> Outcome {
-    let of = kind.model_of(all.len());
-    let mut model = vec![0.0; all[0].protocol.model().len()];
-    for rank in &all[of.clone()] {
-        let lanes = model.iter_mut().zip(rank.protocol.model());
+/// What came of a run with these ends, which are over.
+pub(crate) fn outcome(kind: Kind, ends: &[&dyn Protocol<f64>]) -> Outcome {
+    let of = kind.model_of(ends.len());
+    let mut model = vec![0.0; ends[0].model().len()];
+    for end in &ends[of.clone()] {
+        let lanes = model.iter_mut().zip(end.model());
         lanes.for_each(|(sum, value)| *sum += value / of.len() as f64);
     }
-    Outcome { model, counts: Counts::sum(all.iter().map(|rank| rank.protocol.counts())) }
+    Outcome { model, counts: Counts::sum(ends.iter().map(|end| end.counts())) }
 }

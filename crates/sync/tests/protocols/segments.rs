@@ -3,10 +3,10 @@
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, Post};
-use stepwell_sync::{Counts, Descent, Kind, OpenEnded};
+use stepwell_sync::{Counts, Descent, Kind, OpenEnded, Protocol};
 
 use crate::ledger::{Job, PER_RANK};
-use crate::schedule::{Outcome, Style};
+use crate::schedule::{self, Outcome, Style};
 
 /// Runs that begin again so often.
 const SEGMENTS: usize = 3;
@@ -143,11 +143,6 @@ fn turn(rank: &mut Rank, bounds: &Bounds, stream: &mut Stream, ends: bool) -> Re
 }
 
 fn outcome(kind: Kind, all: &[Rank]) -> Outcome {
-    let of = kind.model_of(all.len());
-    let mut model = vec![0.0; all[0].protocol.model().len()];
-    for rank in &all[of.clone()] {
-        let lanes = model.iter_mut().zip(rank.protocol.model());
-        lanes.for_each(|(sum, value)| *sum += value / of.len() as f64);
-    }
-    Outcome { model, counts: Counts::sum(all.iter().map(|rank| rank.protocol.counts())) }
+    let ends: Vec<&dyn Protocol<f64>> = all.iter().map(|rank| &*rank.protocol as _).collect();
+    schedule::outcome(kind, &ends)
 }

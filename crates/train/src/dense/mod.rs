@@ -91,11 +91,11 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// Says what does not fit this model.
     fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String>;
 
-    /// Goes on with other parameters; the optimizer's state stays.
+    /// Goes on with other parameters, as after so many steps; the optimizer's state stays.
     ///
     /// # Errors
     /// When what computes with them fails.
-    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()>;
+    fn set_parameters(&mut self, parameters: &[f32], steps: u64) -> Result<()>;
 
     /// Whether every parameter is a number.
     ///

@@ -16,10 +16,25 @@ pub(super) fn sections<'a>(
 ) -> DenseView<'a> {
     let mut sections = vec![(PARAMETERS.to_owned(), parameters)];
     sections.extend(state.map(|(name, values)| (name.to_owned(), values)));
-    let step = optimizer.step();
-    let halves = [step as u32, (step >> 32) as u32].map(f32::from_bits);
-    sections.push((STEP.to_owned(), Cow::Owned(halves.to_vec())));
+    sections.push((STEP.to_owned(), Cow::Owned(halves(optimizer.step()).to_vec())));
     DenseView { sections }
+}
+
+/// A count of steps, as its section has it.
+fn halves(steps: u64) -> [f32; 2] {
+    [steps as u32, (steps >> 32) as u32].map(f32::from_bits)
+}
+
+/// `dense` with other parameters, as after so many steps.
+pub(super) fn moved(mut dense: Dense, parameters: &[f32], steps: u64) -> Dense {
+    for (name, values) in &mut dense.sections {
+        match name.as_str() {
+            PARAMETERS => values.copy_from_slice(parameters),
+            STEP => values.copy_from_slice(&halves(steps)),
+            _ => {}
+        }
+    }
+    dense
 }
 
 /// The sections of a model of so many parameters.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};

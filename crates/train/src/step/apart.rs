@@ -13,19 +13,16 @@
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-
-use stepwell_engine::{Dense, EmbeddingBags, Group, Guests, Shape};
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::{Dense, Group, Guests};
 use stepwell_fabric::{Fabric, Message};
 use stepwell_settings::Config;
 
-use super::said::row_sums;
+use super::said::{in_pieces, row_sums};
 use super::shared::Sharing;
 use super::{RowLaps, Trainer};
 use crate::batch::MiniBatch;
-use crate::dense::HostDense;
 use crate::{Error, Result};
-use stepwell_base::huge::HugeSlice;
-use stepwell_base::stop::StopRequest;
 
 impl Trainer {
     /// What computes this rank's parts of mini-batches beside it, on `pool`: the same model, with
@@ -44,31 +41,13 @@ impl Trainer {
         let late = self.sharing.as_ref().and_then(|sharing| sharing.late);
         let guests =
             Guests::new(self.embeddings.tables(), rows).map_err(Error::no_memory_of_ranks)?;
-        let mut dense = Box::new(HostDense::new(&self.model, config)?);
-        crate::dense::DenseExecutor::share(&mut *dense, fabric.size() - config.servers());
-        let shape = Shape {
-            blocks: self.blocks,
-            staleness: 0,
-            weighs_occurrences: config.tiers.policy.weighs_occurrences(),
-            sketch_bytes: Vec::new(),
-        };
-        let (tables, columns) = (self.model.tables().to_vec(), self.model.embedding().clone());
-        let d_x = HugeSlice::rounded_up(config.data.mini_batch * columns.count);
-        Ok(Self {
-            model: Arc::clone(&self.model),
-            embeddings: EmbeddingBags::new(tables, columns, shape),
-            pool,
-            learns: None,
-            dense,
-            blocks: self.blocks,
-            logits: Vec::new(),
-            d_first_order: Vec::new(),
-            clicks: Vec::new(),
-            losses: self.losses.clone(),
-            d_x,
-            profile: Arc::clone(&self.profile),
-            sharing: Some(Sharing::new(fabric, (guests, None), stop).beside_protocol(late)),
-        })
+        let (model, profile) = (Arc::clone(&self.model), Arc::clone(&self.profile));
+        // It admits no rows, and needs no sketch.
+        let mut learner = Self::of((model, profile), config, pool, Vec::new())?;
+        learner.dense.share(fabric.size() - config.servers());
+        let sharing = Sharing::new(fabric, (guests, None), stop).beside_protocol(late);
+        learner.sharing = Some(sharing);
+        Ok(learner)
     }
 
     /// The rows of `mini`, as they are now, that each of `ranks` asked for.
@@ -106,16 +85,19 @@ impl Trainer {
         answers: Vec<Message>,
         (parameters, gradient): (&[f32], &mut Vec<f32>),
     ) -> Result<Vec<Message>> {
+        // Of the steps before it: what is dropped of a layer is drawn by that.
+        self.dense.set_parameters(parameters, mini.cargo.after.step - 1)?;
         let Some(mut sharing) = self.sharing.take() else { unreachable!("it has guests") };
-        self.dense.set_parameters(parameters)?;
         let (pool, blocks) = (Arc::clone(&self.pool), mini.cargo.shared.own_blocks());
         let messages = pool.install(|| self.compute(&mut sharing, &answers, mini));
         sharing.keep(answers);
         self.sharing = Some(sharing);
         gradient.resize(parameters.len(), 0.0);
         if blocks.count() > 0 {
-            let lanes = 0..parameters.len();
-            self.dense.gradients()?.sum((blocks, 0..blocks.count()), lanes, gradient);
+            let gradients = self.dense.gradients()?;
+            in_pieces(&self.pool, gradient, |lanes, sum| {
+                gradients.sum((blocks, 0..blocks.count()), lanes, sum);
+            });
         }
         messages
     }
@@ -145,10 +127,7 @@ impl Trainer {
             let mut rows = embeddings.hold(mini.number, &mut mini.parts, groups, true)?;
             embeddings.apply_sums(&mut rows, readers, blocks, &RowLaps(profile))
         });
-        applied.map_err(|error| match error {
-            stepwell_engine::Error::Fabric(error) => error.into(),
-            other => Error::from(other),
-        })?;
+        applied.map_err(Error::of_shared_rows)?;
         sharing.keep(said);
         Ok(())
     }

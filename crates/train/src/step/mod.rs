@@ -88,12 +88,25 @@ impl Trainer {
         pool: Arc<ThreadPool>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
+        let profile = Arc::new(Profile::new(clock, model.graph()));
+        let sketch_bytes = model.sketch_bytes().to_vec();
+        Self::of((Arc::new(model), profile), config, pool, sketch_bytes)
+    }
+
+    /// One of `model` at step 0 that is measured by `profile`, with so many bytes of a sketch for
+    /// each table.
+    fn of(
+        (model, profile): (Arc<Model>, Arc<Profile>),
+        config: &Config,
+        pool: Arc<ThreadPool>,
+        sketch_bytes: Vec<u64>,
+    ) -> Result<Self> {
         let dense = Box::new(HostDense::new(&model, config)?);
         let shape = Shape {
             blocks: config.model.blocks,
             staleness: config.staleness,
             weighs_occurrences: config.tiers.policy.weighs_occurrences(),
-            sketch_bytes: model.sketch_bytes().to_vec(),
+            sketch_bytes,
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
         Ok(Self {
@@ -107,9 +120,9 @@ impl Trainer {
             clicks: Vec::new(),
             losses: model.labels().iter().map(|label| label.loss).collect(),
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
-            profile: Arc::new(Profile::new(clock, model.graph())),
+            profile,
             sharing: None,
-            model: Arc::new(model),
+            model,
         })
     }
 

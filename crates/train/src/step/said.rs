@@ -268,7 +268,11 @@ impl Trainer {
 }
 
 /// Has the threads of `pool` fill `lanes`, a piece at a time.
-fn in_pieces(pool: &ThreadPool, lanes: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
+pub(super) fn in_pieces(
+    pool: &ThreadPool,
+    lanes: &mut [f32],
+    fill: impl Fn(Range<usize>, &mut [f32]) + Sync,
+) {
     pool.install(|| {
         lanes.par_chunks_mut(LANES).enumerate().for_each(|(number, piece)| {
             fill(number * LANES..number * LANES + piece.len(), piece);

@@ -140,7 +140,7 @@ impl Sharing {
     }
 
     /// An empty message for each rank, with memory for what it will have.
-    pub(super) fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
+    fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
         (0..self.fabric.size()).map(|rank| self.fabric.message_of(bytes(rank))).collect()
     }
 }
@@ -345,10 +345,7 @@ impl Trainer {
         let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
         let dense = || dense.step(Some(&gradient), Processor { pool, profile });
         let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
-        outcome.map_err(|error| match error {
-            stepwell_engine::Error::Fabric(error) => error.into(),
-            other => crate::Error::from(other),
-        })?;
+        outcome.map_err(crate::Error::of_shared_rows)?;
         stepped
     }
 

@@ -44,7 +44,7 @@ use stepwell_settings::Config;
 pub use self::products::HostProducts;
 use self::replica::Replica;
 use self::sizes::Sizes;
-use super::sections::{Sections, sections};
+use super::sections::{Sections, moved, sections};
 use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
 use crate::models::{Model, rule};
 use crate::{Error, Result};
@@ -268,9 +268,8 @@ impl DenseExecutor for DeviceDense {
         self.put(dense).map_err(|error| error.to_string())?
     }
 
-    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()> {
-        let mut dense = self.sections()?.to_dense();
-        dense.sections[0].1.copy_from_slice(parameters);
+    fn set_parameters(&mut self, parameters: &[f32], steps: u64) -> Result<()> {
+        let dense = moved(self.sections()?.to_dense(), parameters, steps);
         self.load(&dense).map(drop).map_err(Error::Config)
     }
 

@@ -141,7 +141,9 @@ impl DenseExecutor for HostDense {
         Ok(self.optimizer.step())
     }
 
-    fn set_parameters(&mut self, parameters: &[f32]) -> Result<()> {
+    fn set_parameters(&mut self, parameters: &[f32], steps: u64) -> Result<()> {
+        let optimizer = DenseOptimizer::resume(*self.optimizer.rule(), steps);
+        self.optimizer = optimizer.map_err(|why| Error::Config(why.to_string()))?;
         self.parameters.values_mut().copy_from_slice(parameters);
         Ok(())
     }

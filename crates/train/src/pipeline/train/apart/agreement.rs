@@ -102,14 +102,14 @@ impl Agreement {
                 },
                 Settling::First(first) => {
                     let Some(message) = first.poll(fabric)? else { return Ok(None) };
-                    let model = self.read(0, &message)?;
+                    let model = read(&self.own(), 0, &message)?;
                     fabric.keep(message);
                     return Ok(Some(self.settled(model)));
                 }
                 Settling::Mean(all) => {
                     let Some(messages) = all.poll(fabric)? else { return Ok(None) };
-                    let models = messages.iter().enumerate();
-                    let models = models.map(|(rank, message)| self.read(rank, message));
+                    let (own, models) = (self.own(), messages.iter().enumerate());
+                    let models = models.map(|(rank, message)| read(&own, rank, message));
                     let model = mean(models.collect::<Result<_>>()?);
                     messages.into_iter().for_each(|message| fabric.keep(message));
                     return Ok(Some(self.settled(model)));
@@ -143,20 +143,19 @@ impl Agreement {
         let first = (fabric.rank() == 0).then(message);
         Ok(Settling::First(Broadcast::start(fabric, talk::MODEL, 0, first)))
     }
+}
 
-    /// What a rank showed.
-    fn read(&self, rank: usize, message: &Message) -> Result<Dense> {
-        let (mut reader, mut model) = (message.reader(), self.own());
-        let read = || {
-            for (_, values) in &mut model.sections {
-                let count = values.len();
-                values.copy_from_slice(reader.take_exactly(count)?);
-            }
-            reader.end()
-        };
-        read().map_err(|why| stepwell_fabric::Error::malformed(rank, why))?;
-        Ok(model)
-    }
+/// What a rank showed, which has the sections of `own`.
+fn read(own: &Dense, rank: usize, message: &Message) -> Result<Dense> {
+    let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
+    let mut reader = message.reader();
+    let sections = own.sections.iter().map(|(name, values)| {
+        let theirs: &[f32] = reader.take_exactly(values.len())?;
+        Ok((name.clone(), theirs.to_vec()))
+    });
+    let sections = sections.collect::<std::result::Result<_, _>>().map_err(wrong)?;
+    reader.end().map_err(wrong)?;
+    Ok(Dense { sections })
 }
 
 /// The mean of all, but for the count of steps, which is the same.

@@ -57,10 +57,8 @@ pub(in crate::pipeline) struct ApartStage {
     servers: usize,
     /// Whether steps are under way since the last mark.
     is_open: bool,
-    /// Whether what follows the window is no step.
+    /// Whether what follows the window is no step: then the protocol knows how many there are.
     closes: bool,
-    /// Whether the protocol knows how many steps there are.
-    told: bool,
     /// Steps after which the run ends, at most.
     end: u64,
     /// Steps that are in the rows, and those that this rank has begun.
@@ -98,7 +96,6 @@ impl ApartStage {
             fabric,
             is_open: false,
             closes: false,
-            told: false,
             applied: 0,
             begun: 0,
             computing: false,
@@ -120,6 +117,9 @@ impl ApartStage {
 
     /// Takes what comes next, up to what is no step.
     fn take(&mut self) -> bool {
+        if self.closes {
+            return false;
+        }
         let mut any = false;
         while !self.closes && self.window.end() <= self.applied + self.ahead_max {
             match self.peek() {
@@ -136,10 +136,12 @@ impl ApartStage {
         }
         // A stop that is heard later may lower the end to this, and no further.
         let is_final = self.end <= self.applied + self.ahead_max + 1;
-        if is_final && self.window.end() >= self.end && !self.closes {
-            (self.closes, any) = (true, true);
+        self.closes |= is_final && self.window.end() >= self.end;
+        if self.closes {
+            let last = self.last();
+            self.dense.protocol().end_after(last);
         }
-        any
+        any | self.closes
     }
 
     /// What comes next.
@@ -164,18 +166,13 @@ impl ApartStage {
             unreachable!("it is handed over at the end")
         };
         self.dense.begin(&self.fabric, &trainer.dense()?.to_dense())?;
-        (self.is_open, self.closes, self.told) = (true, false, false);
+        (self.is_open, self.closes) = (true, false);
         Ok(())
     }
 
     /// Goes on with steps as far as that goes without waiting.
     fn advance(&mut self) -> Result<Progress> {
         let mut any = self.take();
-        if self.closes && !self.told {
-            let last = self.last();
-            self.dense.protocol().end_after(last);
-            (self.told, any) = (true, true);
-        }
         any |= self.dense.protocol().poll(&self.fabric)?.progressed;
         any |= self.others.hear(&self.fabric)?;
         any |= self.answer()?;
