@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The peer: CTR models trained by PyTorch on the CPU, from a Criteo-shaped TSV, as fast as we can.
+"""The peer: CTR models trained by PyTorch, from a Criteo-shaped TSV, as fast as we can.
 
 Reads label, 13 integers and 26 ids a line; prints one JSON object. With --draw it reads nothing:
-mini-batches are drawn before the clock starts, and steps alone are timed.
+mini-batches are drawn before the clock starts, and steps alone are timed. With --draw and --device
+cuda rows and dense part are on the first GPU; mini-batches go there from pinned memory, each for its
+step, and nobody waits for the device but at the end of all steps.
 
   examples_per_second       training examples over the time from opening the file to the end of
                             the last step: reading, hashing, cutting and training. Making the
@@ -58,6 +60,7 @@ def arguments():
     add("--dense-lr", type=float, default=0.001, help="of the dense part's Adam")
     add("--test-fraction", type=float, default=0.2, help="tail of the file that is only tested on")
     add("--examples-max", type=int, default=0, help="stop after so many examples (0: all)")
+    add("--device", default="cpu", choices=["cpu", "cuda"], help="cuda with --draw alone")
     add("--threads", type=int, default=2)
     add("--parse-ahead", action="store_true", help="parse in a thread beside training")
     add("--train-threads", type=int, help="threads of torch; with --parse-ahead the parser has\n"
@@ -70,6 +73,8 @@ def arguments():
     add("--warm", type=int, default=0, help="steps before the clock starts, on the same model")
     add("--chunk-mib", type=int, default=32, help="bytes of the file parsed at once")
     options = p.parse_args()
+    if options.device != "cpu" and not options.draw:
+        p.error("--device cuda is for drawn mini-batches: give --draw")
     if not options.draw and not (options.data and os.path.isfile(options.data)):
         p.error(f"no such file: {options.data}")
     if options.row_lr is None:
@@ -89,14 +94,18 @@ if O.huge_pages:
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:O.threads])
 
 import numpy as np  # noqa: E402
-import polars as pl  # noqa: E402
-import pyarrow as pa  # noqa: E402
-import pyarrow.csv  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import clicks  # noqa: E402
+
+VERSIONS = [torch, np]
+if not O.draw:
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.csv
+    VERSIONS += [pl, pa]
 
 
 # ---- examples: (labels f32 [n], dense f32 [n, 13], row numbers i64 [n, 26]) ----------------------
@@ -219,7 +228,7 @@ def new_rows():
     """Embeddings uniform in +-0.01 and, where there are any, wide weights of zero behind them."""
     dim = 0 if O.model == "lr" else O.dim
     count = sum(vocabularies()) if O.draw else SLOTS * O.rows_per_slot
-    rows = torch.empty(count, dim + (O.model in WIDE))
+    rows = torch.empty(count, dim + (O.model in WIDE), device=O.device)
     rows[:, :dim].uniform_(-0.01, 0.01)
     rows[:, dim:] = 0
     return rows
@@ -263,7 +272,7 @@ class ManualRows:
         of_slot = ids.view(len(ids), SLOTS, -1).transpose(0, 1).flatten(1)
         ids, order = torch.sort(of_slot.contiguous(), dim=1)
         order = order.div_(O.ids_per_slot, rounding_mode="floor") if O.ids_per_slot > 1 else order
-        order = order.mul_(SLOTS).add_(torch.arange(SLOTS).unsqueeze(1)).view(-1)
+        order = order.mul_(SLOTS).add_(torch.arange(SLOTS, device=O.device).unsqueeze(1)).view(-1)
         touched, counts = torch.unique_consecutive(ids.view(-1), return_counts=True)
         g = F.embedding_bag(order, gathered.grad.flatten(0, 1), counts.cumsum(0) - counts,
                             mode="sum")
@@ -358,7 +367,7 @@ class Dlrm(nn.Module):
 class Trainer:
     def __init__(self):
         self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
-        self.plain = {"dcn": Dcn, "dlrm": Dlrm}.get(O.model, Wide)()
+        self.plain = {"dcn": Dcn, "dlrm": Dlrm}.get(O.model, Wide)().to(O.device)
         self.dense = torch.compile(self.plain) if O.compile else self.plain
         self.optimizer = torch.optim.Adam(self.plain.parameters(), lr=O.dense_lr, fused=True)
 
@@ -366,20 +375,20 @@ class Trainer:
         gathered = self.rows.lookup(ids)
         # A short last mini-batch must not compile the model anew.
         dense = self.dense if len(labels) == O.mini_batch else self.plain
-        with torch.autocast("cpu", torch.bfloat16, enabled=O.bf16):
+        with torch.autocast(O.device, torch.bfloat16, enabled=O.bf16):
             z = dense(gathered, x)
         loss = F.binary_cross_entropy_with_logits(z.float(), labels)
         loss.backward()
         self.rows.step(ids, gathered)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss.item()
+        return loss.detach()
 
     @torch.no_grad()
     def evaluate(self, test):
         z, y = [], []
         for labels, x, ids in mini_batches(test, 8192):
-            with torch.autocast("cpu", torch.bfloat16, enabled=O.bf16):
+            with torch.autocast(O.device, torch.bfloat16, enabled=O.bf16):
                 z.append(self.plain(self.rows.lookup(ids), x).float())
             y.append(labels)
         z, y = torch.cat(z).double(), torch.cat(y).double()
@@ -411,7 +420,7 @@ def train(trainer):
         count, loss, step_s, end = 0, 0.0, 0.0, begin
         for batch in mini_batches(source, O.mini_batch):
             start = time.perf_counter()
-            loss += trainer.step(*batch) * len(batch[0])
+            loss += trainer.step(*batch).item() * len(batch[0])
             end = time.perf_counter()
             step_s += end - start
             count += len(batch[0])
@@ -444,24 +453,39 @@ def draw():
 def drawn(trainer):
     """Steps alone: the first pass touches memory and compiles, the second counts."""
     batches = list(draw())
-    for batch in batches:
-        trainer.step(*batch)
+    if O.device != "cpu":
+        batches = [tuple(t.pin_memory() for t in batch) for batch in batches]
+    passed(trainer, batches)
+    seconds = passed(trainer, batches)
+    fastest = {} if O.device != "cpu" else {
+        "fastest_step_examples_per_second": O.mini_batch / min(seconds)}
+    print(json.dumps({
+        "settings": vars(O),
+        "versions": {m.__name__: m.__version__ for m in VERSIONS},
+        "step_examples_per_second": O.draw * O.mini_batch / sum(seconds),
+    } | fastest), flush=True)
+
+
+def passed(trainer, batches):
+    """Seconds of each step, or of all together where a device takes them."""
+    if O.device != "cpu":
+        begin = time.perf_counter()
+        for batch in batches:
+            trainer.step(*(t.to(O.device, non_blocking=True) for t in batch))
+        torch.cuda.synchronize()
+        return [time.perf_counter() - begin]
     seconds = []
     for batch in batches:
         begin = time.perf_counter()
-        trainer.step(*batch)
+        trainer.step(*batch).item()
         seconds.append(time.perf_counter() - begin)
-    print(json.dumps({
-        "settings": vars(O),
-        "versions": {m.__name__: m.__version__ for m in (torch, pl, pa, np)},
-        "step_examples_per_second": O.draw * O.mini_batch / sum(seconds),
-        "fastest_step_examples_per_second": O.mini_batch / min(seconds),
-    }), flush=True)
+    return seconds
 
 
 def main():
     torch.set_num_threads(O.train_threads)
-    pa.set_cpu_count(PARSE_THREADS)
+    if not O.draw:
+        pa.set_cpu_count(PARSE_THREADS)
     torch.manual_seed(O.seed)
     torch.set_flush_denormal(True)
     warnings.filterwarnings("ignore", "Sparse invariant checks")
@@ -476,7 +500,7 @@ def main():
     examples = sum(e["examples"] for e in epochs)
     print(json.dumps({
         "settings": vars(O),
-        "versions": {m.__name__: m.__version__ for m in (torch, pl, pa, np)},
+        "versions": {m.__name__: m.__version__ for m in VERSIONS},
         "examples": examples,
         "examples_per_second": examples / sum(e["wall_s"] for e in epochs),
         "step_examples_per_second": examples / sum(e["step_s"] for e in epochs),

@@ -11,7 +11,8 @@
 //! - **Invariants.** what a product writes overlaps with nothing that it reads, and with itself
 //!   nowhere: matrices of the result lie apart. Sums are f32, whatever operands are rounded to.
 //! - **Bits.** The order of a sum is the device's own: two kinds of device give different bits, one
-//!   device the same bits for the same shape.
+//!   device the same bits for the same shape. How many matrices are multiplied at once does not show,
+//!   as long as [`Product::chosen_for`] is the same.
 
 use std::ops::Range;
 
@@ -109,6 +110,9 @@ pub struct Product {
     pub precision: Precision,
     /// Whether the product is added to what is there.
     pub adds: bool,
+    /// The number of matrices for which the device chooses how to multiply, so that these have the
+    /// same bits, whether all of them are multiplied at once or some.
+    pub chosen_for: usize,
 }
 
 impl Product {
@@ -126,6 +130,7 @@ impl Product {
             into: layout(shape.rows, shape.columns),
             precision: Precision::F32,
             adds: false,
+            chosen_for: shape.batches,
         }
     }
 

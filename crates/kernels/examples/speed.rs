@@ -4,7 +4,9 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/twins/runner.rs"]
+mod runner;
+#[path = "../tests/twins/support/mod.rs"]
 mod support;
 
 use std::time::Instant;

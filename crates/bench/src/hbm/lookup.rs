@@ -13,6 +13,9 @@ const LOADS: [f64; 4] = [0.5, 0.75, 0.9, 1.0];
 const ROWS_OF_STEP: usize = 22_900;
 /// Bytes of a place: a key and a slot.
 const PLACE_BYTES: usize = 12;
+/// Most places of a table: more than lies in an L2, and few enough for a full one, whose searches
+/// grow with the root of its places.
+const PLACES_MAX: usize = 1 << 24;
 
 /// A table of one load.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -114,9 +117,9 @@ fn key(number: usize) -> u64 {
     finalize(number as u64)
 }
 
-/// Measures tables of as many bytes as rows have, and a step's rows.
+/// Measures tables, of no more bytes than rows have, and a step's rows.
 pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
-    let places = bench.bytes / PLACE_BYTES;
+    let places = (bench.bytes / PLACE_BYTES).min(PLACES_MAX);
     let table = Table::new(bench, places)?;
     let keys: Vec<u64> = (0..places).map(key).collect();
     let values: Vec<u32> = (0..places as u32).collect();

@@ -53,8 +53,10 @@ const BESIDE: u64 = 64 << 20;
 /// Who has no GPU may see how it works.
 const EMULATED: &str =
     "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
-/// Launches of a round.
-const LAUNCHES: usize = 10;
+/// Launches of a round, at most.
+const LAUNCHES: usize = 20;
+/// Seconds that a round may take, where one launch takes less.
+const ROUND_SECONDS: f64 = 0.1;
 
 /// Figures of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -89,15 +91,17 @@ struct Bench {
 impl Bench {
     /// Seconds that what `give` gives the stream takes: the median of rounds.
     fn time(&self, mut give: impl FnMut() -> Result<()>) -> Result<f64> {
-        let mut rounds = Vec::new();
-        for _ in 0..self.rounds {
+        let mut round = |launches: usize| {
             let begin = Instant::now();
-            for _ in 0..self.launches {
+            for _ in 0..launches {
                 give()?;
             }
             self.stream.finish()?;
-            rounds.push(begin.elapsed().as_secs_f64() / self.launches as f64);
-        }
+            Ok::<f64, Error>(begin.elapsed().as_secs_f64() / launches as f64)
+        };
+        // What takes long needs few launches to hide what a round costs beside them.
+        let launches = (ROUND_SECONDS / round(1)?).clamp(1.0, self.launches as f64) as usize;
+        let rounds = (0..self.rounds).map(|_| round(launches)).collect::<Result<Vec<f64>>>()?;
         Ok(median(rounds))
     }
 

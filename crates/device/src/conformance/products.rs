@@ -38,6 +38,7 @@ fn compare((device, stream): (&Device, &Stream), product: &Product, before: usiz
 pub(super) fn all(device: &Device) {
     shapes_and_layouts(device);
     repeated(device);
+    as_many_at_once_as_one_likes(device);
 }
 
 fn shapes_and_layouts(device: &Device) {
@@ -102,6 +103,42 @@ fn repeated(device: &Device) {
         }
         for _ in 0..3 {
             assert!(result() == first, "{product:?} has other bits the second time");
+        }
+    }
+}
+
+/// Each of several matrices has the bits that it has alone, in shapes as layers have them.
+fn as_many_at_once_as_one_likes(device: &Device) {
+    let stream = device.stream("at once").unwrap();
+    const MATRICES: usize = 8;
+    for (rows, columns, depth) in [(128, 64, 96), (37, 129, 61), (64, 1, 128), (50, 30, 2)] {
+        for precision in PRECISIONS {
+            let all = Product { precision, ..Product::of(shape(MATRICES, rows, columns, depth)) };
+            // One right matrix for all, as weights are.
+            let right = Layout { batch_stride: 0, ..all.right };
+            for product in [all, all.left_transposed(), Product { right, ..all }] {
+                let [left, right, into] = product.spans();
+                let odd =
+                    |len, seed| numbers(len, seed).iter().map(|x| x / 7.3).collect::<Vec<_>>();
+                let [left, right] = [odd(left, 6), odd(right, 7)]
+                    .map(|values: Vec<f32>| filled(device, &stream, &values));
+                let result = |at_once: usize| {
+                    let target = device.buffer::<f32>(into, "results").unwrap();
+                    for first in (0..MATRICES).step_by(at_once) {
+                        let batches = at_once.min(MATRICES - first);
+                        let some = Product { shape: Shape { batches, ..product.shape }, ..product };
+                        let [of_left, of_right, of_into] = [some.left, some.right, some.into]
+                            .map(|layout| first * layout.batch_stride);
+                        let operands = ((&left, of_left), (&right, of_right));
+                        stream.product(&some, operands, (&target, of_into)).unwrap();
+                    }
+                    contents(device, &stream, &target)
+                };
+                let whole = result(MATRICES);
+                for at_once in [1, 3, 4] {
+                    assert!(result(at_once) == whole, "{product:?}: {at_once} at once");
+                }
+            }
         }
     }
 }

@@ -4,7 +4,9 @@
 //!   columns, is its transpose, so that `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`,
 //!   with the operands in the other order and nothing moved.
 //! - **Bits.** The library's heuristic chooses an algorithm for each product once; the same product
-//!   at addresses of the same alignment has the same one from then on, and the same bits. Sums are
+//!   at addresses of the same alignment has the same one from then on, and the same bits. It is asked
+//!   about as many matrices as [`Product::chosen_for`] says: an algorithm makes each of them by
+//!   blocks of threads of its own, so that their bits do not depend on how many there are. Sums are
 //!   f32. With `F32` no operand is rounded; with the others the library may round operands as they
 //!   say, and mostly does.
 //! - **Library.** It is looked for where the system looks; [`VARIABLE`] names another.
@@ -116,10 +118,12 @@ pub(super) struct Blas {
 #[derive(Debug)]
 struct Plan {
     product: Described<sys::cublasLtMatmulDescOpaque_t>,
-    /// Of the right matrices, of the left ones, of the result.
-    layouts: [Described<sys::cublasLtMatrixLayoutOpaque_t>; 3],
+    layouts: Layouts,
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
+
+/// Of the right matrices, of the left ones, of the result.
+type Layouts = [Described<sys::cublasLtMatrixLayoutOpaque_t>; 3];
 
 /// A description that the library made, until it is destroyed.
 #[derive(Debug)]
@@ -199,15 +203,9 @@ impl Blas {
     }
 
     fn choose(&self, product: &Product, alignments: [u64; 3]) -> Result<Plan, String> {
-        let shape = product.shape;
-        let layouts = [
-            layout(&product.right, (shape.depth, shape.columns), shape.batches)?,
-            layout(&product.left, (shape.rows, shape.depth), shape.batches)?,
-            layout(&product.into, (shape.rows, shape.columns), shape.batches)?,
-        ];
         let described = described(product)?;
         let choice = choice(alignments)?;
-        let [right, left, into] = &layouts;
+        let [right, left, into] = &layouts(product, product.chosen_for)?;
         let mut found: [sys::cublasLtMatmulHeuristicResult_t; 1] = [NO_RESULT];
         let mut count = 0;
         // SAFETY: all that is named lives, and there is room for one result.
@@ -231,6 +229,7 @@ impl Blas {
             return Err(format!("cuBLASLt has no algorithm for {product:?}"));
         }
         check("cublasLtMatmulAlgoGetHeuristic", found.state)?;
+        let layouts = layouts(product, product.shape.batches)?;
         Ok(Plan { product: described, layouts, algorithm: found.algo })
     }
 }
@@ -278,6 +277,16 @@ fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaqu
         check("cublasLtMatmulDescSetAttribute", status)?;
     }
     Ok(described)
+}
+
+/// How so many right matrices, left ones and results lie.
+fn layouts(product: &Product, batches: usize) -> Result<Layouts, String> {
+    let shape = product.shape;
+    Ok([
+        layout(&product.right, (shape.depth, shape.columns), batches)?,
+        layout(&product.left, (shape.rows, shape.depth), batches)?,
+        layout(&product.into, (shape.rows, shape.columns), batches)?,
+    ])
 }
 
 /// How matrices of `rows` and `columns` lie, read by columns.

@@ -1,10 +1,11 @@
 //! The passes of a graph, as operations of a device's stream.
 //!
 //! Nodes run in the graph's order, backwards in the reverse, in the buffers of its plan. What is
-//! elementwise, or a sum within an example, is one launch over the rows of all slots. Products are
-//! made block by block, each with the shape, strides and alignment that it has wherever the block
-//! lies: a library may sum in another order for another shape, and for several products at once.
-//! So what a block gives does not depend on how many blocks a device has.
+//! elementwise, or a sum within an example, is one launch over the rows of all slots. A product is
+//! one of each block, with the shape, strides and alignment that it has wherever the block lies: a
+//! library may sum in another order for another shape. Those of neighbouring blocks of one size are
+//! given at once, and made as is best for all blocks of a mini-batch. So what a block gives does not
+//! depend on how many blocks a device has.
 
 use std::ops::Range;
 
@@ -65,6 +66,14 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
 
 fn unknown(node: &NodeView<'_>) -> String {
     format!("layer '{}' is a {}, which devices do not compute", node.name, node.operation.name())
+}
+
+/// Neighbouring blocks of one size.
+struct Alike {
+    first: usize,
+    count: usize,
+    /// Examples of each.
+    rows: usize,
 }
 
 /// The passes over the blocks of one device.
@@ -287,24 +296,29 @@ impl<'a> Passes<'a> {
         self.launch("dense_column_sums", blocks * of.columns, args)
     }
 
-    /// The blocks that have examples: where their rows begin, and how many there are.
-    fn blocks_with_rows(&self) -> impl Iterator<Item = (usize, usize)> {
-        let starts = (0..).step_by(self.sizes.slot_rows);
-        starts.zip(self.blocks.iter().copied()).filter(|(_, rows)| *rows > 0)
+    /// Neighbouring blocks of as many examples each, but not of none: the first of them, how many
+    /// there are, and examples of each.
+    fn alike(&self) -> impl Iterator<Item = Alike> {
+        let mut first = 0;
+        let runs = self.blocks.chunk_by(|one, next| one == next).map(move |run| {
+            let alike = Alike { first, count: run.len(), rows: run[0] };
+            first += run.len();
+            alike
+        });
+        runs.filter(|alike| alike.rows > 0)
     }
 
     /// `into = of Wᵀ`, of a weight `(outputs, inputs)` that begins at lane `weight`.
     pub(super) fn forwards(&self, of: View<'_>, weight: usize, into: View<'_>) -> Result<()> {
         let (inputs, outputs) = (of.columns, into.columns);
-        self.blocks_with_rows().try_for_each(|(row, rows)| {
-            let shape = Shape { batches: 1, rows, columns: outputs, depth: inputs };
+        self.alike().try_for_each(|Alike { first, count, rows }| {
+            let shape = Shape { batches: count, rows, columns: outputs, depth: inputs };
             let right = Layout { transposed: true, ..Layout::rows(inputs) };
-            let [left, into_layout] = [of.stride, into.stride].map(Layout::rows);
+            let [left, into_layout] = [of, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, right, into_layout], false);
-            let left = (of.buffer, of.start + row * of.stride);
             let right = (&self.replica.parameters, weight);
-            let into = (into.buffer, into.start + row * into.stride);
-            Ok(self.replica.stream.product(&product, (left, right), into)?)
+            let operands = (self.from_block(of, first), right);
+            Ok(self.replica.stream.product(&product, operands, self.from_block(into, first))?)
         })
     }
 
@@ -312,21 +326,19 @@ impl<'a> Passes<'a> {
     pub(super) fn to_weight(&self, dz: View<'_>, x: View<'_>, weight: usize) -> Result<()> {
         let (outputs, inputs) = (dz.columns, x.columns);
         let (stream, gradients) = (&self.replica.stream, &self.replica.gradients);
-        for (block, rows) in self.blocks.iter().enumerate() {
-            let (row, at) = (block * self.sizes.slot_rows, block * self.sizes.apart() + weight);
-            if *rows == 0 {
-                stream.clear(gradients, at..at + outputs * inputs)?;
-                continue;
-            }
-            let shape = Shape { batches: 1, rows: outputs, columns: inputs, depth: *rows };
-            let left = Layout { transposed: true, ..Layout::rows(dz.stride) };
-            let layouts = [left, Layout::rows(x.stride), Layout::rows(inputs)];
-            let product = self.product(shape, layouts, false);
-            let left = (dz.buffer, dz.start + row * dz.stride);
-            let right = (x.buffer, x.start + row * x.stride);
-            stream.product(&product, (left, right), (gradients, at))?;
+        let apart = self.sizes.apart();
+        for block in (0..self.blocks.len()).filter(|block| self.blocks[*block] == 0) {
+            let at = block * apart + weight;
+            stream.clear(gradients, at..at + outputs * inputs)?;
         }
-        Ok(())
+        self.alike().try_for_each(|Alike { first, count, rows }| {
+            let shape = Shape { batches: count, rows: outputs, columns: inputs, depth: rows };
+            let left = Layout { transposed: true, ..self.by_block(dz) };
+            let into = Layout { batch_stride: apart, ..Layout::rows(inputs) };
+            let product = self.product(shape, [left, self.by_block(x), into], false);
+            let operands = (self.from_block(dz, first), self.from_block(x, first));
+            Ok(stream.product(&product, operands, (gradients, first * apart + weight))?)
+        })
     }
 
     /// The gradient of what was multiplied by a weight, of rows of `inputs` lanes, that begins at
@@ -338,15 +350,25 @@ impl<'a> Passes<'a> {
         into: View<'_>,
         adds: bool,
     ) -> Result<()> {
-        self.blocks_with_rows().try_for_each(|(row, rows)| {
-            let shape = Shape { batches: 1, rows, columns: into.columns, depth: dz.columns };
-            let layouts = [dz.stride, inputs, into.stride].map(Layout::rows);
-            let product = self.product(shape, layouts, adds);
-            let left = (dz.buffer, dz.start + row * dz.stride);
-            let right = (&self.replica.parameters, weight);
-            let into = (into.buffer, into.start + row * into.stride);
-            Ok(self.replica.stream.product(&product, (left, right), into)?)
+        self.alike().try_for_each(|Alike { first, count, rows }| {
+            let (columns, depth) = (into.columns, dz.columns);
+            let shape = Shape { batches: count, rows, columns, depth };
+            let [left, into_layout] = [dz, into].map(|view| self.by_block(view));
+            let product = self.product(shape, [left, Layout::rows(inputs), into_layout], adds);
+            let operands = (self.from_block(dz, first), (&self.replica.parameters, weight));
+            Ok(self.replica.stream.product(&product, operands, self.from_block(into, first))?)
         })
+    }
+
+    /// How the blocks of `view` lie.
+    fn by_block(&self, view: View<'_>) -> Layout {
+        let batch_stride = self.sizes.slot_rows * view.stride;
+        Layout { batch_stride, ..Layout::rows(view.stride) }
+    }
+
+    /// Where block `number` of `view` begins.
+    fn from_block<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
+        (view.buffer, view.start + number * self.sizes.slot_rows * view.stride)
     }
 
     fn product(&self, shape: Shape, layouts: [Layout; 3], adds: bool) -> Product {
@@ -355,6 +377,6 @@ impl<'a> Passes<'a> {
             Precision::F32 => OfDevice::F32,
             Precision::Bf16 => OfDevice::Bf16,
         };
-        Product { shape, left, right, into, precision, adds }
+        Product { shape, left, right, into, precision, adds, chosen_for: self.sizes.blocks }
     }
 }

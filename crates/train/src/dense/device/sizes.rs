@@ -17,6 +17,8 @@ const MULTIPLE: usize = 64;
 pub(super) struct Sizes {
     /// Devices that have blocks.
     pub(super) devices: usize,
+    /// Blocks of a mini-batch, on all devices of all ranks.
+    pub(super) blocks: usize,
     /// Slots, each with room for a block.
     pub(super) slots: usize,
     /// Rows of a slot.
@@ -52,6 +54,7 @@ impl Sizes {
         let of_ranks = (0..ranks).flat_map(|rank| (0..devices).map(move |of| (rank, of)));
         Self {
             devices,
+            blocks: all,
             slots: own.div_ceil(devices),
             slot_rows: rows.next_multiple_of(MULTIPLE),
             columns: model.columns(),

@@ -1,11 +1,9 @@
 //! Rows go to their slots and come back, whole or in part, in every storage.
 
-mod support;
-
+use super::support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 use stepwell_base::random::Stream;
 use stepwell_kernels::NONE;
 use stepwell_optim::Storage;
-use support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 
 /// A slab among other things, and slots in it for `count` rows.
 struct Slab {

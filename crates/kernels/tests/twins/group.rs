@@ -1,13 +1,11 @@
 //! Occurrences become rows, and rows know their bags, as the engine groups them.
 
-mod support;
-
 use std::collections::HashMap;
 
+use super::support::steps::{scan, sort};
+use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::TABLE_OWN_PLACES;
 use stepwell_kernels::host::Schedule;
-use support::steps::{scan, sort};
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 /// Bags of keys, and what grouping makes of them.
 #[derive(Debug, Default, PartialEq)]

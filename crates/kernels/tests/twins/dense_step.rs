@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "settings of the rules are in their ranges")]
 
-mod support;
-
+use super::support::batch::rules;
+use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
 use stepwell_optim::{DenseOptimizer, DenseState, Rule, StepNumbers};
-use support::batch::rules;
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 /// Prediction, loss and slope, as `stepwell-nn` has them.
 fn outcome(kind: u32, logit: f64, label: f64) -> [f64; 3] {

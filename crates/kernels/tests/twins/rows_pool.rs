@@ -1,9 +1,7 @@
 //! Pooled embeddings and first-order sums have the bits of a plain loop.
 
-mod support;
-
-use support::batch::{Batch, Shape, rules};
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
+use super::support::batch::{Batch, Shape, rules};
+use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 use stepwell_optim::Storage;
 

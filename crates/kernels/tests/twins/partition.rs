@@ -1,15 +1,13 @@
 //! Keys go to their devices in the order in which they came.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use super::support::steps::sort;
+use super::support::{Arg, Dice, SCHEDULES, run, sizes};
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
 use stepwell_base::scatter::Scatter;
 use stepwell_kernels::{SORT_TILE, device_of};
-use support::steps::sort;
-use support::{Arg, Dice, SCHEDULES, run, sizes};
 
 #[test]
 fn keys_are_shared_out_in_order() {

@@ -1,9 +1,7 @@
 //! Exclusive sums and stable sorts are what plain loops make of them.
 
-mod support;
-
-use support::steps::{scan, sort};
-use support::{Dice, SCHEDULES, sizes};
+use super::support::steps::{scan, sort};
+use super::support::{Dice, SCHEDULES, sizes};
 
 fn more_sizes() -> Vec<usize> {
     [sizes(), vec![2047, 2048, 2049, 20_000]].concat()

@@ -1,13 +1,11 @@
 //! The hash table against a map: any keys, chosen ones, to the last place and beyond.
 
-mod support;
-
 use std::collections::{HashMap, HashSet};
 
+use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_base::scatter::Scatter;
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{NONE, TABLE_OWN_PLACES};
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 /// The two keys that look like the marks of the table, and their neighbours.
 const HARD: [u64; 6] = [0, 1, u64::MAX, u64::MAX - 1, u64::MAX - 2, 1 << 63];

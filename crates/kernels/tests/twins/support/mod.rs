@@ -10,10 +10,10 @@
 pub mod batch;
 pub mod steps;
 
-use std::ffi::c_void;
+use stepwell_kernels::host::Schedule;
+use stepwell_kernels::{Access, PoolTable, ScalarType, UpdateTable, find};
 
-use stepwell_kernels::host::{self, Fault, Launch, Schedule};
-use stepwell_kernels::{Access, Kind, PoolTable, ScalarType, UpdateTable, find};
+use super::runner;
 
 /// Orders in which every kernel must give the same.
 pub const SCHEDULES: [Schedule; 3] = [
@@ -49,62 +49,37 @@ pub enum Arg<'a> {
 }
 
 impl Arg<'_> {
-    /// The bytes of the value, as a launch takes them; whether it may be written; its type.
-    fn value(&mut self) -> (u64, bool, ScalarType) {
+    /// Whether it may be written; its type.
+    fn kind(&self) -> (bool, ScalarType) {
         match self {
-            Self::F(of) => (of.as_ptr() as u64, false, ScalarType::F32),
-            Self::FMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::F32),
-            Self::D(of) => (of.as_ptr() as u64, false, ScalarType::F64),
-            Self::DMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::F64),
-            Self::W(of) => (of.as_ptr() as u64, false, ScalarType::U32),
-            Self::WMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::U32),
-            Self::L(of) => (of.as_ptr() as u64, false, ScalarType::U64),
-            Self::LMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::U64),
-            Self::Pool(of) => (of.as_ptr() as u64, false, ScalarType::Struct("PoolTable")),
-            Self::Update(of) => (of.as_ptr() as u64, false, ScalarType::Struct("UpdateTable")),
-            Self::U32(value) => (u64::from(*value), false, ScalarType::U32),
-            Self::U64(value) => (*value, false, ScalarType::U64),
-            Self::F32(value) => (u64::from(value.to_bits()), false, ScalarType::F32),
+            Self::F(_) => (false, ScalarType::F32),
+            Self::FMut(_) => (true, ScalarType::F32),
+            Self::D(_) => (false, ScalarType::F64),
+            Self::DMut(_) => (true, ScalarType::F64),
+            Self::W(_) => (false, ScalarType::U32),
+            Self::WMut(_) => (true, ScalarType::U32),
+            Self::L(_) => (false, ScalarType::U64),
+            Self::LMut(_) => (true, ScalarType::U64),
+            Self::Pool(_) => (false, ScalarType::Struct("PoolTable")),
+            Self::Update(_) => (false, ScalarType::Struct("UpdateTable")),
+            Self::U32(_) => (false, ScalarType::U32),
+            Self::U64(_) => (false, ScalarType::U64),
+            Self::F32(_) => (false, ScalarType::F32),
         }
     }
 }
 
 /// Launches `name` over `items` items.
-pub fn try_run(
-    name: &str,
-    items: u64,
-    schedule: Schedule,
-    args: &mut [Arg<'_>],
-) -> Result<(), Fault> {
+pub fn run(name: &str, items: u64, schedule: Schedule, args: &mut [Arg<'_>]) {
     let kernel = find(name).unwrap_or_else(|| panic!("no kernel {name}"));
-    // Few blocks, so that threads have more items than one.
-    let launch = match kernel.kind {
-        Kind::Lanes => Launch::of_items(items, 7),
-        Kind::Block { threads } => Launch { blocks: items.max(1) as u32, threads, shared_bytes: 0 },
-    };
     assert_eq!(args.len(), kernel.params.len(), "{name}");
-    let mut values = Vec::new();
-    for (arg, param) in args.iter_mut().zip(kernel.params) {
-        let (value, is_written, ty) = arg.value();
+    for (arg, param) in args.iter().zip(kernel.params) {
         let writes = !matches!(param.access, Access::In | Access::Value);
-        assert_eq!((is_written, ty), (writes, param.ty), "{name}: {}", param.name);
+        assert_eq!(arg.kind(), (writes, param.ty), "{name}: {}", param.name);
         let is_value = matches!(arg, Arg::U32(_) | Arg::U64(_) | Arg::F32(_));
         assert_eq!(is_value, param.access == Access::Value, "{name}: {}", param.name);
-        values.push(value);
     }
-    let pointers: Vec<*const c_void> =
-        values.iter().map(|value| (&raw const *value).cast()).collect();
-    // SAFETY: kinds and types of the arguments were compared with those of the parameters; that
-    // buffers are as large as the kernel takes for granted is what each test sees to.
-    #[expect(unsafe_code, reason = "a launch")]
-    unsafe {
-        host::run(kernel, launch, &pointers, schedule)
-    }
-}
-
-/// As [`try_run`], without a fault.
-pub fn run(name: &str, items: u64, schedule: Schedule, args: &mut [Arg<'_>]) {
-    try_run(name, items, schedule, args).unwrap_or_else(|fault| panic!("{fault}"));
+    runner::launch(kernel, items, schedule, args);
 }
 
 /// Random numbers for tests.

@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "every row occurs, and settings are in their ranges")]
 
-mod support;
-
+use super::support::batch::{Batch, Shape, Table, rules};
+use super::support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 use stepwell_base::random::Stream;
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{NONE, UpdateTable};
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
 use stepwell_optim::{Rule, Storage, Stored};
-use support::batch::{Batch, Shape, Table, rules};
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 /// An update of a mini-batch's rows.
 struct Update {
@@ -227,7 +225,7 @@ fn tree(of: &impl Fn(usize) -> Option<Vec<f32>>, from: usize, count: usize) -> O
 }
 
 /// The descriptor of a table, without what all tables share.
-fn described(table: &Table, lists: &mut support::Lists) -> UpdateTable {
+fn described(table: &Table, lists: &mut Lists) -> UpdateTable {
     let shape = table.shape;
     let by_row = table.bags_by_row();
     let ends = by_row.iter().scan(0, |end, bags| {

@@ -1,10 +1,8 @@
 //! Layers of the dense part against plain loops, each sum in the order that the layers of
 //! `stepwell-nn` have.
 
-mod support;
-
+use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::host::Schedule;
-use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 /// A matrix whose rows have gaps.
 #[derive(Clone)]

@@ -1,0 +1,15 @@
+//! Every kernel against a plain twin, on this processor.
+//!
+//! `stepwell-device` has the same tests, with a `runner` that launches on its devices.
+
+mod dense_layers;
+mod dense_step;
+mod group;
+mod partition;
+mod rows_move;
+mod rows_pool;
+mod rows_update;
+mod runner;
+mod scan_and_sort;
+mod support;
+mod table;
