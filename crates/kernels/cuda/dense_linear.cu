@@ -5,7 +5,7 @@
 #include "dense.h"
 
 // Rows that are read before they are added, one after another: reads wait for nobody.
-#define AHEAD 16
+#define AHEAD 64
 
 // Adds the bias where there is one, and rectifies where that is wanted; no number stays none.
 KERNEL_LANES(dense_activate, INOUT(float) values, IN(float) bias, u32 rows, u32 columns,

@@ -50,7 +50,8 @@ KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weight
 }
 
 // Terms that are read before they are added, one after another: reads wait for nobody.
-#define AHEAD 8
+#define AHEAD 32
+#define WARP 32
 
 // What is summed of a block: 0 its losses, 1 what it predicts, 2 its weights.
 struct Terms {
@@ -59,46 +60,60 @@ struct Terms {
     u32 labels;
     u32 which;
     u32 has_weights;
+    // Which example's term comes next, and of which label.
+    u32 example;
+    u32 label;
 
     // Terms of an example.
     DEVICE_MEMBER u32 each() const { return which == 0 ? labels : 1; }
 
-    DEVICE_MEMBER f64 at(u32 index) const {
-        if (which == 2) {
-            return has_weights != 0 ? static_cast<f64>(weights[index]) : 1.0;
+    DEVICE_MEMBER f64 next() {
+        const u64 row = static_cast<u64>(example) * (labels + 1);
+        f64 term = 1.0;
+        if (which == 0) {
+            term = terms[row + label];
+        } else if (which == 1) {
+            term = terms[row + labels];
+        } else if (has_weights != 0) {
+            term = static_cast<f64>(weights[example]);
         }
-        if (which == 1) {
-            return terms[static_cast<u64>(index) * (labels + 1) + labels];
+        if (++label >= each()) {
+            label = 0;
+            ++example;
         }
-        const Divided place = divide(index, labels);
-        return terms[place.quotient * (labels + 1) + place.remainder];
+        return term;
     }
 };
 
 // Losses, predictions and weights, summed over each block in the order of examples. // (blocks, 3)
+// Threads of a warp sum the same of different blocks, so that all of them do the same.
 KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) sums,
              IN(u32) rows_of, u32 blocks, u32 slot_rows, u32 labels, u32 has_weights) {
-    for (u64 item = first_item(); item < static_cast<u64>(blocks) * 3; item += items_apart()) {
-        const Divided place = divide(item, 3);
-        const u64 first = place.quotient * slot_rows;
-        const u32 rows = rows_of[place.quotient];
-        const Terms of = {terms + first * (labels + 1), weights + (has_weights != 0 ? first : 0),
-                          labels, place.remainder, has_weights};
-        const u32 count = of.each() * rows;
+    const u64 apart = (static_cast<u64>(blocks) + WARP - 1) / WARP * WARP;
+    for (u64 item = first_item(); item < apart * 3; item += items_apart()) {
+        const u64 block = item % apart;
+        const u32 which = static_cast<u32>(item / apart);
+        if (block >= blocks) {
+            continue;
+        }
+        const u64 first = block * slot_rows;
+        Terms of = {terms + first * (labels + 1), weights + (has_weights != 0 ? first : 0),
+                    labels, which, has_weights, 0, 0};
+        const u32 count = of.each() * rows_of[block];
         f64 sum = 0.0;
         u32 term = 0;
         for (; term + AHEAD <= count; term += AHEAD) {
             f64 next[AHEAD];
             for (u32 i = 0; i < AHEAD; ++i) {
-                next[i] = of.at(term + i);
+                next[i] = of.next();
             }
             for (u32 i = 0; i < AHEAD; ++i) {
                 sum += next[i];
             }
         }
         for (; term < count; ++term) {
-            sum += of.at(term);
+            sum += of.next();
         }
-        sums[item] = sum;
+        sums[block * 3 + which] = sum;
     }
 }

@@ -6,7 +6,8 @@
 
 #include "update.h"
 
-// Updates the rows of all tables by the gradients of their bags; `d_x` is (examples, columns).
+// Updates the rows of all tables by the gradients of their bags, but for those that are left to
+// rows_update_frequent; `d_x` is (examples, columns).
 KERNEL_LANES(rows_update, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
              u32 tables_count, u32 items, IN(float) d_x, u32 columns, IN(float) d_first_order,
              u32 examples) {
@@ -16,7 +17,7 @@ KERNEL_LANES(rows_update, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tabl
         const Item item = item_at(tables, tables_count, static_cast<u32>(number));
         const UpdateTable& table = tables[item.table];
         f32* row = row_to_update(table, lists, rows, item.row);
-        if (row == nullptr) {
+        if (row == nullptr || is_frequent(table, lists, item.row)) {
             continue;
         }
         if (table.storage == STORAGE_F32) {

@@ -1,11 +1,8 @@
 // The gradient of a weight: the sum over the bags of its row, in a fixed order.
 //
 // Bags are added in example order within a block, and the blocks' sums by one fixed binary tree
-// over all blocks of the mini-batch; a block without an occurrence takes no part. Two blocks meet
-// where their numbers, written in bits, begin to differ. So a stack of sums is enough: before a
-// block is put on it, its two upper sums meet as long as they do so further down than the upper one
-// and the block. A thread has the sums of its own weights, in registers while rows occur in one
-// block, and never talks to another.
+// over all blocks of the mini-batch; a block without an occurrence takes no part. A thread has the
+// sums of its own weights, in registers while rows occur in one block.
 #pragma once
 
 #include "storage.h"
@@ -32,6 +29,39 @@ struct Sum {
         for (u32 i = 0; i < COUNT; ++i) {
             of[i] += other.of[i];
         }
+    }
+};
+
+// Sums of blocks on their way up the tree. Two blocks meet where their numbers, written in bits,
+// begin to differ. So a stack is enough: before a block is put on it, its two upper sums meet as
+// long as they do so further down than the upper one and the block.
+template <u32 COUNT>
+struct Tree {
+    Sum<COUNT> sums[SUMS_MAX];
+    u32 numbers[SUMS_MAX];
+    u32 depth;
+
+    // Puts the sum of block `number` behind those of blocks before it.
+    DEVICE_MEMBER void put(u32 number, const Sum<COUNT>& sum) {
+        while (depth > 1 &&
+               (numbers[depth - 2] ^ numbers[depth - 1]) < (numbers[depth - 1] ^ number)) {
+            --depth;
+            sums[depth - 1].add(sums[depth]);
+        }
+        sums[depth] = sum;
+        numbers[depth++] = number;
+    }
+
+    // The sum of all; zero where there is none.
+    DEVICE_MEMBER Sum<COUNT> total() {
+        if (depth == 0) {
+            return Sum<COUNT>{};
+        }
+        while (depth > 1) {
+            --depth;
+            sums[depth - 1].add(sums[depth]);
+        }
+        return sums[0];
     }
 };
 
@@ -67,9 +97,8 @@ DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradi
     const List block_ends = list_at(lists, table.block_ends);
     const u32 end = ends[row];
     u32 at = ends.before(row);
-    Sum<COUNT> stack[SUMS_MAX];
-    u32 numbers[SUMS_MAX];
-    u32 depth = 0;
+    Tree<COUNT> tree;
+    tree.depth = 0;
     u32 block = 0;
     while (at < end) {
         u32 bag = bags[at];
@@ -92,24 +121,10 @@ DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradi
         for (; at < end && (bag = bags[at]) < block_end; ++at) {
             sum.add(bag_gradient<COUNT>(table, lists, gradients, weight, at, bag));
         }
-        if (depth == 0 && at == end) {
+        if (tree.depth == 0 && at == end) {
             return sum;
         }
-        const u32 number = table.first_block + block;
-        while (depth > 1 &&
-               (numbers[depth - 2] ^ numbers[depth - 1]) < (numbers[depth - 1] ^ number)) {
-            --depth;
-            stack[depth - 1].add(stack[depth]);
-        }
-        stack[depth] = sum;
-        numbers[depth++] = number;
+        tree.put(table.first_block + block, sum);
     }
-    while (depth > 1) {
-        --depth;
-        stack[depth - 1].add(stack[depth]);
-    }
-    if (depth == 0) {
-        return Sum<COUNT>{};
-    }
-    return stack[0];
+    return tree.total();
 }

@@ -11,6 +11,9 @@
 #define RULE_ADAGRAD 1
 #define RULE_ADAM 2
 
+// Bags of a row beyond which a block of threads updates it.
+#define FREQUENT_BAGS 64
+
 struct PoolTable {
     u64 slab;
     u32 row_lanes;
@@ -51,6 +54,8 @@ struct UpdateTable {
     u32 block_ends;
     u32 blocks;
     u32 first_block;
+    u32 frequent;
+    u32 frequent_rows;
 };
 
 // A list of a mini-batch: one word each.

@@ -30,6 +30,15 @@ DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
     return Item{low, within / units, within % units};
 }
 
+// Whether a row is left to rows_update_frequent.
+DEVICE bool is_frequent(const UpdateTable& table, const u32* lists, u32 row) {
+    if (table.frequent_rows == 0) {
+        return false;
+    }
+    const List ends = list_at(lists, table.bag_ends);
+    return ends[row] - ends.before(row) > FREQUENT_BAGS;
+}
+
 // The row to update; null where it is to be left alone.
 DEVICE f32* row_to_update(const UpdateTable& table, const u32* lists, f32* rows, u32 row) {
     const u32 slot = list_at(lists, table.slots)[row];

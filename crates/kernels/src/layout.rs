@@ -52,7 +52,7 @@ pub struct PoolTable {
     pub padding: u32,
 }
 
-/// A table whose rows are updated. // 120 bytes
+/// A table whose rows are updated. // 128 bytes
 ///
 /// An item of a table is a weight of a row; with weights of 16 bits, a pair of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
@@ -109,6 +109,11 @@ pub struct UpdateTable {
     pub blocks: u32,
     /// Blocks of the mini-batch before them.
     pub first_block: u32,
+    /// List: the rows that have more than [`FREQUENT_BAGS`](crate::FREQUENT_BAGS) bags, which
+    /// `rows_update` leaves to `rows_update_frequent`. // (frequent_rows)
+    pub frequent: u32,
+    /// How many there are; none where `rows_update` has them, too.
+    pub frequent_rows: u32,
 }
 
 impl UpdateTable {

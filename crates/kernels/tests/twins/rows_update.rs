@@ -6,7 +6,7 @@ use super::support::batch::{Batch, Shape, Table, rules};
 use super::support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 use stepwell_base::random::Stream;
 use stepwell_kernels::host::Schedule;
-use stepwell_kernels::{NONE, UpdateTable};
+use stepwell_kernels::{FREQUENT_BAGS, NONE, UpdateTable};
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
 use stepwell_optim::{Rule, Storage, Stored};
 
@@ -22,6 +22,9 @@ struct Update {
     first_block: u32,
     rounding: Vec<Vec<u64>>,
     skipped: Vec<Vec<u32>>,
+    /// The same tables, whose frequent rows are apart; how many these are.
+    apart: Vec<UpdateTable>,
+    frequent_rows: u32,
 }
 
 impl Update {
@@ -57,8 +60,19 @@ impl Update {
                 skipped.fill(0);
             }
         }
+        let mut apart = tables.clone();
+        for (of, table) in apart.iter_mut().zip(&batch.tables) {
+            let bags = table.bags_by_row().into_iter().zip(0..);
+            let frequent = bags.filter(|(bags, _)| bags.len() > FREQUENT_BAGS as usize);
+            let frequent: Vec<u32> = frequent.map(|(_, row)| row).collect();
+            of.frequent = batch.lists.put(&frequent);
+            of.frequent_rows = frequent.len() as u32;
+        }
+        let frequent_rows = apart.iter().map(|table| table.frequent_rows).sum();
         let (items, batch_of) = (first_item, batch);
         Self {
+            apart,
+            frequent_rows,
             batch: batch_of,
             tables,
             items,
@@ -125,29 +139,12 @@ impl Update {
 
     fn compare_by(&self, schedule: Schedule, (rows, sums): &(Vec<f32>, Vec<f32>)) {
         let count = Arg::U32;
-        let mut got = self.batch.rows.clone();
+        self.same(&self.updated(schedule, &self.tables, 0), rows);
+        self.same(&self.updated(schedule, &self.apart, self.frequent_rows), rows);
         let mut got_sums = vec![f32::NAN; sums.len()];
         let (lists, tables) = (&self.batch.lists.0[..], &self.tables[..]);
         let (columns, examples) = (self.batch.columns as u32, self.batch.examples as u32);
         let items = u64::from(self.items);
-        run(
-            "rows_update",
-            items,
-            schedule,
-            &mut [
-                Arg::FMut(&mut got),
-                Arg::W(lists),
-                Arg::Update(tables),
-                count(tables.len() as u32),
-                count(self.items),
-                Arg::F(&self.d_x),
-                count(columns),
-                Arg::F(&self.d_first_order),
-                count(examples),
-            ],
-        );
-        self.count_steps(schedule, &mut got);
-        self.same(&got, rows);
         run(
             "rows_sums",
             items,
@@ -181,6 +178,30 @@ impl Update {
         );
         self.count_steps(schedule, &mut got);
         self.same(&got, rows);
+    }
+
+    /// Rows that are updated by their bags, frequent ones of `tables` by blocks of threads.
+    fn updated(&self, schedule: Schedule, tables: &[UpdateTable], frequent: u32) -> Vec<f32> {
+        let mut rows = self.batch.rows.clone();
+        for (kernel, items) in [("rows_update", self.items), ("rows_update_frequent", frequent)] {
+            if kernel != "rows_update" && items == 0 {
+                continue;
+            }
+            let args = &mut [
+                Arg::FMut(&mut rows),
+                Arg::W(&self.batch.lists.0[..]),
+                Arg::Update(tables),
+                Arg::U32(tables.len() as u32),
+                Arg::U32(items),
+                Arg::F(&self.d_x),
+                Arg::U32(self.batch.columns as u32),
+                Arg::F(&self.d_first_order),
+                Arg::U32(self.batch.examples as u32),
+            ];
+            run(kernel, u64::from(items), schedule, args);
+        }
+        self.count_steps(schedule, &mut rows);
+        rows
     }
 
     fn count_steps(&self, schedule: Schedule, rows: &mut [f32]) {
@@ -315,6 +336,36 @@ fn several_tables_of_different_shapes_at_once() {
         let shapes = if examples > 100_000 { &shapes[5..] } else { &shapes[..] };
         let batch = Batch::drawn(examples, shapes, &mut dice);
         Update::drawn(batch, (8, 0), &mut dice).compare();
+    }
+}
+
+/// Rows that have up to all bags of a mini-batch, in one field or in several, with weights beyond a
+/// piece of those that are added at once.
+#[test]
+fn rows_that_occur_often() {
+    let mut dice = Dice(25);
+    let [sgd, adagrad, adam] = rules();
+    for (dim, wide, storage) in [
+        (0, 1, Storage::F32),
+        (16, 1, Storage::F32),
+        (33, 0, Storage::Bf16),
+        (63, 1, Storage::F16),
+        (70, 1, Storage::F32),
+    ] {
+        let often = |keys, rule| Shape { keys, ..shape(dim, wide, storage, rule) };
+        let shapes = [
+            often(1, adagrad),
+            Shape { fields: 1, is_weighed: true, ..often(30, adam) },
+            // None of its rows occurs often.
+            Shape { fields: 1, ..often(100_000, sgd) },
+            Shape { fields: 3, ..often(7, sgd) },
+        ];
+        for (examples, blocks) in [(33, (1, 0)), (257, (8, 0)), (700, (3, 5)), (1500, (64, 1))] {
+            let batch = Batch::drawn(examples, &shapes, &mut dice);
+            let update = Update::drawn(batch, blocks, &mut dice);
+            assert!(update.frequent_rows > 0, "{examples} examples");
+            update.compare();
+        }
     }
 }
 

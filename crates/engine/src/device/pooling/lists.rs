@@ -1,6 +1,6 @@
 //! What a device is told of a mini-batch that it pools and trains.
 
-use stepwell_kernels::{NONE, PoolTable, UpdateTable};
+use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable, UpdateTable};
 use stepwell_optim::Storage;
 
 use super::exchange::firsts;
@@ -172,7 +172,13 @@ impl DeviceTier {
         let items: u32 = described.iter().map(|table| table.items() as u32).sum();
         room.pooled = asked.step.map(|_| Pooled {
             number: asked.number,
-            told: Told { words: end, tables: described.len(), items, counts: counts(&described) },
+            told: Told {
+                words: end,
+                tables: described.len(),
+                items,
+                frequent: described.iter().map(|table| table.frequent_rows).sum(),
+                counts: counts(&described),
+            },
             rows: own.iter().map(|visit| visit.rows_at(one)).collect(),
             examples: asked.blocks.count() * sizes.slot_rows,
         });
@@ -281,10 +287,14 @@ fn put_bags(
     (laid, bags, rows): (&Laid, &BagsByRow, &[u32]),
 ) {
     let mut end = 0;
+    let count = |row: &u32| bags.range(*row as usize).len() as u32;
     table.bag_ends = words.put(rows.iter().map(|row| {
-        end += bags.of(*row as usize).len() as u32;
+        end += count(row);
         end
     }));
+    let frequent = rows.iter().zip(0..).filter(|(row, _)| count(row) > FREQUENT_BAGS);
+    table.frequent = words.put(frequent.map(|(_, index)| index));
+    table.frequent_rows = words.end as u32 - table.frequent;
     table.bags = words.end as u32;
     if rows.len() == bags.ends.len() {
         laid.bags(words, table.fields, &bags.bags);

@@ -204,13 +204,15 @@ impl DeviceTier {
             false => (&room.d_x, &room.d_first_order),
         };
         let Pooled { told, rows, examples, .. } = pooled;
-        let gradients = [
-            Arg::first(d_x, examples * columns),
-            Arg::u32(columns as u32),
-            Arg::first(d_first_order, *examples),
-            Arg::u32(*examples as u32),
-        ];
-        visitor.update(one, (*told, &|| rows.clone()), ("rows_update", gradients))
+        let gradients = || {
+            vec![
+                Arg::first(d_x, examples * columns),
+                Arg::u32(columns as u32),
+                Arg::first(d_first_order, *examples),
+                Arg::u32(*examples as u32),
+            ]
+        };
+        visitor.update(one, (*told, &|| rows.clone()), ("rows_update", &gradients))
     }
 
     /// Whether devices were told to update all rows that they pooled to train them.

@@ -1,7 +1,7 @@
 //! What pooling on devices takes of each.
 
 use stepwell_device::Device;
-use stepwell_kernels::{NONE, PoolTable};
+use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable};
 
 use crate::TableSpec;
 use crate::rows::{Blocks, Columns};
@@ -52,8 +52,10 @@ impl PoolSizes {
         let of_table = |((fields, rows), ids): ((usize, &usize), &usize)| {
             // Ends of bags, rows and factors of occurrences, and where rows are;
             let pooled = own_rows * fields + 2 * ids + several * rows;
-            // ends of rows' bags, these and their factors, ends of blocks, columns of fields.
-            pooled + rows + 2 * ids + shape.blocks + fields
+            // ends of rows' bags, these and their factors, frequent rows, ends of blocks, columns
+            // of fields.
+            let frequent = ids / FREQUENT_BAGS as usize;
+            pooled + rows + 2 * ids + frequent + shape.blocks + fields
         };
         let fields = shape.columns.of_fields.iter().map(Vec::len);
         let words: usize = fields.zip(rows).zip(ids).map(of_table).sum();

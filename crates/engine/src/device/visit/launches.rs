@@ -17,6 +17,8 @@ pub(in crate::device) struct Told {
     /// Tables, and the items of all.
     pub(in crate::device) tables: usize,
     pub(in crate::device) items: u32,
+    /// Rows of all that blocks of threads update.
+    pub(in crate::device) frequent: u32,
     /// Whether rows of some count their steps.
     pub(in crate::device) counts: bool,
 }
@@ -71,34 +73,39 @@ impl Visitor {
         stepped: &[Visit<'_>],
         (described, items, words): (&[UpdateTable], u32, usize),
     ) -> Result<()> {
-        let told = Told { words, tables: described.len(), items, counts: counts(described) };
+        let (tables, counts) = (described.len(), counts(described));
+        let told = Told { words, tables, items, frequent: 0, counts };
         let rows = || stepped.iter().map(|visit| visit.rows_at(one)).collect();
-        let sums = Arg::first(&self.lanes, Visit::end(stepped).1);
-        self.update(one, (told, &rows), ("rows_step", [sums]))
+        let sums = || vec![Arg::first(&self.lanes, Visit::end(stepped).1)];
+        self.update(one, (told, &rows), ("rows_step", &sums))
     }
 
-    /// Has `kernel`, which takes `more`, change `rows` of the tables that the device was told of;
-    /// those that count their steps do so.
-    pub(in crate::device) fn update<const N: usize>(
-        &self,
-        one: &OneDevice,
+    /// Has `kernel`, which takes `more`, change `rows` of the tables that the device was told of,
+    /// and a kernel of its own those that are frequent; those that count their steps do so.
+    pub(in crate::device) fn update<'a>(
+        &'a self,
+        one: &'a OneDevice,
         (told, rows): (Told, &dyn Fn() -> Vec<RowsAt>),
-        (kernel, more): (&'static str, [Arg<'_>; N]),
+        (kernel, more): (&'static str, &dyn Fn() -> Vec<Arg<'a>>),
     ) -> Result<()> {
-        let Told { words, tables, items, counts } = told;
-        let of_tables = || {
-            [
+        let Told { words, tables, items, frequent, counts } = told;
+        let launch = |kernel: &'static str, items: u32, more: Vec<Arg<'a>>| {
+            let of_tables = [
                 Arg::rows(&one.rows, rows()),
                 Arg::first(&self.lists, words),
                 Arg::first(&self.tables, tables),
                 Arg::u32(tables as u32),
                 Arg::u32(items),
-            ]
+            ];
+            let args = of_tables.into_iter().chain(more).collect();
+            self.stream.launch(named(kernel), items as usize, args)
         };
-        let args = of_tables().into_iter().chain(more).collect();
-        self.stream.launch(named(kernel), items as usize, args)?;
+        launch(kernel, items, more())?;
+        if frequent > 0 {
+            launch("rows_update_frequent", frequent, more())?;
+        }
         if counts {
-            self.stream.launch(named("rows_count"), items as usize, of_tables().into())?;
+            launch("rows_count", items, Vec::new())?;
         }
         Ok(())
     }
