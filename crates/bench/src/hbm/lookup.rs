@@ -13,15 +13,18 @@ const LOADS: [f64; 4] = [0.5, 0.75, 0.9, 1.0];
 const ROWS_OF_STEP: usize = 22_900;
 /// Bytes of a place: a key and a slot.
 const PLACE_BYTES: usize = 12;
-/// Most places of a table: more than lies in an L2, and few enough for a full one, whose searches
-/// grow with the root of its places.
+/// Most places of a table: more than lies in an L2.
 const PLACES_MAX: usize = 1 << 24;
+/// Most places of a full one: the last key that is put in looks at most of them, one by one.
+const PLACES_FULL_MAX: usize = 1 << 17;
 
 /// A table of one load.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TableFigures {
     /// Places that are taken, of all.
     pub load: f64,
+    /// All places.
+    pub places: u64,
     /// Keys.
     pub keys: u64,
     /// Keys put into an empty table a second, until it has this load.
@@ -33,8 +36,6 @@ pub struct TableFigures {
 /// Ways to find a row.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LookupFigures {
-    /// Places of the tables.
-    pub places: u64,
     /// By load.
     pub tables: Vec<TableFigures>,
     /// Rows of a step.
@@ -120,14 +121,14 @@ fn key(number: usize) -> u64 {
 /// Measures tables, of no more bytes than rows have, and a step's rows.
 pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
     let places = (bench.bytes / PLACE_BYTES).min(PLACES_MAX);
-    let table = Table::new(bench, places)?;
     let keys: Vec<u64> = (0..places).map(key).collect();
     let values: Vec<u32> = (0..places as u32).collect();
     let (there, slots) = (bench.filled(&keys)?, bench.filled(&values)?);
-    let clear_seconds = bench.time(|| table.clear(bench))?;
-    let mut figures = LookupFigures { places: places as u64, ..LookupFigures::default() };
+    let mut figures = LookupFigures::default();
     for load in LOADS {
-        let count = (load * places as f64) as usize;
+        let places = if load < 1.0 { places } else { places.min(PLACES_FULL_MAX) };
+        let (table, count) = (Table::new(bench, places)?, (load * places as f64) as usize);
+        let clear_seconds = bench.time(|| table.clear(bench))?;
         let seconds = bench.time(|| {
             table.clear(bench)?;
             table.insert(bench, &there, &slots, count)
@@ -142,12 +143,13 @@ pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
         let get = bench.time(|| table.get(bench, &some, &found, count))?;
         figures.tables.push(TableFigures {
             load,
+            places: places as u64,
             keys: count as u64,
             insert_keys_per_second: count as f64 / insert,
             get_keys_per_second: count as f64 / get,
         });
     }
-    step(bench, (&table, &there, &slots), &mut figures)?;
+    step(bench, (&Table::new(bench, places)?, &there, &slots), &mut figures)?;
     Ok(figures)
 }
 

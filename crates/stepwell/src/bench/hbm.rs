@@ -44,7 +44,7 @@ fn show(figures: &Figures) -> Page {
     }
     let lookup = &figures.lookup;
     for table in &lookup.tables {
-        let name = format!("hash table, load {}", table.load);
+        let name = format!("{} places, load {}", table.places, table.load);
         let (get, insert) = (table.get_keys_per_second, table.insert_keys_per_second);
         let (get, insert) = (get / million, insert / million);
         put!(page, "{name:<34}{get:>12.3} M keys/s found, {insert:.3} put in");

@@ -317,8 +317,8 @@ impl<'a> Passes<'a> {
             let [left, into_layout] = [of, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, right, into_layout], false);
             let right = (&self.replica.parameters, weight);
-            let operands = (self.from_block(of, first), right);
-            Ok(self.replica.stream.product(&product, operands, self.from_block(into, first))?)
+            let operands = (self.block_at(of, first), right);
+            Ok(self.replica.stream.product(&product, operands, self.block_at(into, first))?)
         })
     }
 
@@ -336,7 +336,7 @@ impl<'a> Passes<'a> {
             let left = Layout { transposed: true, ..self.by_block(dz) };
             let into = Layout { batch_stride: apart, ..Layout::rows(inputs) };
             let product = self.product(shape, [left, self.by_block(x), into], false);
-            let operands = (self.from_block(dz, first), self.from_block(x, first));
+            let operands = (self.block_at(dz, first), self.block_at(x, first));
             Ok(stream.product(&product, operands, (gradients, first * apart + weight))?)
         })
     }
@@ -355,8 +355,8 @@ impl<'a> Passes<'a> {
             let shape = Shape { batches: count, rows, columns, depth };
             let [left, into_layout] = [dz, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, Layout::rows(inputs), into_layout], adds);
-            let operands = (self.from_block(dz, first), (&self.replica.parameters, weight));
-            Ok(self.replica.stream.product(&product, operands, self.from_block(into, first))?)
+            let operands = (self.block_at(dz, first), (&self.replica.parameters, weight));
+            Ok(self.replica.stream.product(&product, operands, self.block_at(into, first))?)
         })
     }
 
@@ -367,7 +367,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Where block `number` of `view` begins.
-    fn from_block<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
+    fn block_at<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
         (view.buffer, view.start + number * self.sizes.slot_rows * view.stride)
     }
 
