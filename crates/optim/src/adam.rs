@@ -68,6 +68,10 @@ impl Adam {
 }
 
 impl AdamStep {
+    pub(crate) fn scale_rate(&mut self, by: f64) {
+        self.rate = (f64::from(self.rate) * by) as f32;
+    }
+
     pub(crate) fn numbers(&self) -> StepNumbers {
         let Self { gain1, beta2, gain2, rate, correction2_root, eps } = *self;
         StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }

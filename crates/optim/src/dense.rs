@@ -159,6 +159,17 @@ pub struct StepNumbers {
 }
 
 impl DenseStep {
+    /// The same step at a rate so many times as high.
+    #[must_use]
+    pub fn times(mut self, rate: f64) -> Self {
+        match &mut self.kernel {
+            Kernel::Sgd(sgd) => sgd.lr *= rate,
+            Kernel::Adagrad(adagrad) => adagrad.lr *= rate,
+            Kernel::Adam(adam) => adam.scale_rate(rate),
+        }
+        self
+    }
+
     /// Its numbers, for those who compute it elsewhere.
     pub fn numbers(&self) -> StepNumbers {
         match &self.kernel {

@@ -20,7 +20,7 @@ use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{slice_message, slice_of};
 use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
 
 const ASK: Tag = Tag(0x5330);
 const ANSWER: Tag = Tag(0x5331);
@@ -123,7 +123,7 @@ impl<T: Number> AdPsgd<T> {
 
     fn update(&mut self) -> Work {
         let rounds = self.counts.used as f64;
-        self.optimizer.apply(&mut self.parameters, &self.gradient, 1.0, rounds);
+        self.optimizer.apply(&mut self.parameters, &self.gradient, Share::whole(1), rounds);
         self.given = false;
         self.counts.used += 1;
         self.counts.updates += 1;

@@ -12,7 +12,7 @@ use stepwell_fabric::{Fabric, Result, Tag};
 
 use crate::all_reduce::AllReduce;
 use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Share, Work};
 
 const TAGS: [Tag; 2] = [Tag(0x5300), Tag(0x5301)];
 
@@ -68,9 +68,9 @@ impl<T: Number> Protocol<T> for Bsp<T> {
             State::Reducing => {
                 let (work, reduced) = self.reduce.poll(fabric)?;
                 let Some(reduced) = reduced else { return Ok(work) };
-                let scale = 1.0 / reduced.gradients as f64;
+                let share = Share::whole(reduced.gradients as usize);
                 let rounds = self.counts.updates as f64;
-                self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, rounds);
+                self.optimizer.apply(&mut self.parameters, self.reduce.sum(), share, rounds);
                 self.counts.updates += 1;
                 self.counts.used += 1;
                 self.state = State::Ready;

@@ -3,21 +3,46 @@
 //!
 //! ```text
 //! v = momentum v + (g + weight_decay w)      without momentum v is g + weight_decay w itself
-//! w = w - rate(round) scale v
+//! w = w - rate(round) share v
 //! ```
 //!
 //! A round is a gradient of every rank. Whoever updates more often than that, for fewer gradients,
 //! says how many rounds the run has seen, in fractions: so that a rate falls after as many examples
-//! whatever the protocol.
+//! whatever the protocol. And it says how much of a round an update is ([`Share`]): optimizers that
+//! adapt to how long gradients are would step as far along a part of them as along all.
 
 use std::fmt::Debug;
 
 use crate::Number;
 
+/// What gradients that were added up stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// What makes their sum a mean.
+    pub mean: f64,
+    /// How much of a round they are: the rate is that of a round times this (the thesis' "linear
+    /// scaling rule", section 5.3).
+    pub of_round: f64,
+}
+
+impl Share {
+    /// So many gradients, added up, of `ranks` that are a round.
+    pub fn of(gradients: u64, ranks: usize) -> Self {
+        let gradients = gradients as f64;
+        Self { mean: 1.0 / gradients, of_round: gradients / ranks as f64 }
+    }
+
+    /// A whole round, that is a sum over so many ranks.
+    pub fn whole(ranks: usize) -> Self {
+        Self { mean: 1.0 / ranks as f64, of_round: 1.0 }
+    }
+}
+
 /// The rule by which parameters move, and its state.
 pub trait Optimizer<T>: Debug + Send {
-    /// Moves `parameters` along `scale` times `gradient`, after so many rounds of the run.
-    fn apply(&mut self, parameters: &mut [T], gradient: &[T], scale: f64, rounds: f64);
+    /// Moves `parameters` along `gradient`, which is that of `share`, after so many rounds of the
+    /// run.
+    fn apply(&mut self, parameters: &mut [T], gradient: &[T], share: Share, rounds: f64);
 }
 
 /// How the rate of learning changes.
@@ -112,9 +137,9 @@ impl<T: Number> Descent<T> {
 }
 
 impl<T: Number> Optimizer<T> for Descent<T> {
-    fn apply(&mut self, parameters: &mut [T], gradient: &[T], scale: f64, rounds: f64) {
+    fn apply(&mut self, parameters: &mut [T], gradient: &[T], share: Share, rounds: f64) {
         assert_eq!(parameters.len(), gradient.len(), "a gradient of these parameters");
-        let rate = T::from_f64(self.rate.at(rounds) * scale);
+        let rate = T::from_f64(self.rate.at(rounds) * (share.mean * share.of_round));
         let (momentum, decay) = (self.momentum, self.weight_decay);
         if self.velocity.is_empty() && decay == T::ZERO {
             return parameters.iter_mut().zip(gradient).for_each(|(w, g)| *w -= rate * *g);
@@ -154,14 +179,14 @@ mod tests {
     fn steps_by_hand() {
         let mut plain = Descent::<f64>::new(Rate::constant(0.5), 0.0, 0.0, 2);
         let mut w = [1.0, 2.0];
-        plain.apply(&mut w, &[2.0, -4.0], 0.5, 0.0);
+        plain.apply(&mut w, &[2.0, -4.0], Share::whole(2), 0.0);
         assert_eq!(w, [0.5, 3.0]);
         let mut decayed = Descent::<f64>::new(Rate::constant(0.5), 0.0, 0.25, 2);
-        decayed.apply(&mut w, &[0.0, 0.0], 1.0, 0.0);
+        decayed.apply(&mut w, &[0.0, 0.0], Share::whole(1), 0.0);
         assert_eq!(w, [0.5 - 0.0625, 3.0 - 0.375]);
         let mut heavy = Descent::<f32>::new(Rate::constant(1.0), 0.5, 0.0, 1);
         let mut w = [0.0f32];
-        (0..3).for_each(|_| heavy.apply(&mut w, &[1.0], 1.0, 0.0));
+        (0..3).for_each(|_| heavy.apply(&mut w, &[1.0], Share::of(1, 1), 0.0));
         assert_eq!(w, [-(1.0 + 1.5 + 1.75)]);
     }
 }

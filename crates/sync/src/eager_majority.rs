@@ -22,7 +22,7 @@ use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{AllReduce, Reduced};
 use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);
@@ -169,11 +169,11 @@ impl<T: Number> EagerMajority<T> {
     }
 
     fn update(&mut self, reduced: Reduced) -> Work {
-        let scale = 1.0 / self.ranks as f64;
         if reduced.gradients > 0 {
-            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+            let share = Share::whole(self.ranks);
+            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), share, self.seen);
         }
-        self.seen += reduced.gradients as f64 * scale;
+        self.seen += reduced.gradients as f64 / self.ranks as f64;
         self.counts.updates += 1;
         self.told = false;
         if !self.options.rules.hold(Rule::KeepLate) {

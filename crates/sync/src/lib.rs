@@ -43,7 +43,7 @@ mod sync_dsgd;
 mod windows;
 mod worker;
 
-pub use descent::{Descent, Optimizer, Rate, Schedule};
+pub use descent::{Descent, Optimizer, Rate, Schedule, Share};
 pub use drive::{Driven, Learner, drive};
 pub use group::{Groups, Timing};
 pub use kind::Kind;

@@ -18,7 +18,7 @@ use stepwell_fabric::{Fabric, Result};
 
 use crate::protocol::replace;
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
 
 /// Algorithm 1.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ impl<T: Number> Server<T> {
         if version <= self.used[worker] {
             return Work::NONE;
         }
-        let workers = self.used.len() as f64;
-        let rounds = self.counts.used as f64 / workers;
+        let workers = self.used.len();
+        let rounds = self.counts.used as f64 / workers as f64;
         let (optimizer, model) = (&mut self.optimizer, &mut self.model);
         self.table.look(fabric, worker, |gradient: &[T]| {
-            optimizer.apply(model, gradient, 1.0 / workers, rounds);
+            optimizer.apply(model, gradient, Share::of(1, workers), rounds);
         });
         let forgets =
             !self.options.rules.hold(Rule::NoteUsed) && self.counts.used.is_multiple_of(2);

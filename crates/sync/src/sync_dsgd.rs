@@ -12,7 +12,7 @@ use stepwell_nn::tree_sum;
 
 use crate::protocol::replace;
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Share, Work};
 
 #[derive(Debug)]
 pub(crate) struct Server<T> {
@@ -50,8 +50,8 @@ impl<T: Number> Server<T> {
     fn update(&mut self, fabric: &Fabric) -> Work {
         let sum = &mut self.sum;
         self.table.look_at_all(fabric, |gradients| tree_sum(gradients, sum));
-        let (scale, rounds) = (1.0 / self.workers as f64, self.counts.updates as f64);
-        self.optimizer.apply(&mut self.model, &self.sum, scale, rounds);
+        let (share, rounds) = (Share::whole(self.workers), self.counts.updates as f64);
+        self.optimizer.apply(&mut self.model, &self.sum, share, rounds);
         self.counts.updates += 1;
         self.counts.used += self.workers as u64;
         self.answers = true;

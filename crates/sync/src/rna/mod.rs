@@ -38,7 +38,7 @@ use self::local::Waiting;
 use self::server::Server;
 use crate::all_reduce::{AllReduce, slice_message, slice_of};
 use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Work};
+use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
 
 const REDUCE: [Tag; 2] = [Tag(0x5340), Tag(0x5341)];
 const PROBE: Tag = Tag(0x5342);
@@ -221,9 +221,9 @@ impl<T: Number> Rna<T> {
             let why = Malformed::Wrong("it starts a sum, and has no gradient");
             return Err(Error::malformed(initiator, why));
         }
-        let scale = 1.0 / self.ranks as f64;
         if reduced.gradients > 0 {
-            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), scale, self.seen);
+            let share = Share::of(reduced.gradients, self.ranks);
+            self.optimizer.apply(&mut self.parameters, self.reduce.sum(), share, self.seen);
         }
         self.seen += reduced.gradients as f64 / self.members.len() as f64;
         let work = work.and(Work::additions::<T>(1, self.parameters.len()));

@@ -3,7 +3,7 @@
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, threads};
 use stepwell_nn::tree_sum;
-use stepwell_sync::{Descent, Driven, Kind, Optimizer as _, Options, Rate, Schedule, drive};
+use stepwell_sync::{Descent, Driven, Kind, Optimizer as _, Options, Rate, Schedule, Share, drive};
 
 pub(crate) const LANES: usize = 37;
 
@@ -42,7 +42,7 @@ pub(crate) fn plain_loop(workers: std::ops::Range<usize>, options: &Options) -> 
         };
         let all: Vec<Vec<f64>> = workers.clone().map(of).collect();
         tree_sum(&all.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut sum);
-        descent.apply(&mut parameters, &sum, 1.0 / workers.len() as f64, step as f64);
+        descent.apply(&mut parameters, &sum, Share::whole(workers.len()), step as f64);
     }
     parameters
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stepwell_engine::Dense;
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_settings::Config;
-use stepwell_sync::Optimizer;
+use stepwell_sync::{Optimizer, Share};
 
 use super::sections::{Sections, sections};
 use crate::models::rule;
@@ -69,11 +69,11 @@ impl AgreedOptimizer {
 }
 
 impl Optimizer<f32> for AgreedOptimizer {
-    /// The rate is the optimizer's own, whatever round it is.
-    fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], scale: f64, _rounds: f64) {
+    /// The rate is the optimizer's own times that of the share, whatever round it is.
+    fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], share: Share, _rounds: f64) {
         let State { optimizer, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);
-        lanes.for_each(|(scaled, lane)| *scaled = *lane * scale as f32);
-        optimizer.begin_step().apply(parameters, state.whole(), scaled);
+        lanes.for_each(|(scaled, lane)| *scaled = *lane * share.mean as f32);
+        optimizer.begin_step().times(share.of_round).apply(parameters, state.whole(), scaled);
     }
 }
