@@ -11,8 +11,8 @@
 //! - **Invariants.** what a product writes overlaps with nothing that it reads, and with itself
 //!   nowhere: matrices of the result lie apart. Sums are f32, whatever operands are rounded to.
 //! - **Bits.** The order of a sum is the device's own: two kinds of device give different bits, one
-//!   device the same bits for the same shape. How many matrices are multiplied at once does not show,
-//!   as long as [`Product::chosen_for`] is the same.
+//!   device the same bits for the same shape. How many matrices are multiplied at once does not
+//!   show, as long as [`Product::chosen_for`] is the same.
 
 use std::ops::Range;
 

@@ -4,11 +4,11 @@
 //!   columns, is its transpose, so that `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`,
 //!   with the operands in the other order and nothing moved.
 //! - **Bits.** The library's heuristic chooses an algorithm for each product once; the same product
-//!   at addresses of the same alignment has the same one from then on, and the same bits. It is asked
-//!   about as many matrices as [`Product::chosen_for`] says: an algorithm makes each of them by
-//!   blocks of threads of its own, so that their bits do not depend on how many there are. Sums are
-//!   f32. With `F32` no operand is rounded; with the others the library may round operands as they
-//!   say, and mostly does.
+//!   at addresses of the same alignment has the same one from then on, and the same bits. It is
+//!   asked about as many matrices as [`Product::chosen_for`] says: an algorithm makes each of them
+//!   by blocks of threads of its own, so that their bits do not depend on how many there are. Sums
+//!   are f32. With `F32` no operand is rounded; with the others the library may round operands as
+//!   they say, and mostly does.
 //! - **Library.** It is looked for where the system looks; [`VARIABLE`] names another.
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]

@@ -4,8 +4,8 @@
 //! elementwise, or a sum within an example, is one launch over the rows of all slots. A product is
 //! one of each block, with the shape, strides and alignment that it has wherever the block lies: a
 //! library may sum in another order for another shape. Those of neighbouring blocks of one size are
-//! given at once, and made as is best for all blocks of a mini-batch. So what a block gives does not
-//! depend on how many blocks a device has.
+//! given at once, and made as is best for all blocks of a mini-batch. So what a block gives does
+//! not depend on how many blocks a device has.
 
 use std::ops::Range;
 
