@@ -63,6 +63,12 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
     }
+    if config.sync.dense.name() == "rna" && config.sync.age == 0 {
+        say::note(
+            "sync.age = 0 drops each gradient that any update overtakes, which may be nearly all \
+             of them",
+        );
+    }
     let config = with_statistics(&config)?;
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     let limits = limits.map_err(|error| error.to_string())?;
