@@ -86,13 +86,15 @@ impl Mapping {
     }
 
     /// Where it begins; as many bytes as were asked for follow.
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const u8 {
-        self.memory[self.start..].as_ptr()
+        self.memory.as_ptr().wrapping_add(self.start)
     }
 
     /// [`Mapping::as_ptr`] for writing.
+    #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.memory[self.start..].as_mut_ptr()
+        self.memory.as_mut_ptr().wrapping_add(self.start)
     }
 }
 

@@ -201,6 +201,7 @@ impl Cache {
     ///
     /// # Errors
     /// When every slot is pinned, or the index has no room for this very key.
+    #[inline]
     pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
         let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
         let next_use = victim.and_then(|_| self.next_use(slot));
@@ -287,6 +288,7 @@ impl Cache {
         Victim { key: self.records.key(slot), slot, dirty: self.records.has(slot, DIRTY) }
     }
 
+    #[inline]
     fn free_slot(&mut self) -> Option<(SlotIndex, Option<Victim>)> {
         if (self.fresh as usize) < self.slots() {
             let slot = SlotIndex(self.fresh);
@@ -301,6 +303,7 @@ impl Cache {
         Some((slot, Some(victim)))
     }
 
+    #[inline]
     fn attach(&mut self, slot: SlotIndex) {
         let code = self.records.next_use(slot);
         if code != NEVER && self.uses.code(self.uses.batch(code)) == code {
@@ -310,6 +313,7 @@ impl Cache {
         self.policy.attach(&mut self.records, slot);
     }
 
+    #[inline]
     fn detach(&mut self, slot: SlotIndex) {
         match self.records.next_use(slot) {
             NEVER => self.policy.detach(&mut self.records, slot),

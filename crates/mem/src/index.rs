@@ -79,19 +79,23 @@ impl Bucket {
         self.tags.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
     }
 
+    #[inline]
     fn vacancy(&self) -> Option<usize> {
         self.slots.iter().position(|slot| *slot == 0)
     }
 
+    #[inline]
     fn set(&mut self, at: usize, entry: Entry) {
         (self.slots[at], self.tags[at]) = (entry.slot.0 + 1, entry.tag);
     }
 
+    #[inline]
     fn entry(&self, at: usize) -> Entry {
         Entry { tag: self.tags[at], slot: self.slot(at) }
     }
 
     /// Fills a vacancy, if there is one.
+    #[inline]
     fn put(&mut self, entry: Entry) -> bool {
         let vacancy = self.vacancy();
         if let Some(at) = vacancy {
@@ -100,6 +104,7 @@ impl Bucket {
         vacancy.is_some()
     }
 
+    #[inline]
     fn slot(&self, at: usize) -> SlotIndex {
         SlotIndex(self.slots[at].wrapping_sub(1))
     }
@@ -250,6 +255,7 @@ impl Index {
     /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Until all
     /// buckets are used, the keys here are those of the slots from 0 to `slot`. Where too many keys
     /// share their buckets, says how many that is; some key is in none of them then.
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         key: Key,
@@ -282,6 +288,7 @@ impl Index {
         Ok(())
     }
 
+    #[inline]
     fn put(
         &mut self,
         key: Key,

@@ -57,24 +57,29 @@ impl Links {
         size_of_val(&*self.nodes) as u64
     }
 
+    #[inline]
     fn next(&self, node: u32) -> u32 {
         self.nodes[node as usize].next ^ node
     }
 
+    #[inline]
     fn previous(&self, node: u32) -> u32 {
         self.nodes[node as usize].previous ^ node
     }
 
+    #[inline]
     fn join(&mut self, former: u32, latter: u32) {
         self.nodes[former as usize].next = latter ^ former;
         self.nodes[latter as usize].previous = former ^ latter;
     }
 
+    #[inline]
     fn head(&self, list: ListId) -> u32 {
         self.slots + list.0
     }
 
     /// Puts `slot`, which is in no list, at the newest end of `list`.
+    #[inline]
     pub(crate) fn push(&mut self, list: ListId, slot: SlotIndex) {
         debug_assert!(!self.is_linked(slot), "a slot is in one list at a time");
         let head = self.head(list);
@@ -84,6 +89,7 @@ impl Links {
     }
 
     /// Takes `slot` out of its list, if it is in one.
+    #[inline]
     pub(crate) fn unlink(&mut self, slot: SlotIndex) {
         let (next, previous) = (self.next(slot.0), self.previous(slot.0));
         self.join(previous, next);
@@ -97,6 +103,7 @@ impl Links {
     }
 
     /// Whether `slot` is in a list.
+    #[inline]
     pub(crate) fn is_linked(&self, slot: SlotIndex) -> bool {
         self.nodes[slot.at()].next != 0
     }

@@ -34,6 +34,7 @@ impl Numbers {
         words(bound as usize).map(|words| (words * size_of::<u64>()) as u64).sum()
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, number: usize) {
         let mut at = number;
         for level in &mut self.levels {
@@ -47,6 +48,7 @@ impl Numbers {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, number: usize) {
         let mut at = number;
         for level in &mut self.levels {

@@ -61,17 +61,20 @@ impl KnownUses {
         rows * 2 * size_of::<SlotIndex>() as u64
     }
 
+    #[inline]
     fn ring(&self) -> u32 {
         self.notes.len() as u32
     }
 
     /// What a record says of `batch`; [`NEVER`] where it lies before the window.
+    #[inline]
     pub(crate) fn code(&self, batch: u32) -> u16 {
         let passed = u64::from(batch) + u64::from(self.ring()) <= u64::from(self.farthest);
         if passed { NEVER } else { (batch % CODES) as u16 + 1 }
     }
 
     /// The batch of a code other than [`NEVER`].
+    #[inline]
     pub(crate) fn batch(&self, code: u16) -> u32 {
         let behind = (self.farthest % CODES + CODES + 1 - u32::from(code)) % CODES;
         self.farthest - behind
@@ -79,6 +82,7 @@ impl KnownUses {
 
     /// Makes room for batches up to `batch`, one at a time: gives a row that the batch which
     /// thereby falls out of the window was to use, until there is none.
+    #[inline]
     pub(crate) fn advance(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
         while self.farthest < batch {
             let next = self.farthest + 1;
@@ -146,16 +150,19 @@ impl KnownUses {
         self.notes.iter().map(|notes| notes.slots.len()).sum()
     }
 
+    #[inline]
     fn at(&self, batch: u32) -> usize {
         (batch % self.ring()) as usize
     }
 
     /// The number of a list in `with_rows`, or back.
+    #[inline]
     fn backwards(&self, at: usize) -> usize {
         self.notes.len() - 1 - at
     }
 }
 
+#[inline]
 fn counts(records: &Records, slot: SlotIndex, code: u16) -> bool {
     !records.is_pinned(slot) && records.next_use(slot) == code
 }
