@@ -19,7 +19,7 @@ use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
 
 use crate::Records;
-use crate::index::Index;
+use crate::index::{Index, Seek};
 use crate::policy::{Occurrence, Policy, PolicyKind};
 use crate::records::{DIRTY, EXISTS};
 use crate::uses::{KnownUses, NEVER};
@@ -140,6 +140,24 @@ impl Cache {
         );
     }
 
+    /// The slot of key number `at` of those that `keys` says, which are looked up one after the
+    /// other with one `seek`: memory is fetched ahead, and the cache may change in between.
+    #[inline]
+    pub fn seek(
+        &self,
+        seek: &mut Seek,
+        at: usize,
+        keys: impl Fn(usize) -> Option<Key>,
+    ) -> Option<SlotIndex> {
+        self.index.seek(seek, (keys, at), self.key_in(), |slot| self.prefetch(slot))
+    }
+
+    /// Asks the processor to fetch what placing `key` will change.
+    #[inline]
+    pub fn prefetch_place(&self, key: Key) {
+        self.index.prefetch(key);
+    }
+
     /// As [`Cache::find_many`], for who only reads rows: `meet` is told each slot as soon as it is
     /// known, so that the row can be asked for while the next keys are looked for.
     #[inline]
@@ -151,9 +169,7 @@ impl Cache {
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {
         self.records.prefetch(slot);
-        if let Some(links) = self.policy.links() {
-            links.prefetch(slot);
-        }
+        self.policy.prefetch(slot);
     }
 
     /// Says the key that lies in a slot.

@@ -25,11 +25,15 @@
 //! - **Bounds.** The memory of all buckets is taken at the start; the overflow has room for one
 //!   slot in 512, and for 64.
 
+mod seek;
+
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
+
+pub use self::seek::Seek;
 
 /// Entries of a bucket.
 const ENTRIES: usize = 10;
@@ -37,7 +41,7 @@ const ENTRIES: usize = 10;
 const SLOTS_PER_BUCKET: u64 = 9;
 /// Entries that may make way for one key.
 const MOVES_MAX: usize = 500;
-/// Keys between the request for a line and its use: of buckets, and of keys beside slots.
+/// Keys between the request for a line and its use, where all are looked at anew.
 const AHEAD: usize = 32;
 /// Buckets that are used from the start, where there are so many.
 const BUCKETS_AT_FIRST: usize = 1 << 10;
@@ -218,38 +222,16 @@ impl Index {
         ask: impl Fn(SlotIndex),
         mut meet: impl FnMut(Option<SlotIndex>),
     ) {
-        let mut homes = [Home::default(); 2 * AHEAD];
-        for step in 0..keys.len() + 2 * AHEAD {
-            // Three keys at once, in order of their turns, share a ring of homes.
-            if let Some(number) = step.checked_sub(2 * AHEAD) {
-                let home = homes[number % (2 * AHEAD)];
-                meet(self.find_at(keys[number], &home, &key_in));
-            }
-            if let Some(key) = keys.get(step) {
-                let home = self.home(*key);
-                homes[step % (2 * AHEAD)] = home;
-                prefetch(&self.buckets[home.buckets[0]]);
-            }
-            if let Some(number) = step.checked_sub(AHEAD).filter(|number| *number < keys.len()) {
-                self.ask_for(&homes[number % (2 * AHEAD)], &ask);
-            }
+        let mut seek = Seek::default();
+        for at in 0..keys.len() {
+            meet(self.seek(&mut seek, (|at| keys.get(at).copied(), at), &key_in, &ask));
         }
     }
 
-    /// Asks for what is beside the slot whose tag fits, or for the second bucket.
+    /// Asks the processor to fetch the bucket where `key` belongs.
     #[inline]
-    fn ask_for(&self, home: &Home, ask: &impl Fn(SlotIndex)) {
-        let [first, second] = home.buckets;
-        let entries = &self.buckets[first];
-        let bits = entries.with_tag(home.tag);
-        if bits != 0 {
-            let at = bits.trailing_zeros() as usize;
-            if entries.slots[at] != 0 {
-                ask(entries.slot(at));
-            }
-        } else if entries.elsewhere > 0 {
-            prefetch(&self.buckets[second]);
-        }
+    pub(crate) fn prefetch(&self, key: Key) {
+        prefetch(&self.buckets[self.home(key).buckets[0]]);
     }
 
     /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Until all

@@ -6,6 +6,8 @@
 
 use std::ops::RangeFrom;
 
+use stepwell_base::prefetch::prefetch_at;
+
 /// Numbers of a word.
 const WORD: usize = u64::BITS as usize;
 
@@ -59,6 +61,12 @@ impl Numbers {
             }
             at /= WORD;
         }
+    }
+
+    /// Asks the processor to fetch the word of `number`.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: usize) {
+        prefetch_at(&self.levels[0], number / WORD);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

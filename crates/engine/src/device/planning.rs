@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Occurrence, PolicyKind};
+use stepwell_mem::{Occurrence, PolicyKind, Seek, Victim};
 
 use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
 use super::warm_up::WarmUp;
 use crate::stages::MiniBatch;
-use crate::{Fit, Group, GroupUnit, Planner, Result};
+use crate::{Fill, Fit, Group, GroupUnit, Part, Planner, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,8 +212,11 @@ impl Above {
                 unit.changes.left.extend(left);
                 unit.changes.came.extend(came);
             }
-            for victim in &moves.victims {
-                let slot = host_slot(host, victim.key);
+            let mut seek = Seek::default();
+            for (at, victim) in moves.victims.iter().enumerate() {
+                let keys = |at| moves.victims.get(at).map(|victim: &Victim| victim.key);
+                let slot = host.cache().seek(&mut seek, at, keys);
+                let slot = slot.unwrap_or_else(|| left_early(victim.key));
                 if victim.dirty {
                     unit.victims.push(AboveMove { host: slot, slot: victim.slot });
                 }
@@ -221,12 +224,11 @@ impl Above {
                     host.let_go_above(slot);
                 }
             }
-            for fill in &moves.fills {
-                let slot = host_slot(host, fill.key);
-                unit.fills.push(AboveMove { host: slot, slot: fill.slot });
-                if pins {
-                    host.keep_for_above(slot);
-                }
+            let from = unit.fills.len();
+            let parts = group.members().iter().map(|table| &mini.parts[*table]);
+            come_up(device, parts, &moves.fills, &mut unit.fills);
+            if pins {
+                unit.fills[from..].iter().for_each(|fill| host.keep_for_above(fill.host));
             }
             unit.hits += moves.hits;
         }
@@ -314,8 +316,32 @@ impl Above {
     }
 }
 
+/// Lists where the rows that come up to device `device` lie on the host: `fills` are of the keys
+/// that `parts` have there, in their order, and their mini-batch has their slots on the host.
+fn come_up<'a>(
+    device: usize,
+    parts: impl Iterator<Item = &'a Part>,
+    fills: &[Fill],
+    moves: &mut Vec<AboveMove>,
+) {
+    let mut fills = fills.iter().peekable();
+    for part in parts {
+        let on = &part.above.devices[device];
+        for (key, row) in on.keys.iter().zip(&on.rows) {
+            if let Some(fill) = fills.next_if(|fill| fill.key == *key) {
+                let host = part.rows.slots[*row as usize];
+                moves.push(AboveMove { host, slot: fill.slot });
+            }
+        }
+    }
+    assert_eq!(fills.next(), None, "what comes up was asked for");
+}
+
 /// Where the row of `key`, which is on a device, is on the host.
 fn host_slot(host: &Planner, key: Key) -> SlotIndex {
-    let slot = host.cache().find(key);
-    slot.unwrap_or_else(|| panic!("the row of key {:016x} left the host before its device", key.0))
+    host.cache().find(key).unwrap_or_else(|| left_early(key))
+}
+
+fn left_early(key: Key) -> ! {
+    panic!("the row of key {:016x} left the host before its device", key.0)
 }

@@ -19,18 +19,17 @@
 mod above;
 mod bytes;
 mod from_below;
+mod place;
 
 use std::sync::Arc;
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind};
+use stepwell_mem::{Cache, Occurrence, PolicyKind};
 
 pub(crate) use self::above::NO_SLOT;
-use crate::Result;
 use crate::future::Future;
 use crate::harvest::Outlook;
-use crate::unit::{Fill, GroupUnit};
 
 /// Whether a mini-batch's rows can be pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +70,11 @@ pub struct Planner {
     fresh: Vec<Key>,
     /// What the future says of each key of the mini-batch at hand.
     next: Vec<u16>,
-    /// Slot of each key of the mini-batch at hand, where it has one.
+    /// Slot of each key that was last looked for to learn or to see whether it fits, where it has
+    /// one.
     found: Vec<Option<SlotIndex>>,
-    /// Keys of it that have none.
-    missing: usize,
+    /// Keys of the mini-batch that fits now.
+    fitting: Option<usize>,
     /// Slots of the unit at hand, a bit for each and as a list, so that a key is counted once.
     counted: Box<[u64]>,
     counted_slots: Vec<SlotIndex>,
@@ -109,7 +109,7 @@ impl Planner {
             fresh: Vec::new(),
             next: Vec::new(),
             found: Vec::new(),
-            missing: 0,
+            fitting: None,
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
             keys_ahead: 0,
@@ -206,30 +206,41 @@ impl Planner {
             let wanted = self.fresh.iter().zip(&self.found).filter(|(_, slot)| slot.is_none());
             outlook.learn(number, wanted.map(|(key, _)| *key));
         }
-        // What `plan` asks for is what `fits` found.
-        self.found.clear();
-    }
-
-    /// Looks for the slots of `keys`.
-    fn find<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]>) {
-        self.found.clear();
-        keys.for_each(|of_table| self.cache.find_more(of_table, &mut self.found));
     }
 
     /// Whether the rows of the distinct `keys`, by table, can be pinned; must precede
     /// [`Planner::plan`].
     pub fn fits<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]> + Clone) -> Fit {
         let count: usize = keys.clone().map(<[Key]>::len).sum();
+        let fit = match self.surely_fits(count) {
+            true => Fit::Now,
+            false => self.looks_whether_fits(count, keys),
+        };
+        self.fitting = (fit == Fit::Now).then_some(count);
+        fit
+    }
+
+    /// Whether `count` rows can be pinned now whichever they are: so it mostly is, and nobody need
+    /// look for them before they are planned.
+    fn surely_fits(&self, count: usize) -> bool {
+        count <= self.cache.unpinned() && (!self.whole || self.kept + count <= self.cache.slots())
+    }
+
+    fn looks_whether_fits<'k>(
+        &mut self,
+        count: usize,
+        keys: impl Iterator<Item = &'k [Key]>,
+    ) -> Fit {
         if count - self.left_below(count) > self.cache.slots() && !self.whole {
             return Fit::Never;
         }
-        self.find(keys);
-        let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
-        let held = self.found.iter().flatten().filter(pinned).count();
-        self.missing = count - self.found.iter().flatten().count();
+        self.found.clear();
+        keys.for_each(|of_table| self.cache.find_more(of_table, &mut self.found));
         if self.whole && self.rows_wanted() > self.cache.slots() {
             return Fit::Never;
         }
+        let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
+        let held = self.found.iter().flatten().filter(pinned).count();
         let wanted = count - self.left_below(count) - held;
         if wanted <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
@@ -246,116 +257,6 @@ impl Planner {
         for slot in self.counted_slots.drain(..) {
             self.counted[slot.at() / WORD_SLOTS] &= !(1 << (slot.at() % WORD_SLOTS));
         }
-    }
-
-    /// Pins the rows of mini-batch `number`, whose keys fit, and says what must move for them.
-    ///
-    /// # Errors
-    /// When a key finds no room in the index, which ends the run.
-    pub fn plan(
-        &mut self,
-        number: u32,
-        asked: &mut [Asked<'_>],
-        unit: &mut GroupUnit,
-    ) -> Result<()> {
-        let count = asked.iter().map(|table| table.keys.len()).sum::<usize>();
-        assert_eq!(self.found.len(), count, "`fits` was asked for this mini-batch");
-        self.future.take(number, &mut self.next);
-        self.keys_ahead -= count;
-        if let Some(outlook) = &self.outlook {
-            outlook.planned(number);
-        }
-        // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
-        let pinned_first = !self.cache.has_room_for(self.missing);
-        if pinned_first {
-            for index in 0..count {
-                self.ask_for(index + AHEAD);
-                if let Some(slot) = self.found[index] {
-                    self.cache.pin(slot);
-                }
-            }
-        }
-        let (mut index, mut fills) = (0, self.missing - self.left_below(count));
-        for Asked { table, keys, slots } in asked {
-            slots.clear();
-            slots.reserve_exact(keys.len());
-            for key in *keys {
-                self.ask_for(index + AHEAD);
-                let slot = match self.found[index] {
-                    Some(slot) => {
-                        if !pinned_first {
-                            self.cache.pin(slot);
-                        }
-                        self.hit(slot, unit)
-                    }
-                    None if fills == 0 => {
-                        slots.push(NO_SLOT);
-                        index += 1;
-                        continue;
-                    }
-                    None => {
-                        fills -= 1;
-                        self.fill(*key, *table, unit)?
-                    }
-                };
-                let next = self.next.get(index).and_then(|code| Future::known(number, *code));
-                self.cache.expect(slot, next);
-                slots.push(slot);
-                index += 1;
-            }
-            if !self.rules.hold(Rule::Pin) {
-                let slots = slots.iter().filter(|slot| **slot != NO_SLOT);
-                slots.for_each(|slot| self.cache.unpin(*slot));
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for what is known of the key number `index` of the mini-batch at hand.
-    #[inline]
-    fn ask_for(&self, index: usize) {
-        if let Some(Some(slot)) = self.found.get(index) {
-            self.cache.prefetch(*slot);
-        }
-    }
-
-    fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
-        unit.hits += u64::from(self.count(slot));
-        if !self.rules.hold(Rule::TouchAtRetire) {
-            self.cache.touch(slot, Occurrence::default());
-            self.touches += 1;
-        }
-        slot
-    }
-
-    /// Whether the unit meets a slot for the first time.
-    fn count(&mut self, slot: SlotIndex) -> bool {
-        let (word, bit) =
-            (&mut self.counted[slot.at() / WORD_SLOTS], 1 << (slot.at() % WORD_SLOTS));
-        let first = *word & bit == 0;
-        if first {
-            *word |= bit;
-            self.counted_slots.push(slot);
-        }
-        first
-    }
-
-    fn fill(&mut self, key: Key, table: u16, unit: &mut GroupUnit) -> Result<SlotIndex> {
-        let placed = self.cache.place(key);
-        assert!(placed != Err(NoPlace::Pinned), "key {:016x}: its mini-batch fits", key.0);
-        let placed = placed?;
-        if let Some(victim) = placed.victim {
-            unit.evictions += 1;
-            if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
-                outlook.learn(next, [victim.key].into_iter());
-            }
-            if victim.dirty || self.is_above {
-                unit.victims.push(victim);
-            }
-        }
-        self.count(placed.slot);
-        unit.fills.push(Fill { key, slot: placed.slot, table, from_below: false });
-        Ok(placed.slot)
     }
 
     /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.

@@ -81,6 +81,13 @@ pub trait Policy: Send + std::fmt::Debug {
     /// Detaches the slot that leaves first, whose key is still in its record.
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 
+    /// Asks the processor to fetch what attaching or detaching `slot` changes.
+    fn prefetch(&self, slot: SlotIndex) {
+        if let Some(links) = self.links() {
+            links.prefetch(slot);
+        }
+    }
+
     /// The lists that planning a slot will change.
     fn links(&self) -> Option<&Links> {
         None

@@ -223,6 +223,10 @@ impl Policy for S3Fifo {
         }
     }
 
+    fn prefetch(&self, slot: SlotIndex) {
+        self.main.prefetch(slot.at());
+    }
+
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
         if let Some(slot) = self.unused_victim() {
             self.detach(records, slot);

@@ -1,0 +1,153 @@
+//! How the rows of a mini-batch get their slots.
+//!
+//! - **How.** One pass looks keys up and pins what is here, while memory is fetched for those that
+//!   come later. Missing keys get their slots in it, too, as long as none of them makes a row
+//!   leave: their buckets are at hand. Otherwise they wait for a second pass, since the row that
+//!   leaves for one might be that of a later key.
+
+use stepwell_base::rules::Rule;
+use stepwell_base::{Key, SlotIndex};
+use stepwell_mem::{NoPlace, Occurrence, Seek};
+
+use super::{AHEAD, Asked, NO_SLOT, Planner, WORD_SLOTS};
+use crate::Result;
+use crate::future::Future;
+use crate::unit::{Fill, GroupUnit};
+
+impl Planner {
+    /// Pins the rows of mini-batch `number`, whose keys fit, and says what must move for them.
+    ///
+    /// # Errors
+    /// When a key finds no room in the index, which ends the run.
+    pub fn plan(
+        &mut self,
+        number: u32,
+        asked: &mut [Asked<'_>],
+        unit: &mut GroupUnit,
+    ) -> Result<()> {
+        let count = asked.iter().map(|table| table.keys.len()).sum::<usize>();
+        assert_eq!(self.fitting.take(), Some(count), "`fits` was asked for this mini-batch");
+        self.future.take(number, &mut self.next);
+        self.keys_ahead -= count;
+        if let Some(outlook) = &self.outlook {
+            outlook.planned(number);
+        }
+        // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
+        let is_roomy = self.cache.has_room_for(count);
+        let (mut index, mut missing) = (0, 0);
+        for Asked { table, keys, slots } in asked.iter_mut() {
+            slots.clear();
+            slots.reserve_exact(keys.len());
+            let mut seek = Seek::default();
+            for at in 0..keys.len() {
+                let slot = match self.cache.seek(&mut seek, at, |at| keys.get(at).copied()) {
+                    Some(slot) => self.hit((number, index), slot, unit),
+                    None if is_roomy => self.fill((number, index), (keys[at], *table), unit)?,
+                    None => {
+                        missing += 1;
+                        NO_SLOT
+                    }
+                };
+                slots.push(slot);
+                index += 1;
+            }
+        }
+        self.fill_missing(number, missing - self.left_below(count).min(missing), asked, unit)?;
+        if !self.rules.hold(Rule::Pin) {
+            let slots = asked.iter().flat_map(|table| table.slots.iter());
+            slots.filter(|slot| **slot != NO_SLOT).for_each(|slot| self.cache.unpin(*slot));
+        }
+        Ok(())
+    }
+
+    /// Gives slots to the first `fills` keys of mini-batch `number` that have none.
+    fn fill_missing(
+        &mut self,
+        number: u32,
+        mut fills: usize,
+        asked: &mut [Asked<'_>],
+        unit: &mut GroupUnit,
+    ) -> Result<()> {
+        let mut index = 0;
+        for Asked { table, keys, slots } in asked {
+            for at in 0..keys.len() {
+                if fills == 0 {
+                    return Ok(());
+                }
+                if slots.get(at + AHEAD) == Some(&NO_SLOT) {
+                    self.cache.prefetch_place(keys[at + AHEAD]);
+                }
+                if slots[at] == NO_SLOT {
+                    slots[at] = self.fill((number, index), (keys[at], *table), unit)?;
+                    fills -= 1;
+                }
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pins the row in `slot`, which key `index` of mini-batch `number` has.
+    #[inline]
+    fn hit(
+        &mut self,
+        (number, index): (u32, usize),
+        slot: SlotIndex,
+        unit: &mut GroupUnit,
+    ) -> SlotIndex {
+        self.cache.pin(slot);
+        unit.hits += u64::from(self.count(slot));
+        if !self.rules.hold(Rule::TouchAtRetire) {
+            self.cache.touch(slot, Occurrence::default());
+            self.touches += 1;
+        }
+        self.expect((number, index), slot);
+        slot
+    }
+
+    /// Notes who uses the row in `slot` after key `index` of mini-batch `number`. Nothing is known
+    /// of a mini-batch that was not followed, nor was anything noted before.
+    #[inline]
+    fn expect(&mut self, (number, index): (u32, usize), slot: SlotIndex) {
+        if let Some(code) = self.next.get(index) {
+            self.cache.expect(slot, Future::known(number, *code));
+        }
+    }
+
+    /// Whether the unit meets a slot for the first time.
+    fn count(&mut self, slot: SlotIndex) -> bool {
+        let (word, bit) =
+            (&mut self.counted[slot.at() / WORD_SLOTS], 1 << (slot.at() % WORD_SLOTS));
+        let first = *word & bit == 0;
+        if first {
+            *word |= bit;
+            self.counted_slots.push(slot);
+        }
+        first
+    }
+
+    /// Places `key` of `table`, which is key `index` of mini-batch `number`.
+    fn fill(
+        &mut self,
+        at: (u32, usize),
+        (key, table): (Key, u16),
+        unit: &mut GroupUnit,
+    ) -> Result<SlotIndex> {
+        let placed = self.cache.place(key);
+        assert!(placed != Err(NoPlace::Pinned), "key {:016x}: its mini-batch fits", key.0);
+        let placed = placed?;
+        if let Some(victim) = placed.victim {
+            unit.evictions += 1;
+            if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
+                outlook.learn(next, [victim.key].into_iter());
+            }
+            if victim.dirty || self.is_above {
+                unit.victims.push(victim);
+            }
+        }
+        self.count(placed.slot);
+        unit.fills.push(Fill { key, slot: placed.slot, table, from_below: false });
+        self.expect(at, placed.slot);
+        Ok(placed.slot)
+    }
+}
