@@ -5,7 +5,7 @@
 #include "dense.h"
 
 // Rows that are read before they are added, one after another: reads wait for nobody.
-#define AHEAD 64
+#define AHEAD 32
 
 // Adds the bias where there is one, and rectifies where that is wanted; no number stays none.
 KERNEL_LANES(dense_activate, INOUT(float) values, IN(float) bias, u32 rows, u32 columns,
@@ -47,9 +47,11 @@ KERNEL_LANES(dense_column_sums, IN(float) values, OUT(float) sums, IN(u32) rows_
         u32 row = 0;
         for (; row + AHEAD <= rows; row += AHEAD) {
             f32 next[AHEAD];
+            UNROLL
             for (u32 i = 0; i < AHEAD; ++i) {
                 next[i] = column[element(row + i, columns, 0)];
             }
+            UNROLL
             for (u32 i = 0; i < AHEAD; ++i) {
                 sum += next[i];
             }

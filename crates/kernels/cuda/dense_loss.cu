@@ -50,7 +50,7 @@ KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weight
 }
 
 // Terms that are read before they are added, one after another: reads wait for nobody.
-#define AHEAD 32
+#define AHEAD 16
 #define WARP 32
 
 // What is summed of a block: 0 its losses, 1 what it predicts, 2 its weights.
@@ -104,9 +104,11 @@ KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) s
         u32 term = 0;
         for (; term + AHEAD <= count; term += AHEAD) {
             f64 next[AHEAD];
+            UNROLL
             for (u32 i = 0; i < AHEAD; ++i) {
                 next[i] = of.next();
             }
+            UNROLL
             for (u32 i = 0; i < AHEAD; ++i) {
                 sum += next[i];
             }

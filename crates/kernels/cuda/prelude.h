@@ -2,7 +2,8 @@
 //
 // NVRTC compiles kernels for a device, the C++ compiler for this processor over the shim. All that
 // differs between the two is here: how a kernel is declared, what its parameters are, where shared
-// memory lies, and how one address is read while others change it.
+// memory lies, and how one address is read while others change it. UNROLL stands before loops whose
+// reads are to be under way at once: what they read is then kept in registers.
 #pragma once
 
 // Threads of a block of lanes, at most; what a device may give each of them registers for.
@@ -16,6 +17,7 @@
     extern "C" __global__ void __launch_bounds__(LANES_THREADS_MAX) name(__VA_ARGS__)
 #define KERNEL_BLOCK(name, threads, ...) \
     extern "C" __global__ void __launch_bounds__(threads) name(__VA_ARGS__)
+#define UNROLL _Pragma("unroll")
 #define SHARED(T, name, count) __shared__ T name[count]
 #define DYN_SHARED(T, name)                                     \
     extern __shared__ __align__(16) unsigned char dyn_shared[]; \
@@ -37,6 +39,8 @@ DEVICE T atomic_load(const T* from) {
 #else
 
 #include "shim.h"
+
+#define UNROLL
 
 #endif
 

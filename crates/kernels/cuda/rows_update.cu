@@ -1,8 +1,9 @@
 // Gradients by row and the row optimizer, in one pass or in two. Bound by the device's memory: by
 // the gradients of bags for rows that occur often, by rows and their state for the others.
 //
-// A thread has one item: a weight of a row, or a pair of 16 bits. Neighbouring threads have
-// neighbouring weights, so that a warp reads whole pieces of gradients and of state.
+// A thread has one item: four weights of a row, or a pair of 16 bits. Neighbouring threads have
+// neighbouring weights, so that a warp reads whole pieces of gradients and of state. Which bags a
+// row has is asked for once for four weights: that takes more instructions than their step.
 
 #include "update.h"
 
@@ -21,11 +22,23 @@ KERNEL_LANES(rows_update, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tabl
             continue;
         }
         if (table.storage == STORAGE_F32) {
-            const Sum<1> sum = sum_of<1>(table, lists, gradients, item.row, item.unit);
-            step_weight(table, row, item.unit, sum.of[0]);
+            const u32 first = UNIT_WEIGHTS * item.unit;
+            step_weights(table, row, first,
+                         sum_of<UNIT_WEIGHTS>(table, lists, gradients, item.row, first));
         } else {
             const Sum<2> sum = sum_of<2>(table, lists, gradients, item.row, 2 * item.unit);
             step_pair(table, lists, row, item.row, item.unit, sum);
+        }
+    }
+}
+
+// Puts the sums of weights from `first` on among those of a row, as far as it has them.
+template <u32 COUNT>
+DEVICE void put(const Sum<COUNT>& sum, f32* to, u32 first, u32 width) {
+    UNROLL
+    for (u32 i = 0; i < COUNT; ++i) {
+        if (first + i < width) {
+            to[first + i] = sum.of[i];
         }
     }
 }
@@ -43,14 +56,11 @@ KERNEL_LANES(rows_sums, IN(u32) lists, IN(UpdateTable) tables, u32 tables_count,
         const u32 width = table.dim + table.wide;
         f32* to = sums + table.sums + static_cast<u64>(item.row) * width;
         if (table.storage == STORAGE_F32) {
-            to[item.unit] = sum_of<1>(table, lists, gradients, item.row, item.unit).of[0];
-            continue;
-        }
-        const u32 first = 2 * item.unit;
-        const Sum<2> sum = sum_of<2>(table, lists, gradients, item.row, first);
-        to[first] = sum.of[0];
-        if (first + 1 < width) {
-            to[first + 1] = sum.of[1];
+            const u32 first = UNIT_WEIGHTS * item.unit;
+            put(sum_of<UNIT_WEIGHTS>(table, lists, gradients, item.row, first), to, first, width);
+        } else {
+            const u32 first = 2 * item.unit;
+            put(sum_of<2>(table, lists, gradients, item.row, first), to, first, width);
         }
     }
 }
@@ -68,7 +78,13 @@ KERNEL_LANES(rows_step, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables
         const u32 width = table.dim + table.wide;
         const f32* gradient = sums + table.sums + static_cast<u64>(item.row) * width;
         if (table.storage == STORAGE_F32) {
-            step_weight(table, row, item.unit, gradient[item.unit]);
+            const u32 first = UNIT_WEIGHTS * item.unit;
+            Sum<UNIT_WEIGHTS> sum;
+            UNROLL
+            for (u32 i = 0; i < UNIT_WEIGHTS; ++i) {
+                sum.of[i] = first + i < width ? gradient[first + i] : 0.0f;
+            }
+            step_weights(table, row, first, sum);
         } else {
             const u32 first = 2 * item.unit;
             const f32 second = first + 1 < width ? gradient[first + 1] : 0.0f;

@@ -1,19 +1,16 @@
 // The update of rows that occur often: a block of threads for each.
 //
 // A thread that adds the bags of a row one by one waits for each of its reads, and one row may have
-// most of the bags of a mini-batch. So all threads of a block read the gradients of some bags at
-// once, into shared memory, from where a thread for each weight adds them in their order: bound by
-// as many additions, one after another, as the row has bags.
+// most of the bags of a mini-batch. Blocks of a mini-batch are added apart, in any case: so each
+// warp has one of them at a time, and a lane for each weight. The lanes of a warp find out about as
+// many bags at once, whose gradients are then all under way. Bound by the latency of as many rounds
+// as a block has bags for a warp.
 
 #include "update.h"
 
-// Threads of a block.
-#define FREQUENT_THREADS 256
-// Bags whose gradients lie in shared memory at once, and weights of each.
-#define PIECE_BAGS 128
-#define PIECE_WEIGHTS 32
-// Gradients that are on their way from there.
-#define ADDED_AT_ONCE 8
+#define LANES 32
+#define WARPS 8
+#define WHOLE_WARP 0xffffffff
 
 // A frequent row: number `number` of those of all tables.
 struct Frequent {
@@ -30,56 +27,79 @@ DEVICE Frequent frequent_at(const UpdateTable* tables, const u32* lists, u32 num
     return Frequent{table, list_at(lists, table->frequent)[number]};
 }
 
-// The block that has a bag.
-DEVICE u32 block_of(const UpdateTable& table, const u32* lists, u32 bag) {
-    const List ends = list_at(lists, table.block_ends);
-    u32 low = 0;
-    u32 high = table.blocks;
-    while (low < high) {
-        const u32 middle = low + (high - low) / 2;
-        if (static_cast<u64>(ends[middle]) * table.fields <= bag) {
-            low = middle + 1;
+// Where the bags of a row of examples from `example` on begin, among those from `begin` to `end`,
+// which ascend.
+DEVICE u32 first_of(const List& bags, u32 begin, u32 end, u64 example, u32 fields) {
+    while (begin < end) {
+        const u32 middle = begin + (end - begin) / 2;
+        if (bags[middle] < example * fields) {
+            begin = middle + 1;
         } else {
-            high = middle;
+            end = middle;
         }
     }
-    return low;
+    return begin;
 }
 
-// The sum of one weight, of bags that come in their order.
-struct Running {
-    Tree<1> tree;
-    Sum<1> sum;
-    u32 block;
-
-    DEVICE_MEMBER void add(f32 gradient, u32 of_block) {
-        if (of_block == block) {
-            sum.of[0] += gradient;
-            return;
-        }
-        if (block != NONE) {
-            tree.put(block, sum);
-        }
-        sum.of[0] = gradient;
-        block = of_block;
-    }
-
-    DEVICE_MEMBER f32 total() {
-        tree.put(block, sum);
-        return tree.total().of[0];
-    }
+// Bags that a warp knows of.
+struct Known {
+    u32* examples;
+    u32* columns;
+    f32* factors;
 };
 
+// The sum of weight `weight` over bags `begin` to `end`, at least one, in their order.
+DEVICE f32 sum_by_warp(const UpdateTable& table, const u32* lists, const Gradients& gradients,
+                       const Known& known, u32 begin, u32 end, u32 weight) {
+    const List bags = list_at(lists, table.bags);
+    const List columns = list_at(lists, table.columns);
+    const u32 lane = threadIdx.x % LANES;
+    const bool has_factors = table.bag_factors != NONE;
+    const bool is_first_order = weight >= table.dim;
+    f32 sum = 0.0f;
+    for (u32 at = begin; at < end; at += LANES) {
+        __syncwarp(WHOLE_WARP);
+        // Who has no bag has the last one again, and nobody adds it.
+        const u32 own = min(at + lane, end - 1);
+        const u32 bag = bags[own];
+        known.examples[lane] = bag / table.fields;
+        known.columns[lane] = columns[bag % table.fields];
+        known.factors[lane] =
+            has_factors ? list_at(lists, table.bag_factors).number(own) : 1.0f;
+        __syncwarp(WHOLE_WARP);
+        f32 read[LANES];
+        UNROLL
+        for (u32 i = 0; i < LANES; ++i) {
+            const u64 example = known.examples[i];
+            const f32* from = is_first_order
+                                  ? gradients.d_first_order + example
+                                  : gradients.d_x + example * gradients.columns +
+                                        known.columns[i] + weight;
+            read[i] = *from;
+        }
+        UNROLL
+        for (u32 i = 0; i < LANES; ++i) {
+            if (at + i < end) {
+                const f32 value = has_factors ? read[i] * known.factors[i] : read[i];
+                sum = at + i == begin ? value : sum + value;
+            }
+        }
+    }
+    return sum;
+}
+
 // Updates frequent rows of all tables, a block of threads each.
-KERNEL_BLOCK(rows_update_frequent, 256, INOUT(float) rows, IN(u32) lists,
-             IN(UpdateTable) tables, u32 tables_count, u32 frequent_rows, IN(float) d_x,
-             u32 columns, IN(float) d_first_order, u32 examples) {
+KERNEL_BLOCK(rows_update_frequent, 256, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
+             u32 tables_count, u32 frequent_rows, IN(float) d_x, u32 columns,
+             IN(float) d_first_order, u32 examples) {
     static_cast<void>(tables_count);
     static_cast<void>(frequent_rows);
     static_cast<void>(examples);
-    SHARED(f32, piece, PIECE_BAGS * PIECE_WEIGHTS);
-    SHARED(u32, blocks, PIECE_BAGS);
-    SHARED(f32, sums, PIECE_WEIGHTS);
+    SHARED(u32, known_examples, WARPS * LANES);
+    SHARED(u32, known_columns, WARPS * LANES);
+    SHARED(f32, known_factors, WARPS * LANES);
+    SHARED(f32, sums, WARPS * LANES);
+    SHARED(u32, has_bags, WARPS);
     const Gradients gradients = {d_x, columns, d_first_order};
     const Frequent frequent = frequent_at(tables, lists, blockIdx.x);
     const UpdateTable& table = *frequent.table;
@@ -87,53 +107,54 @@ KERNEL_BLOCK(rows_update_frequent, 256, INOUT(float) rows, IN(u32) lists,
     if (row == nullptr) {
         return;
     }
-    const List ends = list_at(lists, table.bag_ends);
+    const u32 warp = threadIdx.x / LANES;
+    const u32 lane = threadIdx.x % LANES;
+    const Known known = {known_examples + warp * LANES, known_columns + warp * LANES,
+                         known_factors + warp * LANES};
     const List bags = list_at(lists, table.bags);
+    const List ends = list_at(lists, table.bag_ends);
+    const List block_ends = list_at(lists, table.block_ends);
     const u32 begin = ends.before(frequent.row);
     const u32 end = ends[frequent.row];
     const u32 width = table.dim + table.wide;
-    for (u32 first = 0; first < width; first += PIECE_WEIGHTS) {
-        const u32 weights = min(PIECE_WEIGHTS, width - first);
-        Running running;
-        running.tree.depth = 0;
-        running.block = NONE;
-        for (u32 at = begin; at < end; at += PIECE_BAGS) {
-            const u32 count = min(PIECE_BAGS, end - at);
-            for (u32 i = threadIdx.x; i < count * weights; i += FREQUENT_THREADS) {
-                const u32 bag = at + i / weights;
-                const u32 weight = first + i % weights;
-                piece[i] =
-                    bag_gradient<1>(table, lists, gradients, weight, bag, bags[bag]).of[0];
+    for (u32 first = 0; first < width; first += LANES) {
+        const u32 weights = min(LANES, width - first);
+        // Lanes without a weight read along with the last one.
+        const u32 weight = min(first + lane, width - 1);
+        Tree<1> tree;
+        tree.depth = 0;
+        for (u32 blocks = 0; blocks < table.blocks; blocks += WARPS) {
+            const u32 block = blocks + warp;
+            const bool is_there = block < table.blocks;
+            const u32 from = is_there ? first_of(bags, begin, end, block_ends.before(block),
+                                                 table.fields)
+                                      : end;
+            const u32 to =
+                is_there ? first_of(bags, from, end, block_ends[block], table.fields) : end;
+            f32 sum = 0.0f;
+            if (from < to) {
+                sum = sum_by_warp(table, lists, gradients, known, from, to, weight);
             }
-            for (u32 i = threadIdx.x; i < count; i += FREQUENT_THREADS) {
-                blocks[i] = table.first_block + block_of(table, lists, bags[at + i]);
+            sums[threadIdx.x] = sum;
+            if (lane == 0) {
+                has_bags[warp] = from < to ? 1 : 0;
             }
             __syncthreads();
-            if (threadIdx.x < weights) {
-                u32 i = 0;
-                for (; i + ADDED_AT_ONCE <= count; i += ADDED_AT_ONCE) {
-                    f32 next[ADDED_AT_ONCE];
-                    for (u32 j = 0; j < ADDED_AT_ONCE; ++j) {
-                        next[j] = piece[(i + j) * weights + threadIdx.x];
-                    }
-                    for (u32 j = 0; j < ADDED_AT_ONCE; ++j) {
-                        running.add(next[j], blocks[i + j]);
-                    }
-                }
-                for (; i < count; ++i) {
-                    running.add(piece[i * weights + threadIdx.x], blocks[i]);
+            for (u32 i = 0; i < WARPS && warp == 0; ++i) {
+                if (has_bags[i] != 0) {
+                    tree.put(table.first_block + blocks + i, Sum<1>{{sums[i * LANES + lane]}});
                 }
             }
             __syncthreads();
         }
-        if (threadIdx.x < weights) {
-            sums[threadIdx.x] = running.total();
+        if (warp == 0) {
+            sums[lane] = tree.total().of[0];
         }
         __syncthreads();
         const bool is_f32 = table.storage == STORAGE_F32;
         const u32 units = is_f32 ? weights : (weights + 1) / 2;
         if (threadIdx.x < units && is_f32) {
-            step_weight(table, row, first + threadIdx.x, sums[threadIdx.x]);
+            step_weights(table, row, first + threadIdx.x, Sum<1>{{sums[threadIdx.x]}});
         } else if (threadIdx.x < units) {
             const u32 low = 2 * threadIdx.x;
             const Sum<2> pair = {{sums[low], low + 1 < weights ? sums[low + 1] : 0.0f}};

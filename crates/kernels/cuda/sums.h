@@ -26,6 +26,7 @@ struct Sum {
     f32 of[COUNT];
 
     DEVICE_MEMBER void add(const Sum& other) {
+        UNROLL
         for (u32 i = 0; i < COUNT; ++i) {
             of[i] += other.of[i];
         }
@@ -76,14 +77,28 @@ DEVICE Sum<COUNT> bag_gradient(const UpdateTable& table, const u32* lists,
     const bool has_factor = table.bag_factors != NONE;
     const f32 factor = has_factor ? list_at(lists, table.bag_factors).number(at) : 1.0f;
     Sum<COUNT> sum;
-    for (u32 i = 0; i < COUNT; ++i) {
-        f32 value = 0.0f;
-        if (weight + i < table.dim) {
-            value = values[weight + i];
-        } else if (weight + i < table.dim + table.wide) {
-            value = gradients.d_first_order[example];
+    if (COUNT == 4 && weight + COUNT <= table.dim && is_aligned(values + weight, 16)) {
+        const float4 four = *reinterpret_cast<const float4*>(values + weight);
+        sum.of[0] = four.x;
+        sum.of[1 % COUNT] = four.y;
+        sum.of[2 % COUNT] = four.z;
+        sum.of[3 % COUNT] = four.w;
+    } else {
+        UNROLL
+        for (u32 i = 0; i < COUNT; ++i) {
+            sum.of[i] = 0.0f;
+            if (weight + i < table.dim) {
+                sum.of[i] = values[weight + i];
+            } else if (weight + i < table.dim + table.wide) {
+                sum.of[i] = gradients.d_first_order[example];
+            }
         }
-        sum.of[i] = has_factor ? value * factor : value;
+    }
+    if (has_factor) {
+        UNROLL
+        for (u32 i = 0; i < COUNT; ++i) {
+            sum.of[i] *= factor;
+        }
     }
     return sum;
 }
@@ -110,10 +125,12 @@ DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradi
         for (++at; at + BAGS_AT_ONCE <= end && bags[at + BAGS_AT_ONCE - 1] < block_end;
              at += BAGS_AT_ONCE) {
             Sum<COUNT> read[BAGS_AT_ONCE];
+            UNROLL
             for (u32 i = 0; i < BAGS_AT_ONCE; ++i) {
                 read[i] =
                     bag_gradient<COUNT>(table, lists, gradients, weight, at + i, bags[at + i]);
             }
+            UNROLL
             for (u32 i = 0; i < BAGS_AT_ONCE; ++i) {
                 sum.add(read[i]);
             }

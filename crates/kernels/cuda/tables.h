@@ -12,7 +12,10 @@
 #define RULE_ADAM 2
 
 // Bags of a row beyond which a block of threads updates it.
-#define FREQUENT_BAGS 64
+#define FREQUENT_BAGS 32
+
+// Weights of f32 that a thread updates.
+#define UNIT_WEIGHTS 4
 
 struct PoolTable {
     u64 slab;

@@ -4,12 +4,18 @@
 #include "rules.h"
 #include "sums.h"
 
-// A weight of a row or, with weights of 16 bits, a pair: `unit` counts them.
+// Four weights of a row or, with weights of 16 bits, a pair: `unit` counts them, of which the last
+// may have fewer.
 struct Item {
     u32 table;
     u32 row;
     u32 unit;
 };
+
+DEVICE u32 units_of(u32 storage, u32 weights) {
+    const u32 of_unit = storage == STORAGE_F32 ? UNIT_WEIGHTS : 2;
+    return (weights + of_unit - 1) / of_unit;
+}
 
 // The item with this number of all tables.
 DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
@@ -25,7 +31,7 @@ DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
         }
     }
     const UpdateTable& table = tables[low];
-    const u32 units = lanes_of(table.storage, table.dim + table.wide);
+    const u32 units = units_of(table.storage, table.dim + table.wide);
     const u32 within = number - table.first_item;
     return Item{low, within / units, within % units};
 }
@@ -49,11 +55,19 @@ DEVICE f32* row_to_update(const UpdateTable& table, const u32* lists, f32* rows,
     return rows + table.slab + static_cast<u64>(slot) * table.row_lanes;
 }
 
-// Number `unit` of a row of f32 takes one step.
-DEVICE void step_weight(const UpdateTable& table, f32* row, u32 unit, f32 gradient) {
+// `COUNT` weights of a row of f32 take one step, as far as there are so many from `first` on.
+template <u32 COUNT>
+DEVICE void step_weights(const UpdateTable& table, f32* row, u32 first, const Sum<COUNT>& sum) {
     const Step step = step_of(table, row);
-    f32* state = row + table.dim + table.wide;
-    row[unit] = updated(table, step, state, unit, row[unit], gradient);
+    const u32 width = table.dim + table.wide;
+    f32* state = row + width;
+    UNROLL
+    for (u32 i = 0; i < COUNT; ++i) {
+        if (first + i < width) {
+            f32* weight = row + first + i;
+            *weight = updated(table, step, state, first + i, *weight, sum.of[i]);
+        }
+    }
 }
 
 // Two weights of 16 bits take one step, and are rounded.

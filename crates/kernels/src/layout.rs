@@ -54,7 +54,7 @@ pub struct PoolTable {
 
 /// A table whose rows are updated. // 128 bytes
 ///
-/// An item of a table is a weight of a row; with weights of 16 bits, a pair of them.
+/// An item of a table is four weights of a row; with weights of 16 bits, a pair of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct UpdateTable {
@@ -116,6 +116,9 @@ pub struct UpdateTable {
     pub frequent_rows: u32,
 }
 
+/// Weights of f32 that an item of an update has.
+const UNIT_WEIGHTS: u32 = 4;
+
 impl UpdateTable {
     /// Weights of a row.
     pub fn width(&self) -> u32 {
@@ -124,9 +127,8 @@ impl UpdateTable {
 
     /// Items of the table.
     pub fn items(&self) -> u64 {
-        let of_row =
-            if self.storage == STORAGE_F32 { self.width() } else { self.width().div_ceil(2) };
-        u64::from(self.rows) * u64::from(of_row)
+        let of_item = if self.storage == STORAGE_F32 { UNIT_WEIGHTS } else { 2 };
+        u64::from(self.rows) * u64::from(self.width().div_ceil(of_item))
     }
 }
 

@@ -7,7 +7,7 @@ pub const SORT_TILE: u32 = 2048;
 /// Digits of a pass of the sort, and so words of its counts for each tile.
 pub const SORT_DIGITS: u32 = 256;
 /// Bags of a row beyond which a block of threads updates it: `rows_update_frequent`.
-pub const FREQUENT_BAGS: u32 = 64;
+pub const FREQUENT_BAGS: u32 = 32;
 /// Places of a hash table beyond its capacity: of the two keys that look like its marks.
 pub const TABLE_OWN_PLACES: u32 = 2;
 /// Devices that keys are shared out among, at most.
