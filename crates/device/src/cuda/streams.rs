@@ -14,6 +14,9 @@ use super::calls::{CUevent, CUstream, Called, Context, Event, Function, Handle, 
 /// Bytes of shared memory that a launch has without asking the function for more.
 const SHARED_BYTES: u32 = 48 << 10;
 
+/// Looks at an event, of about a microsecond each, before a thread that waits for it sleeps.
+const LOOKS_MAX: usize = 2000;
+
 /// A stream that waits for no other unless it is told to.
 pub(crate) fn stream() -> Called<Stream> {
     let mut stream: CUstream = std::ptr::null_mut();
@@ -67,7 +70,16 @@ pub(crate) fn is_over(event: Event) -> Called<bool> {
     }
 }
 
+/// Waits until it is over: awake for as long as a step of training takes, since it takes a thread
+/// that sleeps a good part of one to wake up, then asleep.
 pub(crate) fn wait(event: Event) -> Called<()> {
+    for _ in 0..LOOKS_MAX {
+        if is_over(event)? {
+            return Ok(());
+        }
+        // Whoever has something to do goes first.
+        std::thread::yield_now();
+    }
     // SAFETY: the event has not ended.
     check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event.0) })
 }

@@ -337,8 +337,14 @@ impl Trainer {
         let labels = if self.clicks.is_empty() { &examples.labels } else { &self.clicks };
         let columns = examples.examples() * embeddings.columns().count;
         let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };
+        let on = Processor { pool, profile };
+        if rows.are_pooled() {
+            // Devices are told, and nothing is computed here.
+            embeddings.apply(rows, of_rows, &RowLaps(profile))?;
+            return dense.step(None, on);
+        }
         let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
-        let dense = || dense.step(None, Processor { pool, profile });
+        let dense = || dense.step(None, on);
         let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
         outcome?;
         stepped

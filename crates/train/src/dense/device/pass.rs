@@ -75,7 +75,13 @@ impl DeviceDense {
             let input = (x, &mut part.first_order[..rows]);
             work.input.gather(examples, input, work.on.profile);
         };
-        work.on.pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(gather));
+        match work.input.rows.are_pooled() {
+            // So little is copied sooner than other threads are awake.
+            true => parts.iter_mut().for_each(gather),
+            false => {
+                work.on.pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(gather));
+            }
+        }
         Ok(())
     }
 
@@ -172,7 +178,10 @@ impl DeviceDense {
             let pairs = found.to.iter_mut().zip(found.from);
             pairs.for_each(|(to, from)| to.copy_from_slice(from));
         };
-        work.on.pool.install(|| found.par_iter_mut().with_max_len(1).for_each(copy));
+        match comes_down {
+            true => work.on.pool.install(|| found.par_iter_mut().with_max_len(1).for_each(copy)),
+            false => found.iter_mut().for_each(copy),
+        }
         Ok(sums)
     }
 }
