@@ -17,6 +17,8 @@ use std::thread::ScopedJoinHandle;
 use crate::clock::Clock;
 use crate::queue::Events;
 
+pub use self::yielding::give_way;
+
 /// What a poll did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -248,7 +250,7 @@ impl Drop for StopUnlessDone<'_> {
 /// The stage's own error; the pipeline is stopped then.
 pub fn drive_here<E>(stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
     if stage.gives_way() {
-        yielding::give_way();
+        give_way();
     }
     drive(stage, rhythm)
 }

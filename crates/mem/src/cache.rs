@@ -267,6 +267,21 @@ impl Cache {
         self.touch(slot, occurrence);
     }
 
+    /// [`Cache::trained`], then [`Cache::unpin`].
+    #[inline]
+    pub fn trained_and_unpinned(&mut self, slot: SlotIndex, occurrence: Occurrence) {
+        self.records.set(slot, DIRTY | EXISTS);
+        if self.records.unpin(slot) > 0 {
+            return self.touch(slot, occurrence);
+        }
+        self.pinned -= 1;
+        if self.records.next_use(slot) == NEVER {
+            return self.policy.touch_and_attach(&mut self.records, slot, occurrence);
+        }
+        self.touch(slot, occurrence);
+        self.attach(slot);
+    }
+
     /// Tells the policy alone of a use.
     #[inline]
     pub fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {

@@ -14,7 +14,7 @@
 
 /// Makes the calling thread one of these.
 #[cfg(target_os = "linux")]
-pub(super) fn give_way() {
+pub fn give_way() {
     let policy = libc::sched_param { sched_priority: 0 };
     // SAFETY: the system reads a structure that outlives the call; 0 is the calling thread alone.
     let _refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const policy) };
@@ -22,7 +22,7 @@ pub(super) fn give_way() {
 
 /// Elsewhere all threads are equal.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn give_way() {}
+pub fn give_way() {}
 
 /// Whether the calling thread is one of these.
 #[cfg(all(test, target_os = "linux"))]

@@ -25,6 +25,7 @@
 //!   their keys, which a hash table on the device finds ([`Lookup`]).
 //! - **Bounds.** See [`DevicePlan`].
 
+mod beside;
 mod describe;
 mod lifting;
 mod lookup;

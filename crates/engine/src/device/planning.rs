@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Occurrence, PolicyKind, Seek, Victim};
+use stepwell_mem::{PolicyKind, Seek, Victim};
 
+use super::beside::{Beside, OfDevice, Task, keys_above, of_devices, seen};
 use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
 use super::warm_up::WarmUp;
 use crate::stages::MiniBatch;
-use crate::{Fill, Fit, Group, GroupUnit, Part, Planner, Result};
+use crate::{Fill, Fit, Group, Part, Planner, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,9 @@ pub(crate) struct Above {
     horizon: usize,
     policy: PolicyKind,
     rules: Rules,
-    moves: GroupUnit,
-    occurrences: Vec<Occurrence>,
+    beside: Beside,
+    /// What is at hand, by table group and device.
+    tasks: Vec<Task>,
     /// The last mini-batch that is over.
     over: Option<u32>,
     /// Which rows may go up, where not all may.
@@ -80,6 +82,7 @@ impl Above {
             true => Rules::default(),
             false => Rules::without(Rule::Pin),
         };
+        let devices = tier.len();
         let mut above = Self {
             planners: Vec::new(),
             warm_up: WarmUp::new(&tier.plan, tier.rules),
@@ -87,13 +90,14 @@ impl Above {
             horizon,
             policy,
             rules,
-            moves: GroupUnit::default(),
-            occurrences: Vec::new(),
+            beside: Beside::new(devices),
+            tasks: Vec::new(),
             over: None,
         };
         let groups = 0..above.tier.plan.slots.len();
         above.tier.begin_tables();
         above.planners = groups.map(|group| above.empty(group)).collect();
+        above.tasks.resize_with(above.planners.len() * devices, Task::default);
         above
     }
 
@@ -107,40 +111,42 @@ impl Above {
         (0..self.tier.len()).map(planner).collect()
     }
 
-    /// A new unit begins: what moves for it, nothing yet.
-    pub(crate) fn begin_unit(&mut self) -> AboveMoves {
-        self.planners.iter_mut().flatten().for_each(Planner::begin_unit);
+    /// A unit of at most so many mini-batches begins: what moves for it, nothing yet.
+    pub(crate) fn begin_unit(&mut self, minis: usize) -> AboveMoves {
+        self.planners.iter_mut().flatten().for_each(|planner| planner.begin_unit(minis));
         let count = self.planners.len() * self.tier.len();
         let units = std::iter::repeat_with(AboveUnit::default).take(count).collect();
         AboveMoves { units, over: self.over }
     }
 
-    /// Mini-batches of `batch` are known; `waiting` are those that were known before.
+    /// Mini-batches of `batch` are known; `waiting` are those that were known before. Meanwhile
+    /// `host` learns of them.
     pub(crate) fn learn<C>(
         &mut self,
         groups: &[Arc<Group>],
         batch: &mut VecDeque<MiniBatch<C>>,
         waiting: &[&VecDeque<MiniBatch<C>>],
+        host: impl FnOnce(&VecDeque<MiniBatch<C>>),
     ) {
         let (place, devices) = (self.tier.place, self.tier.len());
         for mini in batch.iter_mut() {
             mini.parts.iter_mut().for_each(|part| part.share_out(place, devices));
             self.leave_below(groups, mini);
         }
-        for (planners, group) in self.planners.iter_mut().zip(groups) {
-            for (device, planner) in planners.iter_mut().enumerate() {
-                let keys = batch.iter().flat_map(|mini| mini.keys_above(group, device));
-                if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
-                    let minis = waiting.iter().copied().flatten();
-                    minis.for_each(|mini| {
-                        planner.learn(mini.number, mini.keys_above(group, device));
-                    });
-                }
-                for mini in batch.iter() {
-                    planner.learn(mini.number, mini.keys_above(group, device));
-                }
+        let batch = &*batch;
+        let (new, waiting) = (seen(batch.iter()), seen(waiting.iter().copied().flatten()));
+        let learn = |(planner, group, device): OfDevice<'_>| {
+            let keys = new.iter().flat_map(|(_, parts)| keys_above(parts, group, device));
+            let is_anew = planner.begins_anew(keys.map(<[Key]>::len).sum());
+            let before = waiting.iter().filter(|_| is_anew);
+            for (number, parts) in before.chain(&new) {
+                planner.learn(*number, keys_above(parts, group, device));
             }
-        }
+        };
+        // Of keys that all fit nobody takes note.
+        let is_little = !self.planners.iter().flatten().any(Planner::follows);
+        let planners = of_devices(&mut self.planners, groups);
+        self.beside.run((planners, is_little), learn, || host(batch));
     }
 
     /// Leaves rows of `mini` on the host that may not go up; in a warm-up they are counted.
@@ -170,68 +176,92 @@ impl Above {
         mini: &MiniBatch<C>,
     ) -> bool {
         let planners = self.planners[number].iter_mut().enumerate();
-        let fits = planners.map(|(device, planner)| planner.fits(mini.keys_above(group, device)));
+        let fits =
+            planners.map(|(device, planner)| planner.fits(keys_above(&mini.parts, group, device)));
         let waits = self.warm_up.as_ref().is_some_and(|warm_up| warm_up.waits(mini.number));
         // Each is to know what it was asked last.
         fits.fold(!waits, |all, fit| all & (fit == Fit::Now))
     }
 
-    /// Pins the rows of `mini` in group `number` on the devices; says what moves.
+    /// Pins the rows of `mini` on the devices, while `host` pins them there; says what moves.
     ///
     /// # Errors
     /// When a key finds no room in an index.
     pub(crate) fn plan<C>(
         &mut self,
-        (number, group): (usize, &Group),
+        (groups, hosts): (&[Arc<Group>], &mut [Planner]),
+        mini: &mut MiniBatch<C>,
+        moves: &mut AboveMoves,
+        host: impl FnOnce(&mut [Planner], &mut MiniBatch<C>) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(warm_up) = &mut self.warm_up {
+            warm_up.planned(mini.number);
+        }
+        let number = mini.number;
+        let planners = of_devices(&mut self.planners, groups);
+        let tasks = planners.zip(&mut self.tasks).map(|((planner, group, device), task)| {
+            task.take((group, device), mini);
+            (planner, task)
+        });
+        // Before any is begun: they are the mini-batch's.
+        let tasks: Vec<(&mut Planner, &mut Task)> = tasks.collect();
+        let plan = |(planner, task): (&mut Planner, &mut Task)| task.plan(planner, number);
+        self.beside.run((tasks.into_iter(), false), plan, || host(hosts, mini))?;
+        for (number, (group, host)) in groups.iter().zip(hosts).enumerate() {
+            let stay = group.members().iter();
+            let stay = stay.map(|table| mini.parts[*table].above.below.len() as u64);
+            moves.units[place(number, 0, self.tier.len())].below += stay.sum::<u64>();
+            for device in 0..self.tier.len() {
+                self.settle((number, group, device), host, mini, moves)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what moves for what was planned on device `device` for group `number`, and pins what is
+    /// there on the host.
+    fn settle<C>(
+        &mut self,
+        (number, group, device): (usize, &Group, usize),
         host: &mut Planner,
         mini: &mut MiniBatch<C>,
         AboveMoves { units, .. }: &mut AboveMoves,
     ) -> Result<()> {
-        let devices = self.tier.len();
-        if let Some(warm_up) = self.warm_up.as_mut().filter(|_| number == 0) {
-            warm_up.planned(mini.number);
+        let at = place(number, device, self.tier.len());
+        let (task, unit) = (&mut self.tasks[at], &mut units[at]);
+        task.give_back((group, device), mini);
+        task.failed.take().map_or(Ok(()), Err)?;
+        let moves = &task.moves;
+        let left = group.members().iter();
+        let left = left.map(|table| mini.parts[*table].above.leave_below(device) as u64);
+        unit.below += left.sum::<u64>();
+        let pins = self.tier.rules.hold(Rule::PinBelow);
+        if self.tier.has_tables() {
+            let placed = |key, slot| Placed { key, slot };
+            let left = moves.victims.iter().map(|victim| placed(victim.key, victim.slot));
+            let came = moves.fills.iter().map(|fill| placed(fill.key, fill.slot));
+            unit.changes.left.extend(left);
+            unit.changes.came.extend(came);
         }
-        let stay = group.members().iter().map(|table| mini.parts[*table].above.below.len() as u64);
-        units[place(number, 0, devices)].below += stay.sum::<u64>();
-        for (device, planner) in self.planners[number].iter_mut().enumerate() {
-            let unit = &mut units[place(number, device, devices)];
-            let moves = &mut self.moves;
-            moves.clear();
-            let batch = mini.number;
-            planner.plan(batch, &mut mini.asked_above(group, device), moves)?;
-            let left = group.members().iter().map(|table| {
-                let part = &mut mini.parts[*table];
-                part.above.leave_below(device) as u64
-            });
-            unit.below += left.sum::<u64>();
-            let pins = self.tier.rules.hold(Rule::PinBelow);
-            if self.tier.has_tables() {
-                let placed = |key, slot| Placed { key, slot };
-                let left = moves.victims.iter().map(|victim| placed(victim.key, victim.slot));
-                let came = moves.fills.iter().map(|fill| placed(fill.key, fill.slot));
-                unit.changes.left.extend(left);
-                unit.changes.came.extend(came);
+        let mut seek = Seek::default();
+        for (at, victim) in moves.victims.iter().enumerate() {
+            let keys = |at| moves.victims.get(at).map(|victim: &Victim| victim.key);
+            let slot = host.cache().seek(&mut seek, at, keys);
+            let slot = slot.unwrap_or_else(|| left_early(victim.key));
+            if victim.dirty {
+                unit.victims.push(AboveMove { host: slot, slot: victim.slot });
             }
-            let mut seek = Seek::default();
-            for (at, victim) in moves.victims.iter().enumerate() {
-                let keys = |at| moves.victims.get(at).map(|victim: &Victim| victim.key);
-                let slot = host.cache().seek(&mut seek, at, keys);
-                let slot = slot.unwrap_or_else(|| left_early(victim.key));
-                if victim.dirty {
-                    unit.victims.push(AboveMove { host: slot, slot: victim.slot });
-                }
-                if pins {
-                    host.let_go_above(slot);
-                }
-            }
-            let from = unit.fills.len();
-            let parts = group.members().iter().map(|table| &mini.parts[*table]);
-            come_up(device, parts, &moves.fills, &mut unit.fills);
             if pins {
-                unit.fills[from..].iter().for_each(|fill| host.keep_for_above(fill.host));
+                host.let_go_above(slot);
             }
-            unit.hits += moves.hits;
         }
+        let from = unit.fills.len();
+        let parts = group.members().iter().map(|table| &mini.parts[*table]);
+        come_up(device, parts, &moves.fills, &mut unit.fills);
+        if pins {
+            unit.fills[from..].iter().for_each(|fill| host.keep_for_above(fill.host));
+        }
+        unit.hits += moves.hits;
         Ok(())
     }
 
@@ -260,7 +290,7 @@ impl Above {
             }
             let planner = &mut self.planners[number][device];
             for mini in waiting.clone() {
-                planner.learn(mini.number, mini.keys_above(group, device));
+                planner.learn(mini.number, keys_above(&mini.parts, group, device));
             }
         }
     }
@@ -275,24 +305,29 @@ impl Above {
         self.planners.iter().flatten().all(|planner| planner.pinned() * part <= planner.slots())
     }
 
-    /// Mini-batch `mini` is over.
-    pub(crate) fn retire<C>(&mut self, (number, group): (usize, &Group), mini: &MiniBatch<C>) {
-        self.over = Some(mini.number);
-        if let Some(warm_up) = self.warm_up.as_mut().filter(|_| number == 0) {
-            warm_up.retired(mini.number);
+    /// Mini-batches are over, which `host` retires meanwhile.
+    pub(crate) fn retire<C>(
+        &mut self,
+        groups: &[Arc<Group>],
+        minis: &[MiniBatch<C>],
+        host: impl FnOnce(),
+    ) {
+        for mini in minis {
+            self.over = Some(mini.number);
+            self.warm_up.iter_mut().for_each(|warm_up| warm_up.retired(mini.number));
         }
-        for (device, planner) in self.planners[number].iter_mut().enumerate() {
-            for table in group.members() {
-                let part = &mini.parts[*table];
-                let on = &part.above.devices[device];
-                self.occurrences.clear();
-                if !part.rows.occurrences.is_empty() {
-                    let of = on.rows.iter().map(|row| part.rows.occurrences[*row as usize]);
-                    self.occurrences.extend(of);
+        let minis = seen(minis.iter());
+        let retire = |(planner, group, device): OfDevice<'_>| {
+            for (_, parts) in &minis {
+                for table in group.members() {
+                    let Part { rows, above, .. } = &parts[*table];
+                    let on = &above.devices[device];
+                    let row_of = |index: usize| on.rows[index] as usize;
+                    planner.retire_rows(&on.slots, &rows.occurrences, row_of);
                 }
-                planner.retire(&on.slots, &self.occurrences);
             }
-        }
+        };
+        self.beside.run((of_devices(&mut self.planners, groups), false), retire, host);
     }
 
     /// Every row that was changed on a device and is not on the host as it is. It is clean from
@@ -300,13 +335,16 @@ impl Above {
     /// unit's victim is lowered once more while `pull` copies it for a checkpoint.
     pub(crate) fn take_dirty(&mut self, hosts: &[Planner]) -> AboveMoves {
         let of = |(planners, host): (&Vec<Planner>, &Planner)| {
-            let of_device = |planner: &Planner| AboveUnit {
-                victims: planner
-                    .cache()
-                    .dirty()
-                    .map(|row| AboveMove { host: host_slot(host, row.key), slot: row.slot })
-                    .collect(),
-                ..AboveUnit::default()
+            let of_device = |planner: &Planner| {
+                // It may be all there is: a list that grows would be copied again and again.
+                let mut victims = Vec::with_capacity(planner.cache().dirty().count());
+                victims.extend(
+                    planner
+                        .cache()
+                        .dirty()
+                        .map(|row| AboveMove { host: host_slot(host, row.key), slot: row.slot }),
+                );
+                AboveUnit { victims, ..AboveUnit::default() }
             };
             planners.iter().map(of_device).collect::<Vec<AboveUnit>>()
         };

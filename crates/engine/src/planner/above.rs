@@ -28,6 +28,11 @@ impl Planner {
         (self.horizon, self.policy)
     }
 
+    /// Whether rows may have to leave, so that it looks at the keys of coming mini-batches.
+    pub(crate) fn follows(&self) -> bool {
+        self.follows
+    }
+
     /// The same as the planner of a device: it lists rows that leave whether they were changed or
     /// not, and where a mini-batch has more rows than there are slots the rest stays below.
     pub(crate) fn of_device(self) -> Self {

@@ -78,6 +78,8 @@ pub struct Planner {
     /// Slots of the unit at hand, a bit for each and as a list, so that a key is counted once.
     counted: Box<[u64]>,
     counted_slots: Vec<SlotIndex>,
+    /// Whether they are.
+    counts: bool,
     /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
     keys_ahead: usize,
     /// Whether it does: rows may have to leave.
@@ -112,6 +114,7 @@ impl Planner {
             fitting: None,
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
+            counts: true,
             keys_ahead: 0,
             follows: false,
             touches: 0,
@@ -252,8 +255,10 @@ impl Planner {
         self.kept + self.found.iter().filter(|slot| !exists(slot)).count()
     }
 
-    /// A new unit begins: keys are counted anew.
-    pub fn begin_unit(&mut self) {
+    /// A unit of at most so many mini-batches begins: keys are counted anew. Those of a single one
+    /// are distinct, and need no counting.
+    pub fn begin_unit(&mut self, minis: usize) {
+        self.counts = minis > 1;
         for slot in self.counted_slots.drain(..) {
             self.counted[slot.at() / WORD_SLOTS] &= !(1 << (slot.at() % WORD_SLOTS));
         }
@@ -261,6 +266,17 @@ impl Planner {
 
     /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.
     pub fn retire(&mut self, slots: &[SlotIndex], occurrences: &[Occurrence]) {
+        self.retire_rows(slots, occurrences, |index| index);
+    }
+
+    /// As [`Planner::retire`], where the row in slot number `index` is row `row_of(index)` of the
+    /// mini-batch.
+    pub(crate) fn retire_rows(
+        &mut self,
+        slots: &[SlotIndex],
+        occurrences: &[Occurrence],
+        row_of: impl Fn(usize) -> usize,
+    ) {
         if !self.rules.hold(Rule::Pin) {
             slots.iter().for_each(|slot| self.cache.pin(*slot));
         }
@@ -270,12 +286,12 @@ impl Planner {
                 self.cache.prefetch(*ahead);
             }
             // A row that was refused to exist occurred nowhere.
-            if let Some(occurrence) = occurrences.get(index).filter(|seen| seen.examples > 0) {
+            let seen = occurrences.get(row_of(index)).filter(|seen| seen.examples > 0);
+            if let Some(occurrence) = seen {
                 self.keep(*slot);
-                self.cache.trained(*slot, *occurrence);
+                self.cache.trained_and_unpinned(*slot, *occurrence);
                 self.touches += 1;
-            }
-            if unpins {
+            } else if unpins {
                 self.cache.unpin(*slot);
             }
         }

@@ -116,6 +116,9 @@ impl Planner {
 
     /// Whether the unit meets a slot for the first time.
     fn count(&mut self, slot: SlotIndex) -> bool {
+        if !self.counts {
+            return true;
+        }
         let (word, bit) =
             (&mut self.counted[slot.at() / WORD_SLOTS], 1 << (slot.at() % WORD_SLOTS));
         let first = *word & bit == 0;

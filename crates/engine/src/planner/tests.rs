@@ -31,7 +31,7 @@ fn plan(planner: &mut Planner, number: u32, of: &[u64]) -> Planned {
     let (keys, mut unit, mut slots) = (keys(of), GroupUnit::default(), Vec::new());
     learn(planner, number, of);
     assert_eq!(fits(planner, of), Fit::Now);
-    planner.begin_unit();
+    planner.begin_unit(1);
     let asked = Asked { table: 0, keys: &keys, slots: &mut slots };
     planner.plan(number, &mut [asked], &mut unit).unwrap();
     Planned { slots, unit }
@@ -124,7 +124,7 @@ fn tables_of_a_group_are_planned_as_one_list() {
     planner.learn(1, [&ours[..], &theirs].into_iter());
     assert_eq!(planner.fits([&ours[..], &theirs].into_iter()), Fit::Now);
     let (mut unit, mut slots) = (GroupUnit::default(), [Vec::new(), Vec::new()]);
-    planner.begin_unit();
+    planner.begin_unit(1);
     let [of_first, of_second] = &mut slots;
     let mut asked = [
         Asked { table: 0, keys: &ours, slots: of_first },

@@ -2,7 +2,7 @@
 
 use stepwell_base::Key;
 
-use crate::device::{AboveMoves, OnDevice};
+use crate::device::AboveMoves;
 use crate::planner::Asked;
 use crate::{Group, GroupUnit, Part};
 
@@ -51,44 +51,14 @@ impl<C> MiniBatch<C> {
         group.members().iter().map(|table| &self.parts[*table].request.distinct[..])
     }
 
-    /// Those of them that device `device` has.
-    pub(crate) fn keys_above<'a>(
-        &'a self,
-        group: &'a Group,
-        device: usize,
-    ) -> impl Iterator<Item = &'a [Key]> + Clone {
-        let members = group.members().iter();
-        members.map(move |table| &self.parts[*table].above.devices[device].keys[..])
-    }
-
-    /// What the tables of `group` ask of device `device`.
-    pub(crate) fn asked_above<'a>(&'a mut self, group: &'a Group, device: usize) -> Vec<Asked<'a>> {
-        let of = |part: &'a mut Part, table| {
-            let OnDevice { keys, slots, .. } = &mut part.above.devices[device];
-            Asked { table, keys, slots }
-        };
-        self.each_of(group, of)
-    }
-
     /// What the tables of `group` ask for.
     pub(crate) fn asked_of<'a>(&'a mut self, group: &'a Group) -> Vec<Asked<'a>> {
-        self.each_of(group, |part, table| {
-            let Part { request, rows, .. } = part;
-            Asked { table, keys: &request.distinct, slots: &mut rows.slots }
-        })
-    }
-
-    /// What `of` says of each table of `group`, which is told its number there.
-    fn each_of<'a>(
-        &'a mut self,
-        group: &Group,
-        of: impl Fn(&'a mut Part, u16) -> Asked<'a>,
-    ) -> Vec<Asked<'a>> {
         // Both ascend.
         let mut members = group.members().iter().zip(0..).peekable();
         let asked = self.parts.iter_mut().enumerate().filter_map(|(number, part)| {
             let (_, table) = members.next_if(|(member, _)| **member == number)?;
-            Some(of(part, table))
+            let Part { request, rows, .. } = part;
+            Some(Asked { table, keys: &request.distinct, slots: &mut rows.slots })
         });
         asked.collect()
     }

@@ -11,6 +11,7 @@
 //! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
 //! written where there are any. So it does with a mini-batch that does not fit, and ends the run.
 
+mod rows;
 mod shed;
 
 use std::collections::VecDeque;
@@ -23,12 +24,12 @@ use stepwell_base::stage::{Progress, Stage};
 
 use super::counters::Counters;
 use super::due::Due;
-use super::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
+use super::flow::{Cargo, Item, MiniBatch, Pause, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::too_large::too_large;
 use super::{Handoff, Window, rules_of};
-use crate::device::{Above, AboveMoves};
-use crate::{DeviceTier, Error, Fit, Group, GroupUnit, Part, Planner, Result};
+use crate::device::Above;
+use crate::{DeviceTier, Error, Fit, Group, GroupUnit, Planner, Result};
 
 /// Units in flight, the one that trains included, whatever part of the slots they hold.
 const WINDOW_LEAST: usize = 2;
@@ -135,25 +136,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         any
     }
 
-    fn retire_unit(&mut self, unit: Unit<C>) {
-        self.due.over(unit.trained);
-        for (number, (planner, group)) in self.planners.iter_mut().zip(&self.groups).enumerate() {
-            if let Some(moves) = unit.moves.get(number) {
-                planner.pulled(&moves.fills);
-            }
-            for mini in &unit.minis {
-                for table in group.members() {
-                    let rows = &mini.parts[*table].rows;
-                    planner.retire(&rows.slots, &rows.occurrences);
-                }
-                if let Some(above) = &mut self.above {
-                    above.retire((number, group), mini);
-                }
-            }
-        }
-        unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
-    }
-
     /// Looks at keys as far as the horizon.
     fn learn(&mut self) -> bool {
         let mut any = false;
@@ -172,21 +154,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             any = true;
         }
         any
-    }
-
-    fn learn_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) {
-        if let Some(above) = &mut self.above {
-            above.learn(&self.groups, &mut batch, &batches(&self.waiting));
-        }
-        for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
-            let keys = batch.iter().flat_map(|mini| mini.keys_of(group));
-            if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
-                let minis = batches(&self.waiting).into_iter().flatten();
-                minis.for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
-            }
-            batch.iter().for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
-        }
-        self.waiting.push_back(Waiting::Batch(batch));
     }
 
     /// What comes next, if that can be planned now.
@@ -251,8 +218,9 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
     fn plan_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) -> Result<Option<Ready<C, M>>> {
         let mut moves: Vec<GroupUnit> =
             self.planners.iter().map(|_| GroupUnit::default()).collect();
-        self.planners.iter_mut().for_each(Planner::begin_unit);
-        let mut above = self.above.as_mut().map(Above::begin_unit).unwrap_or_default();
+        self.planners.iter_mut().for_each(|planner| planner.begin_unit(batch.len()));
+        let above = self.above.as_mut().map(|above| above.begin_unit(batch.len()));
+        let mut above = above.unwrap_or_default();
         let mut minis = Vec::with_capacity(batch.len());
         let mut shed = false;
         if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &self.groups, &batch) {
@@ -311,27 +279,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             }
         }
         Ok(now)
-    }
-
-    fn plan_mini(
-        &mut self,
-        mini: &mut MiniBatch<C>,
-        moves: &mut [GroupUnit],
-        above: &mut AboveMoves,
-    ) -> Result<()> {
-        let number = mini.number;
-        self.spares.lend(mini);
-        if mini.purpose == Purpose::Train {
-            mini.parts.iter_mut().for_each(Part::sort_bags);
-        }
-        let planners = self.planners.iter_mut().zip(&self.groups).zip(moves);
-        for (of_group, ((planner, group), moves)) in planners.enumerate() {
-            planner.plan(number, &mut mini.asked_of(group), moves)?;
-            if let Some(on_devices) = &mut self.above {
-                on_devices.plan((of_group, group), planner, mini, above)?;
-            }
-        }
-        Ok(())
     }
 }
 

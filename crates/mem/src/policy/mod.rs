@@ -78,6 +78,12 @@ pub trait Policy: Send + std::fmt::Debug {
     /// `slot` may not leave for now.
     fn detach(&mut self, records: &mut Records, slot: SlotIndex);
 
+    /// [`Policy::touch`], then [`Policy::attach`]: what most rows need when a mini-batch is over.
+    fn touch_and_attach(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence) {
+        self.touch(records, slot, occurrence);
+        self.attach(records, slot);
+    }
+
     /// Detaches the slot that leaves first, whose key is still in its record.
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 

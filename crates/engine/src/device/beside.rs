@@ -1,0 +1,118 @@
+//! Devices are planned beside the host: their planners have nothing in common until both are done.
+
+use std::sync::Arc;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use stepwell_base::Key;
+use stepwell_base::stage::give_way;
+
+use super::places::OnDevice;
+use crate::planner::Asked;
+use crate::stages::MiniBatch;
+use crate::{Error, Group, GroupUnit, Part, Planner};
+
+/// Threads for the planners of devices.
+#[derive(Debug)]
+pub(super) struct Beside(Option<ThreadPool>);
+
+impl Beside {
+    /// As many as there are devices; none where the system has no threads to give, so that all is
+    /// done by who asks.
+    pub(super) fn new(devices: usize) -> Self {
+        let threads = ThreadPoolBuilder::new().num_threads(devices);
+        // As stage `plan`, whose work it is.
+        let threads = threads.start_handler(|_| give_way());
+        Self(threads.thread_name(|device| format!("plan device {device}")).build().ok())
+    }
+
+    /// Does `each` of the `tasks` on threads of its own and `here` on this one meanwhile; all on
+    /// this one where the tasks are `small`.
+    pub(super) fn run<T: Send, R>(
+        &self,
+        (tasks, small): (impl Iterator<Item = T>, bool),
+        each: impl Fn(T) + Sync,
+        here: impl FnOnce() -> R,
+    ) -> R {
+        let Some(pool) = self.0.as_ref().filter(|_| !small) else {
+            tasks.for_each(each);
+            return here();
+        };
+        let each = &each;
+        pool.in_place_scope(|scope| {
+            tasks.for_each(|task| scope.spawn(move |_| each(task)));
+            here()
+        })
+    }
+}
+
+/// What one device is asked for the mini-batch at hand, by one table group, and what moves for it.
+#[derive(Debug, Default)]
+pub(super) struct Task {
+    /// Rows of the mini-batch, by table of the group; they are the mini-batch's again afterwards.
+    lists: Vec<OnDevice>,
+    pub(super) moves: GroupUnit,
+    pub(super) failed: Option<Error>,
+}
+
+impl Task {
+    /// Takes the lists of `mini`.
+    pub(super) fn take<C>(&mut self, (group, device): (&Group, usize), mini: &mut MiniBatch<C>) {
+        let parts = &mut mini.parts;
+        let lists = group.members().iter();
+        let lists = lists.map(|table| std::mem::take(&mut parts[*table].above.devices[device]));
+        self.lists.extend(lists);
+    }
+
+    /// Pins the rows on the device.
+    pub(super) fn plan(&mut self, planner: &mut Planner, number: u32) {
+        self.moves.clear();
+        let tables = self.lists.iter_mut().zip(0..);
+        let asked =
+            tables.map(|(OnDevice { keys, slots, .. }, table)| Asked { table, keys, slots });
+        let mut asked: Vec<Asked<'_>> = asked.collect();
+        self.failed = planner.plan(number, &mut asked, &mut self.moves).err();
+    }
+
+    /// Gives the lists back to `mini`.
+    pub(super) fn give_back<C>(
+        &mut self,
+        (group, device): (&Group, usize),
+        mini: &mut MiniBatch<C>,
+    ) {
+        for (table, on) in group.members().iter().zip(self.lists.drain(..)) {
+            mini.parts[*table].above.devices[device] = on;
+        }
+    }
+}
+
+/// The planner of a device, of a table group.
+pub(super) type OfDevice<'a> = (&'a mut Planner, &'a Group, usize);
+
+/// All of them, by table group and device.
+pub(super) fn of_devices<'a>(
+    planners: &'a mut [Vec<Planner>],
+    groups: &'a [Arc<Group>],
+) -> impl Iterator<Item = OfDevice<'a>> {
+    let groups = planners.iter_mut().zip(groups);
+    groups.flat_map(|(planners, group)| {
+        let devices = planners.iter_mut().enumerate();
+        devices.map(move |(device, planner)| (planner, &**group, device))
+    })
+}
+
+/// What planners see of mini-batches, with their numbers.
+pub(super) fn seen<'a, C: 'a>(
+    minis: impl Iterator<Item = &'a MiniBatch<C>>,
+) -> Vec<(u32, &'a [Part])> {
+    minis.map(|mini| (mini.number, &mini.parts[..])).collect()
+}
+
+/// Keys of the tables of `group` that device `device` has.
+pub(super) fn keys_above<'a>(
+    parts: &'a [Part],
+    group: &'a Group,
+    device: usize,
+) -> impl Iterator<Item = &'a [Key]> + Clone {
+    let members = group.members().iter();
+    members.map(move |table| &parts[*table].above.devices[device].keys[..])
+}
