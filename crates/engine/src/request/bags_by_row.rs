@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Request;
 
-/// Bags by row, in example order; made when a mini-batch is planned, since until then nobody asks.
+/// Bags by row, in example order; made once a mini-batch was planned, since until then nobody asks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BagsByRow {
     /// Where each row's bags end in `bags`.

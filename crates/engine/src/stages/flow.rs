@@ -43,6 +43,13 @@ pub struct MiniBatch<C> {
 }
 
 impl<C> MiniBatch<C> {
+    /// Sorts the bags of its parts by row where it will be trained.
+    pub(super) fn sort_bags(&mut self) {
+        if self.purpose == Purpose::Train {
+            self.parts.iter_mut().for_each(Part::sort_bags);
+        }
+    }
+
     /// The distinct keys of the tables of `group`.
     pub(crate) fn keys_of<'a>(
         &'a self,

@@ -1,4 +1,4 @@
-//! Stage `pull`: rows come up.
+//! Stage `pull`: rows come up. Meanwhile the bags of their mini-batches are sorted by row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 
-use super::flow::{Cargo, Pause, Ready, Unit};
+use super::flow::{Cargo, MiniBatch, Pause, Ready, Unit};
 use super::rules_of;
 use super::write::Down;
 use crate::{Error, Group, GroupUnit, Pull, Puller, Result};
@@ -104,7 +104,12 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             return Ok(progress == Progress::Progressed);
         }
         let pulls = match &mut next {
-            Ready::Unit(unit) => self.begin(unit)?,
+            Ready::Unit(unit) => {
+                let pulls = self.begin(unit)?;
+                // While the disk reads.
+                unit.minis.iter_mut().for_each(MiniBatch::sort_bags);
+                pulls
+            }
             _ => Vec::new(),
         };
         self.pulling.push_back((next, pulls));

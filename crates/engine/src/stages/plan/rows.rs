@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use stepwell_base::Key;
 
-use super::super::flow::{Cargo, MiniBatch, Purpose, Unit};
+use super::super::flow::{Cargo, MiniBatch, Unit};
 use super::{PlanStage, Waiting, batches};
 use crate::device::AboveMoves;
-use crate::{GroupUnit, Part, Planner, Result};
+use crate::{GroupUnit, Planner, Result};
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {
     /// The keys of `batch` are known from now on.
@@ -41,9 +41,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let Self { planners, groups, above, .. } = self;
         self.spares.lend(mini);
         let host = |planners: &mut [Planner], mini: &mut MiniBatch<C>| {
-            if mini.purpose == Purpose::Train {
-                mini.parts.iter_mut().for_each(Part::sort_bags);
-            }
             for ((planner, group), moves) in planners.iter_mut().zip(&*groups).zip(moves) {
                 planner.plan(mini.number, &mut mini.asked_of(group), moves)?;
             }
