@@ -41,7 +41,7 @@ const ENTRIES: usize = 10;
 const SLOTS_PER_BUCKET: u64 = 9;
 /// Entries that may make way for one key.
 const MOVES_MAX: usize = 500;
-/// Keys between the request for a line and its use, where all are looked at anew.
+/// Keys between the request for a line and its use: of buckets, and of keys beside slots.
 const AHEAD: usize = 32;
 /// Buckets that are used from the start, where there are so many.
 const BUCKETS_AT_FIRST: usize = 1 << 10;

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use stepwell_base::random::Stream;
 
@@ -37,6 +37,27 @@ fn many_keys_are_found_as_each_is() {
         met.clear();
         cache.find_each(&keys, |slot| met.push(slot));
         assert_eq!(met, each);
+    }
+}
+
+/// So many are placed meanwhile that the index grows again and again.
+#[test]
+fn keys_are_found_in_turn_while_those_that_miss_are_placed() {
+    let (mut cache, mut model) = (Cache::new(60_000, 2), HashMap::new());
+    let mut random = Stream::from_state(3);
+    for count in [0, 1, 15, 16, 17, 64, 65, 30_000, 40_000] {
+        let drawn = (0..count).map(|_| random.next_u64() % 50_000);
+        let keys: Vec<Key> = drawn.collect::<HashSet<u64>>().into_iter().map(Key).collect();
+        let mut seek = Seek::default();
+        for (at, key) in keys.iter().enumerate() {
+            let found = cache.seek(&mut seek, at, |at| keys.get(at).copied());
+            assert_eq!(found, model.get(key).copied(), "key {at} of {count}");
+            if found.is_none() {
+                model.insert(*key, placed(&mut cache, key.0).slot);
+            }
+        }
+        let mut seek = Seek::default();
+        assert_eq!(cache.seek(&mut seek, 0, |_| None), None, "there is no such key");
     }
 }
 

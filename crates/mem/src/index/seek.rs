@@ -7,18 +7,22 @@
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
-use super::{Home, Index};
+use super::{AHEAD, Home, Index};
 
-/// Keys between the request for a line and its use: of buckets, and of records.
-const AHEAD: usize = 32;
 /// Keys whose homes are known at once.
 const RING: usize = 2 * AHEAD;
+/// Keys whose lines are asked for one right after the other.
+pub(super) const BURST: usize = 16;
+/// No entry of a bucket.
+const NO_ENTRY: u8 = u8::MAX;
 
 /// Where a row of look-ups is.
 #[derive(Debug)]
 pub struct Seek {
     /// Homes of the keys that come next, each at its number modulo [`RING`].
     homes: [Home; RING],
+    /// The entry of each one's first bucket whose tag fits, if any, once its record was asked for.
+    entries: [u8; RING],
     /// Keys whose buckets were asked for, and [`AHEAD`] more in the end.
     asked: usize,
     /// Keys whose homes were worked out.
@@ -29,7 +33,13 @@ pub struct Seek {
 
 impl Default for Seek {
     fn default() -> Self {
-        Self { homes: [Home::default(); RING], asked: 0, known: 0, used: 0 }
+        Self {
+            homes: [Home::default(); RING],
+            entries: [NO_ENTRY; RING],
+            asked: 0,
+            known: 0,
+            used: 0,
+        }
     }
 }
 
@@ -48,20 +58,40 @@ impl Index {
         if seek.used != self.used {
             self.find_homes(seek, (&keys, at));
         }
-        while seek.asked < at + RING {
-            if let Some(key) = keys(seek.asked) {
-                let home = self.home(key);
-                seek.known = seek.asked + 1;
-                seek.homes[seek.asked % RING] = home;
-                prefetch(&self.buckets[home.buckets[0]]);
-            }
-            let sooner = seek.asked.checked_sub(AHEAD);
-            if let Some(number) = sooner.filter(|number| *number < seek.known) {
-                self.ask_for(&seek.homes[number % RING], &ask);
-            }
-            seek.asked += 1;
+        while seek.asked + BURST <= at + RING {
+            self.ask_for_more(seek, &keys, &ask);
         }
-        self.find_at(keys(at)?, &seek.homes[at % RING], key_in)
+        let (key, home) = (keys(at)?, &seek.homes[at % RING]);
+        let slots = &self.buckets[home.buckets[0]].slots;
+        let slot = slots.get(usize::from(seek.entries[at % RING]));
+        // Mostly it is still there, and no other has its key.
+        let slot = slot.filter(|slot| **slot != 0).map(|slot| SlotIndex(*slot - 1));
+        slot.filter(|slot| key_in(*slot) == key).or_else(|| self.find_at(key, home, key_in))
+    }
+
+    /// Asks for the buckets of the keys that come next, and for the records of those before them.
+    /// Nothing else is done in between: where a page is not at hand, many are looked up at once.
+    #[inline]
+    fn ask_for_more(
+        &self,
+        seek: &mut Seek,
+        keys: impl Fn(usize) -> Option<Key>,
+        ask: &impl Fn(SlotIndex),
+    ) {
+        let from = seek.asked;
+        for number in from..from + BURST {
+            let Some(key) = keys(number) else { break };
+            let home = self.home(key);
+            seek.homes[number % RING] = home;
+            prefetch(&self.buckets[home.buckets[0]]);
+            seek.known = number + 1;
+        }
+        if let Some(sooner) = from.checked_sub(AHEAD) {
+            for number in sooner..(sooner + BURST).min(seek.known) {
+                seek.entries[number % RING] = self.ask_for(&seek.homes[number % RING], ask);
+            }
+        }
+        seek.asked += BURST;
     }
 
     /// Works out anew where keys may be that were asked for and not looked up: other buckets are
@@ -76,9 +106,10 @@ impl Index {
         }
     }
 
-    /// Asks for what is beside the slot whose tag fits, or for the second bucket.
+    /// Asks for what is beside the slot whose tag fits, and says which entry that is, or for the
+    /// second bucket.
     #[inline]
-    fn ask_for(&self, home: &Home, ask: &impl Fn(SlotIndex)) {
+    fn ask_for(&self, home: &Home, ask: &impl Fn(SlotIndex)) -> u8 {
         let [first, second] = home.buckets;
         let entries = &self.buckets[first];
         let bits = entries.with_tag(home.tag);
@@ -86,9 +117,11 @@ impl Index {
             let at = bits.trailing_zeros() as usize;
             if entries.slots[at] != 0 {
                 ask(entries.slot(at));
+                return at as u8;
             }
         } else if entries.elsewhere > 0 {
             prefetch(&self.buckets[second]);
         }
+        NO_ENTRY
     }
 }
