@@ -156,6 +156,7 @@ impl Cache {
     #[inline]
     pub fn prefetch_place(&self, key: Key) {
         self.index.prefetch(key);
+        self.policy.prefetch_admit(&self.records, key);
     }
 
     /// As [`Cache::find_many`], for who only reads rows: `meet` is told each slot as soon as it is

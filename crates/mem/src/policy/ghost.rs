@@ -86,6 +86,15 @@ impl Ghost {
         slots.map(|slot| SlotIndex(slot as u32))
     }
 
+    /// Asks the processor to fetch the bucket of `tag`.
+    #[inline]
+    pub(super) fn prefetch(&self, records: &Records, tag: u32) {
+        if self.left > 0 {
+            let lines = Self::bucket(records, tag).step_by(PER_LINE);
+            lines.for_each(|slot| records.prefetch(slot));
+        }
+    }
+
     /// A row left.
     pub(super) fn insert(&mut self, records: &mut Records, tag: u32) {
         self.left += 1;

@@ -94,6 +94,9 @@ pub trait Policy: Send + std::fmt::Debug {
         }
     }
 
+    /// Asks the processor to fetch what admitting `key` reads.
+    fn prefetch_admit(&self, _records: &Records, _key: Key) {}
+
     /// The lists that planning a slot will change.
     fn links(&self) -> Option<&Links> {
         None

@@ -30,7 +30,7 @@
 //! - **Cost.** 1.3 bytes a slot, and the record's spare bytes; every operation takes a step a level
 //!   of the trees, `victim` amortised over uses.
 
-use stepwell_base::SlotIndex;
+use stepwell_base::{Key, SlotIndex};
 
 use super::ghost::Ghost;
 use super::{Occurrence, Policy, tag_of};
@@ -225,6 +225,10 @@ impl Policy for S3Fifo {
 
     fn prefetch(&self, slot: SlotIndex) {
         self.main.prefetch(slot.at());
+    }
+
+    fn prefetch_admit(&self, records: &Records, key: Key) {
+        self.ghost.prefetch(records, tag_of(key));
     }
 
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
