@@ -1,5 +1,5 @@
-// Gradients by row and the row optimizer, in one pass or in two. Bound by the device's memory: by
-// the gradients of bags for rows that occur often, by rows and their state for the others.
+// Gradients by row and the row optimizer, in one pass or in two. Bound by instructions, and by the
+// device's memory: rows, their state, the gradients of bags.
 //
 // A thread has one item: four weights of a row, or a pair of 16 bits. Neighbouring threads have
 // neighbouring weights, so that a warp reads whole pieces of gradients and of state. Which bags a

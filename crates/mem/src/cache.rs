@@ -1,6 +1,6 @@
 //! The metadata of one table group's slab.
 //!
-//! State of a slot, and who moves it (all calls come from the planner's thread):
+//! State of a slot, and who moves it (all calls come from its planner, one after another):
 //!
 //! ```text
 //!            place                unpin, no use known                 victim

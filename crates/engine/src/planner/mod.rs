@@ -1,7 +1,7 @@
 //! The planner of one table group: which slot each key of a mini-batch gets, what leaves for it.
 //! Keys come in one list for each of the group's tables, in order; no two of them are equal.
 //!
-//! Life of a mini-batch, all on the planner's thread:
+//! Life of a mini-batch, one call after another:
 //!
 //! ```text
 //! learn    its keys are known: rows in the slab get a next use        nothing is held

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use stepwell_mem::Occurrence;
 
 use super::sums::occurrence;
@@ -10,9 +9,6 @@ use super::{Blocks, EmbeddingBags, WorkingRows};
 use crate::device::{DeviceTier, PoolAsked, PooledAt};
 use crate::group::devices_above;
 use crate::{Group, Part, Result};
-
-/// Rows that one thread takes at a time.
-const GRAIN: usize = 4096;
 
 /// The devices that pool.
 fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
@@ -74,19 +70,19 @@ impl EmbeddingBags {
         }
     }
 
-    /// Ends a step whose rows devices pooled, which were told to update them: the threads of the
-    /// calling pool note how each occurs.
+    /// Ends a step whose rows devices pooled, which were told to update them: how each occurs is
+    /// noted where a policy asks for it.
     pub(super) fn note_occurrences(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) {
         assert!(on_devices(rows.groups).are_updated(), "devices update the rows that they pooled");
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
+            table.occurrences.clear();
             table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
-            let pieces = table.occurrences.par_chunks_mut(GRAIN).enumerate();
-            pieces.for_each(|(piece, occurrences)| {
-                for (index, seen) in occurrences.iter_mut().enumerate() {
-                    *seen = occurrence((bags.of(piece * GRAIN + index), fields), labels);
+            if self.weighs_occurrences {
+                for (row, seen) in table.occurrences.iter_mut().enumerate() {
+                    *seen = occurrence((bags.of(row), fields), labels);
                 }
-            });
+            }
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
     }

@@ -15,13 +15,31 @@ use crate::{Error, Group, GroupUnit, Pull, Puller, Result};
 /// Units whose rows are coming up at once.
 pub const UNITS_PULLED: usize = 4;
 
+/// A unit whose rows are coming up, or what comes between two.
+struct Pulling<C, M> {
+    next: Ready<C, M>,
+    pulls: Vec<Pull>,
+    /// Its mini-batches whose bags are sorted by row.
+    sorted: usize,
+}
+
+impl<C, M> Pulling<C, M> {
+    /// The first mini-batch whose bags are not sorted.
+    fn unsorted(&mut self) -> Option<&mut MiniBatch<C>> {
+        match &mut self.next {
+            Ready::Unit(unit) => unit.minis.get_mut(self.sorted),
+            _ => None,
+        }
+    }
+}
+
 /// Stage `pull`.
 pub struct PullStage<C, M> {
     pullers: Vec<Puller>,
     /// The unit at hand and how many of its groups have staged their victims.
     staging: Option<(Ready<C, M>, usize)>,
-    /// Units whose rows are coming up, and what comes between them, in order.
-    pulling: VecDeque<(Ready<C, M>, Vec<Pull>)>,
+    /// In order.
+    pulling: VecDeque<Pulling<C, M>>,
     ready: Option<Ready<C, M>>,
     rules: Rules,
     input: Receiver<Ready<C, M>>,
@@ -104,15 +122,10 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             return Ok(progress == Progress::Progressed);
         }
         let pulls = match &mut next {
-            Ready::Unit(unit) => {
-                let pulls = self.begin(unit)?;
-                // While the disk reads.
-                unit.minis.iter_mut().for_each(MiniBatch::sort_bags);
-                pulls
-            }
+            Ready::Unit(unit) => self.begin(unit)?,
             _ => Vec::new(),
         };
-        self.pulling.push_back((next, pulls));
+        self.pulling.push_back(Pulling { next, pulls, sorted: 0 });
         Ok(true)
     }
 
@@ -133,7 +146,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
     /// Does a piece of one of the units that come up, the first of them that has any to do; false
     /// where all wait for the disk.
     fn step(&mut self) -> Result<bool> {
-        for (next, pulls) in &mut self.pulling {
+        for Pulling { next, pulls, .. } in &mut self.pulling {
             let Ready::Unit(unit) = next else { continue };
             let parts = self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls);
             for ((puller, part), pull) in parts {
@@ -145,9 +158,24 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         Ok(false)
     }
 
+    /// Sorts the bags of a mini-batch by row, which is done while its rows come up; false where all
+    /// are sorted.
+    fn sort_bags(&mut self) -> bool {
+        self.pulling.iter_mut().any(|pulling| match pulling.unsorted() {
+            Some(mini) => {
+                mini.sort_bags();
+                pulling.sorted += 1;
+                true
+            }
+            None => false,
+        })
+    }
+
     /// Whether the first of what comes up is all there.
-    fn is_first_done(&self) -> bool {
-        self.pulling.front().is_some_and(|(_, pulls)| pulls.iter().all(Pull::is_done))
+    fn is_first_done(&mut self) -> bool {
+        self.pulling.front_mut().is_some_and(|first| {
+            first.pulls.iter().all(Pull::is_done) && first.unsorted().is_none()
+        })
     }
 }
 
@@ -181,7 +209,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
             return Ok(Progress::Progressed);
         }
         if self.ready.is_none() && self.is_first_done() {
-            self.ready = self.pulling.pop_front().map(|(next, _)| next);
+            self.ready = self.pulling.pop_front().map(|first| first.next);
             if let Some(Ready::Unit(unit)) = &self.ready
                 && let Some(last) = unit.minis.last()
             {
@@ -189,10 +217,10 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
             }
             return Ok(Progress::Progressed);
         }
-        if any {
+        if any || self.sort_bags() {
             return Ok(Progress::Progressed);
         }
-        if self.pulling.iter().flat_map(|(_, pulls)| pulls).any(|pull| !pull.is_done()) {
+        if self.pulling.iter().flat_map(|of| &of.pulls).any(|pull| !pull.is_done()) {
             return Ok(Progress::Pending);
         }
         let is_over = self.input_closed
@@ -203,7 +231,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        for (_, pulls) in &self.pulling {
+        for Pulling { pulls, .. } in &self.pulling {
             if let Some(group) = pulls.iter().position(|pull| !pull.is_done()) {
                 return self.pullers[group].advance(true);
             }

@@ -181,5 +181,5 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
 }
 
 /// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for
-/// the dense part.
-pub(super) const THREADS: u64 = 4;
+/// the dense part; and one that plans for it.
+pub(super) const THREADS: u64 = 5;

@@ -339,7 +339,7 @@ impl Trainer {
         let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };
         let on = Processor { pool, profile };
         if rows.are_pooled() {
-            // Devices are told, and nothing is computed here.
+            // Devices were told of the rows; what is left is not worth waking other threads for.
             embeddings.apply(rows, of_rows, &RowLaps(profile))?;
             return dense.step(None, on);
         }

@@ -55,7 +55,9 @@ impl Agreement {
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
         let probes = config.sync.probes.min(config.ranks.count);
         let age_max = config.sync.age;
-        Options { seed: config.seed, probes, age_max, ..usual }
+        // A rank that is ahead gives gradients of old parameters: two are enough for it to go on
+        // while others are late.
+        Options { seed: config.seed, probes, age_max, waiting_max: 2, ..usual }
     }
 
     /// Begins with the parameters and the state of `dense`.
