@@ -170,7 +170,9 @@ impl<T: Number> EagerMajority<T> {
 
     fn update(&mut self, reduced: Reduced) -> Work {
         if reduced.gradients > 0 {
-            let share = Share::of(reduced.gradients, self.ranks);
+            // As in its paper, whose sum has zeros of those who are late: a mean over all ranks,
+            // at the whole rate.
+            let share = Share::whole(self.ranks);
             self.optimizer.apply(&mut self.parameters, self.reduce.sum(), share, self.seen);
         }
         self.seen += reduced.gradients as f64 / self.ranks as f64;
