@@ -76,8 +76,10 @@ impl EmbeddingBags {
         assert!(on_devices(rows.groups).are_updated(), "devices update the rows that they pooled");
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
+            // Every row occurs: one that does not would leave as it was before.
+            let once = Occurrence { examples: 1, ..Occurrence::default() };
             table.occurrences.clear();
-            table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
+            table.occurrences.resize(table.request.distinct.len(), once);
             if self.weighs_occurrences {
                 for (row, seen) in table.occurrences.iter_mut().enumerate() {
                     *seen = occurrence((bags.of(row), fields), labels);
