@@ -74,7 +74,8 @@ pub(crate) fn mpi_long(root: &Path) -> Outcome {
     if !has_mpi(root) {
         return Ok(());
     }
-    library_over_mpi(root, "stepwell-geeps")
+    library_over_mpi(root, "stepwell-geeps")?;
+    library_over_mpi(root, "stepwell-sim")
 }
 
 /// Whether MPI is installed; says so where it is not.

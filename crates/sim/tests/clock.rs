@@ -3,37 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
-use std::time::Duration;
+mod timed;
 
-use stepwell_fabric::{Fabric, Network, threads};
-use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
-use stepwell_sync::{Counts, Groups, Kind, Options, Rate, drive};
+use stepwell_fabric::{Fabric, threads};
+use stepwell_sim::clock::{BoxedLearner, ClockedRun, Times};
+use stepwell_sync::{Counts, Groups, Kind, Options, Rate};
 
-const RANKS: usize = 4;
-const LANES: usize = 64;
+use timed::{Case, LANES, RANKS, gradient, times};
 
-fn gradient(rank: usize, step: u64, parameters: &[f64], gradient: &mut [f64]) {
-    let lanes = gradient.iter_mut().zip(parameters).enumerate();
-    lanes.for_each(|(at, (g, w))| *g = w - ((rank + 1) as f64 + step as f64 * 0.1 + at as f64));
+fn learner(rank: usize) -> BoxedLearner<f32> {
+    Box::new(move |step: u64, w: &[f32], g: &mut [f32]| gradient(rank, step, w, g))
 }
 
-fn learner(rank: usize) -> BoxedLearner<f64> {
-    Box::new(move |step: u64, w: &[f64], g: &mut [f64]| gradient(rank, step, w, g))
-}
-
-/// Ranks with 10 ms of computing and 0 to 30 ms of delay.
-fn times() -> Times {
-    let kind = DelayKind::Uniform(0.0, 0.03);
-    let delays = vec![Delay { ranks: (0..RANKS).collect(), kind }];
-    Times {
-        network: Network { bytes_per_second: 1e9, latency_seconds: 1e-4 },
-        arithmetic: 1e9,
-        per_parcel: 0.0,
-        computing: Computing { base: 0.010, delays, seed: 7 },
-    }
-}
-
-fn clocked(kind: Kind, options: &Options, times: Times) -> ClockedRun<f64> {
+fn clocked(kind: Kind, options: &Options, times: Times) -> ClockedRun<f32> {
     let learners = (0..RANKS).map(learner).collect();
     let mut run = ClockedRun::new((kind, options), &[0.0; LANES], learners, times).unwrap();
     while run.advance().unwrap() {}
@@ -63,9 +45,9 @@ fn the_blocking_sum_takes_what_arithmetic_says() {
     let computing = &times.computing;
     let slowest = |step| (0..RANKS).map(move |rank| computing.seconds(rank, step, 1.0));
     let computing: f64 = (0..steps).map(|step| slowest(step).fold(0.0, f64::max)).sum();
-    let message = (LANES / RANKS * 8 + 32) as f64 / times.network.bytes_per_second;
-    let sums = (3 * LANES * 8) as f64 / times.arithmetic;
-    let update = (3 * LANES * 8) as f64 / times.arithmetic;
+    let message = (LANES / RANKS * 4 + 32) as f64 / times.network.bytes_per_second;
+    let sums = (3 * LANES * 4) as f64 / times.arithmetic;
+    let update = (3 * LANES * 4) as f64 / times.arithmetic;
     let round = |messages: f64| times.network.latency_seconds + messages * message;
     let least = computing + steps as f64 * (round(1.0) + sums + round(1.0) + update);
     let most = computing + steps as f64 * (round(6.0) + sums + round(6.0) + update);
@@ -74,39 +56,29 @@ fn the_blocking_sum_takes_what_arithmetic_says() {
 }
 
 /// What a protocol takes where ranks are threads, and delays are really slept.
-fn measured(kind: Kind, options: &Options) -> f64 {
-    let computing = times().computing;
+fn measured(case: Case) -> f64 {
     let ends = threads(RANKS);
     let all = std::thread::scope(|scope| {
-        let one = |fabric: &Fabric| {
-            let (rank, computing) = (fabric.rank(), computing.clone());
-            let mut learner = move |step: u64, w: &[f64], g: &mut [f64]| {
-                std::thread::sleep(Duration::from_secs_f64(computing.seconds(rank, step, 1.0)));
-                gradient(rank, step, w, g);
-            };
-            let protocol = kind.begin(fabric, vec![0.0; LANES], options).unwrap();
-            drive(fabric, protocol, &mut learner).unwrap()
-        };
+        let one = |fabric: &Fabric| case.slept(fabric);
         let all: Vec<_> = ends.iter().map(|fabric| scope.spawn(move || one(fabric))).collect();
         all.into_iter().map(|rank| rank.join().unwrap()).collect::<Vec<_>>()
     });
-    assert_eq!(Counts::sum(all.iter().map(|rank| rank.counts)).lost(), 0);
+    let counts = Counts::sum(all.iter().map(|rank| rank.counts));
+    assert_eq!((counts.lost(), counts.rows_lost()), (0, 0), "{case:?}");
     all.iter().map(|rank| rank.seconds).fold(0.0, f64::max)
 }
 
 #[test]
 fn predicted_times_are_those_of_threads_that_sleep() {
-    // A wake-up and a message between threads take some 0.1 ms here, as the clock is told; on a
-    // busy machine threads are late now and then, so that one good time of a few counts.
-    for kind in Kind::ALL {
-        let options = Options::new(40, Rate::constant(0.1));
-        let predicted = clocked(kind, &options, times()).seconds();
+    // Threads are late now and then on a busy machine, so that one good time of a few counts.
+    for case in Case::all() {
+        let predicted = case.predicted();
         let mut ratios = Vec::new();
         let is_near = (0..5).any(|_| {
-            ratios.push(measured(kind, &options) / predicted);
+            ratios.push(measured(case) / predicted);
             ratios.last().is_some_and(|ratio| (ratio - 1.0).abs() < 0.15)
         });
-        println!("{kind}: predicted {predicted:.3} s, measured over predicted {ratios:.3?}");
-        assert!(is_near, "{kind}: predicted {predicted} s, measured over that {ratios:?}");
+        println!("{case}: predicted {predicted:.3} s, measured over predicted {ratios:.3?}");
+        assert!(is_near, "{case}: predicted {predicted} s, measured over that {ratios:?}");
     }
 }

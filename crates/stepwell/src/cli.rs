@@ -30,7 +30,9 @@ use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
-pub(crate) use self::study::{CostsArgs, CtrStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob};
+pub(crate) use self::study::{
+    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
+};
 pub(crate) use self::train::{Resume, TrainArgs};
 use crate::failure::{Failure, statuses};
 use crate::{launched, say};

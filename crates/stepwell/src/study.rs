@@ -6,7 +6,8 @@ use serde::Serialize;
 use stepwell_study::{Costs, Plot, ctr, draw, geeps, rdma_wild, rna};
 
 use crate::cli::{
-    CostsArgs, CtrStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of, is_said,
+    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of,
+    is_said,
 };
 use crate::failure::Failure;
 use crate::outputs;
@@ -17,22 +18,23 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
     let say = &mut |what: &str| say::remark(what);
     match &args.job {
         StudyJob::RdmaWild(args) => {
-            let (quick, part, seed) = check(args)?;
+            let (quick, part, seed) = check(args, &[])?;
             let options = rdma_wild::StudyOptions { quick, part, seed };
             let figures = rdma_wild::run(&args.data, &options, say)?;
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
         StudyJob::Ctr(args) => run_ctr(args, say),
         StudyJob::Costs(args) => run_costs(args),
-        StudyJob::Rna(RnaArgs { study: args, seeds }) => {
-            let (quick, part, seed) = check(args)?;
+        StudyJob::Rna(RnaArgs { study: args, seeds, costs }) => {
+            let (quick, part, seed) = check(args, costs.costs.as_slice())?;
+            let costs = costs.read()?;
             let seeds = seeds.unwrap_or(if quick { 1 } else { 3 });
-            let options = rna::StudyOptions { quick, part, seed, seeds };
+            let options = rna::StudyOptions { quick, part, seed, seeds, costs };
             let figures = rna::run(&args.data, &options, say)?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
         }
         StudyJob::Geeps(args) => {
-            let (quick, part, seed) = check(args)?;
+            let (quick, part, seed) = check(args, &[])?;
             let options = geeps::StudyOptions { quick, part, seed };
             let figures = geeps::run(&args.data, &options, say)?;
             end(args, &figures, &geeps::page(&figures), || geeps::plots(&figures))
@@ -40,11 +42,18 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what cannot be written before anything is computed; what is run otherwise.
-fn check(args: &OneStudyArgs) -> Result<(bool, usize, u64), Failure> {
+/// Refuses what cannot be written, or would take the place of `inputs` or of the data, before
+/// anything is computed; what is run otherwise.
+fn check(args: &OneStudyArgs, inputs: &[PathBuf]) -> Result<(bool, usize, u64), Failure> {
     let files = [("--json", file_of(&args.json)), ("--svg", args.svg.as_deref())];
-    outputs::check(&files, std::slice::from_ref(&args.data))?;
+    outputs::check(&files, &[std::slice::from_ref(&args.data), inputs].concat())?;
     Ok((args.quick, args.part as usize, args.seed))
+}
+
+impl GivenCosts {
+    fn read(&self) -> stepwell_study::Result<Costs> {
+        self.costs.as_deref().map_or(Ok(Costs::GIVEN), Costs::read)
+    }
 }
 
 fn run_costs(args: &CostsArgs) -> Result<(), Failure> {
@@ -66,9 +75,9 @@ fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure
     let CtrStudyArgs { data, part, seed, seeds, dram, costs, json } = args;
     // A pattern is what it stands for.
     let mut inputs = stepwell_data::resolve(&[data])?;
-    inputs.extend(costs.clone());
+    inputs.extend(costs.costs.clone());
     outputs::check(&[("--json", file_of(json))], &inputs)?;
-    let costs = costs.as_deref().map_or(Ok(Costs::GIVEN), Costs::read)?;
+    let costs = costs.read()?;
     let (part, seed, seeds) = (*part as usize, u64::from(*seed), *seeds as usize);
     if let Some(dram) = dram.filter(|dram| *dram < ctr::DRAM_LEAST) {
         let why = format!("--dram of {} bytes: give at least {}", dram.0, ctr::DRAM_LEAST);

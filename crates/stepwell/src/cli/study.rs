@@ -56,10 +56,8 @@ pub(crate) struct CtrStudyArgs {
     /// them in memory)
     #[arg(long, value_name = "SIZE")]
     pub(crate) dram: Option<ByteCount>,
-    /// What messages and arithmetic cost, as `study costs --json FILE` wrote it (default: 100
-    /// Gbit/s, 2 us, 12 GB/s)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) costs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) costs: GivenCosts,
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
@@ -78,6 +76,17 @@ pub(crate) struct RnaArgs {
     /// Run N seeds, from --seed on, and print means and spreads [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) seeds: Option<u64>,
+    #[command(flatten)]
+    pub(crate) costs: GivenCosts,
+}
+
+/// What messages and arithmetic cost, in studies that take it from a file.
+#[derive(Debug, Args)]
+pub(crate) struct GivenCosts {
+    /// What messages and arithmetic cost, as `study costs --json FILE` wrote it (default: 100
+    /// Gbit/s, 2 us, 12 GB/s)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) costs: Option<PathBuf>,
 }
 
 /// What all of them take.

@@ -40,7 +40,7 @@ pub use self::response::Response;
 use self::run::{Case, Outcome};
 pub use self::setting::{Lateness, Setting};
 use self::task::{Data, Task};
-use crate::Result;
+use crate::{Costs, Result};
 
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 8;
@@ -56,6 +56,8 @@ pub struct StudyOptions {
     pub seed: u64,
     /// Seeds that are run, from that one on.
     pub seeds: u64,
+    /// What messages and arithmetic cost.
+    pub costs: Costs,
 }
 
 /// Runs the study on the MNIST files of a folder; `say` is told what is going on.
@@ -74,7 +76,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
             let Setting { ranks, computing_ms, lateness } = case.setting;
             let name = case.task.model.name();
             say(&format!("seed {seed}, {name}: {ranks} ranks, {computing_ms} ms, {lateness:?}"));
-            outcomes.push(case.run(&data, *seed)?);
+            outcomes.push(case.run(&data, &options.costs, *seed)?);
         }
     }
     say("response by probes");

@@ -9,9 +9,9 @@ use stepwell_sync::{Counts, Options, Rate};
 use super::HEADLINE;
 use super::setting::{Entrant, Setting};
 use super::task::{Data, Examined, Task};
-use crate::Result;
 use crate::curve::{Looks, Point, Reached, reached, share};
 use crate::learner::look;
+use crate::{Costs, Result};
 
 /// Points of a pass over the examples.
 const POINTS: u64 = 20;
@@ -47,7 +47,7 @@ pub(super) struct Run {
 impl Case {
     /// All protocols with this seed; as many at a time as there are threads, since most of what a
     /// run does is in one.
-    pub(super) fn run(&self, data: &Data, seed: u64) -> Result<Outcome> {
+    pub(super) fn run(&self, data: &Data, costs: &Costs, seed: u64) -> Result<Outcome> {
         let data = data.of(self.task.model);
         let graph = Arc::new(self.task.model.graph::<f32>(data.columns())?);
         let learners = data.learners(&graph, self.setting.ranks);
@@ -58,7 +58,7 @@ impl Case {
         let work = || {
             let mut own = Vec::new();
             while let Some(entrant) = next() {
-                own.push((*entrant, self.run_one(*entrant, &graph, data, seed)?));
+                own.push((*entrant, self.run_one(*entrant, &graph, data, (costs, seed))?));
             }
             Ok(own)
         };
@@ -80,7 +80,7 @@ impl Case {
         entrant: Entrant,
         graph: &Arc<Graph<f32>>,
         data: &Examined,
-        seed: u64,
+        (costs, seed): (&Costs, u64),
     ) -> Result<Run> {
         let (task, ranks) = (&self.task, self.setting.ranks);
         // Sums that few take part in are more: the run ends by its gradients.
@@ -88,7 +88,7 @@ impl Case {
         (options.seed, options.age_max) = (seed, AGE_MAX);
         (options.groups, options.several) = (entrant.groups(&self.setting), entrant.several);
         let begin = graph.initial_parameters(seed);
-        let (learners, times) = (data.learners(graph, ranks), self.setting.times(seed));
+        let (learners, times) = (data.learners(graph, ranks), self.setting.times(costs, seed));
         let mut run = ClockedRun::new((entrant.kind, &options), &begin, learners, times)?;
         let (per_epoch, [train, test]) = (data.per_epoch(ranks), &data.looked_at);
         let looks = Looks { graph, train, test, per_epoch };

@@ -1,9 +1,10 @@
 //! Where protocols meet: how many ranks, how long they compute, who is late.
 
 use serde::Serialize;
-use stepwell_fabric::Network;
 use stepwell_sim::clock::{Computing, Delay, DelayKind, Times};
 use stepwell_sync::{Groups, Kind, Several};
+
+use crate::Costs;
 
 /// Who is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,13 +41,14 @@ pub struct Setting {
 const FASTER: f64 = 0.84;
 const SLOWER: f64 = 2.6;
 
-/// Bytes per second that a rank's arithmetic reads and writes: what one core of the machines of the
-/// time copies.
-const ARITHMETIC: f64 = 12e9;
-
 impl Setting {
-    /// What things take.
-    pub(super) fn times(&self, seed: u64) -> Times {
+    /// What things take, where messages and arithmetic cost so much.
+    pub(super) fn times(&self, costs: &Costs, seed: u64) -> Times {
+        costs.times(self.computing(seed))
+    }
+
+    /// What gradients take.
+    fn computing(&self, seed: u64) -> Computing {
         let (half, three_quarters, all) = (self.ranks / 2, self.ranks / 4 * 3, self.ranks);
         let usual = self.computing_ms / 1e3;
         let always = |seconds| DelayKind::From { after: 0, seconds };
@@ -69,20 +71,14 @@ impl Setting {
             |(ranks, kind): (std::ops::Range<usize>, _)| Delay { ranks: ranks.collect(), kind };
         let delays = delays.into_iter().map(delay).collect();
         let base = if self.lateness == Lateness::Machines { FASTER * usual } else { usual };
-        Times {
-            // EDR InfiniBand.
-            network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
-            arithmetic: ARITHMETIC,
-            per_parcel: 0.0,
-            computing: Computing { base, delays, seed },
-        }
+        Computing { base, delays, seed }
     }
 
     /// A step of the blocking sum over the time in which ranks, left alone, compute as many
     /// gradients; those of a rank cost what `cost` says.
     pub(super) fn limit(&self, seed: u64, cost: impl Fn(usize, u64) -> f64) -> f64 {
         const STEPS: u64 = 1000;
-        let computing = self.times(seed).computing;
+        let computing = self.computing(seed);
         let seconds = |rank, step| computing.seconds(rank, step, cost(rank, step));
         let slowest = |step| (0..self.ranks).map(|rank| seconds(rank, step)).fold(0.0, f64::max);
         let blocking: f64 = (0..STEPS).map(slowest).sum();
@@ -122,16 +118,15 @@ impl Entrant {
         if self.grouped { setting.groups() } else { Groups::One }
     }
 
-    /// Those that run, the baseline first: hierarchical groups where ranks differ for good, and
-    /// waiting gradients that count as one where they do not.
+    /// Those that run, the baseline first; in hierarchical groups, too, where ranks differ for good.
+    /// The thesis's plain RNA is `rna_averaged`: waiting gradients of a rank count as one.
     pub(super) fn of(lateness: Lateness) -> Vec<Self> {
         let kinds = [Kind::Bsp, Kind::EagerMajority, Kind::AdPsgd, Kind::Rna];
         let mut all = kinds.map(Self::flat).to_vec();
+        let several = Several::Averaged;
+        all.push(Self { name: "rna_averaged", several, ..Self::flat(Kind::Rna) });
         if matches!(lateness, Lateness::Mixed | Lateness::Machines) {
             all.push(Self { name: "rna_hierarchical", grouped: true, ..Self::flat(Kind::Rna) });
-        } else {
-            let several = Several::Averaged;
-            all.push(Self { name: "rna_averaged", several, ..Self::flat(Kind::Rna) });
         }
         all
     }
