@@ -82,7 +82,7 @@ pub(crate) const LINES: [Line; 3] = [
         columns: 784,
         lanes: 101_770,
         epochs: 50,
-        rate: 0.1,
+        rate: 0.4,
         decay: 1.0,
         sync_seconds: 135.92,
         wild_seconds: 110.29,
