@@ -118,7 +118,7 @@ impl Entrant {
         if self.grouped { setting.groups() } else { Groups::One }
     }
 
-    /// Those that run, the baseline first; in hierarchical groups, too, where ranks differ for good.
+    /// Those that run, the baseline first; in groups, too, where ranks differ for good.
     /// The thesis's plain RNA is `rna_averaged`: waiting gradients of a rank count as one.
     pub(super) fn of(lateness: Lateness) -> Vec<Self> {
         let kinds = [Kind::Bsp, Kind::EagerMajority, Kind::AdPsgd, Kind::Rna];
