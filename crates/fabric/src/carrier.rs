@@ -44,6 +44,10 @@ pub trait Carrier: Send + Sync + Debug {
     /// When it will not arrive.
     fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>>;
 
+    /// This rank has opened a window of so many bytes. A carrier that can have others put into it
+    /// without this rank's help does so from the time on when all ranks have opened theirs.
+    fn opened(&self, _window: WindowNumber, _bytes: usize) {}
+
     /// A rank that is not heard of for so many seconds is lost; as long as not `all_know` it, the
     /// others may still be as patient as before. Where no rank can go without a word, there is
     /// nothing to do.

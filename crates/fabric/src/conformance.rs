@@ -25,6 +25,7 @@ pub fn run(fabric: &Fabric) {
     the_root_has_what_all_sent(fabric);
     every_root_is_heard(fabric);
     what_is_put_shows_before_what_is_sent(fabric);
+    who_waits_is_told_of_what_is_put(fabric);
     drawn_traffic_arrives(fabric);
     fabric.wait(Barrier::start(BARRIER)).unwrap();
     nothing_comes_of_who_has_ended(fabric);
@@ -190,19 +191,63 @@ fn what_is_put_shows_before_what_is_sent(fabric: &Fabric) {
     fabric.wait(Barrier::start(BARRIER)).unwrap();
     for round in 1..=5u64 {
         for to in 0..size {
-            let bytes = (round * 100 + rank as u64).to_le_bytes();
+            let bytes = (round * 100 + rank as u64).to_ne_bytes();
             fabric.put(to, window, 8 * rank, &bytes).unwrap();
             fabric.send(to, TAG, message(fabric, rank, 0, 1)).unwrap();
         }
         for from in 0..size {
             receive(fabric, from, TAG, (0, 1));
-            let mut bytes = [0; 8];
-            fabric.look(window, |window| bytes.copy_from_slice(&window[8 * from..8 * from + 8]));
-            let found = u64::from_le_bytes(bytes);
+            let found = word(fabric, window, from);
             // A neighbour may be a round ahead, and never behind.
             let ahead = (found - from as u64) / 100;
             assert!((round..=round + 1).contains(&ahead), "{found} of rank {from} in {round}");
         }
+    }
+}
+
+fn word(fabric: &Fabric, window: WindowNumber, number: usize) -> u64 {
+    let mut word = [0];
+    fabric.read(window, 8 * number, &mut word);
+    word[0]
+}
+
+/// The least of the words that all ranks put, once it is so large.
+struct Reaches(WindowNumber, u64);
+
+impl Collective for Reaches {
+    type Output = ();
+
+    fn poll(&mut self, fabric: &Fabric) -> Result<Option<()>> {
+        fabric.check()?;
+        let all = (0..fabric.size()).all(|from| word(fabric, self.0, from) >= self.1);
+        Ok(all.then_some(()))
+    }
+}
+
+/// Data and then its number, of all ranks into all windows, and nothing is sent.
+fn who_waits_is_told_of_what_is_put(fabric: &Fabric) {
+    const ROOM: usize = 1 << 20;
+    let (rank, size, window) = (fabric.rank(), fabric.size(), WindowNumber(4));
+    fabric.open_window(window, (8 + ROOM) * size);
+    fabric.wait(Barrier::start(BARRIER)).unwrap();
+    let data = |from: usize, round: usize, count: usize| -> Vec<u8> {
+        (0..count).map(|at| (from * 31 + round * 7 + at) as u8).collect()
+    };
+    for (round, count) in [(1, 1), (2, 0), (3, 13), (4, 4099), (5, ROOM - 3), (6, ROOM), (7, 8)] {
+        let start = 8 * size + ROOM * rank;
+        let odd = if count < ROOM { 3 } else { 0 };
+        for to in 0..size {
+            fabric.put(to, window, start + odd, &data(rank, round, count)).unwrap();
+            fabric.put(to, window, 8 * rank, &(round as u64).to_ne_bytes()).unwrap();
+        }
+        fabric.wait(Reaches(window, round as u64)).unwrap();
+        for from in 0..size {
+            let mut found = vec![0u8; odd + count];
+            fabric.read(window, 8 * size + ROOM * from, &mut found);
+            let is_whole = found[odd..] == data(from, round, count);
+            assert!(is_whole, "{count} bytes of rank {from} in {round}");
+        }
+        fabric.wait(Barrier::start(BARRIER)).unwrap();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytemuck::Pod;
 use stepwell_base::queue::Events;
 
 use crate::collective::{Barrier, Collective};
@@ -124,17 +125,21 @@ impl Fabric {
         self.inbox.take(from, tag)
     }
 
-    /// Opens a window of so many bytes, all zero, that others may put into. What they put before
-    /// breaks the fabric: a barrier comes first.
+    /// Opens a window of so many bytes, all zero, that others may put into. All ranks open it, each
+    /// with a size of its own, and nobody puts before: a barrier comes between. What is put into a
+    /// window that is not open breaks the fabric.
     ///
     /// # Panics
     /// When it is open.
     pub fn open_window(&self, window: WindowNumber, bytes: usize) {
         self.inbox.open_window(window, bytes);
+        self.carrier.opened(window, bytes);
     }
 
-    /// Starts to put `bytes` into a window of rank `to`, from `offset` on. It shows there at once,
-    /// whole; what one rank puts and sends shows in this order.
+    /// Starts to put `bytes` into a window of rank `to`, from `offset` on. They show there in any
+    /// order, and all of them before what this rank puts into the same window, or sends, later.
+    /// They may overtake what it sent earlier. No two ranks put into one word of 8 bytes; such a
+    /// word shows whole where it is put alone or among others that begin at a whole word.
     ///
     /// # Errors
     /// As [`Fabric::send`].
@@ -144,12 +149,21 @@ impl Fabric {
         self.carry(to, Parcel::Put(window, offset as u64, message))
     }
 
-    /// Shows this rank's window to `at`, while nobody puts into it.
+    /// Copies values out of this rank's window, from `offset` on, a multiple of 8. Others may put
+    /// into it meanwhile: what has then changed is old in part, and new in part.
+    ///
+    /// # Panics
+    /// When it is not open, or not as long.
+    pub fn read<T: Pod>(&self, window: WindowNumber, offset: usize, values: &mut [T]) {
+        self.inbox.read(window, offset, values);
+    }
+
+    /// Whether others reach this rank's window without its help.
     ///
     /// # Panics
     /// When it is not open.
-    pub fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.inbox.look(window, at)
+    pub fn is_exposed(&self, window: WindowNumber) -> bool {
+        self.inbox.at_window(window, |window| window.is_exposed())
     }
 
     /// Whether ranks can go on together.

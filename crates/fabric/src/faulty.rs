@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Carrier, Error, Message, Parcel, Result};
+use crate::{Carrier, Error, Message, Parcel, Result, WindowNumber};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,10 @@ impl Carrier for FaultyCarrier {
             }
             parcel => self.inner.carry(to, parcel),
         }
+    }
+
+    fn opened(&self, window: WindowNumber, bytes: usize) {
+        self.inner.opened(window, bytes);
     }
 
     fn be_patient(&self, seconds: f64, all_know: bool) {

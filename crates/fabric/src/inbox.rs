@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use bytemuck::Pod;
 use stepwell_base::queue::Events;
 
+use crate::window::Window;
 use crate::{Error, Malformed, Message, Parcel, Result, Tag, WindowNumber};
 
 /// Messages of one sender and tag that may wait to be taken.
@@ -32,8 +34,7 @@ struct Spares {
 struct State {
     /// By sender.
     messages: Vec<BTreeMap<Tag, VecDeque<Message>>>,
-    /// Words, so that values of any kind lie aligned; and how many bytes count.
-    windows: BTreeMap<WindowNumber, (Vec<u64>, usize)>,
+    windows: BTreeMap<WindowNumber, Window>,
     /// Senders that ended in good order.
     ended: Vec<bool>,
     /// The first reason why ranks cannot go on together.
@@ -117,18 +118,26 @@ impl Inbox {
     }
 
     pub(crate) fn open_window(&self, window: WindowNumber, bytes: usize) {
-        let words = vec![0; bytes.div_ceil(size_of::<u64>())];
-        let twice = self.lock().windows.insert(window, (words, bytes));
+        let twice = self.lock().windows.insert(window, Window::new(bytes));
         assert!(twice.is_none(), "window {} is opened once", window.0);
     }
 
-    /// Shows what lies in a window.
-    pub(crate) fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
+    /// What `at` makes of a window, which is open.
+    pub(crate) fn at_window<R>(
+        &self,
+        window: WindowNumber,
+        at: impl FnOnce(&mut Window) -> R,
+    ) -> R {
         let mut state = self.lock();
-        let Some((words, bytes)) = state.windows.get_mut(&window) else {
+        let Some(window) = state.windows.get_mut(&window) else {
             unreachable!("window {} was opened", window.0)
         };
-        at(&mut bytemuck::cast_slice_mut(words)[..*bytes])
+        at(window)
+    }
+
+    /// Copies values out of a window.
+    pub(crate) fn read<T: Pod>(&self, window: WindowNumber, offset: usize, values: &mut [T]) {
+        self.at_window(window, |window| window.read(offset, values));
     }
 
     /// `events` are told of whatever arrives, as long as anybody has them.
@@ -138,7 +147,8 @@ impl Inbox {
         waiters.push(Arc::downgrade(events));
     }
 
-    fn notify(&self) {
+    /// Something has come: whoever waits is told.
+    pub(crate) fn notify(&self) {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let waiters: Vec<_> = waiters.iter().filter_map(Weak::upgrade).collect();
         // Nothing is held here by now: whoever wakes may take this thread's core at once.
@@ -194,13 +204,7 @@ impl State {
         message: &Message,
     ) -> std::result::Result<(), Malformed> {
         let bytes = message.reader().take::<u8>()?;
-        let window = self.windows.get_mut(&window);
-        let (words, length) =
-            window.ok_or(Malformed::Wrong("it is for a window that is not open"))?;
-        let window = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..*length];
-        let place = usize::try_from(offset).ok().and_then(|start| window.get_mut(start..));
-        let place = place.and_then(|rest| rest.get_mut(..bytes.len()));
-        place.ok_or(Malformed::Wrong("it reaches beyond its window"))?.copy_from_slice(bytes);
-        Ok(())
+        let window = self.windows.get(&window);
+        window.ok_or(Malformed::Wrong("it is for a window that is not open"))?.put(offset, bytes)
     }
 }

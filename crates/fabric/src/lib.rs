@@ -41,6 +41,7 @@ mod simulated;
 mod slow;
 pub mod speed;
 mod threads;
+mod window;
 
 pub use carrier::{Carrier, Parcel, Tag, WindowNumber};
 pub use error::{Error, Result};

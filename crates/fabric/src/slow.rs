@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use stepwell_base::clock::Clock;
 
-use crate::{Carrier, Error, Fabric, Message, Network, Parcel, Result};
+use crate::{Carrier, Error, Fabric, Message, Network, Parcel, Result, WindowNumber};
 
 /// Parcels of a rank that are under way.
 pub const SLOW_MAX: usize = 4096;
@@ -67,6 +67,7 @@ impl Link {
 
 #[derive(Debug)]
 struct SlowCarrier {
+    inner: Arc<dyn Carrier>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -102,10 +103,10 @@ impl SlowCarrier {
     fn new(inner: Arc<dyn Carrier>, network: Network, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let (state, more) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { network, clock, state, more });
-        let of_thread = Arc::clone(&shared);
+        let (of_thread, within) = (Arc::clone(&shared), Arc::clone(&inner));
         let thread = Builder::new().name("slow network".to_owned());
-        let thread = thread.spawn(move || of_thread.deliver(&*inner))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let thread = thread.spawn(move || of_thread.deliver(&*within))?;
+        Ok(Self { inner, shared, thread: Some(thread) })
     }
 }
 
@@ -128,6 +129,14 @@ impl Carrier for SlowCarrier {
             self.shared.more.notify_one();
         }
         Ok(spare)
+    }
+
+    fn opened(&self, window: WindowNumber, bytes: usize) {
+        self.inner.opened(window, bytes);
+    }
+
+    fn be_patient(&self, seconds: f64, all_know: bool) {
+        self.inner.be_patient(seconds, all_know);
     }
 }
 

@@ -6,10 +6,11 @@
 
 mod support;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
+use stepwell_fabric::mpi::launcher::again;
 use stepwell_fabric::mpi::{self, Options};
 use stepwell_geeps::{Applies, Running, Settings, Staleness};
 
@@ -24,16 +25,13 @@ fn main() -> ExitCode {
         run_rank();
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = Command::new("mpirun").arg("--version").output() {
-        stepwell_skip::skipped(format_args!("mpirun does not start ({error})"));
+    if let Err(error) = again(1, &[]) {
+        stepwell_skip::skipped(error);
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
     for ranks in [1, 2, 3] {
-        let mut launcher = Command::new("mpirun");
-        launcher.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-        launcher.args(["--oversubscribe", "-n", &ranks.to_string()]);
-        let output = launcher.arg(std::env::current_exe().unwrap()).output().unwrap();
+        let output = again(ranks, &[]).unwrap().output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let is_right = output.status.success()
             && (0..ranks).all(|rank| said.contains(&format!("{rank}: bits of the oracle")));
@@ -48,7 +46,7 @@ fn main() -> ExitCode {
 
 /// One rank: trains, and compares the rows that it has with the oracle's.
 fn run_rank() {
-    let options = Options { patience_seconds: 30.0, piece_words: mpi::PIECE_WORDS };
+    let options = Options { patience_seconds: 30.0, ..Options::default() };
     let fabric = mpi::join(options).unwrap().unwrap();
     let (rank, ranks) = (fabric.rank(), fabric.size());
     let model = Model::new(&[64, 48, 64], Applies::ByClock, Staleness::BSP, Values::Fractions);

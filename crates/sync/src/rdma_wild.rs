@@ -10,8 +10,9 @@
 //! - **Invariants.** Between two puts of a worker the server has used the first (S1), so none is
 //!   lost; the server notes what it used (S2), so none is used twice; a version shows after its
 //!   data (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
-//! - **Cost.** The server reads a gradient and rewrites the model for each gradient, on one thread,
-//!   and sends the model as often; the gradient is read where the worker put it.
+//! - **Cost.** The server copies a gradient out of its window and rewrites the model for each
+//!   gradient, on one thread, and sends the model as often. The paper's server uses a gradient where
+//!   it lies; here memory that another process may write into is not lent to an optimizer.
 //! - **Source.** Lim, Halpin, Jha, Birman, De Sa, "RDMA-wild", section 4.2, algorithms 1 and 2.
 
 use stepwell_fabric::{Fabric, Result};
@@ -27,6 +28,8 @@ pub(crate) struct Server<T> {
     opening: Opening,
     table: GradientTable,
     model: Vec<T>,
+    /// The one that is used, copied out of the table.
+    gradient: Vec<T>,
     optimizer: Box<dyn Optimizer<T>>,
     /// By worker, the version that was used last: LGVnum.
     used: Vec<u64>,
@@ -50,6 +53,7 @@ impl<T: Number> Server<T> {
             table: GradientTable::open::<T>(fabric, model.len()),
             optimizer,
             options: options.clone(),
+            gradient: vec![T::ZERO; model.len()],
             model,
             used: vec![0; workers],
             seen: vec![0; workers],
@@ -68,9 +72,8 @@ impl<T: Number> Server<T> {
         let workers = self.used.len();
         let rounds = self.counts.used as f64 / workers as f64;
         let (optimizer, model) = (&mut self.optimizer, &mut self.model);
-        self.table.look(fabric, worker, |gradient: &[T]| {
-            optimizer.apply(model, gradient, Share::of(1, workers), rounds);
-        });
+        self.table.read(fabric, worker, &mut self.gradient);
+        optimizer.apply(model, &self.gradient, Share::of(1, workers), rounds);
         let forgets =
             !self.options.rules.hold(Rule::NoteUsed) && self.counts.used.is_multiple_of(2);
         if !forgets {

@@ -8,7 +8,6 @@
 //! - **Source.** Lim et al., "RDMA-wild", section 2: the baseline.
 
 use stepwell_fabric::{Fabric, Result};
-use stepwell_nn::tree_sum;
 
 use crate::protocol::replace;
 use crate::windows::{GradientTable, Opening};
@@ -21,6 +20,8 @@ pub(crate) struct Server<T> {
     table: GradientTable,
     model: Vec<T>,
     sum: Vec<T>,
+    /// Some lanes of all gradients.
+    scratch: Vec<T>,
     optimizer: Box<dyn Optimizer<T>>,
     workers: usize,
     /// Whether the model has yet to be pushed.
@@ -39,6 +40,7 @@ impl<T: Number> Server<T> {
             opening: Opening::default(),
             table: GradientTable::open::<T>(fabric, model.len()),
             sum: vec![T::ZERO; model.len()],
+            scratch: Vec::new(),
             optimizer,
             model,
             workers: fabric.size() - 1,
@@ -48,8 +50,7 @@ impl<T: Number> Server<T> {
     }
 
     fn update(&mut self, fabric: &Fabric) -> Work {
-        let sum = &mut self.sum;
-        self.table.look_at_all(fabric, |gradients| tree_sum(gradients, sum));
+        self.table.sum(fabric, &mut self.scratch, &mut self.sum);
         let (share, rounds) = (Share::whole(self.workers), self.counts.updates as f64);
         self.optimizer.apply(&mut self.model, &self.sum, share, rounds);
         self.counts.updates += 1;

@@ -6,12 +6,14 @@
 //! ```
 //!
 //! The writer's version goes after its data. Puts of one rank into another's memory show in their
-//! order, so who sees a version sees the data of it. A version is the number of gradients so far: 0
+//! order, so who sees a version sees the data of it. Both are copied out, as others put at any time;
+//! what a version stands before is at rest until it is answered. A version is the number of gradients so far: 0
 //! says that there is none (the paper counts from -1). Source: Lim et al., RDMA-wild, figure 4.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use stepwell_fabric::collective::{Barrier, Collective};
 use stepwell_fabric::{Fabric, Result, Tag, WindowNumber};
+use stepwell_nn::tree_sum;
 
 use crate::{Number, Rule, Rules, Work};
 
@@ -20,6 +22,8 @@ const OPEN: Tag = Tag(0x5310);
 /// The window of each rank.
 const WINDOW: WindowNumber = WindowNumber(0x53);
 const WORD: usize = size_of::<u64>();
+/// Of each gradient, what a sum takes out of the window together: it stays in a core's cache.
+const LANES_AT_ONCE: usize = 1024;
 
 /// Bytes of so many numbers, whole words.
 fn padded<T>(lanes: usize) -> usize {
@@ -71,25 +75,33 @@ impl GradientTable {
 
     /// The version of a worker's gradient.
     pub(crate) fn version<T: Number>(&self, fabric: &Fabric, worker: usize) -> u64 {
-        let start = worker * (padded::<T>(self.lanes) + WORD) + padded::<T>(self.lanes);
-        fabric.look(WINDOW, |bytes| word(&bytes[start..]))
+        word(fabric, self.start::<T>(worker) + padded::<T>(self.lanes))
     }
 
-    /// Shows the gradient of a worker to `at`, where it lies.
-    pub(crate) fn look<T: Number>(&self, fabric: &Fabric, worker: usize, at: impl FnOnce(&[T])) {
-        let start = worker * (padded::<T>(self.lanes) + WORD);
-        let end = start + self.lanes * size_of::<T>();
-        fabric.look(WINDOW, |bytes| at(cast_slice(&bytes[start..end])));
+    /// Copies the gradient of a worker out.
+    pub(crate) fn read<T: Number>(&self, fabric: &Fabric, worker: usize, gradient: &mut [T]) {
+        assert_eq!(gradient.len(), self.lanes, "as it was opened");
+        fabric.read(WINDOW, self.start::<T>(worker), gradient);
     }
 
-    /// Shows the gradients of all workers to `at`.
-    pub(crate) fn look_at_all<T: Number>(&self, fabric: &Fabric, at: impl FnOnce(&[&[T]])) {
-        fabric.look(WINDOW, |bytes| {
-            let slots = bytes.chunks_exact(padded::<T>(self.lanes) + WORD);
-            let bytes = self.lanes * size_of::<T>();
-            let gradients: Vec<&[T]> = slots.map(|slot| cast_slice(&slot[..bytes])).collect();
-            at(&gradients);
-        });
+    /// Sums the gradients of all workers by the tree over them, some lanes at a time, which visit
+    /// `scratch`.
+    pub(crate) fn sum<T: Number>(&self, fabric: &Fabric, scratch: &mut Vec<T>, sum: &mut [T]) {
+        assert_eq!(sum.len(), self.lanes, "as it was opened");
+        scratch.resize(self.workers * LANES_AT_ONCE.min(self.lanes), T::ZERO);
+        for (number, sum) in sum.chunks_mut(LANES_AT_ONCE).enumerate() {
+            let start = number * LANES_AT_ONCE * size_of::<T>();
+            let all = &mut scratch[..self.workers * sum.len()];
+            for (worker, lanes) in all.chunks_exact_mut(sum.len()).enumerate() {
+                fabric.read(WINDOW, self.start::<T>(worker) + start, lanes);
+            }
+            tree_sum(&all.chunks_exact(sum.len()).collect::<Vec<_>>(), sum);
+        }
+    }
+
+    /// Where the gradient of a worker begins.
+    fn start<T>(&self, worker: usize) -> usize {
+        worker * (padded::<T>(self.lanes) + WORD)
     }
 
     /// Pushes the model and the versions that were used to a worker.
@@ -123,21 +135,19 @@ impl ModelWindow {
 
     /// The version of this worker's gradients that was used last.
     pub(crate) fn used<T: Number>(&self, fabric: &Fabric) -> u64 {
-        let start = padded::<T>(self.lanes) + self.worker * WORD;
-        fabric.look(WINDOW, |bytes| word(&bytes[start..]))
+        word(fabric, padded::<T>(self.lanes) + self.worker * WORD)
     }
 
     /// How many gradients of all workers the model has.
     pub(crate) fn used_of_all<T: Number>(&self, fabric: &Fabric) -> u64 {
-        let start = padded::<T>(self.lanes);
-        fabric.look(WINDOW, |bytes| bytes[start..].chunks_exact(WORD).map(word).sum())
+        let versions = padded::<T>(self.lanes);
+        (0..fabric.size() - 1).map(|worker| word(fabric, versions + worker * WORD)).sum()
     }
 
     /// Copies the model out.
     pub(crate) fn read<T: Number>(&self, fabric: &Fabric, model: &mut [T]) {
-        fabric.look(WINDOW, |bytes| {
-            cast_slice_mut(model).copy_from_slice(&bytes[..self.lanes * size_of::<T>()]);
-        });
+        assert_eq!(model.len(), self.lanes, "as it was opened");
+        fabric.read(WINDOW, 0, model);
     }
 
     /// Pushes this worker's gradient to the server, then its version.
@@ -152,7 +162,7 @@ impl ModelWindow {
         let start = self.worker * (padded::<T>(self.lanes) + WORD);
         let data = || fabric.put(0, WINDOW, start, cast_slice(gradient));
         let number =
-            || fabric.put(0, WINDOW, start + padded::<T>(self.lanes), &version.to_le_bytes());
+            || fabric.put(0, WINDOW, start + padded::<T>(self.lanes), &version.to_ne_bytes());
         if rules.hold(Rule::VersionLast) {
             data().and_then(|()| number())
         } else {
@@ -161,7 +171,9 @@ impl ModelWindow {
     }
 }
 
-fn word(bytes: &[u8]) -> u64 {
-    let (word, _) = bytes.split_at(WORD);
-    word.try_into().map_or(0, u64::from_le_bytes)
+/// The version that lies there.
+fn word(fabric: &Fabric, offset: usize) -> u64 {
+    let mut word = [0];
+    fabric.read(WINDOW, offset, &mut word);
+    word[0]
 }

@@ -1,39 +1,45 @@
 //! Ranks as processes: every protocol, on threads, over MPI.
 //!
-//! Not launched by MPI, this program launches itself by `mpirun`, once for each protocol, and adds
-//! up what its ranks say of their gradients.
+//! Not launched by MPI, this program launches itself by `mpirun`, once for each protocol, and for
+//! those that put twice, once by messages. It adds up what its ranks say of their gradients.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
 #[path = "protocols/problem.rs"]
 mod problem;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use stepwell_fabric::mpi::{self, Options};
+use stepwell_fabric::mpi::launcher::again;
+use stepwell_fabric::mpi::{self, Options, Puts};
 use stepwell_sync::{Counts, Driven, Kind};
 
 use problem::{begin, drive_rank, on_threads, options, plain_loop};
 
 const RANKS: usize = 4;
-/// Which protocol a rank is to run.
-const PROTOCOL: &str = "STEPWELL_TEST_PROTOCOL";
+const BY_MESSAGES: &str = "by messages";
+const ONE_SIDED: &str = "one-sided";
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     if mpi::is_launched() {
-        run_rank();
+        run_rank(arguments[0].parse().unwrap(), &arguments[1]);
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = Command::new("mpirun").arg("--version").output() {
-        stepwell_skip::skipped(format_args!("mpirun does not start ({error})"));
+    if let Err(error) = again(1, &[]) {
+        stepwell_skip::skipped(error);
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
-    for kind in Kind::ALL {
-        match launch(kind).and_then(|said| judge(kind, &said)) {
-            Ok(counts) => println!("{kind}: ok, {counts:?}"),
+    let puts = |kind| [Kind::SyncDsgd, Kind::RdmaWild].contains(&kind);
+    let all = Kind::ALL.into_iter().map(|kind| (kind, ONE_SIDED));
+    for (kind, way) in
+        all.chain(Kind::ALL.into_iter().filter(|k| puts(*k)).map(|k| (k, BY_MESSAGES)))
+    {
+        match launch(kind, way).and_then(|said| judge(kind, &said)) {
+            Ok(counts) => println!("{kind}, {way}: ok, {counts:?}"),
             Err(wrong) => {
-                println!("{kind}: FAILED, {wrong}");
+                println!("{kind}, {way}: FAILED, {wrong}");
                 failures += 1;
             }
         }
@@ -42,12 +48,9 @@ fn main() -> ExitCode {
 }
 
 /// What the ranks of a protocol say.
-fn launch(kind: Kind) -> Result<String, String> {
-    let mut launcher = Command::new("mpirun");
-    launcher.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    launcher.env(PROTOCOL, kind.name());
-    launcher.args(["--oversubscribe", "-n", &RANKS.to_string()]);
-    let output = launcher.arg(std::env::current_exe().unwrap()).output().unwrap();
+fn launch(kind: Kind, way: &str) -> Result<String, String> {
+    let mut launcher = again(RANKS, &[]).unwrap();
+    let output = launcher.args([kind.name(), way]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(said);
@@ -56,11 +59,11 @@ fn launch(kind: Kind) -> Result<String, String> {
 }
 
 /// One rank: trains, and says what it has.
-fn run_rank() {
-    let kind = std::env::var(PROTOCOL).unwrap().parse::<Kind>().unwrap();
-    let patience = Options { patience_seconds: 30.0, piece_words: mpi::PIECE_WORDS };
-    let fabric = mpi::join(patience).unwrap().unwrap();
-    let driven = drive_rank(&fabric, kind, &options());
+fn run_rank(kind: Kind, way: &str) {
+    let puts = if way == ONE_SIDED { Puts::OneSided } else { Puts::Messages };
+    let options = Options { patience_seconds: 30.0, puts, ..Options::default() };
+    let fabric = mpi::join(options).unwrap().unwrap();
+    let driven = drive_rank(&fabric, kind, &problem::options());
     fabric.end();
     println!("{}", line(fabric.rank(), &driven));
 }

@@ -37,9 +37,15 @@
 //!   inbox's, who counts it.
 
 pub mod alltoallv;
+mod guard;
+pub mod launcher;
+mod puts;
 #[expect(unsafe_code, reason = "MPI works on memory while others do other things")]
 mod raw;
+#[expect(unsafe_code, reason = "other processes write into windows")]
+mod rma;
 mod talker;
+mod trial;
 mod watch;
 mod wire;
 
@@ -49,7 +55,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Carrier, Error, Fabric, Inbox, Message, Parcel, Result};
+use crate::{Carrier, Error, Fabric, Inbox, Message, Parcel, Result, WindowNumber};
 
 /// Words of a piece, where nothing else is said: 64 MiB.
 pub const PIECE_WORDS: usize = 1 << 23;
@@ -71,6 +77,15 @@ pub const NAP_MIN: Duration = Duration::from_micros(20);
 /// Its longest.
 pub const NAP_MAX: Duration = Duration::from_micros(200);
 
+/// How puts go into windows of other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Puts {
+    /// As messages, which the receiver's talker copies.
+    Messages,
+    /// By MPI into memory of the receiver, who does nothing for it; as messages where MPI cannot.
+    OneSided,
+}
+
 /// How ranks talk; the same on all of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -79,11 +94,13 @@ pub struct Options {
     pub patience_seconds: f64,
     /// Words that are sent at once.
     pub piece_words: usize,
+    /// How puts go.
+    pub puts: Puts,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { patience_seconds: 60.0, piece_words: PIECE_WORDS }
+        Self { patience_seconds: 60.0, piece_words: PIECE_WORDS, puts: Puts::OneSided }
     }
 }
 
@@ -104,7 +121,7 @@ pub fn join(options: Options) -> Result<Option<Fabric>> {
     if !is_launched() {
         return Ok(None);
     }
-    let Options { patience_seconds, piece_words } = options;
+    let Options { patience_seconds, piece_words, .. } = options;
     if !(patience_seconds > 0.0 && (1..=i32::MAX as usize).contains(&piece_words)) {
         return Err(broken(format!("{options:?} make no sense")));
     }
@@ -138,6 +155,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     receivers: Vec<Receiver>,
+    /// Windows that were opened here and of which the talker does not know yet, and their bytes.
+    opened: Vec<(WindowNumber, usize)>,
     is_asleep: bool,
     /// This rank told others that it failed.
     has_failed: bool,
@@ -166,6 +185,7 @@ impl Shared {
     fn new(size: usize) -> Self {
         let state = State {
             receivers: vec![Receiver::default(); size],
+            opened: Vec::new(),
             is_asleep: false,
             has_failed: false,
             is_closing: false,
@@ -226,6 +246,12 @@ impl Carrier for Mpi {
         receiver.queue.push_back(words);
         self.shared.wake(state);
         Ok(None)
+    }
+
+    fn opened(&self, window: WindowNumber, bytes: usize) {
+        let mut state = self.shared.lock();
+        state.opened.push((window, bytes));
+        self.shared.wake(state);
     }
 
     fn be_patient(&self, seconds: f64, all_know: bool) {

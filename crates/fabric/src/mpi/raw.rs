@@ -1,4 +1,4 @@
-//! Calls of MPI that own the memory they work on: the one place with unsafe code.
+//! Calls of MPI that own the memory they work on; windows are in `rma`.
 //!
 //! - **Why unsafe.** The safe interface of `mpi` lends memory to a call for a scope that waits at
 //!   its end. Here memory goes with a message, calls overlap without an order, and what fails is an
@@ -21,7 +21,7 @@ use ::mpi::traits::AsRaw;
 #[derive(Debug)]
 pub(super) struct Fault(pub(super) String);
 
-type Result<T> = std::result::Result<T, Fault>;
+pub(super) type Result<T> = std::result::Result<T, Fault>;
 
 /// What a message of MPI is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,15 @@ pub(super) enum Lane {
     Parcels = 0,
     /// Empty: its sender is alive.
     Beats = 1,
+    /// A word about a window.
+    Windows = 2,
+}
+
+impl Lane {
+    fn of(tag: c_int) -> Self {
+        let is = |lane: &Self| *lane as c_int == tag;
+        [Self::Beats, Self::Windows].into_iter().find(is).unwrap_or(Self::Parcels)
+    }
 }
 
 /// A communicator of this crate's own.
@@ -67,7 +76,7 @@ pub(super) struct Receiving {
     request: Option<ffi::MPI_Request>,
 }
 
-fn check(code: c_int) -> Result<()> {
+pub(super) fn check(code: c_int) -> Result<()> {
     if code == ffi::MPI_SUCCESS as c_int {
         return Ok(());
     }
@@ -97,6 +106,28 @@ impl Port {
         (number(self.world.rank()), number(self.world.size()))
     }
 
+    /// The communicator.
+    pub(super) fn raw(&self) -> ffi::MPI_Comm {
+        self.world.as_raw()
+    }
+
+    /// One word of every rank, at every rank, once all have come here.
+    pub(super) fn gather(&self, word: u64) -> Result<Vec<u64>> {
+        let mut all = vec![0u64; self.place().1];
+        let (from, to) = ((&raw const word).cast(), all.as_mut_ptr().cast());
+        let (kind, world) = (u64::equivalent_datatype().as_raw(), self.world.as_raw());
+        // SAFETY: a word is there to be read, and one for each rank to be written to; the call
+        // returns when it is done with them.
+        let code = unsafe { ffi::MPI_Allgather(from, 1, kind, to, 1, kind, world) };
+        check(code).map(|()| all)
+    }
+
+    /// Waits until all have come here.
+    pub(super) fn meet(&self) -> Result<()> {
+        // SAFETY: the communicator is alive.
+        check(unsafe { ffi::MPI_Barrier(self.world.as_raw()) })
+    }
+
     /// The next message that has come, in the order of its sender.
     pub(super) fn probe(&self) -> Result<Option<Arrival>> {
         // SAFETY: a constant of MPI.
@@ -121,7 +152,7 @@ impl Port {
         let count = count.map_err(|_| Fault("a message is not made of words".to_owned()))?;
         let from = usize::try_from(status.source_rank());
         let from = from.map_err(|_| Fault("a message has no sender".to_owned()))?;
-        let lane = if status.tag() == Lane::Beats as c_int { Lane::Beats } else { Lane::Parcels };
+        let lane = Lane::of(status.tag());
         // SAFETY: MPI wrote the handle of the message that it found.
         let handle = unsafe { handle.assume_init() };
         Ok(Some(Arrival { from, lane, count, handle }))

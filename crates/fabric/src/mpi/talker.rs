@@ -9,6 +9,8 @@ use std::time::Duration;
 use ::mpi::Threading;
 use stepwell_base::clock::{Clock, SystemClock};
 
+use super::guard::Guard;
+use super::puts::{Goes, Puts};
 use super::raw::{Arrival, Fault, Lane, Port, Receiving, Sending};
 use super::watch::{Life, Watch};
 use super::wire::{self, Came};
@@ -16,7 +18,7 @@ use super::{
     EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECES_MAX, Phase, SPIN, SPIN_UNDER_WAY, Shared,
     broken,
 };
-use crate::{Error, Inbox, Message, Parcel, Result};
+use crate::{Error, Inbox, Message, Parcel, Result, WindowNumber};
 
 /// What callers get once ranks are joined: rank and size, and where parcels come and go.
 pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
@@ -43,12 +45,16 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let place = port.place();
     let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
     let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
-    let mut talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
+    let talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
+    let mut talker = match talker {
+        Ok(talker) => talker,
+        Err(error) => return tell(Err(error)),
+    };
     tell(Ok((place, inbox, shared)));
     let in_order = talker.talk();
     if in_order {
         over.0.enter(Phase::Finalising);
-        drop(talker);
+        talker.close();
         drop(universe);
     } else {
         // To free or finalise anything may wait for those who do not come.
@@ -75,6 +81,8 @@ struct Peer {
     /// In order; only the last may have pieces that MPI was not told of.
     sending: VecDeque<Sending>,
     beat: Option<Sending>,
+    /// What goes into a window, before anything else is taken.
+    put: Option<Vec<u64>>,
     arrivals: VecDeque<Arrival>,
     receiving: Option<(Lane, usize, Receiving)>,
     /// Pieces of a parcel of which more are to come.
@@ -87,7 +95,8 @@ impl Peer {
     }
 
     fn has_room(&self) -> bool {
-        self.sending.back().is_none_or(Sending::is_posted) && self.under_way() < PIECES_MAX
+        let all_posted = self.sending.back().is_none_or(Sending::is_posted);
+        all_posted && self.put.is_none() && self.under_way() < PIECES_MAX
     }
 }
 
@@ -98,6 +107,8 @@ struct Talker {
     inbox: Arc<Inbox>,
     shared: Arc<Shared>,
     watch: Watch,
+    puts: Puts,
+    guard: Option<Guard>,
     peers: Vec<Peer>,
     /// The first that is gone without having ended, and since when.
     unexplained: Option<(usize, f64)>,
@@ -111,26 +122,33 @@ struct Talker {
 }
 
 impl Talker {
-    fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Self {
+    fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
+        let puts = Puts::new(&port, options.puts, options.piece_words);
+        let puts = puts.map_err(|Fault(why)| broken(why))?;
+        let guard =
+            || Guard::new(options.patience_seconds, Arc::clone(&inbox), Arc::clone(&shared));
+        let guard = puts.are_one_sided().then(guard).transpose()?;
         let (clock, place) = (SystemClock::new(), port.place());
         let now = clock.seconds();
         let watch = Watch::new(place, options.patience_seconds, now);
         let peers = (0..place.1).map(|_| Peer::default()).collect();
         let (unexplained, is_left, closing, moved, nap) = (None, false, None, now, NAP_MIN);
-        Self {
+        Ok(Self {
             options,
             clock,
             port,
             inbox,
             shared,
             watch,
+            puts,
+            guard,
             peers,
             unexplained,
             is_left,
             closing,
             moved,
             nap,
-        }
+        })
     }
 
     /// Talks until this rank closes; whether that is in good order.
@@ -142,7 +160,7 @@ impl Talker {
             for rank in 0..self.peers.len() {
                 moved |= self.send(rank);
             }
-            match self.probe(now) {
+            match self.look(now) {
                 Ok(found) => moved |= found,
                 Err(Fault(why)) => {
                     self.inbox.breaks(broken(why));
@@ -221,18 +239,45 @@ impl Talker {
         }
         if let Some((seconds, all_know)) = state.patience.take() {
             self.watch.be_patient(seconds, all_know, now);
+            self.guard.iter().for_each(|guard| guard.be_patient(self.watch.patience()));
         }
+        let opened = std::mem::take(&mut state.opened);
+        opened.iter().for_each(|(window, bytes)| self.puts.opens(*window, *bytes));
         let mut found = false;
         self.is_left = false;
         for (rank, peer) in self.peers.iter_mut().enumerate() {
             let queue = &mut state.receivers[rank].queue;
-            if let Some(words) = peer.has_room().then(|| queue.pop_front()).flatten() {
-                peer.sending.push_back(Sending::new(rank, Lane::Parcels, words));
+            let goes = queue.front().map(|words| self.puts.goes(rank, words));
+            if goes != Some(Goes::Later)
+                && let Some(words) = peer.has_room().then(|| queue.pop_front()).flatten()
+            {
+                match goes {
+                    Some(Goes::Put) => peer.put = Some(words),
+                    _ => peer.sending.push_back(Sending::new(rank, Lane::Parcels, words)),
+                }
                 found = true;
             }
             self.is_left |= !queue.is_empty();
         }
+        drop(state);
+        for (window, _) in opened {
+            let all_have = self.puts.has_opened(&self.port, window);
+            self.expose(window, all_have);
+        }
         found
+    }
+
+    /// Moves a window to where others reach it, if all have opened it.
+    fn expose(&mut self, window: WindowNumber, all_have: std::result::Result<bool, Fault>) {
+        let (puts, port, inbox) = (&mut self.puts, &self.port, &self.inbox);
+        let expose = || puts.expose(port, inbox, window);
+        let exposed = match (all_have, &self.guard) {
+            (Ok(true), Some(guard)) => guard.during(None, expose),
+            (all_have, _) => all_have.map(drop),
+        };
+        if let Err(Fault(why)) = exposed {
+            self.inbox.breaks(broken(why));
+        }
     }
 
     /// Goes on with what is sent to `rank`.
@@ -246,6 +291,11 @@ impl Talker {
 
     fn try_send(&mut self, rank: usize) -> std::result::Result<bool, Fault> {
         let (peer, mut moved) = (&mut self.peers[rank], false);
+        if let (Some(words), Some(guard)) = (peer.put.take(), &self.guard) {
+            let words = guard.during(Some(rank), || self.puts.put(rank, words))?;
+            self.inbox.keep(Message::from_words(words));
+            moved = true;
+        }
         while let Some(first) = peer.sending.front_mut() {
             let Some(words) = first.poll()? else { break };
             self.inbox.keep(Message::from_words(words));
@@ -261,6 +311,12 @@ impl Talker {
             (room, moved) = (room - 1, true);
         }
         Ok(moved)
+    }
+
+    /// Looks for what was sent, and what was put.
+    fn look(&mut self, now: f64) -> std::result::Result<bool, Fault> {
+        let is_put = self.puts.look(&self.inbox)?;
+        Ok(self.probe(now)? || is_put)
     }
 
     /// Looks for what has come.
@@ -296,11 +352,12 @@ impl Talker {
                     Lane::Beats => {}
                     Lane::Parcels if count == self.options.piece_words => peer.begun = words,
                     Lane::Parcels => self.deliver(rank, words),
+                    Lane::Windows => self.window(rank, &words),
                 }
             } else if let Some(arrival) = peer.arrivals.pop_front() {
                 let (lane, count) = (arrival.lane, arrival.count);
                 let into = match lane {
-                    Lane::Beats => Vec::new(),
+                    Lane::Beats | Lane::Windows => Vec::new(),
                     Lane::Parcels if peer.begun.is_empty() => memory(&self.inbox, count),
                     Lane::Parcels => std::mem::take(&mut peer.begun),
                 };
@@ -311,6 +368,16 @@ impl Talker {
             }
         }
         Ok(moved)
+    }
+
+    /// A word about a window has come.
+    fn window(&mut self, rank: usize, words: &[u64]) {
+        let number = words.first().and_then(|word| u16::try_from(*word).ok());
+        let Some(window) = number.map(WindowNumber) else {
+            return self.inbox.breaks(Error::malformed(rank, wire::MALFORMED));
+        };
+        let all_have = self.puts.heard(&self.port, window);
+        self.expose(window, all_have);
     }
 
     fn deliver(&mut self, rank: usize, words: Vec<u64>) {
@@ -332,16 +399,23 @@ impl Talker {
     }
 
     /// Whether there is nothing to talk about any more, and if so, whether that is in good order.
-    fn is_over(&self, now: f64) -> Option<bool> {
+    fn is_over(&mut self, now: f64) -> Option<bool> {
         let since = self.closing?;
         let state = self.shared.lock();
         let is_broken = state.has_failed || self.inbox.check().is_err();
         let all_sent = state.receivers.iter().all(|receiver| receiver.queue.is_empty())
-            && self.peers.iter().all(|peer| peer.sending.is_empty());
+            && self.peers.iter().all(|peer| peer.sending.is_empty() && peer.put.is_none())
+            && self.puts.are_told();
         if all_sent && self.watch.is_alone() {
             return Some(self.watch.all_gone());
         }
         (is_broken && now - since > GRACE.as_secs_f64()).then_some(false)
+    }
+
+    /// Gives back what others no longer put into.
+    fn close(self) {
+        // What MPI does not take back goes with the process.
+        drop(self.puts.close(&self.inbox));
     }
 
     /// Gives way to others, the longer the less happens.

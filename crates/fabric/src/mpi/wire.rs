@@ -13,7 +13,7 @@ const FAILED: u64 = 3;
 const ENDED: u64 = 4;
 const GONE: u64 = 5;
 
-const MALFORMED: Malformed = Malformed::Wrong("it is of no known kind");
+pub(super) const MALFORMED: Malformed = Malformed::Wrong("it is of no known kind");
 
 /// What comes from another rank.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +48,15 @@ pub(super) fn pack(parcel: Parcel) -> Vec<u64> {
 /// The last parcel of all.
 pub(super) fn gone() -> Vec<u64> {
     with(Message::new(), GONE, 0, 0)
+}
+
+/// For which window `words` are put, at which offset, and how many bytes behind the first word;
+/// none where they are not put.
+pub(super) fn as_put(words: &[u64]) -> Option<(WindowNumber, u64, usize)> {
+    let [bytes, .., kind, offset] = words else { return None };
+    let bytes = usize::try_from(*bytes).ok();
+    let bytes = bytes.filter(|bytes| bytes.div_ceil(size_of::<u64>()) <= words.len() - 3)?;
+    (kind >> 16 == PUT).then_some((WindowNumber(*kind as u16), *offset, bytes))
 }
 
 /// What `words` are.
@@ -87,6 +96,16 @@ mod tests {
             assert_eq!(unpack(pack(parcel.clone())), Ok(Came::Parcel(parcel)));
         }
         assert_eq!(unpack(gone()), Ok(Came::Gone));
+    }
+
+    #[test]
+    fn puts_are_known_without_taking_them_apart() {
+        let mut message = Message::new();
+        message.put(&[1u8, 2, 3]);
+        let put = pack(Parcel::Put(WindowNumber(9), 5, message.clone()));
+        assert_eq!(as_put(&put), Some((WindowNumber(9), 5, 3)));
+        let others = [pack(Parcel::Message(Tag(9), message)), gone(), vec![u64::MAX, PUT << 16, 0]];
+        assert!(others.iter().all(|words| as_put(words).is_none()));
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! Looks after calls of MPI that wait for others.
+//!
+//! - **Why.** While the talker is in such a call, it hears nobody and tells nobody that it is alive.
+//!   Where another rank is gone, the call may never come back.
+//! - **How.** A thread of its own looks at the talker [`LOOKS`] times in the time that ranks are
+//!   patient. One call that is there at so many looks in a row has failed: the rank that it waits
+//!   for is lost to the inbox, and who closes the fabric waits for the talker no longer. Looks are
+//!   counted, not seconds, so that a process that was held up itself does not blame others.
+//! - **Failure.** A third rank hears neither of the two meanwhile, and may name either.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use super::{Phase, Shared, broken};
+use crate::{Inbox, Result};
+
+/// In the time that ranks are patient.
+const LOOKS: u32 = 4;
+/// No rank in particular.
+const ALL: usize = usize::MAX;
+
+/// Looks after the calls that go through it.
+pub(super) struct Guard {
+    calls: Arc<Calls>,
+    /// Its thread ends once this is gone.
+    _lives: Sender<()>,
+}
+
+struct Calls {
+    /// Odd while there is one.
+    count: AtomicU64,
+    /// Whom it waits for.
+    rank: AtomicUsize,
+    /// Seconds, by their bits.
+    patience: AtomicU64,
+}
+
+impl Guard {
+    /// One that tells `inbox` and `shared`.
+    pub(super) fn new(patience: f64, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
+        let calls = Arc::new(Calls {
+            count: AtomicU64::new(0),
+            rank: AtomicUsize::new(ALL),
+            patience: AtomicU64::new(patience.to_bits()),
+        });
+        let (lives, ends) = channel();
+        let of_thread = Arc::clone(&calls);
+        let look = move || {
+            let pause = || Duration::from_secs_f64(of_thread.patience() / f64::from(LOOKS));
+            let (mut last, mut times) = (0, 0);
+            while ends.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
+                let count = of_thread.count.load(Ordering::Acquire);
+                times = if count == last && count % 2 == 1 { times + 1 } else { 0 };
+                last = count;
+                if times == LOOKS {
+                    of_thread.fail(&inbox);
+                    shared.enter(Phase::Over);
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("mpi guard".to_owned()).spawn(look);
+        thread.map_err(|error| broken(format!("no thread to look after MPI: {error}")))?;
+        Ok(Self { calls, _lives: lives })
+    }
+
+    /// Calls wait for so many seconds from now on.
+    pub(super) fn be_patient(&self, seconds: f64) {
+        self.calls.patience.store(seconds.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Does `call`, which waits for this rank, or for all of them.
+    pub(super) fn during<R>(&self, rank: Option<usize>, call: impl FnOnce() -> R) -> R {
+        self.calls.rank.store(rank.unwrap_or(ALL), Ordering::Relaxed);
+        self.calls.count.fetch_add(1, Ordering::Release);
+        let result = call();
+        self.calls.count.fetch_add(1, Ordering::Release);
+        result
+    }
+}
+
+impl Calls {
+    fn patience(&self) -> f64 {
+        f64::from_bits(self.patience.load(Ordering::Relaxed))
+    }
+
+    fn fail(&self, inbox: &Inbox) {
+        let seconds = self.patience();
+        match self.rank.load(Ordering::Relaxed) {
+            ALL => inbox.breaks(broken(format!(
+                "MPI does not open a window within {seconds} s (ranks.timeout)"
+            ))),
+            rank => inbox.lost(
+                rank,
+                &format!("what is put there does not arrive for {seconds} s (ranks.timeout)"),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn who_holds_up_a_call_is_lost_and_who_comes_back_is_not() {
+        let (inbox, shared) = (Inbox::new(3), Arc::new(Shared::new(3)));
+        let guard = Guard::new(60.0, Arc::clone(&inbox), Arc::clone(&shared)).unwrap();
+        drop(guard);
+        let guard = Guard::new(0.2, Arc::clone(&inbox), Arc::clone(&shared)).unwrap();
+        for _ in 0..20 {
+            guard.during(Some(1), || std::thread::sleep(Duration::from_millis(20)));
+        }
+        assert_eq!(inbox.check(), Ok(()));
+        guard.during(Some(2), || {
+            while inbox.check().is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let error = inbox.check().unwrap_err();
+        assert!(matches!(error, Error::Lost { rank: 2, .. }), "{error}");
+        assert_eq!(shared.lock().phase, Phase::Over);
+    }
+}

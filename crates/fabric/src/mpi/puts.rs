@@ -1,0 +1,197 @@
+//! What ranks put into each other's windows without the other's help: the talker's part of it.
+//!
+//! ```text
+//! a rank    opens ─► says so to rank 0
+//! rank 0              all have ─► says so to all
+//! all                              ─► a window of MPI ─► its bytes move there ─► all put
+//! ```
+//!
+//! - **Opening.** A window of MPI is made by all ranks together, which waits for the last of them.
+//!   So rank 0 asks for it when all have opened theirs, and in one order. Until then what this rank
+//!   puts into a window that it has opened itself waits, and what it sends after it: nobody puts
+//!   before all have opened theirs. Where MPI has no memory for it, for all or for none, puts go as
+//!   parcels.
+//! - **Putting.** Into MPI's memory, and a wait until it is there: so it shows before what is put or
+//!   sent later. What would reach beyond the window goes as a parcel, and its receiver says why it
+//!   makes no sense.
+//! - **Waking.** Behind what it has put a rank puts how often it did, into a word that it has in
+//!   each other rank's memory. The talker there looks at these words as often as for messages, and
+//!   wakes who waits. A parcel would wake nobody sooner, and cost both sides a message.
+//! - **Closing.** Once all ranks are gone in good order, the bytes move back into memory of this
+//!   process, and MPI has its own again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use super::raw::{Fault, Lane, Port, Result, Sending};
+use super::rma::Window;
+use super::{Puts as Way, trial, wire};
+use crate::{Inbox, WindowNumber};
+
+/// What all windows need, at the talker.
+pub(super) struct Puts {
+    own: usize,
+    /// Ranks whose windows all others reach; none where puts are parcels.
+    size: usize,
+    piece_words: usize,
+    /// At rank 0, how many ranks have opened a window.
+    openings: BTreeMap<WindowNumber, usize>,
+    /// Windows that this rank has opened and not all others, and their bytes.
+    waiting: BTreeMap<WindowNumber, usize>,
+    windows: BTreeMap<WindowNumber, Open>,
+    /// Words about windows on their way.
+    notes: Vec<Sending>,
+}
+
+struct Open {
+    window: Window,
+    /// How often this rank has put, by rank.
+    put: Vec<u64>,
+    /// How often each rank had when this one looked last.
+    seen: Vec<u64>,
+}
+
+/// How the next parcel goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goes {
+    AsParcel,
+    /// Into a window.
+    Put,
+    /// Not yet.
+    Later,
+}
+
+impl Puts {
+    /// Tries, together with all other ranks, whether they reach each other, where that is wanted.
+    pub(super) fn new(port: &Port, way: Way, piece_words: usize) -> Result<Self> {
+        let (own, size) = port.place();
+        let size = if way == Way::OneSided && trial::holds(port)? { size } else { 0 };
+        let (openings, waiting, windows) = Default::default();
+        Ok(Self { own, size, piece_words, openings, waiting, windows, notes: Vec::new() })
+    }
+
+    pub(super) fn are_one_sided(&self) -> bool {
+        self.size > 0
+    }
+
+    /// From now on puts into this window wait.
+    pub(super) fn opens(&mut self, window: WindowNumber, bytes: usize) {
+        if self.are_one_sided() {
+            self.waiting.insert(window, bytes);
+        }
+    }
+
+    /// Says that this rank has opened a window; whether all ranks have.
+    pub(super) fn has_opened(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
+        if !self.are_one_sided() {
+            return Ok(false);
+        }
+        if self.own == 0 {
+            return self.another_opened(port, window);
+        }
+        self.tell(port, 0, window).map(|()| false)
+    }
+
+    /// A word about `window` has come: at rank 0, that another rank has opened it; elsewhere, that
+    /// all have. Whether all have.
+    pub(super) fn heard(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
+        if self.own == 0 { self.another_opened(port, window) } else { Ok(true) }
+    }
+
+    fn another_opened(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
+        let count = self.openings.entry(window).or_default();
+        *count += 1;
+        if *count < self.size {
+            return Ok(false);
+        }
+        (1..self.size).try_for_each(|rank| self.tell(port, rank, window))?;
+        Ok(true)
+    }
+
+    fn tell(&mut self, port: &Port, rank: usize, window: WindowNumber) -> Result<()> {
+        let mut note = Sending::new(rank, Lane::Windows, vec![u64::from(window.0)]);
+        port.post(&mut note, usize::MAX)?;
+        self.notes.push(note);
+        Ok(())
+    }
+
+    /// Whether all words about windows have left.
+    pub(super) fn are_told(&mut self) -> bool {
+        // Where one fails, who it was for is lost.
+        self.notes.retain_mut(|note| matches!(note.poll(), Ok(None)));
+        self.notes.is_empty()
+    }
+
+    /// Moves a window into memory that all reach, together with all other ranks.
+    pub(super) fn expose(
+        &mut self,
+        port: &Port,
+        inbox: &Inbox,
+        window: WindowNumber,
+    ) -> Result<()> {
+        let bytes = self.waiting.remove(&window);
+        let bytes = bytes.ok_or_else(|| Fault(format!("window {} is not open", window.0)))?;
+        let ready = |memory| {
+            inbox.at_window(window, |window| window.expose(std::sync::Arc::new(memory)));
+        };
+        if let Some(made) = Window::open(port, bytes, ready)? {
+            let (put, seen) = (vec![0; self.size], vec![0; self.size]);
+            self.windows.insert(window, Open { window: made, put, seen });
+        }
+        Ok(())
+    }
+
+    /// How `words` go to rank `to`.
+    pub(super) fn goes(&self, to: usize, words: &[u64]) -> Goes {
+        let Some((window, offset, length)) = wire::as_put(words) else { return Goes::AsParcel };
+        if self.waiting.contains_key(&window) {
+            return Goes::Later;
+        }
+        let Some(open) = self.windows.get(&window) else { return Goes::AsParcel };
+        let end = offset.checked_add(length as u64);
+        let fits = end.is_some_and(|end| end <= open.window.bytes(to));
+        if fits { Goes::Put } else { Goes::AsParcel }
+    }
+
+    /// Puts `words`, which go so, and gives them back when they are there.
+    pub(super) fn put(&mut self, to: usize, words: Vec<u64>) -> Result<Vec<u64>> {
+        let put = wire::as_put(&words);
+        let open = put.and_then(|(window, ..)| self.windows.get_mut(&window));
+        let (Some((_, offset, length)), Some(open)) = (put, open) else {
+            unreachable!("it goes into a window")
+        };
+        let words = open.window.put((to, offset), (words, length), self.piece_words)?;
+        open.put[to] += 1;
+        open.window.count(to, self.own, open.put[to])?;
+        Ok(words)
+    }
+
+    /// Looks whether others have put anything, and wakes who waits for it.
+    pub(super) fn look(&mut self, inbox: &Inbox) -> Result<bool> {
+        let mut found = false;
+        for open in self.windows.values_mut() {
+            let mut is_new = false;
+            for (word, seen) in open.window.words().iter().zip(&mut open.seen) {
+                let count = word.load(Ordering::Acquire);
+                is_new |= std::mem::replace(seen, count) != count;
+            }
+            if is_new {
+                open.window.sync()?;
+            }
+            found |= is_new;
+        }
+        if found {
+            inbox.notify();
+        }
+        Ok(found)
+    }
+
+    /// Gives all windows back to MPI, together with all other ranks.
+    pub(super) fn close(self, inbox: &Inbox) -> Result<()> {
+        for (number, open) in self.windows {
+            inbox.at_window(number, |window| window.recall());
+            open.window.close()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Whether one rank puts into the memory of another without that one's help.
+//!
+//! - **Why.** MPI may carry out what is one-sided by messages that the other side answers inside of
+//!   its own calls: Open MPI's `osc/pt2pt` does, and `osc/ucx` over shared memory and TCP. Then a
+//!   put waits for its target, whatever that does, and for ever where it was stopped. Messages are
+//!   better for that, as nobody waits for them. What MPI does is not asked of it: it is tried.
+//! - **How.** Half of the ranks stay out of MPI, and look at their memory. The others put a number
+//!   there, wait for that put, and put another one. Who sees the second while out of MPI knows that
+//!   the put before was over without it. Then the halves change roles, and so for each binary
+//!   digit of the ranks' numbers, in one of which any two differ.
+//! - **Cost.** Some microseconds where it holds, [`AWAY`] where it does not.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use stepwell_base::clock::{Clock, SystemClock};
+
+use super::raw::{Port, Result};
+use super::rma::Window;
+
+/// How long ranks stay out of MPI at most.
+pub(super) const AWAY: Duration = Duration::from_millis(500);
+
+/// Whether every rank reaches every other one; all come here together, and have one answer.
+pub(super) fn holds(port: &Port) -> Result<bool> {
+    let size = port.place().1;
+    if size == 1 {
+        return Ok(false);
+    }
+    let Some(window) = Window::open(port, 0, drop)? else { return Ok(false) };
+    let mut holds = true;
+    for round in 0..2 * size.next_power_of_two().trailing_zeros() {
+        holds = holds && is_reached(port, &window, round)?;
+    }
+    window.close()?;
+    Ok(holds)
+}
+
+/// Whether those who are away in this round are reached.
+fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
+    let (own, size) = port.place();
+    let is_away = |rank: usize| (rank >> (round / 2)) as u32 & 1 == round & 1;
+    let (first, second) = (2 * u64::from(round) + 1, 2 * u64::from(round) + 2);
+    port.meet()?;
+    let is_reached = if is_away(own) {
+        let clock = SystemClock::new();
+        let all_came = || {
+            let mut others = (0..size).filter(|rank| !is_away(*rank));
+            others.all(|rank| window.words()[rank].load(Ordering::Relaxed) == second)
+        };
+        while !all_came() && clock.seconds() < AWAY.as_secs_f64() {
+            std::thread::yield_now();
+        }
+        all_came()
+    } else {
+        let mut others = (0..size).filter(|rank| is_away(*rank));
+        others.all(|to| [first, second].into_iter().all(|n| window.count(to, own, n).is_ok()))
+    };
+    Ok(port.gather(u64::from(is_reached))?.iter().all(|reached| *reached == 1))
+}
