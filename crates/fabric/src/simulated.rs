@@ -2,7 +2,7 @@
 //! that die.
 //!
 //! Fault model  Parcels of a pair arrive in order; which pair's comes next is the scheduler's
-//! choice. A rank that dies sends nothing any more, and what it sent and what is for it may never
+//! choice. What is put arrives in two parts, the last one first. A rank that dies sends nothing any more, and what it sent and what is for it may never
 //! arrive. The others are told that it is lost when the scheduler says so, as by a deadline.
 
 use std::collections::VecDeque;
@@ -106,7 +106,7 @@ impl Carrier for Sender {
     fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>> {
         let (mut state, size) = (self.post.lock(), self.post.inboxes.len());
         if !state.dead[self.from] && !state.dead[to] {
-            state.ways[self.from * size + to].push_back(parcel);
+            state.ways[self.from * size + to].extend(in_parts(parcel));
         }
         let at_once = state.at_once;
         drop(state);
@@ -115,6 +115,20 @@ impl Carrier for Sender {
         }
         Ok(None)
     }
+}
+
+/// What is put may show in any order, but for words, which show whole: here its second half comes
+/// first.
+fn in_parts(parcel: Parcel) -> Vec<Parcel> {
+    let Parcel::Put(window, offset, message) = &parcel else { return vec![parcel] };
+    let Ok(bytes) = message.reader().take::<u8>() else { return vec![parcel] };
+    let (first, second) = bytes.split_at(bytes.len() / 2 / size_of::<u64>() * size_of::<u64>());
+    let part = |offset, bytes: &[u8]| {
+        let mut message = Message::new();
+        message.put(bytes);
+        Parcel::Put(*window, offset, message)
+    };
+    vec![part(offset.saturating_add(first.len() as u64), second), part(*offset, first)]
 }
 
 #[cfg(test)]

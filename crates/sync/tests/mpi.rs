@@ -31,11 +31,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
-    let puts = |kind| [Kind::SyncDsgd, Kind::RdmaWild].contains(&kind);
-    let all = Kind::ALL.into_iter().map(|kind| (kind, ONE_SIDED));
-    for (kind, way) in
-        all.chain(Kind::ALL.into_iter().filter(|k| puts(*k)).map(|k| (k, BY_MESSAGES)))
-    {
+    let all = Kind::ALL.map(|kind| (kind, ONE_SIDED)).into_iter();
+    let putting = [Kind::SyncDsgd, Kind::RdmaWild].map(|kind| (kind, BY_MESSAGES));
+    for (kind, way) in all.chain(putting) {
         match launch(kind, way).and_then(|said| judge(kind, &said)) {
             Ok(counts) => println!("{kind}, {way}: ok, {counts:?}"),
             Err(wrong) => {
