@@ -237,10 +237,10 @@ fn run_rank(name: &str, piece_words: usize, puts: Puts) {
 /// The conformance suite, and whether windows were where others reach them.
 fn promises(fabric: &Fabric, puts: Puts, name: &str) {
     conformance::run(fabric);
+    // A large one may not be, for want of memory.
     let are_exposed = [3, 4].map(|window| fabric.is_exposed(WindowNumber(window)));
-    assert_eq!(are_exposed[0], are_exposed[1], "all of them, or none");
     let may_be = puts == Puts::OneSided && name != "emulated" && fabric.size() > 1;
-    assert!(!are_exposed[0] || may_be, "puts are messages");
+    assert!(may_be || are_exposed == [false; 2], "puts are messages");
     if are_exposed[0] {
         println!("{EXPOSED}");
     }

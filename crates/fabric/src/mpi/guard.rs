@@ -90,7 +90,8 @@ impl Calls {
         let seconds = self.patience();
         match self.rank.load(Ordering::Relaxed) {
             ALL => inbox.breaks(broken(format!(
-                "MPI does not open a window within {seconds} s (ranks.timeout)"
+                "MPI does not open a window within {seconds} s (ranks.timeout); with \
+                 OMPI_MCA_osc=pt2pt Open MPI needs none"
             ))),
             rank => inbox.lost(
                 rank,

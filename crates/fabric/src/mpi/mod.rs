@@ -44,6 +44,7 @@ mod puts;
 mod raw;
 #[expect(unsafe_code, reason = "other processes write into windows")]
 mod rma;
+mod room;
 mod talker;
 mod trial;
 mod watch;

@@ -26,6 +26,7 @@ use ::mpi::ffi;
 use ::mpi::traits::AsRaw;
 
 use super::raw::{Fault, Port, Result, check};
+use super::room;
 
 const WORD: usize = size_of::<u64>();
 /// Bytes that MPI is told of at once: it counts in 31 bits.
@@ -79,6 +80,9 @@ impl Window {
         ready: impl FnOnce(Bytes),
     ) -> Result<Option<Self>> {
         let (_, size) = port.place();
+        if !room::is_there(port, (size * WORD + bytes) as u64)? {
+            return Ok(None);
+        }
         let made = allocate(port, size + bytes.div_ceil(WORD)).ok();
         let all = port.gather(u64::from(made.is_some()))?;
         let bytes = port.gather(bytes as u64)?;
