@@ -8,8 +8,9 @@ use stepwell_fabric::mpi::Puts;
 use stepwell_fabric::{Fabric, Result, Tag, WindowNumber};
 
 const WINDOW: WindowNumber = WindowNumber(1);
-const SIZES: [(usize, u64); 6] =
-    [(0, 4000), (1 << 10, 4000), (1 << 14, 4000), (1 << 18, 1000), (1 << 22, 100), (1 << 26, 10)];
+/// Bytes of data, and how often they go there and back.
+const SIZES: [(usize, u64); 5] =
+    [(0, 4000), (1 << 10, 4000), (1 << 14, 4000), (1 << 18, 1000), (1 << 22, 200)];
 
 /// The number that the other rank has put, once it is so large.
 struct Reaches(u64);
