@@ -2,8 +2,9 @@
 //! that die.
 //!
 //! Fault model  Parcels of a pair arrive in order; which pair's comes next is the scheduler's
-//! choice. What is put arrives in two parts, the last one first. A rank that dies sends nothing any more, and what it sent and what is for it may never
-//! arrive. The others are told that it is lost when the scheduler says so, as by a deadline.
+//! choice. What is put arrives in two parts, the last one first. A rank that dies sends nothing any
+//! more, and what it sent and what is for it may never arrive. The others are told that it is lost
+//! when the scheduler says so, as by a deadline.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

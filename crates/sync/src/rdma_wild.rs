@@ -11,8 +11,8 @@
 //!   lost; the server notes what it used (S2), so none is used twice; a version shows after its
 //!   data (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
 //! - **Cost.** The server copies a gradient out of its window and rewrites the model for each
-//!   gradient, on one thread, and sends the model as often. The paper's server uses a gradient where
-//!   it lies; here memory that another process may write into is not lent to an optimizer.
+//!   gradient, on one thread, and sends the model as often. The paper's server uses a gradient
+//!   where it lies; here memory that another process may write into is not lent to an optimizer.
 //! - **Source.** Lim, Halpin, Jha, Birman, De Sa, "RDMA-wild", section 4.2, algorithms 1 and 2.
 
 use stepwell_fabric::{Fabric, Result};

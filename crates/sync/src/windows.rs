@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The writer's version goes after its data. Puts of one rank into another's memory show in their
-//! order, so who sees a version sees the data of it. Both are copied out, as others put at any time;
-//! what a version stands before is at rest until it is answered. A version is the number of gradients so far: 0
-//! says that there is none (the paper counts from -1). Source: Lim et al., RDMA-wild, figure 4.
+//! order, so who sees a version sees the data of it. Both are copied out, as others put at any
+//! time; what a version stands before is at rest until it is answered. A version is the number of
+//! gradients so far: 0 says that there is none (the paper counts from -1). Source: Lim et al.,
+//! RDMA-wild, figure 4.
 
 use bytemuck::cast_slice;
 use stepwell_fabric::collective::{Barrier, Collective};

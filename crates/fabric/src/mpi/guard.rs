@@ -1,7 +1,7 @@
 //! Looks after calls of MPI that wait for others.
 //!
-//! - **Why.** While the talker is in such a call, it hears nobody and tells nobody that it is alive.
-//!   Where another rank is gone, the call may never come back.
+//! - **Why.** While the talker is in such a call, it hears nobody and tells nobody that it is
+//!   alive. Where another rank is gone, the call may never come back.
 //! - **How.** A thread of its own looks at the talker [`LOOKS`] times in the time that ranks are
 //!   patient. One call that is there at so many looks in a row has failed: the rank that it waits
 //!   for is lost to the inbox, and who closes the fabric waits for the talker no longer. Looks are

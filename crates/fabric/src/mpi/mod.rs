@@ -10,9 +10,17 @@
 //!   last: to MPI it is the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel is the
 //!   words of its message and two more (`wire`). They are sent where they lie, and the memory goes
 //!   to the inbox for others. The receiver learns the length from a matched probe and has them
-//!   written where they stay. Puts into windows go as messages do; one-sided ones may come later.
+//!   written where they stay.
+//! - **Puts.** Windows lie in memory of MPI's own windows, once all ranks have opened theirs; the
+//!   sender's talker writes into it (`MPI_Put`) and waits until that is done (`MPI_Win_flush`), and
+//!   the receiver does nothing for it ([why
+//!   so](../../../../docs/decisions/0022-one-sided-puts.md)). Opening, order, waking and closing:
+//!   `puts`; memory: `rma`. All ranks find out at joining whether MPI can do that (`trial`). Where
+//!   it cannot, where a machine has no room for a window (`room`), and with [`Puts::Messages`],
+//!   puts go as parcels.
 //! - **Order.** All parcels have one tag on one communicator of their own, where MPI keeps the
-//!   order of a pair. Each receiver takes the messages of a sender one after another.
+//!   order of a pair. Each receiver takes the messages of a sender one after another. A put is over
+//!   before the next parcel to its receiver leaves, and may overtake those that left before.
 //! - **Pieces.** MPI counts in 31 bits, and copies all of a piece in one call, in which the talker
 //!   hears and says nothing. So parcels go in pieces of [`Options::piece_words`]; one that is
 //!   shorter, or empty, is the last. It is the same on all ranks.
@@ -24,6 +32,13 @@
 //!   was held up itself, as by a stop signal, does not blame the others for that time. MPI's faults
 //!   are errors, as far as MPI lets them be: some end the process. And `mpirun` ends all ranks once
 //!   one is killed, unless it is started with `--enable-recovery`.
+//! - **Failure while ranks put.** The talker is deaf and mute while it waits for a put. That is why
+//!   puts that need the receiver's help are not used: where one is stopped or killed, they never
+//!   end, and a third rank hears neither of the two. Memory that processes of a machine share stays
+//!   when its owner is gone: what is put there is lost with it, and it is named as ever, by its
+//!   silence. Hardware between machines writes without the owner, too, and says so itself where it
+//!   cannot. Against a put, or a window, that takes longer than ranks are patient there is a guard
+//!   (`guard`), which names the receiver; a third rank may then name either.
 //! - **End.** The last end of the fabric that is dropped closes it. Who has not ended by then has
 //!   failed to the others. All that was sent leaves; then everybody says that it is gone, waits for
 //!   all others to say so, and finalises MPI. After a failure it waits for them no longer than
@@ -39,6 +54,7 @@
 pub mod alltoallv;
 mod guard;
 pub mod launcher;
+mod peer;
 mod puts;
 #[expect(unsafe_code, reason = "MPI works on memory while others do other things")]
 mod raw;

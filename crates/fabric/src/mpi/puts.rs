@@ -11,9 +11,9 @@
 //!   puts into a window that it has opened itself waits, and what it sends after it: nobody puts
 //!   before all have opened theirs. Where MPI has no memory for it, for all or for none, puts go as
 //!   parcels.
-//! - **Putting.** Into MPI's memory, and a wait until it is there: so it shows before what is put or
-//!   sent later. What would reach beyond the window goes as a parcel, and its receiver says why it
-//!   makes no sense.
+//! - **Putting.** Into MPI's memory, and a wait until it is there: so it shows before what is put
+//!   or sent later. What would reach beyond the window goes as a parcel, and its receiver says why
+//!   it makes no sense.
 //! - **Waking.** Behind what it has put a rank puts how often it did, into a word that it has in
 //!   each other rank's memory. The talker there looks at these words as often as for messages, and
 //!   wakes who waits. A parcel would wake nobody sooner, and cost both sides a message.

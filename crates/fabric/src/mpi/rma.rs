@@ -10,8 +10,8 @@
 //!   says that nobody writes there. It is MPI's, and stays as long as anybody has it: a window is
 //!   given back to MPI by the last who has its memory, and is kept for ever otherwise. Nothing here
 //!   but memory leaves the thread that made the [`Port`].
-//! - **Memory model.** MPI has to say that what is put shows in this memory without any call of
-//!   its owner (`MPI_WIN_UNIFIED`). Words of 8 bytes show whole, which MPI does not promise, and all
+//! - **Memory model.** MPI has to say that what is put shows in this memory without any call of its
+//!   owner (`MPI_WIN_UNIFIED`). Words of 8 bytes show whole, which MPI does not promise, and all
 //!   that copies into memory does.
 
 use std::ffi::{c_int, c_void};
@@ -148,8 +148,8 @@ impl Window {
         let (length, byte) = (bytes.len() as c_int, u8::equivalent_datatype().as_raw());
         let (from, place) = (bytes.as_ptr().cast::<c_void>(), place as ffi::MPI_Aint);
         let to = to as c_int;
-        // SAFETY: `write` keeps the bytes until they have left, for ever where that is not known. They
-        // fit into the memory of the other rank, as `put` has checked and `count` knows.
+        // SAFETY: `write` keeps the bytes until they have left, for ever where that is not known.
+        // They fit into the memory of the other rank, as `put` has checked and `count` knows.
         check(unsafe { ffi::MPI_Put(from, length, byte, to, place, length, byte, self.win) })
     }
 

@@ -1,8 +1,8 @@
 //! Whether machines have room for a window.
 //!
 //! - **Why.** Processes of one machine share a window's memory through a file in [`SHARED`], which
-//!   containers often have little of. Where it is full, Open MPI fails at one rank and waits for ever
-//!   at the others. So nobody asks for what does not fit.
+//!   containers often have little of. Where it is full, Open MPI fails at one rank and waits for
+//!   ever at the others. So nobody asks for what does not fit.
 //! - **How.** Ranks tell each other on which machine they are and how much they want; each compares
 //!   what all on its machine want with what is free there.
 

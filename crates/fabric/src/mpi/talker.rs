@@ -1,6 +1,5 @@
 //! The thread that makes all calls of MPI.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError};
@@ -10,18 +9,20 @@ use ::mpi::Threading;
 use stepwell_base::clock::{Clock, SystemClock};
 
 use super::guard::Guard;
+use super::peer::{self, Peer};
 use super::puts::{Goes, Puts};
-use super::raw::{Arrival, Fault, Lane, Port, Receiving, Sending};
+use super::raw::{Fault, Lane, Port, Sending};
 use super::watch::{Life, Watch};
 use super::wire::{self, Came};
 use super::{
-    EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECES_MAX, Phase, SPIN, SPIN_UNDER_WAY, Shared,
-    broken,
+    EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, Phase, SPIN, SPIN_UNDER_WAY, Shared, broken,
 };
 use crate::{Error, Inbox, Message, Parcel, Result, WindowNumber};
 
 /// What callers get once ranks are joined: rank and size, and where parcels come and go.
 pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
+/// The two of these.
+type Ends = (Arc<Inbox>, Arc<Shared>);
 
 /// Messages looked at before everything else has its turn.
 const PROBES_MAX: usize = 64;
@@ -45,7 +46,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let place = port.place();
     let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
     let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
-    let talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
+    let talker = Talker::new(options, port, (Arc::clone(&inbox), Arc::clone(&shared)));
     let mut talker = match talker {
         Ok(talker) => talker,
         Err(error) => return tell(Err(error)),
@@ -72,31 +73,6 @@ impl Drop for Over {
             self.1.breaks(broken("the thread for MPI panicked".to_owned()));
         }
         self.0.enter(Phase::Over);
-    }
-}
-
-/// What is under way to and from another rank.
-#[derive(Default)]
-struct Peer {
-    /// In order; only the last may have pieces that MPI was not told of.
-    sending: VecDeque<Sending>,
-    beat: Option<Sending>,
-    /// What goes into a window, before anything else is taken.
-    put: Option<Vec<u64>>,
-    arrivals: VecDeque<Arrival>,
-    receiving: Option<(Lane, usize, Receiving)>,
-    /// Pieces of a parcel of which more are to come.
-    begun: Vec<u64>,
-}
-
-impl Peer {
-    fn under_way(&self) -> usize {
-        self.sending.iter().map(Sending::under_way).sum()
-    }
-
-    fn has_room(&self) -> bool {
-        let all_posted = self.sending.back().is_none_or(Sending::is_posted);
-        all_posted && self.put.is_none() && self.under_way() < PIECES_MAX
     }
 }
 
@@ -132,7 +108,6 @@ impl Talker {
         let now = clock.seconds();
         let watch = Watch::new(place, options.patience_seconds, now);
         let peers = (0..place.1).map(|_| Peer::default()).collect();
-        let (unexplained, is_left, closing, moved, nap) = (None, false, None, now, NAP_MIN);
         Ok(Self {
             options,
             clock,
@@ -143,11 +118,11 @@ impl Talker {
             puts,
             guard,
             peers,
-            unexplained,
-            is_left,
-            closing,
-            moved,
-            nap,
+            unexplained: None,
+            is_left: false,
+            closing: None,
+            moved: now,
+            nap: NAP_MIN,
         })
     }
 
@@ -290,27 +265,13 @@ impl Talker {
     }
 
     fn try_send(&mut self, rank: usize) -> std::result::Result<bool, Fault> {
-        let (peer, mut moved) = (&mut self.peers[rank], false);
+        let (peer, mut is_put) = (&mut self.peers[rank], false);
         if let (Some(words), Some(guard)) = (peer.put.take(), &self.guard) {
             let words = guard.during(Some(rank), || self.puts.put(rank, words))?;
             self.inbox.keep(Message::from_words(words));
-            moved = true;
+            is_put = true;
         }
-        while let Some(first) = peer.sending.front_mut() {
-            let Some(words) = first.poll()? else { break };
-            self.inbox.keep(Message::from_words(words));
-            peer.sending.pop_front();
-            moved = true;
-        }
-        let mut room = PIECES_MAX.saturating_sub(peer.under_way());
-        while let Some(last) = peer.sending.back_mut()
-            && !last.is_posted()
-            && room > 0
-        {
-            self.port.post(last, self.options.piece_words)?;
-            (room, moved) = (room - 1, true);
-        }
-        Ok(moved)
+        Ok(peer.send(&self.port, self.options.piece_words, &self.inbox)? || is_put)
     }
 
     /// Looks for what was sent, and what was put.
@@ -358,7 +319,7 @@ impl Talker {
                 let (lane, count) = (arrival.lane, arrival.count);
                 let into = match lane {
                     Lane::Beats | Lane::Windows => Vec::new(),
-                    Lane::Parcels if peer.begun.is_empty() => memory(&self.inbox, count),
+                    Lane::Parcels if peer.begun.is_empty() => peer::memory(&self.inbox, count),
                     Lane::Parcels => std::mem::take(&mut peer.begun),
                 };
                 let receiving = self.port.receive(arrival, into)?;
@@ -439,9 +400,4 @@ impl Talker {
         drop(state);
         self.nap = (2 * self.nap).min(NAP_MAX);
     }
-}
-
-/// Empty memory for so many words.
-fn memory(inbox: &Inbox, count: usize) -> Vec<u64> {
-    inbox.spare(count * size_of::<u64>()).into_words()
 }

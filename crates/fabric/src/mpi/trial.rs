@@ -1,14 +1,16 @@
 //! Whether one rank puts into the memory of another without that one's help.
 //!
-//! - **Why.** MPI may carry out what is one-sided by messages that the other side answers inside of
-//!   its own calls: Open MPI's `osc/pt2pt` does, and `osc/ucx` over shared memory and TCP. Then a
-//!   put waits for its target, whatever that does, and for ever where it was stopped. Messages are
-//!   better for that, as nobody waits for them. What MPI does is not asked of it: it is tried.
+//! - **Why.** MPI may carry out what is one-sided by messages that the receiver answers inside of
+//!   its own calls, as Open MPI's `osc/pt2pt` does. Then a put waits for the receiver, whatever
+//!   that does, and for ever where it was stopped. Parcels are better for that, as nobody waits for
+//!   them. MPI does not say how it does it, so it is tried.
 //! - **How.** Half of the ranks stay out of MPI, and look at their memory. The others put a number
 //!   there, wait for that put, and put another one. Who sees the second while out of MPI knows that
 //!   the put before was over without it. Then the halves change roles, and so for each binary
 //!   digit of the ranks' numbers, in one of which any two differ.
-//! - **Cost.** Some microseconds where it holds, [`AWAY`] where it does not.
+//! - **Failure.** A rank that is too late to be seen is one that is not reached: parcels work, too.
+//!   A thread of MPI's own that answers for a rank is taken for hardware; a stop signal stops it.
+//! - **Cost.** A window, and some microseconds where it holds, [`AWAY`] where it does not.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

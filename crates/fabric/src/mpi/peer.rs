@@ -1,0 +1,59 @@
+//! What is under way to and from another rank.
+
+use std::collections::VecDeque;
+
+use super::PIECES_MAX;
+use super::raw::{Arrival, Lane, Port, Receiving, Result, Sending};
+use crate::{Inbox, Message};
+
+/// What is under way to and from another rank.
+#[derive(Default)]
+pub(super) struct Peer {
+    /// In order; only the last may have pieces that MPI was not told of.
+    pub(super) sending: VecDeque<Sending>,
+    pub(super) beat: Option<Sending>,
+    /// What goes into a window, before anything else is taken.
+    pub(super) put: Option<Vec<u64>>,
+    pub(super) arrivals: VecDeque<Arrival>,
+    pub(super) receiving: Option<(Lane, usize, Receiving)>,
+    /// Pieces of a parcel of which more are to come.
+    pub(super) begun: Vec<u64>,
+}
+
+impl Peer {
+    fn under_way(&self) -> usize {
+        self.sending.iter().map(Sending::under_way).sum()
+    }
+
+    /// Whether another parcel may go.
+    pub(super) fn has_room(&self) -> bool {
+        let all_posted = self.sending.back().is_none_or(Sending::is_posted);
+        all_posted && self.put.is_none() && self.under_way() < PIECES_MAX
+    }
+
+    /// Goes on with what is sent, in pieces of so many words; whether anything has moved. Memory of
+    /// what has left goes to `inbox`.
+    pub(super) fn send(&mut self, port: &Port, piece_words: usize, inbox: &Inbox) -> Result<bool> {
+        let mut moved = false;
+        while let Some(first) = self.sending.front_mut() {
+            let Some(words) = first.poll()? else { break };
+            inbox.keep(Message::from_words(words));
+            self.sending.pop_front();
+            moved = true;
+        }
+        let mut room = PIECES_MAX.saturating_sub(self.under_way());
+        while let Some(last) = self.sending.back_mut()
+            && !last.is_posted()
+            && room > 0
+        {
+            port.post(last, piece_words)?;
+            (room, moved) = (room - 1, true);
+        }
+        Ok(moved)
+    }
+}
+
+/// Empty memory for so many words.
+pub(super) fn memory(inbox: &Inbox, count: usize) -> Vec<u64> {
+    inbox.spare(count * size_of::<u64>()).into_words()
+}
