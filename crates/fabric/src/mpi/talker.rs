@@ -21,8 +21,6 @@ use crate::{Error, Inbox, Message, Parcel, Result, WindowNumber};
 
 /// What callers get once ranks are joined: rank and size, and where parcels come and go.
 pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
-/// The two of these.
-type Ends = (Arc<Inbox>, Arc<Shared>);
 
 /// Messages looked at before everything else has its turn.
 const PROBES_MAX: usize = 64;
@@ -46,8 +44,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let place = port.place();
     let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
     let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
-    let talker = Talker::new(options, port, (Arc::clone(&inbox), Arc::clone(&shared)));
-    let mut talker = match talker {
+    let mut talker = match Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared)) {
         Ok(talker) => talker,
         Err(error) => return tell(Err(error)),
     };
