@@ -6,6 +6,10 @@
 use bytemuck::Pod;
 
 const WORD: usize = size_of::<u64>();
+/// Words that are copied at once. A section lies a word further than the values of which it is made
+/// where both begin a page. Long copies (`rep movsb`) to such a place took 16 times as long on an
+/// EPYC.
+const PART: usize = 128;
 
 /// A message, or the memory of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +71,7 @@ impl Message {
         if let Ok(words) = bytemuck::try_cast_slice::<T, u64>(values) {
             self.words.reserve_exact(1 + words.len());
             self.words.push(size_of_val(values) as u64);
-            return self.words.extend_from_slice(words);
+            return words.chunks(PART).for_each(|part| self.words.extend_from_slice(part));
         }
         self.room(values.len()).copy_from_slice(values);
     }
