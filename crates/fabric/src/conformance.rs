@@ -226,7 +226,7 @@ impl Collective for Reaches {
 
 /// Data and then its number, of all ranks into all windows, and nothing is sent.
 fn who_waits_is_told_of_what_is_put(fabric: &Fabric) {
-    const ROOM: usize = 1 << 20;
+    const ROOM: usize = 1 << 18;
     let (rank, size, window) = (fabric.rank(), fabric.size(), WindowNumber(4));
     fabric.open_window(window, (8 + ROOM) * size);
     fabric.wait(Barrier::start(BARRIER)).unwrap();
