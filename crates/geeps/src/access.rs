@@ -159,6 +159,15 @@ impl Access {
         }
     }
 
+    /// Of a buffer of [`Geeps::read`](crate::Geeps::read): it has all updates of all workers of so
+    /// many clocks, and perhaps some of later ones.
+    pub fn data_age(&self) -> u64 {
+        match &self.held {
+            Some(Held::Served(served)) => served.age,
+            _ => 0,
+        }
+    }
+
     fn piece(&mut self, call: &'static str) -> Result<&mut Piece> {
         match &mut self.held {
             Some(Held::Served(served)) => Ok(&mut served.piece),

@@ -100,7 +100,8 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
             let (cache, index) = (&mut caches[table], &line.waiting[at].acquire.index);
             let chosen = Chosen { index, rows: &cache.layout.rows };
             let moved = memory.fetch(&mut cache.store, chosen, &mut piece)?;
-            Ok(filled(state, piece, moved))
+            let age = cache.age();
+            Ok(filled(state, (piece, age), moved))
         }
         What::PreUpdate(table) => {
             if waits(shared, state, (table, clock)) {
@@ -137,7 +138,7 @@ fn serve_local(
         match std::mem::replace(&mut local.store, Store::Lent) {
             Store::Placed(piece) => {
                 local.is_out = true;
-                return Ok(Step::Served(Served { piece, is_lent: true }));
+                return Ok(Step::Served(Served { piece, is_lent: true, age: 0 }));
             }
             store => local.store = store,
         }
@@ -149,20 +150,20 @@ fn serve_local(
     {
         state.locals[number].is_out = true;
         state.statistics.handed_over += 1;
-        return Ok(Step::Served(Served { piece, is_lent: false }));
+        return Ok(Step::Served(Served { piece, is_lent: false, age: 0 }));
     }
     let taken = take(state, at, floats)?;
-    let Step::Served(Served { mut piece, is_lent }) = taken else { return Ok(taken) };
+    let Step::Served(Served { mut piece, is_lent, age }) = taken else { return Ok(taken) };
     let State { locals, memory, line, .. } = state;
     let (local, index) = (&mut locals[number], &line.waiting[at].acquire.index);
     if fetch == Fetch::Fetch {
         let chosen = Chosen { index, rows: &local.rows };
         let moved = memory.fetch(&mut local.store, chosen, &mut piece)?;
         local.is_out |= matches!(moved, Moved::Now(()));
-        return Ok(filled(state, piece, moved));
+        return Ok(filled(state, (piece, age), moved));
     }
     local.is_out = true;
-    Ok(Step::Served(Served { piece, is_lent }))
+    Ok(Step::Served(Served { piece, is_lent, age }))
 }
 
 /// A buffer for who stands at `at`.
@@ -170,7 +171,7 @@ fn take(state: &mut State, at: usize, floats: usize) -> Result<Step> {
     let taken = state.pool.take(&state.memory, floats)?;
     state.note_peak();
     Ok(match taken {
-        Taken::Piece(piece) => Step::Served(Served { piece, is_lent: false }),
+        Taken::Piece(piece) => Step::Served(Served { piece, is_lent: false, age: 0 }),
         Taken::Busy(event) => Step::Busy(event),
         Taken::Full => {
             let waiting = &state.line.waiting;
@@ -199,9 +200,9 @@ fn held_bytes(state: &State) -> u64 {
 }
 
 /// The buffer, or back with it.
-fn filled(state: &mut State, piece: Piece, moved: Moved) -> Step {
+fn filled(state: &mut State, (piece, age): (Piece, u64), moved: Moved) -> Step {
     match moved {
-        Moved::Now(()) => Step::Served(Served { piece, is_lent: false }),
+        Moved::Now(()) => Step::Served(Served { piece, is_lent: false, age }),
         Moved::Busy(event) => {
             state.pool.give(piece);
             Step::Busy(event)

@@ -9,10 +9,14 @@
 //!   so many lists of updates are on their way at most.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
+
+use stepwell_base::TableId;
 
 use crate::layout::{Index, Layout};
 use crate::memory::Store;
+use crate::{Result, Settings};
 
 /// Sums of updates of one clock.
 #[derive(Debug)]
@@ -46,7 +50,7 @@ impl Updates {
     }
 
     /// Which rows of `part` were updated, numbered from its start.
-    pub(crate) fn touched(&self, part: &std::ops::Range<usize>) -> Vec<u32> {
+    pub(crate) fn touched(&self, part: &Range<usize>) -> Vec<u32> {
         let touched = self.touched[part.clone()].iter().enumerate();
         touched.filter(|(_, touched)| **touched).map(|(row, _)| row as u32).collect()
     }
@@ -88,10 +92,29 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        let (ranks, rows) = (layout.parts.len(), layout.rows.count());
+    /// That of table number `number`, for so many ranks.
+    ///
+    /// # Errors
+    /// When settings cannot be.
+    pub(crate) fn begin(settings: &Settings, number: usize, ranks: usize) -> Result<Self> {
+        let table = &settings.tables[number];
+        let layout = Layout::new(TableId(number as u32), table, ranks)?;
+        let (layout, values) = match settings.values.get(number) {
+            Some(values) => layout.with_values(table, values),
+            None => {
+                let values = layout.initial(0..layout.rows.count());
+                (layout, values)
+            }
+        };
+        Ok(Self::new(Arc::new(layout), values))
+    }
+
+    /// One whose rows begin with these values, by place.
+    fn new(layout: Arc<Layout>, values: Vec<f32>) -> Self {
+        let ranks = layout.parts.len();
+        assert_eq!(values.len(), layout.rows.floats(), "values of all rows");
         Self {
-            store: Store::Host(layout.initial(0..rows)),
+            store: Store::Host(values),
             layout,
             ages: vec![0; ranks],
             answered: vec![0; ranks],
@@ -101,6 +124,15 @@ impl Cache {
             is_updated: false,
             outgoing: VecDeque::new(),
             spares: Vec::new(),
+        }
+    }
+
+    /// What the rows `places` begin with: before anything else is done with it.
+    pub(crate) fn initial(&self, places: Range<usize>) -> Vec<f32> {
+        let row = self.layout.rows.row_floats;
+        match &self.store {
+            Store::Host(values) => values[places.start * row..places.end * row].to_vec(),
+            _ => unreachable!("nothing is placed before machines run"),
         }
     }
 
@@ -148,7 +180,7 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use stepwell_base::{Key, TableId};
+    use stepwell_base::Key;
 
     use super::*;
     use crate::{Applies, Initial, TableSettings};
@@ -161,7 +193,7 @@ mod tests {
             initial: Initial::Zeros,
             applies: Applies::ByClock,
         };
-        Cache::new(Arc::new(Layout::new(TableId(0), &settings, 2).unwrap()))
+        Cache::new(Arc::new(Layout::new(TableId(0), &settings, 2).unwrap()), vec![0.0; 10])
     }
 
     #[test]

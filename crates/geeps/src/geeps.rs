@@ -11,7 +11,7 @@ use stepwell_fabric::Fabric;
 use crate::access::{Access, Held, Request};
 use crate::allocator::serve_at_once;
 use crate::cache::Cache;
-use crate::layout::{Index, Layout, Rows};
+use crate::layout::{Index, Rows};
 use crate::line::Line;
 use crate::machine::{MACHINES, machines};
 use crate::memory::{Memory, bytes_counted};
@@ -53,14 +53,13 @@ impl Geeps {
     ) -> Result<(Self, Vec<BoxedStage<Error>>)> {
         settings.check()?;
         let memory = Memory::new(settings)?;
-        let tables = settings.tables.iter().enumerate();
-        let layouts = tables.map(|(number, table)| {
-            Layout::new(TableId(number as u32), table, fabric.size()).map(Arc::new)
-        });
-        let layouts: Vec<_> = layouts.collect::<Result<_>>()?;
+        let tables = 0..settings.tables.len();
+        let caches = tables.map(|number| Cache::begin(settings, number, fabric.size()));
+        let caches: Vec<Cache> = caches.collect::<Result<_>>()?;
+        let layouts = caches.iter().map(|cache| Arc::clone(&cache.layout)).collect();
         let locals = settings.locals.iter().map(|settings| local(settings, &memory));
         let state = State {
-            caches: layouts.iter().map(|layout| Cache::new(Arc::clone(layout))).collect(),
+            caches,
             locals: locals.collect::<Result<_>>()?,
             memory,
             pool: Pool::new(settings.budget_bytes),

@@ -12,7 +12,8 @@
 //!   any case, so that it hears that its updates are in. A worker takes [`CREDIT`] at most before
 //!   it says that it took one; what it missed meanwhile is in the next, which is newer.
 //! - **End.** A worker that has ended holds nobody back. When all have, and their updates are in,
-//!   the keeper says so to all; when all keepers have, it is done: nothing is on its way any more.
+//!   the keeper says so to all; when all keepers have, it is done: nothing is on its way any more,
+//!   and another parameter server may have the same tags.
 //! - **Invariants.** A push has the clock that follows that of the one before, and the digest of
 //!   this rank's table; else, ranks are not alike, and all end.
 //! - **Bounds.** `clocks_ahead` pushes of each worker and table wait.
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_fabric::{Malformed, Message};
 
+use crate::cache::Cache;
 use crate::clocks::VectorClock;
 use crate::layout::Layout;
 use crate::state::Shared;
@@ -62,15 +64,15 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let (rank, ranks) = (shared.fabric.rank(), shared.fabric.size());
-        let part = |layout: &Arc<Layout>| Part {
-            values: layout.initial(layout.parts[rank].clone()),
-            layout: Arc::clone(layout),
+        let part = |cache: &Cache| Part {
+            values: cache.initial(cache.layout.parts[rank].clone()),
+            layout: Arc::clone(&cache.layout),
             clocks: VectorClock::new(ranks),
             waiting: vec![VecDeque::new(); ranks],
             credit: vec![CREDIT; ranks],
             owed: vec![false; ranks],
         };
-        let parts = shared.layouts.iter().map(part).collect();
+        let parts = shared.lock().caches.iter().map(part).collect();
         let (ended, over) = (vec![false; ranks], vec![false; ranks]);
         Self { shared: Arc::clone(shared), parts, ended, is_told: false, over }
     }
@@ -128,6 +130,21 @@ impl Keeper {
             }
         }
         Ok(self.over.iter().all(|over| *over))
+    }
+
+    /// Takes what was sent to a worker that had ended: whoever uses these tags next finds nothing.
+    fn drain(&self) -> Result<()> {
+        let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
+        for (table, from) in (0..self.parts.len())
+            .flat_map(|table| (0..fabric.size()).map(move |from| (table, from)))
+        {
+            for about in [About::Snapshot, About::Credit] {
+                while let Some(message) = fabric.receive(from, tag(first, table, about))? {
+                    fabric.keep(message);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Sends the snapshots that are owed, as far as there is credit.
@@ -245,6 +262,7 @@ impl Stage for Keeper {
             moved |= self.send(table)?;
         }
         if self.is_over()? {
+            self.drain()?;
             let values = self.parts.iter_mut().map(|part| std::mem::take(&mut part.values));
             self.shared.lock().shard = Some(values.collect());
             return Ok(Progress::Done);

@@ -81,10 +81,30 @@ impl Layout {
         ordered.sort_by_key(owner_of);
         let until = |rank: usize| ordered.partition_point(|key| owner_of(key) < rank);
         let parts = (0..ranks).map(|rank| until(rank)..until(rank + 1)).collect();
-        let digest = digest(settings);
+        let digest = digest(settings).value();
         let rows = Rows::new(name, *row_floats, ordered)?;
         let (name, applies, initial) = (name.clone(), *applies, *initial);
         Ok(Self { id, name, applies, initial, rows, parts, digest })
+    }
+
+    /// The same for a table that begins with `values`, and these by place.
+    pub(crate) fn with_values(
+        mut self,
+        settings: &TableSettings,
+        values: &[f32],
+    ) -> (Self, Vec<f32>) {
+        let row_floats = self.rows.row_floats;
+        let (mut sum, mut placed) = (digest(settings), vec![0.0; values.len()]);
+        for (key, row) in settings.keys.iter().zip(values.chunks_exact(row_floats)) {
+            row.iter().for_each(|value| sum.update(&value.to_bits().to_le_bytes()));
+            let Some(place) = self.rows.place(*key) else {
+                unreachable!("it is a key of the table")
+            };
+            let start = place as usize * row_floats;
+            placed[start..start + row_floats].copy_from_slice(row);
+        }
+        self.digest = sum.value();
+        (self, placed)
     }
 
     /// The values that rows `places` begin with.
@@ -98,7 +118,7 @@ impl Layout {
     }
 }
 
-fn digest(settings: &TableSettings) -> u64 {
+fn digest(settings: &TableSettings) -> Checksum {
     let TableSettings { name, row_floats, keys, initial, applies } = settings;
     let mut sum = Checksum::new();
     let (seed, range) = match *initial {
@@ -110,7 +130,7 @@ fn digest(settings: &TableSettings) -> u64 {
     let words = words.into_iter().chain(keys.iter().map(|key| key.0));
     words.for_each(|word| sum.update(&word.to_le_bytes()));
     sum.update(name.as_bytes());
-    sum.value()
+    sum
 }
 
 /// Where the rows of a list of keys lie: made once for each list, used for each access.

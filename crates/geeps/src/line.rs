@@ -26,6 +26,8 @@ pub(crate) struct Served {
     pub(crate) piece: Piece,
     /// Whether it is local data itself, and no access buffer.
     pub(crate) is_lent: bool,
+    /// Of what was read: the data age of its table at that moment; else 0.
+    pub(crate) age: u64,
 }
 
 /// Somebody who waits.
@@ -142,7 +144,7 @@ mod tests {
     }
 
     fn served() -> Served {
-        Served { piece: Piece::Host(vec![0.0; 2]), is_lent: false }
+        Served { piece: Piece::Host(vec![0.0; 2]), is_lent: false, age: 0 }
     }
 
     #[test]

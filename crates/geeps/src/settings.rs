@@ -108,6 +108,9 @@ pub enum Place {
 pub struct Settings {
     /// Parameter data; the number of a table is its place here.
     pub tables: Vec<TableSettings>,
+    /// What rows begin with in the place of [`TableSettings::initial`], which all ranks say alike:
+    /// of every table, or of none. // (tables)(keys, row_floats)
+    pub values: Vec<Vec<f32>>,
     /// Local data; likewise.
     pub locals: Vec<LocalSettings>,
     /// Where the application has its buffers.
@@ -139,6 +142,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             tables: Vec::new(),
+            values: Vec::new(),
             locals: Vec::new(),
             place: Place::Host,
             budget_bytes: 1 << 30,
@@ -194,6 +198,17 @@ impl Settings {
             }
             if keys.len().checked_mul(4 * row_floats).is_none() {
                 return wrong(format!("'{name}' is larger than memory can be"));
+            }
+        }
+        if !self.values.is_empty() && self.values.len() != self.tables.len() {
+            let (values, tables) = (self.values.len(), self.tables.len());
+            return wrong(format!("values of {values} tables, and there are {tables}"));
+        }
+        for (table, values) in self.tables.iter().zip(&self.values) {
+            let (name, floats) = (&table.name, table.keys.len() * table.row_floats);
+            if values.len() != floats {
+                let count = values.len();
+                return wrong(format!("'{name}' has {floats} floats, and begins with {count}"));
             }
         }
         for table in &self.tables {

@@ -25,7 +25,7 @@ pub use self::model::{ModelConfig, ModelKind};
 pub(crate) use self::names::{expanded, ranges};
 pub use self::presets::PresetKind;
 pub use self::ranks::{ExchangeKind, RanksConfig};
-pub use self::sync::{RowsKind, SyncConfig};
+pub use self::sync::{DenseKind, RowsKind, SyncConfig};
 pub(crate) use self::tables::check_name;
 pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
 use crate::table::SETTINGS;

@@ -3,20 +3,21 @@
 use stepwell_sync::Kind;
 
 use crate::check;
-use crate::config::{Config, RowsKind};
+use crate::config::{Config, DenseKind, RowsKind};
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
 /// Most steps that rows may miss, and updates that a gradient may be old.
 const STEPS_MAX: u64 = 1024;
 
-/// The protocol of the dense part.
+/// How the dense part is agreed upon.
 pub(crate) const DENSE: Setting = setting!(
     "sync.dense",
-    sync.dense = Kind::Bsp,
+    sync.dense = DenseKind::BSP,
     Never,
-    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild or rna: how ranks agree on the dense part. \
-     All but bsp take another sync.rows than exact, and their model depends on time"
+    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the dense \
+     part. All but bsp take another sync.rows than exact, and their model depends on time, but for \
+     geeps with sync.staleness 0, whose model depends on the number of ranks alone"
 )
 .idle(alone);
 
@@ -35,8 +36,8 @@ pub(crate) const STALENESS: Setting = setting!(
     "sync.staleness",
     sync.staleness = 8,
     Never,
-    "steps whose updates bounded rows may miss; beyond what is in flight (pipeline.lookahead + 1 \
-     batches) it changes nothing"
+    "steps whose updates bounded rows may miss, and under geeps the dense part; beyond what is in \
+     flight (pipeline.lookahead + 1 batches) it changes nothing"
 )
 .check(|config| check::at_most(config.sync.staleness as usize, STEPS_MAX as usize))
 .idle(without_bound);
@@ -78,6 +79,6 @@ fn without_bound(config: &Config) -> Option<&'static str> {
 }
 
 fn without_rna(config: &Config) -> Option<&'static str> {
-    let is_rna = config.sync.dense == Kind::Rna;
+    let is_rna = config.sync.dense == Kind::Rna.into();
     alone(config).or((!is_rna).then_some("sync.dense is not rna"))
 }

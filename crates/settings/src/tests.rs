@@ -250,8 +250,10 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
     };
     assert_eq!(given(&[("sync.dense", "rna"), ("sync.rows", "bounded")]), "");
     assert_eq!(given(&[("sync.rows", "async")]), "");
+    assert_eq!(given(&[("sync.dense", "geeps"), ("sync.rows", "async")]), "");
     for (pairs, why) in [
         (&[("sync.dense", "rna")][..], "give sync.rows = bounded or async, or sync.dense = bsp"),
+        (&[("sync.dense", "geeps")], "sync.dense = geeps and sync.rows = exact"),
         (&[("sync.rows", "async"), ("pipeline.staleness", "1")], "give pipeline.staleness = 0"),
         (&[("sync.rows", "async"), ("train.dense", "device")], "give train.dense = host"),
         (&[("sync.rows", "async"), ("device", "emulated:1")], "give device = host"),

@@ -11,11 +11,10 @@ use stepwell_engine::{Lookup, Pooling};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
-use stepwell_sync::Kind;
 
 use crate::config::{
-    ColumnType, DensePlace, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind,
-    PresetKind, RowsKind, TransformKind,
+    ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind, OptimizerKind,
+    PlaceKind, PresetKind, RowsKind, TransformKind,
 };
 use crate::given::Given;
 
@@ -299,7 +298,7 @@ macro_rules! names {
 
 names! {
     ExchangeKind, |exchange| exchange.name().to_owned();
-    Kind, |kind| kind.name().to_owned();
+    DenseKind, |dense| dense.name().to_owned();
     RowsKind, |rows| rows.name().to_owned();
     ModelKind, |kind| format!("{kind:?}");
     OptimizerKind, |kind| format!("{kind:?}");

@@ -1,8 +1,7 @@
 //! Ranks that are out of step: what they may do otherwise than one rank, and what not.
 
-use stepwell_settings::{Config, RowsKind};
-use stepwell_sync::Kind;
-use stepwell_train::Report;
+use stepwell_settings::{Config, DenseKind, RowsKind};
+use stepwell_train::{ApartReport, Report};
 
 use crate::dice::Dice;
 use crate::finding::Finding;
@@ -19,11 +18,11 @@ impl Shape {
         let evenly = blocks.is_power_of_two() && ranks.is_power_of_two() && ranks <= blocks;
         let sync = &mut self.config.sync;
         sync.rows = RowsKind::Bounded;
-        (sync.dense, sync.staleness) = (Kind::Bsp, 0);
+        (sync.dense, sync.staleness) = (DenseKind::BSP, 0);
         if evenly && dice.once_in(2) {
             return;
         }
-        sync.dense = dice.pick(&Kind::ALL);
+        sync.dense = dice.pick(&DenseKind::ALL);
         sync.staleness = dice.pick(&[0, 1, 2, 3, 8]);
         (sync.probes, sync.age) = (dice.within(1, ranks.min(3) as u64) as usize, dice.below(6));
         if dice.once_in(3) {
@@ -37,7 +36,7 @@ pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
     let sync = &config.sync;
     let lacks_nothing = sync.rows == RowsKind::Bounded && sync.staleness == 0;
     let evenly = config.model.blocks.is_power_of_two() && ranks.is_power_of_two();
-    sync.rows == RowsKind::Exact || sync.dense == Kind::Bsp && lacks_nothing && evenly
+    sync.rows == RowsKind::Exact || sync.dense == DenseKind::BSP && lacks_nothing && evenly
 }
 
 /// Whether each of `ranks` trained every step, gave the gradient of each once, and read no row that
@@ -78,6 +77,24 @@ pub(crate) fn judge_apart(
             let why = format!("rank {rank} gave {} gradients of {given}", apart.gradients);
             return Err(Finding::WrongFigures(why));
         }
+        if config.sync.dense == DenseKind::Geeps {
+            judge_tables((rank, &apart), &config)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether every update of a rank is in the tables of the dense part, and it read none that lacked
+/// more clocks than it may.
+fn judge_tables((rank, apart): (usize, &ApartReport), config: &Config) -> Result<(), Finding> {
+    if (apart.updates, apart.dropped) != (apart.gradients, 0) {
+        let why = format!("rank {rank}: {} updates of {}", apart.updates, apart.gradients);
+        return Err(Finding::WrongFigures(why));
+    }
+    if config.sync.rows == RowsKind::Bounded && apart.age_max > config.ahead_max() {
+        let (lacked, bound) = (apart.age_max, config.ahead_max());
+        let why = format!("rank {rank} read tables that lack {lacked} clocks, {bound} at most");
+        return Err(Finding::WrongRow(why));
     }
     Ok(())
 }

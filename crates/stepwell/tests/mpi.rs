@@ -95,7 +95,7 @@ fn processes_out_of_step_train_every_step() {
         let nothing_lacks = [&apart("bsp", "0")[..], &twice].concat();
         assert_eq!(digest(&shop, ranks, &data, &nothing_lacks), oracle, "{ranks}");
     }
-    let all = ["bsp", "sync_dsgd", "eager_majority", "ad_psgd", "rdma_wild", "rna"];
+    let all = ["bsp", "sync_dsgd", "eager_majority", "ad_psgd", "rdma_wild", "rna", "geeps"];
     for dense in all {
         digest(&shop, "3", &data, &[&apart(dense, "2")[..], &twice].concat());
         let report = read_json(&shop.path("report.json"));

@@ -21,6 +21,7 @@ fn train(shop: &Workshop, data: &str, more: &[&str]) -> Output {
 }
 
 const RNA: [&str; 4] = ["--sync.dense", "rna", "--sync.rows", "bounded"];
+const GEEPS: [&str; 4] = ["--sync.dense", "geeps", "--sync.rows", "bounded"];
 
 #[test]
 fn a_run_says_how_far_ranks_were_apart() {
@@ -52,6 +53,10 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     };
     let why = fails(&["--sync.dense", "rna"]);
     assert!(why.contains("give sync.rows = bounded or async, or sync.dense = bsp"), "{why}");
+    let why = fails(&["--sync.dense", "geeps"]);
+    assert!(why.contains("sync.dense = geeps and sync.rows = exact"), "{why}");
+    let why = fails(&[&GEEPS[..], &["--pipeline.staleness", "1"]].concat());
+    assert!(why.contains("give pipeline.staleness = 0"), "{why}");
     let why = fails(&["--sync.dense", "sgd", "--sync.rows", "async"]);
     assert!(why.contains("sync.dense = sgd: give one of bsp, sync_dsgd, eager_majority"), "{why}");
     let why = fails(&[&RNA[..], &["--sync.staleness", "2000"]].concat());
@@ -62,6 +67,12 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("sync.age has no effect, because sync.dense is not rna"), "{said}");
+    let said = train(&shop, &data, &[&GEEPS[..], &["--sync.probes", "3"]].concat());
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("sync.probes has no effect, because sync.dense is not rna"), "{said}");
+    let said = train(&shop, &data, &[&GEEPS[..], &["--ranks", "1"]].concat());
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("sync.dense has no effect, because one rank has no others"), "{said}");
     let said = train(&shop, &data, &[&RNA[..], &["--sync.age", "0"]].concat());
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("sync.age = 0 drops each gradient that any update overtakes"), "{said}");
@@ -78,15 +89,22 @@ fn a_plan_counts_what_being_apart_takes() {
     };
     let (together, apart) = (plan(&[]), plan(&RNA));
     assert!(apart.contains("learning") && !together.contains("learning"), "{apart}");
+    let in_tables = plan(&GEEPS);
+    assert!(in_tables.contains("learning") && in_tables != apart, "{in_tables}");
 }
 
 /// A run that is killed goes on from its last checkpoint, by any protocol, or in step.
 #[test]
 fn a_killed_run_goes_on() {
+    killed(&RNA);
+    killed(&GEEPS);
+}
+
+fn killed(agree: &[&str]) {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);
     let keeps = ["--data.epochs", "30", "--checkpoint", "saved", "--checkpoint.every", "3"];
-    let keeps = [&keeps[..], &RNA].concat();
+    let keeps = [&keeps[..], agree].concat();
     let mut run = stepwell(&shop, "train", &data, &keeps);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
@@ -107,7 +125,8 @@ fn a_killed_run_goes_on() {
     assert!(train(&shop, &data, &["--data.epochs", "30"]).status.success());
     assert_eq!(steps, read_json(&shop.path("report.json"))["steps"].as_u64());
     let more = ["--data.epochs", "31", "--checkpoint", "saved", "--resume"];
-    for sync in [&["--sync.dense", "rdma_wild", "--sync.rows", "async"][..], &[]] {
+    let others = ["--sync.dense", "rdma_wild", "--sync.rows", "async"];
+    for sync in [&others[..], &GEEPS, &[]] {
         let output = train(&shop, &data, &[&more[..], sync].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -252,8 +252,9 @@ impl Capacity {
             "dense parameters, gradients by block, activations by thread",
         );
         if !wanted.config.in_step() {
-            let bytes = learning_bytes_max(wanted.model, wanted.config);
-            budget.add(LEARNING, bytes, "the same again for steps, and a protocol's dense parts");
+            let bytes = learning_bytes_max(wanted.model, wanted.config)?;
+            let why = "the same again for steps, and what agrees on the dense part";
+            budget.add(LEARNING, bytes, why);
         }
         self.tiers.add_history(wanted.model.tables(), load, budget);
         if wanted.dense_bytes > 0 {
@@ -271,19 +272,18 @@ impl Capacity {
     }
 }
 
-/// The most bytes of what computes beside the trainer where ranks are out of step, and of the
-/// protocol of the dense part.
-fn learning_bytes_max(model: &Model, config: &Config) -> u64 {
+/// The most bytes of what computes beside the trainer where ranks are out of step, and of what
+/// agrees on the dense part.
+fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
-    let protocol =
-        Agreement::options(config).bytes(config.sync.dense, config.ranks.count, parameters);
+    let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
     // Parameters and gradient of the step at hand, and what all are shown at a mark, as messages
     // and as it is read.
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();
     let moved = 2 * parameters + (2 + 2 * shown) * agreed;
-    Trainer::bytes_max(model, config) + (protocol + agreed + moved) as u64
+    Ok(Trainer::bytes_max(model, config) + agreement + (agreed + moved) as u64)
 }
 
 /// The most streams of the data that a rank reads.

@@ -12,7 +12,7 @@
 //! Rows that are lent go whole with an answer, and come back whole with what is said.
 //!
 //! Out of step, `rows` takes the place of answers and `learned` that of what is said; the dense
-//! part is a protocol's, with tags of its own ([`stepwell_sync`]).
+//! part is a protocol's, with tags of its own ([`stepwell_sync`]), or a parameter server's.
 
 use stepwell_fabric::Tag;
 
@@ -38,6 +38,9 @@ pub(crate) const LEARNED: Tag = Tag(16);
 pub(crate) const SETTLED: Tag = Tag(17);
 /// The dense part that all go on with: broadcast, or all-gather where it is a mean.
 pub(crate) const MODEL: Tag = Tag(18);
+/// The first of those of tables, where the dense part lies in some: this one and all above it that
+/// no protocol has.
+pub(crate) const TABLES: Tag = Tag(0x6000);
 /// Before a rank ends: barrier.
 pub(crate) const END: Tag = Tag(6);
 /// Whether rank 0 has begun a checkpoint, or it is there already: broadcast.

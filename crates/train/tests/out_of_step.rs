@@ -12,13 +12,20 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Placement;
 use stepwell_optim::Storage;
-use stepwell_settings::{ModelKind, OptimizerKind, RowsKind};
+use stepwell_settings::{DenseKind, ModelKind, OptimizerKind, RowsKind};
 use stepwell_sync::Kind;
 use stepwell_train::{
     ApartReport, Config, Late, Machine, Observer, Report, Snapshot, Surroundings, train,
 };
 
-fn with(config: &Config, ranks: usize, (dense, rows): (Kind, RowsKind), staleness: u64) -> Config {
+const RNA: DenseKind = DenseKind::Protocol(Kind::Rna);
+
+fn with(
+    config: &Config,
+    ranks: usize,
+    (dense, rows): (DenseKind, RowsKind),
+    staleness: u64,
+) -> Config {
     let mut config = config.clone();
     config.ranks.count = ranks;
     (config.sync.dense, config.sync.rows, config.sync.staleness) = (dense, rows, staleness);
@@ -43,7 +50,7 @@ fn bounded_rows_that_lack_nothing_give_the_model_of_one_rank() {
             config.data.epochs = 2;
             let oracle = run(&config);
             for ranks in [2, 4, 8] {
-                let report = run(&with(&config, ranks, (Kind::Bsp, RowsKind::Bounded), 0));
+                let report = run(&with(&config, ranks, (DenseKind::BSP, RowsKind::Bounded), 0));
                 let name = format!("{kind:?}, {rule:?}, {ranks} ranks");
                 assert_eq!(report.model_digest, oracle.model_digest, "{name}");
                 assert_eq!(report.progressive_by_epoch, oracle.progressive_by_epoch, "{name}");
@@ -57,7 +64,7 @@ fn bounded_rows_that_lack_nothing_give_the_model_of_one_rank() {
 /// Every protocol trains every step of every epoch, through tiers that hold a few hundred rows.
 #[test]
 fn every_protocol_trains_all_steps_and_keeps_the_bound() {
-    for dense in Kind::ALL {
+    for dense in DenseKind::ALL {
         for (rows, staleness) in [(RowsKind::Bounded, 2), (RowsKind::Async, 0)] {
             let mut config = tiny(ModelKind::DeepFm, 4);
             config.data.epochs = 2;
@@ -98,23 +105,25 @@ fn whatever_a_model_has_is_there_out_of_step_too() {
     ];
     for (name, change) in changes {
         let saved = tempfile::tempdir().unwrap();
-        let of = |mut config: Config, dense: Kind| {
+        let of = |mut config: Config, dense: DenseKind| {
             change(&mut config);
             if config.checkpoint.every > 0 {
                 config.checkpoint.dir = Some(saved.path().join(dense.name()));
             }
-            let staleness = if dense == Kind::Bsp { 0 } else { 3 };
+            let staleness = if dense == DenseKind::BSP { 0 } else { 3 };
             with(&config, 4, (dense, RowsKind::Bounded), staleness)
         };
         let mut alone = in_memory(ModelKind::DeepFm);
         change(&mut alone);
         let oracle = run(&alone);
-        let report = run(&of(tiny(ModelKind::DeepFm, 2), Kind::Bsp));
+        let report = run(&of(tiny(ModelKind::DeepFm, 2), DenseKind::BSP));
         assert_eq!(report.model_digest, oracle.model_digest, "{name}");
         assert_eq!((report.rows, report.steps), (oracle.rows, oracle.steps), "{name}");
         assert_eq!(report.eval, oracle.eval, "{name}");
-        let rna = run(&of(tiny(ModelKind::DeepFm, 2), Kind::Rna));
-        assert_eq!(rna.steps, oracle.steps, "{name}");
+        for dense in [RNA, DenseKind::Geeps] {
+            let report = run(&of(tiny(ModelKind::DeepFm, 2), dense));
+            assert_eq!(report.steps, oracle.steps, "{name}");
+        }
     }
 }
 
@@ -137,10 +146,13 @@ impl Observer for Stopper {
 #[test]
 fn a_run_that_was_asked_to_stop_goes_on_and_loses_no_step() {
     for (dense, rows, staleness) in [
-        (Kind::Bsp, RowsKind::Bounded, 0),
-        (Kind::Rna, RowsKind::Bounded, 3),
-        (Kind::RdmaWild, RowsKind::Async, 0),
-        (Kind::AdPsgd, RowsKind::Bounded, 1),
+        (DenseKind::BSP, RowsKind::Bounded, 0),
+        (RNA, RowsKind::Bounded, 3),
+        (Kind::RdmaWild.into(), RowsKind::Async, 0),
+        (Kind::AdPsgd.into(), RowsKind::Bounded, 1),
+        (DenseKind::Geeps, RowsKind::Bounded, 0),
+        (DenseKind::Geeps, RowsKind::Bounded, 2),
+        (DenseKind::Geeps, RowsKind::Async, 0),
     ] {
         for after in [17, 41] {
             let saved = tempfile::tempdir().unwrap();
@@ -158,7 +170,7 @@ fn a_run_that_was_asked_to_stop_goes_on_and_loses_no_step() {
             assert!((after.min(40)..=most).contains(&report.steps), "{name}: {}", report.steps);
             let report = go_on(&config);
             assert_eq!(report.steps, 2 * oracle.steps, "{name}");
-            if staleness == 0 && rows == RowsKind::Bounded {
+            if dense == DenseKind::BSP {
                 let twice = Config {
                     data: config.data.clone(),
                     ..with(&in_memory(ModelKind::DeepFm), 1, (dense, rows), 0)
@@ -181,7 +193,7 @@ fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
     let mut lines: Vec<String> = (0..1000).map(line).collect();
     lines[700] = "1\tnonsense\n".to_owned();
     std::fs::write(&data, lines.concat()).unwrap();
-    for dense in [Kind::Bsp, Kind::Rna, Kind::SyncDsgd] {
+    for dense in [DenseKind::BSP, RNA, Kind::SyncDsgd.into(), DenseKind::Geeps] {
         let mut config = in_memory(ModelKind::DeepFm);
         config.data.paths = vec![data.display().to_string()];
         config.data.eval_fraction = 0.0;
@@ -196,7 +208,7 @@ fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
 /// checkpoint, and where the window of a batch is at its end.
 #[test]
 fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
-    for dense in Kind::ALL {
+    for dense in DenseKind::ALL {
         for (rows, mini_batches, every) in [(RowsKind::Bounded, 1, 4), (RowsKind::Async, 10, 0)] {
             let saved = tempfile::tempdir().unwrap();
             let mut config = with(&tiny(ModelKind::Lr, 10), 4, (dense, rows), 12);
@@ -217,7 +229,7 @@ fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
 /// where nothing else happens on it.
 #[test]
 fn a_rank_that_is_refused_a_gradient_says_so() {
-    for dense in [Kind::EagerMajority, Kind::Rna] {
+    for dense in [Kind::EagerMajority.into(), RNA, DenseKind::Geeps] {
         let saved = tempfile::tempdir().unwrap();
         let mut config = with(&tiny(ModelKind::Lr, 8), 2, (dense, RowsKind::Bounded), 8);
         config.tiers.dram = stepwell_base::ByteCount(16 << 20);
@@ -225,5 +237,90 @@ fn a_rank_that_is_refused_a_gradient_says_so() {
         config.checkpoint.every = 20;
         config.checkpoint.dir = Some(saved.path().to_owned());
         assert_eq!(run(&config).steps, 5 * 315, "{dense}");
+    }
+}
+
+fn late(config: &Config, seed: u64) -> Report {
+    let around = surroundings(Arc::new(FullSpeed));
+    let late = Some(Late { seconds_max: 0.004, seed });
+    let around = Surroundings { machine: Machine { late, ..around.machine }, ..around };
+    train(config, &around).unwrap()
+}
+
+/// Without staleness the dense part in tables is that of workers one after another: its bits depend
+/// on the number of ranks, and on nothing that differs between two runs.
+#[test]
+fn tables_without_staleness_give_one_model_whoever_is_late() {
+    for rule in [OptimizerKind::Adam, OptimizerKind::Sgd] {
+        for ranks in [2, 3] {
+            let of = |mut config: Config, threads| {
+                (config.dense.kind, config.threads, config.data.epochs) = (rule, threads, 2);
+                with(&config, ranks, (DenseKind::Geeps, RowsKind::Bounded), 0)
+            };
+            let name = format!("{rule:?}, {ranks} ranks");
+            let first = run(&of(in_memory(ModelKind::DeepFm), 1));
+            assert!(apart(&first).iter().all(|rank| rank.age_max == 0), "{name}");
+            for (config, threads, seed) in [
+                (in_memory(ModelKind::DeepFm), 2, 1),
+                (tiny(ModelKind::DeepFm, 2), 1, 2),
+                (tiny(ModelKind::DeepFm, 2), 2, 3),
+            ] {
+                let report = late(&of(config, threads), seed);
+                assert_eq!(report.model_digest, first.model_digest, "{name}, seed {seed}");
+                assert_eq!(report.eval_by_epoch, first.eval_by_epoch, "{name}, seed {seed}");
+            }
+            // Without a state of its optimizer a mark is nothing but a place to go on from.
+            if rule == OptimizerKind::Sgd {
+                let saved = tempfile::tempdir().unwrap();
+                let mut config = of(tiny(ModelKind::DeepFm, 2), 1);
+                (config.checkpoint.every, config.data.epochs) = (7, 1);
+                config.checkpoint.dir = Some(saved.path().to_owned());
+                run(&config);
+                config.data.epochs = 2;
+                assert_eq!(go_on(&config).model_digest, first.model_digest, "{name}");
+            }
+        }
+    }
+}
+
+/// What is read of tables misses as many clocks as it may, and no more, and nothing of a gradient
+/// is lost.
+#[test]
+fn tables_miss_no_more_than_staleness_lets_them() {
+    let mut missed = 0;
+    for staleness in [1, 3] {
+        let config = tiny(ModelKind::Lr, 4);
+        let report = late(&with(&config, 4, (DenseKind::Geeps, RowsKind::Bounded), staleness), 5);
+        for rank in apart(&report) {
+            assert_eq!((rank.gradients, rank.updates), (report.steps, report.steps), "{rank:?}");
+            assert!(rank.age_max <= staleness && rank.dropped == 0, "{staleness}: {rank:?}");
+            missed = missed.max(rank.age_max);
+        }
+    }
+    assert!(missed > 0, "nobody was ever ahead");
+}
+
+/// A checkpoint of tables is one of any other number of ranks, and of any other way to agree.
+#[test]
+fn what_tables_leave_any_ranks_go_on_from_and_the_other_way_round() {
+    let saved = tempfile::tempdir().unwrap();
+    let mut config = tiny(ModelKind::DeepFm, 4);
+    config.checkpoint.dir = Some(saved.path().to_owned());
+    let geeps = (DenseKind::Geeps, RowsKind::Bounded);
+    let mut steps = run(&with(&config, 3, geeps, 2)).steps;
+    for (ranks, by, staleness) in [
+        (4, geeps, 0),
+        (2, (RNA, RowsKind::Async), 0),
+        (4, (DenseKind::Geeps, RowsKind::Async), 0),
+        (1, geeps, 0),
+        (2, (DenseKind::BSP, RowsKind::Exact), 0),
+        (2, geeps, 8),
+    ] {
+        config.data.epochs += 1;
+        let report = go_on(&with(&config, ranks, by, staleness));
+        assert_eq!(report.eval_by_epoch.len(), 1, "{ranks} ranks, {by:?}");
+        steps += steps / (config.data.epochs as u64 - 1);
+        assert_eq!(report.steps, steps, "{ranks} ranks, {by:?}");
+        assert!(report.eval.logloss.unwrap() < 0.7, "{ranks} ranks, {by:?}: {:?}", report.eval);
     }
 }

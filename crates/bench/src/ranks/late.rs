@@ -1,8 +1,8 @@
-//! Ranks that are held up at random: in step, and by each protocol out of step.
+//! Ranks that are held up at random: in step, and out of step by each way to agree on the dense
+//! part.
 
 use serde::Serialize;
-use stepwell_settings::{Config, ModelKind, RowsKind};
-use stepwell_sync::Kind;
+use stepwell_settings::{Config, DenseKind, ModelKind, RowsKind};
 use stepwell_train::Late;
 
 use super::Figures;
@@ -17,12 +17,12 @@ const LATE: Late = Late { seconds_max: 0.05, seed: 1 };
 /// Steps whose updates rows may miss, and batches that may be in flight beside the one at hand.
 const STALENESS: u64 = 8;
 
-/// Runs of one model by one protocol, in pairs with runs in step.
+/// Runs of one model that agree in one way, in pairs with runs in step.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhenLate {
     /// The model.
     pub model: String,
-    /// The protocol.
+    /// How ranks agree on the dense part.
     pub dense: String,
     /// Ranks, those that serve included.
     pub ranks: usize,
@@ -57,7 +57,7 @@ fn delays_allow(steps: u64) -> f64 {
 }
 
 /// The settings of ranks by `dense`; none for ranks in step.
-fn agree(config: &mut Config, dense: Option<Kind>) {
+fn agree(config: &mut Config, dense: Option<DenseKind>) {
     config.pipeline.lookahead = STALENESS as usize;
     config.pipeline.horizon = config.pipeline.horizon.max(STALENESS as usize);
     let Some(dense) = dense else { return };
@@ -73,7 +73,7 @@ pub(super) fn run(
 ) -> Result<()> {
     let job = Job { late: Some(LATE), ..Job::of_ranks(kind, RANKS) };
     let rounds = bench.options.rounds;
-    for dense in Kind::ALL {
+    for dense in DenseKind::ALL {
         let (mut of, mut in_step, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let mut last = None;
         for round in 0..rounds {

@@ -1,16 +1,14 @@
 //! What ranks that need not be in step refuse.
 
-use stepwell_device::Choice;
-use stepwell_sync::Kind;
-
 use super::Outcome;
-use crate::config::{Config, DensePlace, ExchangeKind, RowsKind};
+use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
+use stepwell_device::Choice;
 
 impl Config {
     /// Refuses ways to agree that do not go together, or with something else.
     pub(super) fn check_sync(&self) -> Outcome {
         let (sync, dense) = (&self.sync, self.sync.dense.name());
-        if sync.dense != Kind::Bsp && sync.rows == RowsKind::Exact {
+        if sync.dense != DenseKind::BSP && sync.rows == RowsKind::Exact {
             return Err(format!(
                 "sync.dense = {dense} and sync.rows = exact: exact rows need every rank's gradient \
                  in every step; give sync.rows = bounded or async, or sync.dense = bsp"
@@ -42,7 +40,7 @@ impl Config {
             );
         }
         if self.dense_place == DensePlace::Device {
-            let why = "protocols move dense parameters in the host's memory";
+            let why = "what agrees on dense parameters moves them in the host's memory";
             return refuse("train.dense = device".to_owned(), why, "train.dense = host");
         }
         if !matches!(self.device, Choice::Host | Choice::Auto) {

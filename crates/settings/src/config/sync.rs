@@ -1,5 +1,7 @@
 //! How ranks agree.
 
+use std::fmt::{Display, Formatter};
+
 use stepwell_sync::Kind;
 
 use super::Config;
@@ -7,11 +9,11 @@ use super::Config;
 /// How ranks agree on the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncConfig {
-    /// The protocol of the dense part.
-    pub dense: Kind,
+    /// Of the dense part.
+    pub dense: DenseKind,
     /// How old the rows may be that a rank reads.
     pub rows: RowsKind,
-    /// Steps whose updates bounded rows may miss.
+    /// Steps whose updates bounded rows may miss, and the dense part in tables.
     pub staleness: u64,
     /// Ranks that `rna` probes for each sum.
     pub probes: usize,
@@ -22,7 +24,69 @@ pub struct SyncConfig {
 impl SyncConfig {
     /// Its part of [`Config::blank`].
     pub(super) fn blank() -> Self {
-        Self { dense: Kind::Rna, rows: RowsKind::Async, staleness: 0, probes: 0, age: 0 }
+        Self { dense: DenseKind::Geeps, rows: RowsKind::Async, staleness: 0, probes: 0, age: 0 }
+    }
+}
+
+/// How ranks agree on the dense part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DenseKind {
+    /// By a protocol between them.
+    Protocol(Kind),
+    /// It is tables of a parameter server, of which every rank is a shard: they add updates that
+    /// ranks computed.
+    Geeps,
+}
+
+impl DenseKind {
+    /// The sum of all ranks' gradients, for which all wait.
+    pub const BSP: Self = Self::Protocol(Kind::Bsp);
+    /// All of them.
+    pub const ALL: [Self; 7] = {
+        let mut all = [Self::Geeps; 7];
+        let mut place = 0;
+        while place < Kind::ALL.len() {
+            all[place] = Self::Protocol(Kind::ALL[place]);
+            place += 1;
+        }
+        all
+    };
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Protocol(kind) => kind.name(),
+            Self::Geeps => "geeps",
+        }
+    }
+
+    /// Whether rank 0 is a server, which computes no gradients.
+    pub const fn has_server(self) -> bool {
+        match self {
+            Self::Protocol(kind) => kind.has_server(),
+            Self::Geeps => false,
+        }
+    }
+
+    /// Which of the ranks' dense parts are the model: their mean. In tables parameters are the same
+    /// for all, but each rank's optimizer has a state of its own.
+    pub fn model_of(self, ranks: usize) -> std::ops::Range<usize> {
+        match self {
+            Self::Protocol(kind) => kind.model_of(ranks),
+            Self::Geeps => 0..ranks,
+        }
+    }
+}
+
+impl From<Kind> for DenseKind {
+    fn from(kind: Kind) -> Self {
+        Self::Protocol(kind)
+    }
+}
+
+impl Display for DenseKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -231,7 +231,8 @@ fn training(
     events: &Arc<Events>,
 ) -> Result<Vec<BoxedStage<Error>>> {
     let Some((fabric, learner)) = apart else { return Ok(vec![Box::new(train)]) };
-    let dense = Agreement::new(config, learner.model().graph().parameter_count())?;
+    let parameters = learner.model().graph().parameters();
+    let dense = Agreement::new(config, parameters, train.clock())?;
     let (jobs, to_learn) = bounded(events, 1);
     let (learned, results) = bounded(events, 1);
     let learn = LearnStage::new(learner, (to_learn, learned));

@@ -108,6 +108,11 @@ impl TrainStage {
         }
     }
 
+    /// What it tells time by.
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Trains on the first of `minis` as far as it goes without waiting for other ranks.
     fn run_mini(&mut self, minis: &mut [MiniBatch]) -> Result<Moved> {
         let (Some(trainer), Some((mini, others))) = (&mut self.trainer, minis.split_first_mut())

@@ -1,26 +1,34 @@
-//! The dense part where ranks are out of step: a protocol's between two marks, and after that the
-//! same on all ranks.
+//! The dense part where ranks are out of step: a protocol's between two marks, or a parameter
+//! server's, and after that the same on all ranks.
 //!
 //! ```text
 //! begin ─► gradients … ─► end_after n ─► the protocol ends ─► all have ended ─► one model for all
 //! ```
 //!
-//! Where each rank has parameters of its own, that model is their mean; else it is rank 0's.
+//! Where each rank has parameters of its own, or a state of its optimizer, that model is their mean;
+//! else it is rank 0's.
 
+use std::sync::Arc;
+
+use stepwell_base::clock::Clock;
 use stepwell_engine::Dense;
 use stepwell_fabric::collective::{AllToAll, Barrier, Broadcast, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Message};
-use stepwell_nn::tree_sum;
-use stepwell_settings::Config;
-use stepwell_sync::{Counts, Kind, OpenEnded, Options, Rate};
+use stepwell_nn::{ParameterSpec, tree_sum};
+use stepwell_settings::{Config, DenseKind};
+use stepwell_sync::{Counts, OpenEnded, Options, Rate};
 
+use super::geeps::{Tables, Worker};
 use crate::dense::AgreedOptimizer;
 use crate::{Error, Result, talk};
 
 /// A rank's end of the protocol, and what it moves.
 pub(crate) struct Agreement {
-    kind: Kind,
+    kind: DenseKind,
     options: Options,
+    /// Where it is a parameter server's.
+    tables: Tables,
+    clock: Arc<dyn Clock>,
     optimizer: AgreedOptimizer,
     /// None before the first gradient.
     protocol: Option<Box<dyn OpenEnded<f32>>>,
@@ -39,18 +47,46 @@ enum Settling {
 }
 
 impl Agreement {
-    /// That of `config` for so many parameters.
+    /// That of `config` for these parameters.
     ///
     /// # Errors
     /// When settings of the optimizer make no sense.
-    pub(in crate::pipeline) fn new(config: &Config, count: usize) -> Result<Self> {
-        let (kind, options) = (config.sync.dense, Self::options(config));
-        let optimizer = AgreedOptimizer::new(config, count)?;
-        Ok(Self { kind, options, optimizer, protocol: None, settling: Settling::Open })
+    pub(in crate::pipeline) fn new(
+        config: &Config,
+        parameters: &[ParameterSpec],
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let count = parameters.iter().map(|parameter| parameter.range.len()).sum();
+        Ok(Self {
+            kind: config.sync.dense,
+            options: Self::options(config),
+            tables: Tables::new(config, parameters),
+            clock: Arc::clone(clock),
+            optimizer: AgreedOptimizer::new(config, count)?,
+            protocol: None,
+            settling: Settling::Open,
+        })
+    }
+
+    /// The most bytes that the end of a rank takes for these parameters, beside what it moves them
+    /// by.
+    ///
+    /// # Errors
+    /// When there are more ranks, or parameters, than it can be for.
+    pub(crate) fn bytes_max(config: &Config, parameters: &[ParameterSpec]) -> Result<u64> {
+        let ranks = config.ranks.count;
+        match config.sync.dense {
+            DenseKind::Geeps => Tables::new(config, parameters).bytes_max(ranks),
+            DenseKind::Protocol(kind) => {
+                let lanes: usize = parameters.iter().map(|parameter| parameter.range.len()).sum();
+                let bytes = lanes * size_of::<f32>();
+                Ok(Self::options(config).bytes(kind, ranks, bytes) as u64)
+            }
+        }
     }
 
     /// What its protocol is told.
-    pub(crate) fn options(config: &Config) -> Options {
+    fn options(config: &Config) -> Options {
         // The optimizer has a rate of its own.
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
         let probes = config.sync.probes.min(config.ranks.count);
@@ -70,9 +106,17 @@ impl Agreement {
             protocol.resume(&parameters);
             return Ok(());
         }
-        let by = (Box::new(self.optimizer.clone()) as Box<_>, &self.options);
-        let begun = self.kind.begin_open(fabric, parameters, by);
-        self.protocol = Some(begun.map_err(|why| Error::Config(why.to_string()))?);
+        let optimizer = Box::new(self.optimizer.clone());
+        self.protocol = Some(match self.kind {
+            DenseKind::Protocol(kind) => {
+                let begun = kind.begin_open(fabric, parameters, (optimizer, &self.options));
+                begun.map_err(|why| Error::Config(why.to_string()))?
+            }
+            DenseKind::Geeps => {
+                let around = (fabric.clone(), Arc::clone(&self.clock));
+                Box::new(Worker::new(self.tables.clone(), around, optimizer, parameters))
+            }
+        });
         Ok(())
     }
 
@@ -160,13 +204,16 @@ fn read(own: &Dense, rank: usize, message: &Message) -> Result<Dense> {
     Ok(Dense { sections })
 }
 
-/// The mean of all, but for the count of steps, which is the same.
+/// The mean of all, but for what is the same: the count of steps, and what all ranks have alike.
 fn mean(models: Vec<Dense>) -> Dense {
     let share = 1.0 / models.len() as f32;
     let mut mean = models[0].clone();
     let vectors = mean.sections.len() - 1;
     for (place, (_, sum)) in mean.sections.iter_mut().take(vectors).enumerate() {
         let all: Vec<&[f32]> = models.iter().map(|model| &model.sections[place].1[..]).collect();
+        if all.iter().all(|values| *values == all[0]) {
+            continue;
+        }
         tree_sum(&all, sum);
         sum.iter_mut().for_each(|lane| *lane *= share);
     }

@@ -22,9 +22,10 @@
 //! - **Bounds.** Of each rank `ahead_max` + 1 messages wait, of what it learned; their mini-batches
 //!   are pinned, as many as the planner lets be in flight.
 //! - **Source.** Rows: Ho et al., "More effective distributed ML via a stale synchronous parallel
-//!   parameter server" (2013). The dense part: see [`stepwell_sync`].
+//!   parameter server" (2013). The dense part: see [`stepwell_sync`] and [`geeps`].
 
 mod agreement;
+mod geeps;
 mod others;
 mod window;
 
