@@ -75,6 +75,7 @@ impl Geeps {
             taken_bytes: 0,
             statistics: Statistics::default(),
             is_closing: false,
+            is_deaf: false,
             done: 0,
             shard: None,
             failed: None,

@@ -77,8 +77,12 @@ impl Stage for Puller {
     }
 
     fn poll(&mut self) -> Result<Progress> {
-        if self.shared.lock().is_closing {
-            return Ok(Progress::Done);
+        {
+            let mut state = self.shared.lock();
+            if state.is_closing {
+                state.is_deaf = true;
+                return Ok(Progress::Done);
+            }
         }
         let Some((table, shard, message)) = self.next()? else { return Ok(Progress::Blocked) };
         if !self.refresh((table, shard), &message)? {

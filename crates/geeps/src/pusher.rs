@@ -64,7 +64,7 @@ impl Pusher {
         Ok(bytes)
     }
 
-    /// Tells all ranks that nothing will follow.
+    /// Tells all ranks that nothing will follow, of pushes or of credit.
     fn end(&self) -> Result<()> {
         let Shared { fabric, layouts, first_tag, .. } = &*self.shared;
         for to in 0..fabric.size() {
@@ -95,7 +95,7 @@ impl Stage for Pusher {
             return Ok(Progress::Progressed);
         }
         let state = self.shared.lock();
-        let is_over = state.is_closing && state.reclaims.is_empty() && state.lowered.is_empty();
+        let is_over = state.is_deaf && state.reclaims.is_empty() && state.lowered.is_empty();
         let has_left = state.caches.iter().all(|cache| cache.outgoing.is_empty());
         drop(state);
         if is_over && has_left {

@@ -91,6 +91,8 @@ pub(crate) struct State {
     pub(crate) statistics: Statistics,
     /// The application will ask for nothing more.
     pub(crate) is_closing: bool,
+    /// The puller takes nothing more, and says of nothing more that it took it.
+    pub(crate) is_deaf: bool,
     /// Machines that are done.
     pub(crate) done: usize,
     /// The shard's rows by table, once the keeper is done.

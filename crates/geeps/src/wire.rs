@@ -4,7 +4,7 @@
 //!   push      cache ──► shard   [digest, clock, rows]  touched rows (u32)  values (f32)
 //!   snapshot  shard ──► cache   [age, clock of the receiver]  values of the shard's part (f32)
 //!   credit    cache ──► shard   nothing: a snapshot was taken, another may come
-//!   ended     cache ──► shard   nothing: no push will follow
+//!   ended     cache ──► shard   nothing: no push and no credit will follow
 //!             shard ──► cache   nothing, after that: no snapshot will follow
 //! ```
 //!

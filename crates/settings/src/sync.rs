@@ -16,8 +16,8 @@ pub(crate) const DENSE: Setting = setting!(
     sync.dense = DenseKind::BSP,
     Never,
     "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the dense \
-     part. All but bsp take another sync.rows than exact, and their model depends on time, but for \
-     geeps with sync.staleness 0, whose model depends on the number of ranks alone"
+     part. All but bsp take another sync.rows than exact, and their model depends on time; \
+     that of geeps with sync.staleness 0 does not"
 )
 .idle(alone);
 
