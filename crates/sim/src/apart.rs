@@ -78,7 +78,7 @@ pub(crate) fn judge_apart(
             return Err(Finding::WrongFigures(why));
         }
         if config.sync.dense == DenseKind::Geeps {
-            judge_tables((rank, &apart), &config)?;
+            judge_tables((rank, &apart), &config, tally)?;
         }
     }
     Ok(())
@@ -86,12 +86,21 @@ pub(crate) fn judge_apart(
 
 /// Whether every update of a rank is in the tables of the dense part, and it read none that lacked
 /// more clocks than it may.
-fn judge_tables((rank, apart): (usize, &ApartReport), config: &Config) -> Result<(), Finding> {
+fn judge_tables(
+    (rank, apart): (usize, &ApartReport),
+    config: &Config,
+    tally: &mut RanksTally,
+) -> Result<(), Finding> {
+    tally.in_tables += 1;
     if (apart.updates, apart.dropped) != (apart.gradients, 0) {
         let why = format!("rank {rank}: {} updates of {}", apart.updates, apart.gradients);
         return Err(Finding::WrongFigures(why));
     }
-    if config.sync.rows == RowsKind::Bounded && apart.age_max > config.ahead_max() {
+    if config.sync.rows != RowsKind::Bounded {
+        return Ok(());
+    }
+    tally.missed = tally.missed.max(apart.age_max);
+    if apart.age_max > config.ahead_max() {
         let (lacked, bound) = (apart.age_max, config.ahead_max());
         let why = format!("rank {rank} read tables that lack {lacked} clocks, {bound} at most");
         return Err(Finding::WrongRow(why));

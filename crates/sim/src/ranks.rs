@@ -60,6 +60,10 @@ pub struct RanksTally {
     pub lacked: u64,
     /// Gradients of the dense part that a protocol dropped.
     pub dropped: u64,
+    /// Ends of ranks that had the dense part in tables.
+    pub in_tables: u64,
+    /// The most clocks that one of them missed whose reads were bounded.
+    pub missed: u64,
 }
 
 impl RanksTally {
@@ -79,6 +83,8 @@ impl RanksTally {
             lifted: self.lifted + other.lifted,
             lacked: self.lacked.max(other.lacked),
             dropped: self.dropped + other.dropped,
+            in_tables: self.in_tables + other.in_tables,
+            missed: self.missed.max(other.missed),
         }
     }
 }
