@@ -1,8 +1,6 @@
 //! Parameter servers one after another: each begins with what the one before left, on the same
 //! ranks and with the same tags.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
