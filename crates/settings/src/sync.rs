@@ -15,8 +15,8 @@ pub(crate) const DENSE: Setting = setting!(
     "sync.dense",
     sync.dense = DenseKind::BSP,
     Never,
-    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the dense \
-     part. All but bsp take another sync.rows than exact, and their model depends on time; \
+    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the \
+     dense part. All but bsp take another sync.rows than exact, and their model depends on time; \
      that of geeps with sync.staleness 0 does not"
 )
 .idle(alone);

@@ -5,8 +5,8 @@
 //! begin ─► gradients … ─► end_after n ─► the protocol ends ─► all have ended ─► one model for all
 //! ```
 //!
-//! Where each rank has parameters of its own, or a state of its optimizer, that model is their mean;
-//! else it is rank 0's.
+//! Where each rank has parameters of its own, or a state of its optimizer, that model is their
+//! mean; else it is rank 0's.
 
 use std::sync::Arc;
 
