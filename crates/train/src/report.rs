@@ -165,7 +165,8 @@ pub struct ApartReport {
     pub dropped: u64,
     /// Updates of the dense part that this rank made or took part in.
     pub updates: u64,
-    /// The largest age, in updates, of a gradient that was used.
+    /// The largest age, in updates, of a gradient that was used; of tables, the most steps whose
+    /// updates they lacked that one was computed with.
     pub age_max: u64,
 }
 
