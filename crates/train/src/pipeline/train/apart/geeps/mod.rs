@@ -9,10 +9,10 @@
 //! ```
 //!
 //! - **How.** A tensor of the model is a table, its rows are the table's ([`Tables`]). A worker
-//!   turns its gradient into an update by an optimizer of its own, at the learning rate over the
-//!   number of ranks, and the server adds it: as the applications of the paper do. The five
-//!   machines of a rank are polled here, so that no thread is begun and a scheduler that simulates
-//!   knows all that happens.
+//!   turns its gradient into an update by an optimizer of its own, a step of it over the number of
+//!   ranks, and the server adds it: as the applications of the paper do. The five machines of a rank
+//!   are polled here, so that no thread is begun and a scheduler that simulates knows all that
+//!   happens.
 //! - **Clocks.** A clock is a gradient of each rank. A worker at clock t has all updates up to
 //!   clock t - 1 - staleness; without staleness, shards add those of a clock in order of ranks, and
 //!   the model depends on nothing but their number.
@@ -271,8 +271,10 @@ impl Protocol<f32> for Worker {
         assert!(matches!(self.state, State::Computing), "a gradient that began");
         assert_eq!(gradient.len(), self.update.len(), "a gradient of all parameters");
         self.update.fill(0.0);
-        let share = Share::of(1, self.fabric.size());
-        self.optimizer.apply(&mut self.update, gradient, share, self.counts.given as f64);
+        let rounds = self.counts.given as f64;
+        self.optimizer.apply(&mut self.update, gradient, Share::whole(1), rounds);
+        let share = 1.0 / self.fabric.size() as f32;
+        self.update.iter_mut().for_each(|lane| *lane *= share);
         self.counts.given += 1;
         self.state = State::Given;
     }

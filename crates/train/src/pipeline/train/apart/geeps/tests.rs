@@ -150,7 +150,8 @@ fn check(all: &[Rank], last: u64) -> Vec<f32> {
 fn update(rank: usize, number: u64, ranks: usize, job: &Job, parameters: &[f32]) -> Vec<f32> {
     let mut update = vec![0.0; LANES];
     let gradient = (job.gradient)(rank, number, parameters);
-    optimizer().apply(&mut update, &gradient, Share::of(1, ranks), 0.0);
+    optimizer().apply(&mut update, &gradient, Share::whole(1), 0.0);
+    update.iter_mut().for_each(|lane| *lane *= 1.0 / ranks as f32);
     update
 }
 
