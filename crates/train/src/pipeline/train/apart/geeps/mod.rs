@@ -10,8 +10,8 @@
 //!
 //! - **How.** A tensor of the model is a table, its rows are the table's ([`Tables`]). A worker
 //!   turns its gradient into an update by an optimizer of its own, a step of it over the number of
-//!   ranks, and the server adds it: as the applications of the paper do. The five machines of a rank
-//!   are polled here, so that no thread is begun and a scheduler that simulates knows all that
+//!   ranks, and the server adds it: as the applications of the paper do. The five machines of a
+//!   rank are polled here, so that no thread is begun and a scheduler that simulates knows all that
 //!   happens.
 //! - **Clocks.** A clock is a gradient of each rank. A worker at clock t has all updates up to
 //!   clock t - 1 - staleness; without staleness, shards add those of a clock in order of ranks, and
