@@ -6,9 +6,9 @@
 
 mod timed;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use stepwell_fabric::mpi::{self, Options};
+use stepwell_fabric::mpi::{self, Options, launcher};
 
 use timed::{Case, RANKS};
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         run_rank();
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = Command::new("mpirun").arg("--version").output() {
+    if let Err(error) = launcher::again(RANKS, &[]) {
         stepwell_skip::skipped(format_args!("mpirun does not start ({error})"));
         return ExitCode::SUCCESS;
     }
@@ -42,11 +42,8 @@ fn main() -> ExitCode {
 
 /// What the slowest rank of a case says that it took.
 fn measured(case: usize) -> f64 {
-    let mut launcher = Command::new("mpirun");
-    launcher.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    launcher.env(CASE, case.to_string());
-    launcher.args(["--oversubscribe", "-n", &RANKS.to_string()]);
-    let output = launcher.arg(std::env::current_exe().unwrap()).output().unwrap();
+    let mut launcher = launcher::again(RANKS, &[]).unwrap();
+    let output = launcher.env(CASE, case.to_string()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
     let seconds: Vec<f64> = said

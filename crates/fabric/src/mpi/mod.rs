@@ -15,9 +15,9 @@
 //!   sender's talker writes into it (`MPI_Put`) and waits until that is done (`MPI_Win_flush`), and
 //!   the receiver does nothing for it ([why
 //!   so](../../../../docs/decisions/0022-one-sided-puts.md)). Opening, order, waking and closing:
-//!   `puts`; memory: `rma`. All ranks find out at joining whether MPI can do that (`trial`). Where
-//!   it cannot, where a machine has no room for a window (`room`), and with [`Puts::Messages`],
-//!   puts go as parcels.
+//!   `puts`; memory: `rma`. With the first window ranks find out whether MPI can do that (`trial`).
+//!   Where it cannot, where a machine has no room for a window (`room`), and with
+//!   [`Puts::Messages`], puts go as parcels.
 //! - **Order.** All parcels have one tag on one communicator of their own, where MPI keeps the
 //!   order of a pair. Each receiver takes the messages of a sender one after another. A put is over
 //!   before the next parcel to its receiver leaves, and may overtake those that left before.

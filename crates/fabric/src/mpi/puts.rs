@@ -9,8 +9,9 @@
 //! - **Opening.** A window of MPI is made by all ranks together, which waits for the last of them.
 //!   So rank 0 asks for it when all have opened theirs, and in one order. Until then what this rank
 //!   puts into a window that it has opened itself waits, and what it sends after it: nobody puts
-//!   before all have opened theirs. Where MPI has no memory for it, for all or for none, puts go as
-//!   parcels.
+//!   before all have opened theirs. With the first window ranks try whether they reach each other
+//!   (`trial`), so that who opens none asks nothing of MPI. Where they do not, or MPI has no memory
+//!   for it, for all or for none, puts go as parcels.
 //! - **Putting.** Into MPI's memory, and a wait until it is there: so it shows before what is put
 //!   or sent later. What would reach beyond the window goes as a parcel, and its receiver says why
 //!   it makes no sense.
@@ -33,6 +34,8 @@ pub(super) struct Puts {
     own: usize,
     /// Ranks whose windows all others reach; none where puts are parcels.
     size: usize,
+    /// Whether they do was tried.
+    is_tried: bool,
     piece_words: usize,
     /// At rank 0, how many ranks have opened a window.
     openings: BTreeMap<WindowNumber, usize>,
@@ -62,12 +65,12 @@ pub(super) enum Goes {
 }
 
 impl Puts {
-    /// Tries, together with all other ranks, whether they reach each other, where that is wanted.
-    pub(super) fn new(port: &Port, way: Way, piece_words: usize) -> Result<Self> {
+    pub(super) fn new(port: &Port, way: Way, piece_words: usize) -> Self {
         let (own, size) = port.place();
-        let size = if way == Way::OneSided && trial::holds(port)? { size } else { 0 };
+        let size = if way == Way::OneSided && size > 1 { size } else { 0 };
         let (openings, waiting, windows) = Default::default();
-        Ok(Self { own, size, piece_words, openings, waiting, windows, notes: Vec::new() })
+        let (is_tried, notes) = (false, Vec::new());
+        Self { own, size, is_tried, piece_words, openings, waiting, windows, notes }
     }
 
     pub(super) fn are_one_sided(&self) -> bool {
@@ -99,6 +102,9 @@ impl Puts {
     }
 
     fn another_opened(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
+        if !self.are_one_sided() {
+            return Ok(false);
+        }
         let count = self.openings.entry(window).or_default();
         *count += 1;
         if *count < self.size {
@@ -122,13 +128,21 @@ impl Puts {
         self.notes.is_empty()
     }
 
-    /// Moves a window into memory that all reach, together with all other ranks.
+    /// Moves a window into memory that all reach, together with all other ranks, if they do: with
+    /// the first window they try.
     pub(super) fn expose(
         &mut self,
         port: &Port,
         inbox: &Inbox,
         window: WindowNumber,
     ) -> Result<()> {
+        if !std::mem::replace(&mut self.is_tried, true) && !trial::holds(port)? {
+            self.size = 0;
+            self.waiting.clear();
+        }
+        if !self.are_one_sided() {
+            return Ok(());
+        }
         let bytes = self.waiting.remove(&window);
         let bytes = bytes.ok_or_else(|| Fault(format!("window {} is not open", window.0)))?;
         let ready = |memory| {

@@ -97,7 +97,6 @@ struct Talker {
 impl Talker {
     fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
         let puts = Puts::new(&port, options.puts, options.piece_words);
-        let puts = puts.map_err(|Fault(why)| broken(why))?;
         let guard =
             || Guard::new(options.patience_seconds, Arc::clone(&inbox), Arc::clone(&shared));
         let guard = puts.are_one_sided().then(guard).transpose()?;
