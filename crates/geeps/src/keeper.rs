@@ -133,14 +133,19 @@ impl Keeper {
     }
 
     /// Takes what was sent to a worker that had ended: whoever uses these tags next finds nothing.
+    /// A rank that has left the fabric meanwhile has sent nothing more.
     fn drain(&self) -> Result<()> {
         let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
         for (table, from) in (0..self.parts.len())
             .flat_map(|table| (0..fabric.size()).map(move |from| (table, from)))
         {
             for about in [About::Snapshot, About::Credit] {
-                while let Some(message) = fabric.receive(from, tag(first, table, about))? {
-                    fabric.keep(message);
+                loop {
+                    match fabric.receive(from, tag(first, table, about)) {
+                        Ok(Some(message)) => fabric.keep(message),
+                        Ok(None) | Err(stepwell_fabric::Error::Ended { .. }) => break,
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             }
         }

@@ -78,6 +78,22 @@ fn a_server_begins_with_given_values_and_leaves_its_tags_to_the_next() {
 }
 
 #[test]
+fn whoever_is_through_may_leave_at_once() {
+    let settings = settings(Applies::ByClock, vec![0.0; 2 * ROWS as usize]);
+    for _ in 0..50 {
+        std::thread::scope(|scope| {
+            for end in threads(RANKS) {
+                let settings = &settings;
+                scope.spawn(move || {
+                    train(settings, &end).unwrap();
+                    end.end();
+                });
+            }
+        });
+    }
+}
+
+#[test]
 fn values_that_do_not_fit_or_differ_between_ranks_are_refused() {
     let of = |values: Vec<Vec<f32>>| {
         let settings = Settings { values, ..settings(Applies::ByClock, Vec::new()) };

@@ -17,7 +17,7 @@ pub(crate) const DENSE: Setting = setting!(
     Never,
     "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the \
      dense part. All but bsp take another sync.rows than exact, and their model depends on time; \
-     that of geeps with sync.staleness 0 does not"
+     that of geeps with bounded rows and sync.staleness 0 on when checkpoints are made alone"
 )
 .idle(alone);
 

@@ -80,7 +80,8 @@ impl Options {
         let replica = 3 + 4;
         let copies = match kind {
             Kind::Bsp | Kind::EagerMajority => replica + 1,
-            Kind::SyncDsgd | Kind::RdmaWild => replica + ranks,
+            // A window, and another of its size while MPI takes it over, or messages that wait.
+            Kind::SyncDsgd | Kind::RdmaWild => replica + 2 * ranks,
             Kind::AdPsgd => replica + 2,
             Kind::Rna => replica + 3 + self.waiting_max,
         };

@@ -16,8 +16,10 @@ use std::time::Duration;
 use super::{Phase, Shared, broken};
 use crate::{Inbox, Result};
 
-/// In the time that ranks are patient.
+/// In the time that ranks are patient, at least.
 const LOOKS: u32 = 4;
+/// Between two looks, at most.
+const LOOK_SECONDS: f64 = 1.0;
 /// No rank in particular.
 const ALL: usize = usize::MAX;
 
@@ -48,13 +50,15 @@ impl Guard {
         let (lives, ends) = channel();
         let of_thread = Arc::clone(&calls);
         let look = move || {
-            let pause = || Duration::from_secs_f64(of_thread.patience() / f64::from(LOOKS));
+            // Patience may be less before the next look.
+            let pause = || (of_thread.patience() / f64::from(LOOKS)).min(LOOK_SECONDS);
+            let pause = || Duration::from_secs_f64(pause());
             let (mut last, mut times) = (0, 0);
             while ends.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
                 let count = of_thread.count.load(Ordering::Acquire);
                 times = if count == last && count % 2 == 1 { times + 1 } else { 0 };
                 last = count;
-                if times == LOOKS {
+                if f64::from(times) * pause().as_secs_f64() >= of_thread.patience() {
                     of_thread.fail(&inbox);
                     shared.enter(Phase::Over);
                     return;
@@ -90,8 +94,9 @@ impl Calls {
         let seconds = self.patience();
         match self.rank.load(Ordering::Relaxed) {
             ALL => inbox.breaks(broken(format!(
-                "MPI does not open a window within {seconds} s (ranks.timeout); with \
-                 OMPI_MCA_osc=pt2pt Open MPI needs none"
+                "MPI does not open a window within {seconds} s (ranks.timeout): some \
+                 rank does not come, or MPI cannot; with OMPI_MCA_osc=pt2pt Open MPI needs no \
+                 shared memory for it"
             ))),
             rank => inbox.lost(
                 rank,

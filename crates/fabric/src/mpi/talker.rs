@@ -1,5 +1,6 @@
 //! The thread that makes all calls of MPI.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError};
@@ -34,6 +35,9 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Funneled) else {
         return tell(Err(broken("MPI is in use in this process already".to_owned())));
     };
+    // Dropped, it finalises MPI, which may wait for those who do not come, and takes memory of
+    // windows that is still read, as where this thread panics.
+    let universe = ManuallyDrop::new(universe);
     if threading < Threading::Funneled {
         return tell(Err(broken("this MPI does not allow threads".to_owned())));
     }
@@ -53,11 +57,10 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     if in_order {
         over.0.enter(Phase::Finalising);
         talker.close();
-        drop(universe);
+        drop(ManuallyDrop::into_inner(universe));
     } else {
-        // To free or finalise anything may wait for those who do not come.
+        // To free anything may wait for them, too.
         std::mem::forget(talker);
-        std::mem::forget(universe);
     }
 }
 

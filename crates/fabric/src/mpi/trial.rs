@@ -5,8 +5,8 @@
 //!   that does, and for ever where it was stopped. Parcels are better for that, as nobody waits for
 //!   them. MPI does not say how it does it, so it is tried.
 //! - **How.** Half of the ranks stay out of MPI, and look at their memory. The others put a number
-//!   there, wait for that put, and put another one. Who sees the second while out of MPI knows that
-//!   the put before was over without it. Then the halves change roles, and so for each binary
+//!   there and some bytes, wait for these puts, and put another number. Who sees that while out of
+//!   MPI knows that the puts before were over without it. Then the halves change roles, and so for each binary
 //!   digit of the ranks' numbers, in one of which any two differ.
 //! - **Failure.** A rank that is too late to be seen is one that is not reached: parcels work, too.
 //!   A thread of MPI's own that answers for a rank is taken for hardware; a stop signal stops it.
@@ -20,6 +20,9 @@ use stepwell_base::clock::{Clock, SystemClock};
 use super::raw::{Port, Result};
 use super::rma::Window;
 
+/// Bytes that are put between the two numbers: MPI may do without the receiver for few bytes, and
+/// not for many.
+const LARGE: usize = 256 << 10;
 /// How long ranks stay out of MPI at most.
 pub(super) const AWAY: Duration = Duration::from_millis(500);
 
@@ -29,7 +32,7 @@ pub(super) fn holds(port: &Port) -> Result<bool> {
     if size == 1 {
         return Ok(false);
     }
-    let Some(window) = Window::open(port, 0, drop)? else { return Ok(false) };
+    let Some(window) = Window::open(port, LARGE, drop)? else { return Ok(false) };
     let mut holds = true;
     for round in 0..2 * size.next_power_of_two().trailing_zeros() {
         holds = holds && is_reached(port, &window, round)?;
@@ -55,8 +58,14 @@ fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
         }
         all_came()
     } else {
-        let mut others = (0..size).filter(|rank| is_away(*rank));
-        others.all(|to| [first, second].into_iter().all(|n| window.count(to, own, n).is_ok()))
+        // Zeros, whoever else puts them.
+        let zeros = || (vec![0; 1 + LARGE / size_of::<u64>()], LARGE);
+        let reach = |to| -> Result<()> {
+            window.count(to, own, first)?;
+            window.put((to, 0), zeros(), usize::MAX)?;
+            window.count(to, own, second)
+        };
+        (0..size).filter(|rank| is_away(*rank)).all(|to| reach(to).is_ok())
     };
     Ok(port.gather(u64::from(is_reached))?.iter().all(|reached| *reached == 1))
 }

@@ -10,6 +10,9 @@ use stepwell_settings::{Config, RowsKind};
 
 use crate::{Error, Result, talk};
 
+/// Messages of updates that may be on their way to a shard.
+const MESSAGES_MAX: u64 = 2048;
+
 /// A tensor of the model, and the keys of its rows.
 #[derive(Clone, Debug)]
 pub(super) struct Tensor {
@@ -61,7 +64,11 @@ impl Tables {
         let settings = Settings {
             // What is read, or updates; and that of the clock before, until it was taken back.
             budget_bytes: 2 * bytes.sum::<u64>(),
-            clocks_ahead: (config.ahead_max() + 1).min(CLOCKS_AHEAD_MAX),
+            // Who is further ahead waits for answers: MPI has room for so many messages to a rank.
+            clocks_ahead: (config.ahead_max() + 1)
+                .min(CLOCKS_AHEAD_MAX)
+                .min(MESSAGES_MAX / tensors.len().max(1) as u64)
+                .max(1),
             tables,
             pins: false,
             prefetch: false,
