@@ -138,8 +138,9 @@ impl Fabric {
 
     /// Starts to put `bytes` into a window of rank `to`, from `offset` on. They show there in any
     /// order, and all of them before what this rank puts into the same window, or sends to `to`,
-    /// later; a barrier does not wait for them. They may overtake what it sent earlier. No two ranks put into one word of 8 bytes; such a
-    /// word shows whole where it is put alone or among others that begin at a whole word.
+    /// later; a barrier does not wait for them. They may overtake what it sent earlier. No two
+    /// ranks put into one word of 8 bytes; such a word shows whole where it is put alone or among
+    /// others that begin at a whole word.
     ///
     /// # Errors
     /// As [`Fabric::send`].

@@ -9,7 +9,7 @@ use stepwell_fabric::{Fabric, threads};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Times};
 use stepwell_sync::{Counts, Groups, Kind, Options, Rate};
 
-use timed::{Case, LANES, RANKS, gradient, times};
+use timed::{Case, LANES, LATENCY, RANKS, gradient, times};
 
 fn learner(rank: usize) -> BoxedLearner<f32> {
     Box::new(move |step: u64, w: &[f32], g: &mut [f32]| gradient(rank, step, w, g))
@@ -27,7 +27,7 @@ fn a_run_repeats_to_the_bit() {
     for kind in Kind::ALL {
         for groups in [Groups::One, Groups::Several(vec![vec![0, 2], vec![1, 3]])] {
             let options = Options { groups, ..Options::new(30, Rate::constant(0.1)) };
-            let [one, other] = [0, 1].map(|_| clocked(kind, &options, times()));
+            let [one, other] = [0, 1].map(|_| clocked(kind, &options, times(LATENCY)));
             assert_eq!(one.seconds().to_bits(), other.seconds().to_bits(), "{kind}");
             assert_eq!(one.model(), other.model(), "{kind}");
             assert_eq!((one.counts(), one.bytes_sent()), (other.counts(), other.bytes_sent()));
@@ -39,7 +39,7 @@ fn a_run_repeats_to_the_bit() {
 /// The slowest of each step, and two rounds of messages of a quarter of the lanes to three others.
 #[test]
 fn the_blocking_sum_takes_what_arithmetic_says() {
-    let (steps, times) = (50, times());
+    let (steps, times) = (50, times(LATENCY));
     let options = Options::new(steps, Rate::constant(0.1));
     let run = clocked(Kind::Bsp, &options, times.clone());
     let computing = &times.computing;
@@ -72,7 +72,7 @@ fn measured(case: Case) -> f64 {
 fn predicted_times_are_those_of_threads_that_sleep() {
     // Threads are late now and then on a busy machine, so that one good time of a few counts.
     for case in Case::all() {
-        let predicted = case.predicted();
+        let predicted = case.predicted(LATENCY);
         let mut ratios = Vec::new();
         let is_near = (0..5).any(|_| {
             ratios.push(measured(case) / predicted);

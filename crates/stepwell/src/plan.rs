@@ -22,7 +22,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let known = known(args, &config)?;
     resolve::idle_notes(&chosen, &config).iter().for_each(say::note);
     let config = with_statistics(&config)?;
-    let (capacity, forecast) = match &known {
+    let (mut capacity, forecast) = match &known {
         None => (stepwell_train::plan(&config)?, None),
         Some(known) => {
             let planned = stepwell_train::forecast(&config, known);
@@ -30,6 +30,10 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
             (capacity, Some(forecast))
         }
     };
+    if forecast.is_some() && !config.in_step() {
+        let note = "ranks would be out of step; the forecast is what they send and reach in step";
+        capacity.notes.push(note.to_owned());
+    }
     let ranks = config.ranks.count;
     if args.json {
         return say::whole(&format!("{:#}\n", of_machines(&capacity, ranks, forecast.as_ref())));
@@ -37,12 +41,6 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let mut page = page(&capacity, ranks);
     if let (Some(forecast), Some(known)) = (&forecast, &known) {
         put!(page);
-        if !config.in_step() {
-            put!(
-                page,
-                "ranks would be out of step; this is what they would send and reach in step:"
-            );
-        }
         put_forecast(&mut page, forecast, known);
     }
     page.say()

@@ -117,14 +117,22 @@ fn put_apart(to: &mut Rows, report: &Report) {
     let most = all.iter().map(|rank| rank.staleness_max).max().unwrap_or(0);
     let given: u64 = all.iter().map(|rank| rank.gradients).sum();
     let dropped: u64 = all.iter().map(|rank| rank.dropped).sum();
+    let depends = if depends_on_time(report) { "; another run gives another model" } else { "" };
     row(
         to,
         "out of step",
         &format!(
             "rows lacked {mean:.1} steps, {most} at most; {dropped} of {given} dense gradients \
-             were dropped; another run gives another model"
+             were dropped{depends}"
         ),
     );
+}
+
+/// Whether ranks that are out of step make another model in every run.
+fn depends_on_time(report: &Report) -> bool {
+    let sync = &report.config["sync"];
+    let waits = sync["rows"] == "bounded" && sync["staleness"] == 0;
+    !(waits && (sync["dense"] == "bsp" || sync["dense"] == "geeps"))
 }
 
 fn put_digest(to: &mut Rows, report: &Report) {

@@ -40,7 +40,10 @@ fn what_a_study_cannot_use_is_refused_in_a_line() {
         (&["ctr", "--data", "clicks.tsv"], "give at least 320 lines"),
         (&["ctr", "--data", "clicks.tsv", "--dram", "1KiB"], "at least 64.0 KiB"),
         (&["ctr", "--data", "cli*.tsv", "--json", "clicks.tsv"], "this run reads that file"),
-        (&["ctr", "--data", "clicks.tsv", "--costs", "costs.json"], "`stepwell study costs`"),
+        (
+            &["ctr", "--data", "clicks.tsv", "--costs", "costs.json"],
+            "`stepwell study costs --json FILE`",
+        ),
         (&["rna", "--data", "clicks.tsv"], "name the folder"),
     ];
     for (arguments, says) in cases {

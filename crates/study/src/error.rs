@@ -33,7 +33,7 @@ pub enum Error {
     #[error(transparent)]
     Options(#[from] stepwell_sync::OptionsError),
     /// Costs that make no sense.
-    #[error("{}: {why}; `stepwell study costs` measures them", path.display())]
+    #[error("{}: {why}; `stepwell study costs --json FILE` measures them", path.display())]
     Costs {
         /// The file.
         path: std::path::PathBuf,

@@ -45,7 +45,7 @@ pub struct Driven<T> {
     pub model: Vec<T>,
     /// What became of its gradients.
     pub counts: Counts,
-    /// Seconds from beginning to end.
+    /// Seconds until its protocol had ended.
     pub seconds: f64,
     /// Seconds of these in which it computed gradients.
     pub computing: f64,
@@ -82,18 +82,19 @@ pub fn drive<T: Number>(
         Shared { protocol: Mutex::new(protocol), arrivals: Events::new(), turns: Events::new() };
     fabric.wakes(&shared.arrivals);
     let clock = SystemClock::new();
-    let (computing, outcome) = std::thread::scope(|scope| {
+    let (computing, seconds, outcome) = std::thread::scope(|scope| {
         let computes = scope.spawn(|| {
             let _fails = FailsAtPanic { fabric, arrivals: &shared.arrivals };
             compute(&shared, learner, &clock)
         });
         let outcome = communicate(fabric, &shared);
+        // What is still being computed is not wanted.
+        let seconds = clock.seconds();
         shared.turns.stop();
         let computing = computes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (computing, outcome)
+        (computing, seconds, outcome)
     });
     outcome?;
-    let seconds = clock.seconds();
     fabric.wait(Barrier::start(CLOSE))?;
     let protocol = shared.protocol();
     let (model, counts) = (protocol.model().to_vec(), protocol.counts());

@@ -35,8 +35,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Funneled) else {
         return tell(Err(broken("MPI is in use in this process already".to_owned())));
     };
-    // Dropped, it finalises MPI, which may wait for those who do not come, and takes memory of
-    // windows that is still read, as where this thread panics.
+    // To finalise MPI may wait for those who do not come, and takes memory that may still be read.
     let universe = ManuallyDrop::new(universe);
     if threading < Threading::Funneled {
         return tell(Err(broken("this MPI does not allow threads".to_owned())));
@@ -59,7 +58,6 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
         talker.close();
         drop(ManuallyDrop::into_inner(universe));
     } else {
-        // To free anything may wait for them, too.
         std::mem::forget(talker);
     }
 }

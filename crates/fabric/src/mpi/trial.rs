@@ -6,8 +6,8 @@
 //!   them. MPI does not say how it does it, so it is tried.
 //! - **How.** Half of the ranks stay out of MPI, and look at their memory. The others put a number
 //!   there and some bytes, wait for these puts, and put another number. Who sees that while out of
-//!   MPI knows that the puts before were over without it. Then the halves change roles, and so for each binary
-//!   digit of the ranks' numbers, in one of which any two differ.
+//!   MPI knows that the puts before were over without it. Then the halves change roles, and so for
+//!   each binary digit of the ranks' numbers, in one of which any two differ.
 //! - **Failure.** A rank that is too late to be seen is one that is not reached: parcels work, too.
 //!   A thread of MPI's own that answers for a rank is taken for hardware; a stop signal stops it.
 //! - **Cost.** A window, and some microseconds where it holds, [`AWAY`] where it does not.

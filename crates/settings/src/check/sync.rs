@@ -18,10 +18,12 @@ impl Config {
             return Ok(());
         }
         let rows = sync.rows.name();
+        let in_step = match sync.dense {
+            DenseKind::BSP => "sync.rows = exact",
+            _ => "sync.dense = bsp and sync.rows = exact",
+        };
         let refuse = |what: String, why: &str, mend: &str| {
-            let at =
-                format!("sync.rows = {rows} and {what}: {why}; give {mend}, or sync.rows = exact");
-            Err(at)
+            Err(format!("sync.rows = {rows} and {what}: {why}; give {mend}, or {in_step}"))
         };
         if self.ranks.exchange == ExchangeKind::WorkingSet {
             let why = "rows that are lent are updated in step";

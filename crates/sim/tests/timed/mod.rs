@@ -33,13 +33,15 @@ pub(crate) fn gradient(rank: usize, step: u64, parameters: &[f32], gradient: &mu
     lanes.for_each(|(at, (g, w))| *g = w - goal(at));
 }
 
-/// 10 ms of computing and 0 to 30 ms of delay. A wake-up and a message between threads or processes
-/// of a machine take some 0.1 ms.
-pub(crate) fn times() -> Times {
+/// What a wake-up and a message between threads of a machine take.
+pub(crate) const LATENCY: f64 = 1e-4;
+
+/// 10 ms of computing and 0 to 30 ms of delay, and messages of so many seconds.
+pub(crate) fn times(latency_seconds: f64) -> Times {
     let kind = DelayKind::Uniform(0.0, 0.03);
     let delays = vec![Delay { ranks: (0..RANKS).collect(), kind }];
     Times {
-        network: Network { bytes_per_second: 1e9, latency_seconds: 1e-4 },
+        network: Network { bytes_per_second: 1e9, latency_seconds },
         arithmetic: 1e9,
         per_parcel: 0.0,
         computing: Computing { base: 0.010, delays, seed: 7 },
@@ -87,14 +89,14 @@ impl Case {
         self.kind.with_rows(fabric, dense, rows, Rules::default())
     }
 
-    /// Seconds of the virtual clock.
-    pub(crate) fn predicted(self) -> f64 {
+    /// Seconds of the virtual clock, where a message takes so many.
+    pub(crate) fn predicted(self, latency: f64) -> f64 {
         let learner = |rank| -> BoxedLearner<f32> {
             Box::new(move |step: u64, w: &[f32], g: &mut [f32]| gradient(rank, step, w, g))
         };
         let learners = (0..RANKS).map(learner).collect();
         let end = |fabric: &Fabric| self.end(fabric);
-        let mut run = ClockedRun::of_ends(self.kind, end, learners, times()).unwrap();
+        let mut run = ClockedRun::of_ends(self.kind, end, learners, times(latency)).unwrap();
         while run.advance().unwrap() {}
         assert_eq!((run.counts().lost(), run.counts().rows_lost()), (0, 0), "{self:?}");
         run.seconds()
@@ -102,7 +104,7 @@ impl Case {
 
     /// A rank that really sleeps.
     pub(crate) fn slept(self, fabric: &Fabric) -> Driven<f32> {
-        let (rank, computing) = (fabric.rank(), times().computing);
+        let (rank, computing) = (fabric.rank(), times(LATENCY).computing);
         let mut learner = move |step: u64, w: &[f32], g: &mut [f32]| {
             std::thread::sleep(Duration::from_secs_f64(computing.seconds(rank, step, 1.0)));
             gradient(rank, step, w, g);

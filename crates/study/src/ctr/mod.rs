@@ -93,6 +93,8 @@ pub struct Figures {
     pub staleness: u64,
     /// The model's figures, over all seeds.
     pub models: Vec<ModelFigures>,
+    /// What messages and arithmetic cost.
+    pub costs: Costs,
     /// Gradients that neither reached the dense part, were dropped by a rule, nor were left at the
     /// end. Runs end with gradients of rows under way, which tests of `stepwell_sync` count.
     pub lost_gradients: i64,
@@ -204,6 +206,7 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
         gradients: gradients as u64,
         staleness: STALENESS,
         models: vec![model],
+        costs: options.costs,
         lost_gradients: lost,
     })
 }

@@ -9,7 +9,7 @@ use super::paper::PaperSpeedups;
 use super::response::Response;
 use super::run::{Case, Outcome, Run};
 use super::setting::Setting;
-use crate::Point;
+use crate::{Costs, Point};
 
 /// A figure of several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -40,6 +40,10 @@ impl Spread {
 pub struct Figures {
     /// Whether it was a tenth.
     pub quick: bool,
+    /// One of so many training examples was learned from.
+    pub part: usize,
+    /// What messages and arithmetic cost.
+    pub costs: Costs,
     /// Seeds of which figures are the means.
     pub seeds: Vec<u64>,
     /// By model, in the setting of the headline: 16 ranks, 5 ms, delays of 0 to 50 ms.

@@ -89,6 +89,8 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let models = headline.map(|(_, of)| ModelFigures::new(of)).collect();
     Ok(Figures {
         quick: options.quick,
+        part: options.part,
+        costs: options.costs,
         seeds,
         models,
         settings,

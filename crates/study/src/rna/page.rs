@@ -9,7 +9,10 @@ use crate::plot::Plot;
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let seeds = figures.seeds.len();
-    let _ = writeln!(page, "time to a training loss: means of {seeds} seeds, least to most");
+    let _ = writeln!(
+        page,
+        "time to a training loss, means over seeds ({seeds}), least to most; -: a seed missed it"
+    );
     figures.settings.iter().for_each(|of| table(&mut page, of));
     let _ = writeln!(page, "\nthe thesis, with delays of 0 to 50 ms (its times are not told):");
     for of in &figures.paper {

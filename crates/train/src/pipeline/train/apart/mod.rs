@@ -206,7 +206,8 @@ impl ApartStage {
                 trainer.answers(mini, groups, &ranks, |bytes| fabric.message_of(bytes))?;
             for (rank, message) in ranks.into_iter().zip(messages) {
                 fabric.send(rank, talk::ROWS, message)?;
-                self.others.answered(rank, step - self.applied);
+                let reads = rank >= self.servers;
+                self.others.answered(rank, reads.then_some(step - self.applied));
             }
             any = true;
         }

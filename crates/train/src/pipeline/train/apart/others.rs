@@ -59,9 +59,11 @@ impl Others {
         Some((step, of_step.map(|(number, _)| number).collect()))
     }
 
-    /// A rank was answered, with rows that lack so many steps.
-    pub(super) fn answered(&mut self, rank: usize, lacks: u64) {
+    /// A rank was answered, with rows that lack so many steps; a server, which reads none, with
+    /// nothing.
+    pub(super) fn answered(&mut self, rank: usize, lacks: Option<u64>) {
         self.ranks[rank].answered += 1;
+        let Some(lacks) = lacks else { return };
         self.answers += 1;
         self.lacked += lacks;
         self.lacked_max = self.lacked_max.max(lacks);
