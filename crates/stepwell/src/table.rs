@@ -130,9 +130,10 @@ fn put_apart(to: &mut Rows, report: &Report) {
 
 /// Whether ranks that are out of step make another model in every run.
 fn depends_on_time(report: &Report) -> bool {
-    let sync = &report.config["sync"];
-    let waits = sync["rows"] == "bounded" && sync["staleness"] == 0;
-    !(waits && (sync["dense"] == "bsp" || sync["dense"] == "geeps"))
+    let [dense, rows, staleness] =
+        ["sync.dense", "sync.rows", "sync.staleness"].map(|key| &report.config[key]);
+    let waits = rows == "bounded" && staleness == 0;
+    !(waits && (dense == "bsp" || dense == "geeps"))
 }
 
 fn put_digest(to: &mut Rows, report: &Report) {

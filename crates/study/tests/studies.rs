@@ -62,6 +62,6 @@ fn rna_is_as_soon_as_more_gradients_make_it() {
         assert!(rna.least <= rna.mean && rna.mean <= rna.most, "{rna:?}");
         assert!((bsp.mean - rna.mean).abs() < 0.1, "{}: {bsp:?} {rna:?}", model.name);
     }
-    assert!(rna::page(&figures).contains("means of 2 seeds"));
+    assert!(rna::page(&figures).contains("means over seeds (2)"));
     assert!(draw(&rna::plots(&figures)).unwrap().contains("16 ranks, 5 ms, Mixed"));
 }
