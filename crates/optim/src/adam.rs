@@ -65,27 +65,13 @@ impl Adam {
             eps: self.eps as f32,
         }
     }
-
-    /// The arithmetic of an update that is so large a `part` of a step, with which so many `steps`
-    /// are over: moments forget as much, by the step, as they do in whole steps, and the rate goes
-    /// with the root of the part, since gradients of fewer examples are longer. Source: Malladi et
-    /// al., "On the SDEs and scaling rules for adaptive gradient algorithms" (NeurIPS 2022).
-    pub(crate) fn at_part(&self, steps: f64, part: f64) -> AdamStep {
-        let [kept1, kept2] = [self.beta1, self.beta2].map(|beta| libm::pow(beta, part));
-        let correction1 = 1.0 - libm::pow(self.beta1, steps);
-        let correction2 = 1.0 - libm::pow(self.beta2, steps);
-        AdamStep {
-            gain1: (1.0 - kept1) as f32,
-            beta2: kept2 as f32,
-            gain2: (1.0 - kept2) as f32,
-            rate: (-self.lr * part.sqrt() / correction1) as f32,
-            correction2_root: correction2.sqrt() as f32,
-            eps: self.eps as f32,
-        }
-    }
 }
 
 impl AdamStep {
+    pub(crate) fn scale_rate(&mut self, by: f64) {
+        self.rate = (f64::from(self.rate) * by) as f32;
+    }
+
     pub(crate) fn numbers(&self) -> StepNumbers {
         let Self { gain1, beta2, gain2, rate, correction2_root, eps } = *self;
         StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }

@@ -18,8 +18,6 @@ use crate::{Adagrad, OptimError, Rule, Sgd};
 pub struct DenseOptimizer {
     rule: Rule,
     step: u64,
-    /// What of the next step is over, where steps are taken in parts.
-    part: f64,
 }
 
 impl DenseOptimizer {
@@ -37,7 +35,7 @@ impl DenseOptimizer {
     /// A setting outside its range.
     pub fn resume(rule: Rule, step: u64) -> Result<Self, OptimError> {
         rule.check()?;
-        Ok(Self { rule, step, part: 0.0 })
+        Ok(Self { rule, step })
     }
 
     /// The rule and its settings.
@@ -45,9 +43,9 @@ impl DenseOptimizer {
         &self.rule
     }
 
-    /// Number of steps begun; of one that is taken in parts, once half of it is.
+    /// Number of steps begun.
     pub fn step(&self) -> u64 {
-        self.step + self.part.round() as u64
+        self.step
     }
 
     /// Counts a step and prepares its arithmetic; any threads may apply it.
@@ -57,25 +55,6 @@ impl DenseOptimizer {
             Rule::Sgd(sgd) => Kernel::Sgd(*sgd),
             Rule::Adagrad(adagrad) => Kernel::Adagrad(*adagrad),
             Rule::Adam(adam) => Kernel::Adam(adam.at_step(self.step)),
-        };
-        DenseStep { kernel, arch: Arch::new() }
-    }
-
-    /// The arithmetic of an update by the mean gradient of so large a `part` of a step's examples,
-    /// which may be more than all. Parts that add up to a step move parameters about as far as the
-    /// step would, where gradients are mostly noise: at the part of the rate with SGD, at all of it
-    /// with Adagrad, whose sums of squares grow the faster for the shorter mean, and in between
-    /// with Adam.
-    pub fn begin_part(&mut self, part: f64) -> DenseStep {
-        if part == 1.0 && self.part == 0.0 {
-            return self.begin_step();
-        }
-        let over = self.part + part;
-        (self.step, self.part) = (self.step + over as u64, over.fract());
-        let kernel = match &self.rule {
-            Rule::Sgd(sgd) => Kernel::Sgd(Sgd { lr: sgd.lr * part }),
-            Rule::Adagrad(adagrad) => Kernel::Adagrad(*adagrad),
-            Rule::Adam(adam) => Kernel::Adam(adam.at_part(self.step as f64 + self.part, part)),
         };
         DenseStep { kernel, arch: Arch::new() }
     }
@@ -180,6 +159,17 @@ pub struct StepNumbers {
 }
 
 impl DenseStep {
+    /// The same step at a rate so many times as high.
+    #[must_use]
+    pub fn times(mut self, rate: f64) -> Self {
+        match &mut self.kernel {
+            Kernel::Sgd(sgd) => sgd.lr *= rate,
+            Kernel::Adagrad(adagrad) => adagrad.lr *= rate,
+            Kernel::Adam(adam) => adam.scale_rate(rate),
+        }
+        self
+    }
+
     /// Its numbers, for those who compute it elsewhere.
     pub fn numbers(&self) -> StepNumbers {
         match &self.kernel {

@@ -294,34 +294,3 @@ fn senseless_settings_are_refused() {
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
     assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");
 }
-
-/// How far a parameter goes on average where gradients are noise with a little of a direction, and
-/// each step is taken in so many parts.
-fn walk(rule: Rule, parts: usize) -> f64 {
-    const LANES: usize = 2000;
-    const PARTS: usize = 4;
-    let mut optimizer = DenseOptimizer::new(rule).unwrap();
-    let mut state = DenseState::new(&rule, LANES);
-    let (mut weights, mut stream) = (vec![0.0; LANES], Stream::named(1, b"walk"));
-    for _ in 0..60 {
-        let mut block = || (0..LANES).map(|_| stream.next_f32() - 0.45).collect::<Vec<f32>>();
-        let blocks = [(); PARTS].map(|()| block());
-        for blocks in blocks.chunks(PARTS / parts) {
-            let share = 1.0 / blocks.len() as f32;
-            let mean = |lane: usize| blocks.iter().map(|block| block[lane] * share).sum();
-            let gradient: Vec<f32> = (0..LANES).map(mean).collect();
-            let part = blocks.len() as f64 / PARTS as f64;
-            optimizer.begin_part(part).apply(&mut weights, state.whole(), &gradient);
-        }
-    }
-    assert_eq!(optimizer.step(), 60);
-    -weights.iter().map(|w| f64::from(*w)).sum::<f64>() / LANES as f64
-}
-
-#[test]
-fn steps_in_parts_go_as_far_as_whole_ones() {
-    for rule in RULES {
-        let [whole, parts] = [1, 4].map(|parts| walk(rule, parts));
-        assert!(whole > 0.0 && (parts / whole - 1.0).abs() < 0.1, "{rule:?}: {whole} {parts}");
-    }
-}

@@ -69,11 +69,11 @@ impl AgreedOptimizer {
 }
 
 impl Optimizer<f32> for AgreedOptimizer {
-    /// A share of a round is as large a part of a step, whatever round it is.
+    /// The rate is the optimizer's own times that of the share, whatever round it is.
     fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], share: Share, _rounds: f64) {
         let State { optimizer, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);
         lanes.for_each(|(scaled, lane)| *scaled = *lane * share.mean as f32);
-        optimizer.begin_part(share.of_round).apply(parameters, state.whole(), scaled);
+        optimizer.begin_step().times(share.of_round).apply(parameters, state.whole(), scaled);
     }
 }
