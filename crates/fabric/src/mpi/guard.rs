@@ -3,9 +3,10 @@
 //! - **Why.** While the talker is in such a call, it hears nobody and tells nobody that it is
 //!   alive. Where another rank is gone, the call may never come back.
 //! - **How.** A thread of its own looks at the talker [`LOOKS`] times in the time that ranks are
-//!   patient. One call that is there at so many looks in a row has failed: the rank that it waits
-//!   for is lost to the inbox, and who closes the fabric waits for the talker no longer. Looks are
-//!   counted, not seconds, so that a process that was held up itself does not blame others.
+//!   patient, or every [`LOOK_SECONDS`]. One call that is there at all looks of that time has
+//!   failed: the rank that it waits for is lost to the inbox, and who closes the fabric waits for
+//!   the talker no longer. Looks are counted, not seconds, so that a process that was held up
+//!   itself does not blame others. It begins with the first window.
 //! - **Failure.** A third rank hears neither of the two meanwhile, and may name either.
 
 use std::sync::Arc;
@@ -40,8 +41,21 @@ struct Calls {
 }
 
 impl Guard {
+    /// The one in `place`, or else a new one.
+    pub(super) fn within<'a>(
+        place: &'a mut Option<Self>,
+        patience: f64,
+        inbox: &Arc<Inbox>,
+        shared: &Arc<Shared>,
+    ) -> Result<&'a Self> {
+        match place {
+            Some(guard) => Ok(guard),
+            place => Ok(place.insert(Self::new(patience, Arc::clone(inbox), Arc::clone(shared))?)),
+        }
+    }
+
     /// One that tells `inbox` and `shared`.
-    pub(super) fn new(patience: f64, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
+    fn new(patience: f64, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
         let calls = Arc::new(Calls {
             count: AtomicU64::new(0),
             rank: AtomicUsize::new(ALL),
@@ -52,13 +66,13 @@ impl Guard {
         let look = move || {
             // Patience may be less before the next look.
             let pause = || (of_thread.patience() / f64::from(LOOKS)).min(LOOK_SECONDS);
-            let pause = || Duration::from_secs_f64(pause());
+            let wait = || ends.recv_timeout(Duration::from_secs_f64(pause()));
             let (mut last, mut times) = (0, 0);
-            while ends.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
+            while wait() == Err(RecvTimeoutError::Timeout) {
                 let count = of_thread.count.load(Ordering::Acquire);
                 times = if count == last && count % 2 == 1 { times + 1 } else { 0 };
                 last = count;
-                if f64::from(times) * pause().as_secs_f64() >= of_thread.patience() {
+                if f64::from(times) * pause() >= of_thread.patience() {
                     of_thread.fail(&inbox);
                     shared.enter(Phase::Over);
                     return;

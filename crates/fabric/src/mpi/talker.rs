@@ -47,10 +47,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     let place = port.place();
     let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
     let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
-    let mut talker = match Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared)) {
-        Ok(talker) => talker,
-        Err(error) => return tell(Err(error)),
-    };
+    let mut talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
     tell(Ok((place, inbox, shared)));
     let in_order = talker.talk();
     if in_order {
@@ -82,6 +79,7 @@ struct Talker {
     shared: Arc<Shared>,
     watch: Watch,
     puts: Puts,
+    /// None before the first window.
     guard: Option<Guard>,
     peers: Vec<Peer>,
     /// The first that is gone without having ended, and since when.
@@ -96,16 +94,13 @@ struct Talker {
 }
 
 impl Talker {
-    fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
+    fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Self {
         let puts = Puts::new(&port, options.puts, options.piece_words);
-        let guard =
-            || Guard::new(options.patience_seconds, Arc::clone(&inbox), Arc::clone(&shared));
-        let guard = puts.are_one_sided().then(guard).transpose()?;
         let (clock, place) = (SystemClock::new(), port.place());
         let now = clock.seconds();
         let watch = Watch::new(place, options.patience_seconds, now);
         let peers = (0..place.1).map(|_| Peer::default()).collect();
-        Ok(Self {
+        Self {
             options,
             clock,
             port,
@@ -113,14 +108,14 @@ impl Talker {
             shared,
             watch,
             puts,
-            guard,
+            guard: None,
             peers,
             unexplained: None,
             is_left: false,
             closing: None,
             moved: now,
             nap: NAP_MIN,
-        })
+        }
     }
 
     /// Talks until this rank closes; whether that is in good order.
@@ -241,15 +236,16 @@ impl Talker {
 
     /// Moves a window to where others reach it, if all have opened it.
     fn expose(&mut self, window: WindowNumber, all_have: std::result::Result<bool, Fault>) {
+        let fault = |Fault(why)| broken(why);
         let (puts, port, inbox) = (&mut self.puts, &self.port, &self.inbox);
-        let expose = || puts.expose(port, inbox, window);
-        let exposed = match (all_have, &self.guard) {
-            (Ok(true), Some(guard)) => guard.during(None, expose),
-            (all_have, _) => all_have.map(drop),
+        let (guard, patience) = (&mut self.guard, self.watch.patience());
+        let expose =
+            |guard: &Guard| guard.during(None, || puts.expose(port, inbox, window)).map_err(fault);
+        let exposed = match all_have {
+            Ok(true) => Guard::within(guard, patience, inbox, &self.shared).and_then(expose),
+            all_have => all_have.map(drop).map_err(fault),
         };
-        if let Err(Fault(why)) = exposed {
-            self.inbox.breaks(broken(why));
-        }
+        exposed.unwrap_or_else(|error| inbox.breaks(error));
     }
 
     /// Goes on with what is sent to `rank`.
