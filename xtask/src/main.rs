@@ -11,6 +11,7 @@
 
 mod book;
 mod floors;
+mod mpi;
 mod programs;
 mod run;
 mod sanitize;
@@ -75,7 +76,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         ("fmt", run::fmt),
         ("clippy", run::clippy),
         ("test", programs::test),
-        ("mpi", run::mpi),
+        ("mpi", mpi::check),
         ("twin", run::twin),
         ("doc", run::doc),
         ("book", book::check),
@@ -86,7 +87,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         "ci" => Some(CI.to_vec()),
         "long" => Some(vec![
             ("long", run::long),
-            ("mpi", run::mpi_long),
+            ("mpi", mpi::check_long),
             ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),

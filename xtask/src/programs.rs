@@ -32,7 +32,7 @@ const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
 
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+pub(crate) struct Program {
     package: String,
     name: String,
     path: PathBuf,
@@ -51,14 +51,14 @@ impl Program {
         Some(Self { package, name: said["target"]["name"].as_str()?.to_owned(), path, folder })
     }
 
-    fn is_among(&self, list: &[(&str, &str)]) -> Option<usize> {
+    pub(crate) fn is_among(&self, list: &[(&str, &str)]) -> Option<usize> {
         list.iter().position(|(package, name)| self.package == *package && self.name == *name)
     }
 }
 
 /// Builds all tests and runs them.
 pub(crate) fn test(root: &Path) -> Outcome {
-    let mut programs = build(root)?;
+    let mut programs = build(root, &[])?;
     let (alone, mut side_by_side): (Vec<_>, Vec<_>) =
         programs.drain(..).partition(|program| program.is_among(&ALONE).is_some());
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
@@ -68,11 +68,12 @@ pub(crate) fn test(root: &Path) -> Outcome {
     run::cargo(root, &["test", "--workspace", "--doc", "--quiet"], &[])
 }
 
-fn build(root: &Path) -> Result<Vec<Program>, String> {
+/// Builds the tests of the workspace that these `options` of cargo choose.
+pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     let format = "--message-format=json-render-diagnostics";
-    command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
+    command.current_dir(root).args(["test", "--workspace", "--no-run", format]).args(options);
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo test --no-run: {error}"))?;
     if !output.status.success() {
@@ -83,7 +84,7 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
 }
 
 /// Runs `programs`, so many at once.
-fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
+pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {

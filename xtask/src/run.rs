@@ -46,53 +46,6 @@ pub(crate) fn clippy(root: &Path) -> Outcome {
     cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
 }
 
-/// Ranks over MPI, where it is installed.
-pub(crate) fn mpi(root: &Path) -> Outcome {
-    if !has_mpi(root) {
-        return Ok(());
-    }
-    let fabric = ["--package", "stepwell-fabric", "--features", "mpi"];
-    let lints = ["--all-targets", "--", "-D", "warnings"];
-    cargo(root, &[&["clippy"][..], &fabric, &lints].concat(), &[])?;
-    cargo(root, &[&["test"][..], &fabric].concat(), &[])?;
-    let program = ["--package", "stepwell", "--features", "mpi"];
-    let test = ["--test", "mpi"];
-    cargo(root, &[&["clippy"][..], &program, &test, &lints[1..]].concat(), &[])?;
-    cargo(root, &[&["test"][..], &program, &test].concat(), &[])?;
-    library_over_mpi(root, "stepwell-sync")
-}
-
-/// The test over MPI of a library that has one.
-fn library_over_mpi(root: &Path, package: &str) -> Outcome {
-    let library = ["--package", package, "--features", "mpi", "--test", "mpi"];
-    cargo(root, &[&["clippy"][..], &library, &["--", "-D", "warnings"]].concat(), &[])?;
-    cargo(root, &[&["test"][..], &library].concat(), &[])
-}
-
-/// Libraries over MPI that `mpi` leaves out.
-pub(crate) fn mpi_long(root: &Path) -> Outcome {
-    if !has_mpi(root) {
-        return Ok(());
-    }
-    library_over_mpi(root, "stepwell-geeps")?;
-    library_over_mpi(root, "stepwell-sim")
-}
-
-/// Whether MPI is installed; says so where it is not.
-fn has_mpi(root: &Path) -> bool {
-    for (tool, option) in [("mpicc", "--version"), ("mpirun", "--version")] {
-        if let Err(why) = output(Command::new(tool).arg(option)) {
-            let why = why.lines().next().unwrap_or_default();
-            let lacks = format!(
-                "{tool}: {why} (Debian: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"
-            );
-            skipped::skip(root, "mpi", &lacks);
-            return false;
-        }
-    }
-    true
-}
-
 pub(crate) fn doc(root: &Path) -> Outcome {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }

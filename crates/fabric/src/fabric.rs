@@ -245,8 +245,11 @@ impl Fabric {
             return Ok(());
         }
         let bytes = parcel.bytes();
-        if let Some(message) = self.carrier.carry(to, parcel)? {
-            self.inbox.keep(message);
+        match self.carrier.carry(to, parcel) {
+            Ok(None) => {}
+            Ok(Some(message)) => self.inbox.keep(message),
+            // It may refuse because of what broke after the check, which says more.
+            Err(refused) => return self.inbox.check().and(Err(refused)),
         }
         self.sent.add(bytes);
         Ok(())

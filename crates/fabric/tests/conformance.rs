@@ -7,8 +7,8 @@ use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::random::Stream;
 use stepwell_fabric::collective::{AllToAll, Barrier};
 use stepwell_fabric::{
-    Error, Fabric, Faults, FaultyCarrier, Malformed, Message, Network, Post, QUEUED_MAX, Sent, Tag,
-    WindowNumber, conformance, threads,
+    Carrier, Error, Fabric, Faults, FaultyCarrier, Malformed, Message, Network, Parcel, Post,
+    QUEUED_MAX, Sent, Tag, WindowNumber, conformance, threads,
 };
 
 /// Runs `job` as each of `ranks` on a thread of its own.
@@ -143,6 +143,26 @@ fn what_is_refused_is_an_error_and_names_the_rank() {
     ranks[0].send(1, Tag(1), numbers(3)).unwrap();
     assert_eq!(ranks[1].receive(0, Tag(1)), Ok(Some(numbers(1))));
     assert_eq!(ranks[1].receive(0, Tag(1)), Ok(Some(numbers(3))));
+}
+
+/// Refuses what another rank, which fails at that moment, would not receive any more.
+#[derive(Debug)]
+struct FailsMeanwhile(Fabric);
+
+impl Carrier for FailsMeanwhile {
+    fn carry(&self, to: usize, _: Parcel) -> Result<Option<Message>, Error> {
+        self.0.fail("its disk is full");
+        Err(Error::Refused { rank: to, why: "it is lost".to_owned() })
+    }
+}
+
+#[test]
+fn a_refusal_because_a_rank_went_meanwhile_says_why_it_went() {
+    let mut ranks = threads(2);
+    let other = ranks.remove(1);
+    let rank = ranks.remove(0).carried_by(|_| Arc::new(FailsMeanwhile(other)));
+    let error = rank.put(1, WindowNumber(1), 0, &[1]).unwrap_err();
+    assert_eq!(error.to_string(), "rank 1 failed: its disk is full");
 }
 
 #[test]

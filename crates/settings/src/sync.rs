@@ -36,8 +36,8 @@ pub(crate) const STALENESS: Setting = setting!(
     "sync.staleness",
     sync.staleness = 8,
     Never,
-    "steps whose updates bounded rows may miss, and under geeps the dense part; beyond what is in \
-     flight (pipeline.lookahead + 1 batches) it changes nothing"
+    "steps whose updates bounded rows may miss, and under geeps the dense part; from the steps of \
+     pipeline.lookahead + 1 batches on, which are all in flight, it changes nothing"
 )
 .check(|config| check::at_most(config.sync.staleness as usize, STEPS_MAX as usize))
 .idle(without_bound);
@@ -74,8 +74,9 @@ fn without_bound(config: &Config) -> Option<&'static str> {
     if config.sync.rows != RowsKind::Bounded {
         return Some("sync.rows is not bounded");
     }
-    (config.sync.staleness > config.in_flight())
-        .then_some("fewer steps are in flight: pipeline.lookahead + 1 batches bound it")
+    // The step that reads is in flight, too.
+    (config.sync.staleness >= config.in_flight())
+        .then_some("rows miss less: no more than pipeline.lookahead + 1 batches are in flight")
 }
 
 fn without_rna(config: &Config) -> Option<&'static str> {

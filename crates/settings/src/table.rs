@@ -1,5 +1,7 @@
 //! The table of all settings.
 
+use std::sync::LazyLock;
+
 use stepwell_base::ByteCount;
 use stepwell_data::SynthOptions;
 use stepwell_mem::PolicyKind;
@@ -385,7 +387,10 @@ pub const SETTINGS: &[Setting] = &[
     .idle(idle::without_checkpoints),
 ];
 
-/// Processors of this machine, as far as there may be threads.
+/// Processors of this machine, as far as there may be threads. Counted once: that reads files of
+/// the kernel's, and defaults are made for every setting that is looked at.
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(check::THREADS_MAX)
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    (*CORES).min(check::THREADS_MAX)
 }

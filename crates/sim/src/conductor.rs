@@ -29,8 +29,8 @@ pub(crate) struct Conductor {
     /// Asks all ranks to stop before so many turns.
     stop: Option<(StopRequest, u64)>,
     state: Mutex<State>,
-    /// Whose turn it is was decided.
-    next: Condvar,
+    /// By rank: its turn was decided, or nobody's.
+    next: Vec<Condvar>,
 }
 
 #[derive(Debug)]
@@ -80,9 +80,10 @@ impl Conductor {
         // What ranks say to each other before they have come is said in no order that matters.
         post.deliver_at_once();
         let dice = Dice::new(seed, "conductor");
+        let next = (0..ranks).map(|_| Condvar::new()).collect();
         let ranks = (0..ranks).map(|_| None).collect();
         let state = State { ranks, turn: None, dice, turns: 0, turns_together: 0, trouble: None };
-        let (state, next) = (Mutex::new(state), Condvar::new());
+        let state = Mutex::new(state);
         Arc::new(Self { post, clock, turns_max, stop, state, next })
     }
 
@@ -150,7 +151,11 @@ impl Conductor {
                 }
             }
         }
-        self.next.notify_all();
+        match state.turn {
+            Some((rank, _)) => self.next[rank].notify_one(),
+            // Some of them have to leave.
+            None => self.next.iter().for_each(Condvar::notify_one),
+        }
     }
 }
 
@@ -207,7 +212,8 @@ impl Conducted {
             {
                 return Some(stage);
             }
-            state = self.conductor.next.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let next = &self.conductor.next[self.rank];
+            state = next.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -32,7 +32,7 @@ const FLOOR: f64 = 1.15;
 const SEGMENTS_ENOUGH: f64 = 8.0;
 
 /// Pages at which the worst segment is looked for, from half a full one on.
-const PAGES_LOOKED_AT: u32 = 1024;
+const PAGES_LOOKED_AT: u32 = 64;
 
 /// What takes space.
 #[derive(Clone, Copy, Debug, Default)]

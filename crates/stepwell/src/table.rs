@@ -115,6 +115,7 @@ fn put_apart(to: &mut Rows, report: &Report) {
     }
     let mean = all.iter().map(|rank| rank.staleness_mean).sum::<f64>() / all.len() as f64;
     let most = all.iter().map(|rank| rank.staleness_max).max().unwrap_or(0);
+    let age = all.iter().map(|rank| rank.age_max).max().unwrap_or(0);
     let given: u64 = all.iter().map(|rank| rank.gradients).sum();
     let dropped: u64 = all.iter().map(|rank| rank.dropped).sum();
     let depends = if depends_on_time(report) { "; another run gives another model" } else { "" };
@@ -122,8 +123,8 @@ fn put_apart(to: &mut Rows, report: &Report) {
         to,
         "out of step",
         &format!(
-            "rows lacked {mean:.1} steps, {most} at most; {dropped} of {given} dense gradients \
-             were dropped{depends}"
+            "rows lacked {mean:.1} steps, {most} at most; used dense gradients lacked {age} \
+             updates at most, {dropped} of {given} were dropped{depends}"
         ),
     );
 }

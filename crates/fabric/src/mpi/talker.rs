@@ -181,10 +181,11 @@ impl Talker {
     fn lose(&mut self, rank: usize, why: &str) {
         let is_needed = self.watch.life(rank) == Life::There;
         self.watch.becomes(rank, Life::Lost);
-        self.forget(rank);
         if is_needed {
+            // Before parcels to it are refused, whose senders look here for the reason.
             self.inbox.lost(rank, why);
         }
+        self.forget(rank);
     }
 
     fn forget(&mut self, rank: usize) {
