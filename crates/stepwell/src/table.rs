@@ -118,7 +118,10 @@ fn put_apart(to: &mut Rows, report: &Report) {
     let age = all.iter().map(|rank| rank.age_max).max().unwrap_or(0);
     let given: u64 = all.iter().map(|rank| rank.gradients).sum();
     let dropped: u64 = all.iter().map(|rank| rank.dropped).sum();
-    let depends = if depends_on_time(report) { "; another run gives another model" } else { "" };
+    let depends = match all.iter().any(|rank| rank.depends_on_time) {
+        true => "; another run gives another model",
+        false => "",
+    };
     row(
         to,
         "out of step",
@@ -127,14 +130,6 @@ fn put_apart(to: &mut Rows, report: &Report) {
              updates at most, {dropped} of {given} were dropped{depends}"
         ),
     );
-}
-
-/// Whether ranks that are out of step make another model in every run.
-fn depends_on_time(report: &Report) -> bool {
-    let [dense, rows, staleness] =
-        ["sync.dense", "sync.rows", "sync.staleness"].map(|key| &report.config[key]);
-    let waits = rows == "bounded" && staleness == 0;
-    !(waits && (dense == "bsp" || dense == "geeps"))
 }
 
 fn put_digest(to: &mut Rows, report: &Report) {

@@ -37,8 +37,11 @@ fn a_run_says_how_far_ranks_were_apart() {
         let apart = &rank["ranks"]["apart"];
         assert_eq!(apart["gradients"], report["steps"], "{apart}");
         assert!(apart["staleness_mean"].as_f64() <= apart["staleness_max"].as_f64(), "{apart}");
+        assert_eq!(apart["depends_on_time"], true, "{apart}");
     }
     let waits = train(&shop, &data, &[&GEEPS[..], &["--sync.staleness", "0"]].concat());
+    let report = read_json(&shop.path("report.json"));
+    assert_eq!(report["by_rank"][0]["ranks"]["apart"]["depends_on_time"], false, "{report}");
     let said = String::from_utf8_lossy(&waits.stdout);
     assert!(said.contains("rows lacked 0.0 steps") && !said.contains("another run"), "{said}");
     // In step there is nothing to say.
@@ -72,6 +75,14 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("sync.age has no effect, because sync.dense is not rna"), "{said}");
+    // The step that reads is one of those in flight.
+    let staleness = |steps: &'static str| {
+        let bound = ["--pipeline.lookahead", "1", "--sync.staleness", steps];
+        let output = train(&shop, &data, &[&RNA[..], &bound].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).contains("sync.staleness has no effect")
+    };
+    assert_eq!(["1", "2"].map(staleness), [false, true]);
     let said = train(&shop, &data, &[&GEEPS[..], &["--sync.probes", "3"]].concat());
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("sync.probes has no effect, because sync.dense is not rna"), "{said}");

@@ -168,6 +168,9 @@ pub struct ApartReport {
     /// The largest age, in updates, of a gradient that was used; of tables, the most steps whose
     /// updates they lacked that one was computed with.
     pub age_max: u64,
+    /// Whether another run with the same settings gives another model.
+    #[serde(default)]
+    pub depends_on_time: bool,
 }
 
 /// By tier.

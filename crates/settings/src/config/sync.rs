@@ -122,6 +122,13 @@ impl Config {
         self.ranks.count == 1 || self.sync.rows == RowsKind::Exact
     }
 
+    /// Whether another run of several ranks gives another model, of this same configuration.
+    pub fn depends_on_time(&self) -> bool {
+        let waits = self.sync.rows == RowsKind::Bounded && self.sync.staleness == 0;
+        let repeats = matches!(self.sync.dense, DenseKind::BSP | DenseKind::Geeps);
+        !self.in_step() && !(waits && repeats)
+    }
+
     /// Ranks before the first that computes: a server of the dense part.
     pub fn servers(&self) -> usize {
         usize::from(!self.in_step() && self.sync.dense.has_server())

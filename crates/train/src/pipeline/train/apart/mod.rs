@@ -42,7 +42,6 @@ use self::window::Window;
 use super::{Done, TrainStage, progress};
 use crate::batch::{Examples, MiniBatch};
 use crate::pipeline::learn::{Job, Learned};
-use crate::report::ApartReport;
 use crate::{Error, Result, talk};
 
 pub(in crate::pipeline) struct ApartStage {
@@ -84,13 +83,14 @@ impl ApartStage {
         let rules = train.groups.first().map(|group| group.rules).unwrap_or_default();
         let servers = config.servers();
         // Where there is nothing left to train it stays.
-        train.measured.apart = Some(ApartReport::default());
+        let others = Others::new(config);
+        train.measured.apart = Some(others.figures(dense.counts()));
         Self {
             end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(train.measured.steps)),
             train,
             dense,
             window: Window::default(),
-            others: Others::new(fabric.size()),
+            others,
             ahead_max: config.ahead_max(),
             rules,
             servers,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use stepwell_fabric::{Fabric, Message, Result};
+use stepwell_settings::Config;
 use stepwell_sync::Counts;
 
 use crate::report::ApartReport;
@@ -18,6 +19,7 @@ pub(super) struct Others {
     answers: u64,
     lacked: u64,
     lacked_max: u64,
+    depends_on_time: bool,
 }
 
 #[derive(Debug, Default)]
@@ -30,9 +32,11 @@ struct Rank {
 }
 
 impl Others {
-    pub(super) fn new(ranks: usize) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        let ranks = config.ranks.count;
         let (rows, ranks) = (vec![None; ranks], (0..ranks).map(|_| Rank::default()).collect());
-        Self { ranks, rows, answers: 0, lacked: 0, lacked_max: 0 }
+        let depends_on_time = config.depends_on_time();
+        Self { ranks, rows, answers: 0, lacked: 0, lacked_max: 0, depends_on_time }
     }
 
     /// Hears what ranks have learned.
@@ -99,6 +103,7 @@ impl Others {
             dropped: dense.dropped,
             updates: dense.updates,
             age_max: dense.age_max,
+            depends_on_time: self.depends_on_time,
         }
     }
 }
