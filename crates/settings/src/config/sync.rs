@@ -125,8 +125,8 @@ impl Config {
     /// Whether another run of several ranks gives another model, of this same configuration.
     pub fn depends_on_time(&self) -> bool {
         let waits = self.sync.rows == RowsKind::Bounded && self.sync.staleness == 0;
-        let repeats = matches!(self.sync.dense, DenseKind::BSP | DenseKind::Geeps);
-        !self.in_step() && !(waits && repeats)
+        let repeats = waits && matches!(self.sync.dense, DenseKind::BSP | DenseKind::Geeps);
+        !(repeats || self.in_step())
     }
 
     /// Ranks before the first that computes: a server of the dense part.
