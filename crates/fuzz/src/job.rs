@@ -101,7 +101,9 @@ impl<'a> Job<'a> {
         let mut call = Call::new(&["train", SETTINGS]);
         call.args.extend(self.files.plain_flags());
         let report = "reference.json";
-        let call = machine(call, &Machine::plain(), ALL, PLENTY_INDEX);
+        let mut plain = Machine::plain();
+        plain.settings.extend(self.case.together.clone());
+        let call = machine(call, &plain, ALL, PLENTY_INDEX);
         let ran = self.run_call(&call.with(&["--report", report]), None, None)?;
         match check::end(&ran)? {
             End::Refused(why) if self.said.too_few_skips => {

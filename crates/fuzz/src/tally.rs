@@ -94,6 +94,8 @@ impl Tally {
         self.add("runs of several ranks", u64::from(ranks > 1));
         let apart = report.pointer("/ranks/apart").is_some();
         self.add("runs of ranks out of step", u64::from(apart));
+        let in_tables = report["config"]["sync.dense"] == "geeps";
+        self.add("runs with the dense part in tables", u64::from(apart && in_tables));
         for form in [Form::Plain, Form::Gzip, Form::Zstd, Form::Packed] {
             let has = variant.forms.contains(&form);
             self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));

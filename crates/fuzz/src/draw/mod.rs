@@ -138,6 +138,9 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
     pub(crate) data: Data,
     pub(crate) model: Model,
+    /// Settings of ranks that all processes have, the reference's too, where the model is not that
+    /// of one rank.
+    pub(crate) together: Vec<(&'static str, String)>,
     pub(crate) epochs: u64,
     /// Share of the data that is evaluated on, where no file is.
     pub(crate) eval_fraction: f64,
@@ -175,8 +178,17 @@ impl Case {
             variants.iter_mut().for_each(Variant::keep_nothing);
         }
         let mut several = Dice::new(seed, &format!("ranks {attempt}"));
-        variants.iter_mut().for_each(|variant| ranks::add(&mut several, &model, variant));
-        Self { seed, data, model, epochs, eval_fraction, skips, variants }
+        let mut tables = Dice::new(seed, &format!("tables {attempt}"));
+        let together = ranks::in_tables(&mut tables, &model, &variants);
+        for variant in &mut variants {
+            if together.is_empty() {
+                ranks::add(&mut several, &model, variant);
+            }
+            for launch in &mut variant.launches {
+                launch.machine.settings.extend(together.clone());
+            }
+        }
+        Self { seed, data, model, together, epochs, eval_fraction, skips, variants }
     }
 
     /// The files of the case, those to train on first; none for the built-in stream.
@@ -313,6 +325,9 @@ mod tests {
                 |launch: &&Launch| launch.machine.settings.iter().any(|(_, value)| value == policy);
             assert!(launches.iter().any(has), "{policy}");
         }
+        let in_tables =
+            |launch: &&Launch| launch.machine.settings.iter().any(|(_, value)| value == "geeps");
+        assert!(launches.iter().filter(|launch| in_tables(launch)).count() > 10);
         assert!(variants.iter().all(|variant| variant.launches.last().unwrap().stop.is_none()));
         assert!(cases.iter().all(|case| case.variants[0].launches.len() == 1));
     }

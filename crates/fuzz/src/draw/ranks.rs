@@ -30,6 +30,29 @@ pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
     }
 }
 
+/// Draws whether all processes of a case keep the dense part in tables, with as many ranks; the
+/// settings that say so, or none. Then every bit is known, too, but it is another model than that
+/// of one rank. Only where the optimizer has no state, which ranks average at every checkpoint,
+/// wherever that falls.
+pub(super) fn in_tables(
+    dice: &mut Dice,
+    model: &Model,
+    variants: &[Variant],
+) -> Vec<(&'static str, String)> {
+    let blocks: u64 = model.get("train.blocks").parse().unwrap_or(1);
+    let stale = !model.get("pipeline.staleness").is_empty();
+    let mut launches = variants.iter().flat_map(|variant| &variant.launches);
+    let on_devices = launches.any(|launch| launch.machine.hbm.is_some());
+    let can = blocks > 1 && !stale && !on_devices && model.get("optim.dense.kind") == "sgd";
+    if !can || !dice.chance(60) {
+        return Vec::new();
+    }
+    let ranks = dice.within(2, blocks.min(RANKS_MAX)).to_string();
+    let all = [("ranks", &*ranks), ("sync.dense", "geeps"), ("sync.rows", "bounded")];
+    let all = all.into_iter().chain([("sync.staleness", "0")]);
+    all.map(|(key, value)| (key, value.to_owned())).collect()
+}
+
 /// Gives a process so many ranks, which may lend rows.
 fn join(launch: &mut Launch, ranks: u64, lends: bool) {
     let settings = &mut launch.machine.settings;
