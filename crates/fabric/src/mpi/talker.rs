@@ -164,10 +164,7 @@ impl Talker {
         while let Some((rank, is_needed)) = self.watch.silent(now) {
             let patience = self.watch.patience();
             let why = format!("nothing was heard of it for {patience} s (ranks.timeout)");
-            self.forget(rank);
-            if is_needed {
-                self.inbox.lost(rank, &why);
-            }
+            self.part_with(rank, is_needed, &why);
         }
         if let Some((rank, since)) = self.unexplained
             && now - since > EXPLAINED.as_secs_f64()
@@ -181,14 +178,14 @@ impl Talker {
     fn lose(&mut self, rank: usize, why: &str) {
         let is_needed = self.watch.life(rank) == Life::There;
         self.watch.becomes(rank, Life::Lost);
+        self.part_with(rank, is_needed, why);
+    }
+
+    fn part_with(&mut self, rank: usize, is_needed: bool, why: &str) {
         if is_needed {
             // Before parcels to it are refused, whose senders look here for the reason.
             self.inbox.lost(rank, why);
         }
-        self.forget(rank);
-    }
-
-    fn forget(&mut self, rank: usize) {
         self.peers[rank] = Peer::default();
         let receiver = &mut self.shared.lock().receivers[rank];
         receiver.is_lost = true;
