@@ -24,8 +24,11 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
     let lint = ["clippy", "--workspace", "--lib", "--bins", "--test", "mpi", "--features"];
     cargo(root, &[&lint[..], &[FEATURES, "--", "-D", "warnings"]].concat(), &[])?;
-    let fabric = ["--package", "stepwell-fabric", "--features", "mpi", "--lib"];
-    cargo(root, &[&["test"][..], &fabric].concat(), &[])?;
+    // With its unit tests, of which nobody else has any of the feature.
+    let fabric = ["--package", "stepwell-fabric", "--features", "mpi"];
+    let all = ["--all-targets", "--", "-D", "warnings"];
+    cargo(root, &[&["clippy"][..], &fabric, &all].concat(), &[])?;
+    cargo(root, &[&["test"][..], &fabric, &["--lib", "--test", "conformance"]].concat(), &[])?;
     run(root, &QUICK)
 }
 

@@ -390,7 +390,8 @@ pub const SETTINGS: &[Setting] = &[
 /// Processors of this machine, as far as there may be threads. Counted once: that reads files of
 /// the kernel's, and defaults are made for every setting that is looked at.
 fn cores() -> usize {
-    static CORES: LazyLock<usize> =
-        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-    (*CORES).min(check::THREADS_MAX)
+    static CORES: LazyLock<usize> = LazyLock::new(|| {
+        std::thread::available_parallelism().map_or(1, usize::from).min(check::THREADS_MAX)
+    });
+    *CORES
 }

@@ -32,7 +32,7 @@ const FLOOR: f64 = 1.15;
 const SEGMENTS_ENOUGH: f64 = 8.0;
 
 /// Pages at which the worst segment is looked for, from half a full one on.
-const PAGES_LOOKED_AT: u32 = 64;
+const PAGES_LOOKED_AT: u32 = 1024;
 
 /// What takes space.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,16 +70,24 @@ impl Target {
         // The worst come right after the half, and after each page that is full.
         let end = layout.pages(rows);
         let first = half / layout.rows_per_page;
-        let pages = first..end.min(first.saturating_add(PAGES_LOOKED_AT));
-        let starts = pages.map(|page| page * layout.rows_per_page + 1).chain([half + 1]);
-        let starts = starts.filter(|start| (half + 1..=rows).contains(start));
-        let worst = starts.map(|rows| bytes(rows) / f64::from(rows)).fold(0.0, f64::max);
-        // From there on nothing is worse than a page and a block of the footer just begun.
-        let later = first.saturating_add(PAGES_LOOKED_AT);
-        let rows_later = f64::from(later.saturating_mul(layout.rows_per_page));
+        // From a page on nothing is worse than a page and a block of the footer just begun.
         let begun = (layout.page_bytes + PAGE_ALIGN_BYTES) as f64;
-        let worst_later = (bytes(later.saturating_mul(layout.rows_per_page)) + begun) / rows_later;
-        let worst = if later < end { worst.max(worst_later) } else { worst };
+        let later = |page: u32| {
+            let rows = page.saturating_mul(layout.rows_per_page);
+            (bytes(rows) + begun) / f64::from(rows)
+        };
+        let starts = half + 1..=rows;
+        let worst_of = |start: u32| match starts.contains(&start) {
+            true => bytes(start) / f64::from(start),
+            false => 0.0,
+        };
+        let (mut worst, mut page) = (worst_of(half + 1), first);
+        let last = end.min(first.saturating_add(PAGES_LOOKED_AT));
+        while page < last && (page == 0 || later(page) > worst) {
+            worst = worst.max(worst_of(page * layout.rows_per_page + 1));
+            page += 1;
+        }
+        let worst = if page < end { worst.max(later(page)) } else { worst };
         let page = layout.page_bytes as f64;
         Self {
             stride: layout.stride as f64,
@@ -142,6 +150,24 @@ mod tests {
     fn bytes(layout: &Layout, segments: &[u32]) -> u64 {
         let of = |rows: &u32| layout.file_bytes(&Counts { rows: *rows, ..Counts::default() });
         segments.iter().map(of).sum()
+    }
+
+    #[test]
+    fn looking_at_some_pages_bounds_all_and_gives_little_away() {
+        for row_bytes in [1, 16, 68, 300, 1000, 5000] {
+            let layout = Layout::new(0, row_bytes);
+            for segment_bytes in [256 << 10, 4 << 20, 64 << 20] {
+                let rows = layout.rows_max(segment_bytes);
+                let each = layout.rows_per_page;
+                let starts = (0..layout.pages(rows)).map(|page| page * each + 1);
+                let starts = starts.chain([rows / 2 + 1]);
+                let starts = starts.filter(|start| (rows / 2 + 1..=rows).contains(start));
+                let of = |rows: u32| bytes(&layout, &[rows]) as f64 / f64::from(rows);
+                let worst = starts.map(of).fold(0.0, f64::max);
+                let looked = Target::new(&layout, segment_bytes).row_worst;
+                assert!((1.0..1.0001).contains(&(looked / worst)), "{row_bytes} {looked} {worst}");
+            }
+        }
     }
 
     #[test]

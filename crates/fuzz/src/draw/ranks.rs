@@ -48,9 +48,9 @@ pub(super) fn in_tables(
         return Vec::new();
     }
     let ranks = dice.within(2, blocks.min(RANKS_MAX)).to_string();
-    let all = [("ranks", &*ranks), ("sync.dense", "geeps"), ("sync.rows", "bounded")];
-    let all = all.into_iter().chain([("sync.staleness", "0")]);
-    all.map(|(key, value)| (key, value.to_owned())).collect()
+    let bound = [("sync.rows", "bounded"), ("sync.staleness", "0")];
+    let all = [&[("ranks", &*ranks), ("sync.dense", "geeps")][..], &bound].concat();
+    all.into_iter().map(|(key, value)| (key, value.to_owned())).collect()
 }
 
 /// Gives a process so many ranks, which may lend rows.
