@@ -36,6 +36,18 @@ pub fn fingerprints(files: &[PathBuf]) -> Result<Vec<u128>, DataError> {
     fingerprints_within(files, READ_MAX)
 }
 
+/// Fingerprint of the two ends of `file`, 64 KiB each, and of its length, whatever else is read;
+/// none of a stream.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn fingerprint_of_ends(file: &Path) -> Result<Option<u128>, DataError> {
+    if is_stream(file) {
+        return Ok(None);
+    }
+    Ok(fingerprints_within(&[file.to_owned()], 1)?.pop())
+}
+
 fn fingerprints_within(files: &[PathBuf], read_max: u64) -> Result<Vec<u128>, DataError> {
     let fail = |path: &Path| {
         let path = path.to_owned();

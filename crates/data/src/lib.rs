@@ -56,7 +56,7 @@ pub use data_file::{is_stream, length_of, read_objects_with};
 pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::{empty_note, read_text, repeated_note, resolve};
-pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
+pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprint_of_ends, fingerprints};
 pub use guess::{Guess, Guessed, guess};
 pub use idx::Idx;
 pub use input::{Files, Input};

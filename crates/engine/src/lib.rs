@@ -30,6 +30,7 @@ mod planner;
 mod pull;
 mod ranks;
 mod request;
+mod rewrite;
 pub mod room;
 mod rows;
 mod scratch;
@@ -59,6 +60,7 @@ pub use planner::{Asked, Fit, Planner};
 pub use pull::{Pull, Puller};
 pub use ranks::{Askers, Borrowed, Guests, Lender, Routes, put_ask, unite};
 pub use request::{Bags, Field, Grouper, Pooling, Request};
+pub use rewrite::Rewrite;
 pub use rows::{
     Blocks, Columns, EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape,
     Witness, WorkingRows, Workspaces,

@@ -39,7 +39,7 @@ pub use config::{
     CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind, DensePlace,
     EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind,
     OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsKind,
-    SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind,
+    SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind, expanded,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

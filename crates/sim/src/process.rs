@@ -172,6 +172,7 @@ pub(crate) fn surroundings(machine: Machine, stop: StopRequest, shape: &Shape) -
         machine,
         stop,
         placement: Placement::Fresh,
+        from: None,
         rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
         repaired_rows: false,
         digest: true,

@@ -175,7 +175,8 @@ impl Keep for Vault {
             "initial_values": random::initializer_name(),
         });
         let lease = Lease::default();
-        let checkpoint = Checkpoint { path: path.clone(), step, run, meta, dense, rows, lease };
+        let checkpoint =
+            Checkpoint { path: path.clone(), step, run, meta, dense, rows, ended: false, lease };
         kept.checkpoints.push(checkpoint);
         drop(kept);
         self.drop_old()?;

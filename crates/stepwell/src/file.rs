@@ -38,12 +38,26 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
     let at_line = |at: usize, why: &str| format!("{name}:{}: {why}", line_of(text, at));
     let table = DeTable::parse(text).map_err(|error| no_toml(name, text, &error))?;
     let mut keys = Vec::new();
+    begin_anew(table.get_ref(), config);
     for Found { key, at, value } in flat(table.get_ref()) {
         let is_setting = matches!(value, Ok(Value::One(_) | Value::List(_)));
         set(&key, value, config).map_err(|why| at_line(at, &why))?;
         keys.extend(is_setting.then_some(key));
     }
     Ok(keys)
+}
+
+/// Columns of a file are all that there are, with the features and tables of the same file; so are
+/// its features.
+fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
+    let has = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
+    if has("columns") {
+        config.columns.clear();
+        config.tables.clear();
+    }
+    if has("columns") || has("features") {
+        config.features.clear();
+    }
 }
 
 /// Gives `config` one thing that was found.

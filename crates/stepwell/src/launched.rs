@@ -10,17 +10,17 @@
 use std::fs::File;
 use std::io::Read;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stepwell_base::hash::Checksum;
 use stepwell_fabric::collective::{Broadcast, Gather};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Tag};
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Error as TrainError, Ranks};
+use stepwell_train::{Error as TrainError, Ranks, WarmStart};
 
 use crate::cli::TrainArgs;
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::train;
+use crate::train::{self, Prepared};
 
 /// The program of each rank, for rank 0: gather.
 const PROGRAM: Tag = Tag(100);
@@ -167,25 +167,52 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     check_builds(fabric).inspect_err(tells)?;
     if fabric.rank() > 0 {
         let config = fabric.wait(Broadcast::start(fabric, SETTINGS, 0, None))?;
-        let config = config.reader().take::<u8>().ok().and_then(read);
-        let config = config.ok_or_else(|| "rank 0 sent no settings".to_owned());
-        let config = config.map_err(Ended::from).inspect_err(tells)?;
+        let told = config.reader().take::<u8>().ok().and_then(Told::read);
+        let told = told.ok_or_else(|| "rank 0 sent no settings".to_owned());
+        let Told { config, from, is_done } = told.map_err(Ended::from).inspect_err(tells)?;
+        if is_done {
+            return Ok(());
+        }
         fabric.be_patient(config.ranks.timeout, PATIENCE)?;
-        return train::follow(args, &config, &signals, ranks);
+        let from = from.map(|from| WarmStart::from_text(&from)).transpose();
+        let from = from.map_err(Ended::from).inspect_err(tells)?;
+        return train::follow(args, (&config, from), &signals, ranks);
     }
     let prepared = train::prepare(args, Some(fabric.size()));
     let prepared = prepared.map_err(Ended::from).inspect_err(tells)?;
     let mut message = fabric.message();
-    message.put(settings::to_json(&prepared.config).to_string().as_bytes());
+    message.put(Told::text(&prepared).as_bytes());
     fabric.wait(Broadcast::start(fabric, SETTINGS, 0, Some(message)))?;
     fabric.be_patient(prepared.config.ranks.timeout, PATIENCE)?;
     train::lead(args, prepared, &signals, Some(ranks))
 }
 
-/// The settings in a message of rank 0.
-fn read(text: &[u8]) -> Option<Config> {
-    let value: Value = serde_json::from_slice(text).ok()?;
-    settings::from_json(&value).ok()
+/// What rank 0 tells the others.
+struct Told {
+    config: Config,
+    /// The model that all begin with, as [`WarmStart::to_text`] has it.
+    from: Option<String>,
+    /// Nothing is left to train.
+    is_done: bool,
+}
+
+impl Told {
+    fn text(prepared: &Prepared) -> String {
+        let warm = prepared.warm.as_ref();
+        let from = warm.and_then(|warm| warm.start.as_ref()).map(WarmStart::to_text);
+        let is_done = warm.is_some_and(|warm| warm.is_done);
+        let config = settings::to_json(&prepared.config);
+        json!({ "config": config, "from": from, "is_done": is_done }).to_string()
+    }
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(text).ok()?;
+        Some(Self {
+            config: settings::from_json(&value["config"]).ok()?,
+            from: value["from"].as_str().map(str::to_owned),
+            is_done: value["is_done"].as_bool()?,
+        })
+    }
 }
 
 /// What a process runs.

@@ -38,11 +38,13 @@ mod study;
 mod synth;
 mod table;
 mod train;
+mod warm_start;
 
 use std::process::ExitCode;
 
 use cli::{Cli, ConfigListArgs, Job};
 use failure::Failure;
+use stepwell_settings::Config;
 
 /// Keeps the memory of finished batches for the next ones instead of returning it to the system,
 /// whose clearing of pages takes a fifth of a run otherwise.
@@ -88,7 +90,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) = resolve::resolve(&args.settings, None).map_err(Failure::Usage)?;
+    let (config, chosen) =
+        resolve::resolve(&args.settings, None, Config::default()).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     if args.json {
         return say::json(&stepwell_settings::to_json(&config));

@@ -17,7 +17,7 @@ use crate::train;
 
 /// Prints the capacity plan and, where a network or a profile is given, the forecast.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let (config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
+    let (config, chosen) = resolve::config(&args.settings, None).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     let known = known(args, &config)?;
     resolve::idle_notes(&chosen, &config).iter().for_each(say::note);

@@ -9,10 +9,14 @@ use crate::file;
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
 
-/// Puts the settings of a run together; the keys that somebody chose come with them.
-pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
-    let example = (!names_data(args)).then_some(EMBEDDED);
-    resolve(args, example)
+/// Puts the settings of a run together, upon those of a `base` where there is one; the keys that
+/// somebody chose come with them.
+pub(crate) fn config(
+    args: &ConfigArgs,
+    base: Option<Config>,
+) -> Result<(Config, Vec<String>), String> {
+    let example = (base.is_none() && !names_data(args)).then_some(EMBEDDED);
+    resolve(args, example, base.unwrap_or_default())
 }
 
 /// Puts settings together, upon those of `example` where no file is named; the keys that somebody
@@ -20,8 +24,8 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String>
 pub(crate) fn resolve(
     args: &ConfigArgs,
     example: Option<&str>,
+    mut config: Config,
 ) -> Result<(Config, Vec<String>), String> {
-    let mut config = Config::default();
     let mut chosen = Vec::new();
     match (&args.config, example) {
         (Some(path), _) => chosen = file::read(path, &mut config)?,
@@ -32,6 +36,10 @@ pub(crate) fn resolve(
     }
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
+        if args.config.is_none() {
+            // Those of a base would be in its place.
+            config.columns.clear();
+        }
         chosen.push("data.preset".to_owned());
     }
     if !args.data.is_empty() {

@@ -139,8 +139,9 @@ fn put_digest(to: &mut Rows, report: &Report) {
 }
 
 fn put_metrics(to: &mut Rows, report: &Report) {
+    let before = report.before.iter().map(|metrics| ("before", metrics));
     let parts = [("progressive", &report.progressive), ("evaluation", &report.eval)];
-    for (name, metrics) in parts.into_iter().filter(|(_, metrics)| metrics.examples > 0) {
+    for (name, metrics) in before.chain(parts).filter(|(_, metrics)| metrics.examples > 0) {
         match metrics.labels.as_slice() {
             [] => row(to, name, &metrics_line(metrics)),
             labels => labels.iter().for_each(|of| {

@@ -10,7 +10,7 @@ use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
     Error as TrainError, Machine, Observer, Observers, Ranks, Report, RowsAtStart, Silence,
-    Surroundings,
+    Surroundings, WarmStart,
 };
 
 use crate::cli::{Resume, TrainArgs};
@@ -23,6 +23,7 @@ use crate::resolve;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
+use crate::warm_start::{self, From, Warm};
 use crate::{outputs, plan, table};
 
 /// Trains, alone or as one of the ranks that were launched.
@@ -39,13 +40,20 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     limits: Option<Limits>,
+    /// Where it begins with the model of a checkpoint.
+    pub(crate) warm: Option<Warm>,
 }
 
 /// Reads settings and limits, and looks at where the report goes; `launched` is how many processes
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
-    let (mut config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
+    let from = args.from.as_deref().map(From::open).transpose()?;
+    let base = from.as_ref().map(From::base);
+    let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
+    if from.is_some() {
+        warm_start::check_data(args, &config)?;
+    }
     let outputs = [
         ("--report", args.report.as_deref()),
         ("--metrics", args.metrics.as_deref()),
@@ -69,10 +77,17 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
              of them",
         );
     }
-    let config = with_statistics(&config)?;
+    let (config, warm) = match from {
+        None => (with_statistics(&config)?, None),
+        Some(from) => {
+            let mut config = from.with_statistics(config)?;
+            let warm = from.decide(args, &mut config, &chosen)?;
+            (config, Some(warm))
+        }
+    };
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     let limits = limits.map_err(|error| error.to_string())?;
-    Ok(Prepared { config, limits })
+    Ok(Prepared { config, limits, warm })
 }
 
 /// Refuses a directory of events that cannot be one.
@@ -115,7 +130,10 @@ fn join(config: &mut Config, chosen: &[String], size: usize) -> Result<(), Strin
     Ok(())
 }
 
-fn placement(args: &TrainArgs) -> Placement {
+fn placement(args: &TrainArgs, warm: Option<&Warm>) -> Placement {
+    if let Some(warm) = warm {
+        return warm.placement;
+    }
     match (args.resume, args.force) {
         (Some(Resume::Always), _) => Placement::Resume,
         (Some(Resume::Auto), _) => Placement::ResumeOrStart,
@@ -132,10 +150,17 @@ pub(crate) fn lead(
     signals: &Signals,
     ranks: Option<Ranks>,
 ) -> Result<(), Ended> {
-    let Prepared { config, limits } = prepared;
+    let Prepared { config, limits, warm } = prepared;
     if args.json {
         say::aside();
     }
+    if let Some(warm) = warm.as_ref().filter(|warm| warm.is_done) {
+        return Ok(warm.tell_done(args)?);
+    }
+    let before = match &warm {
+        Some(warm) if args.evaluate_first => warm.evaluate_first(&config, signals)?,
+        _ => None,
+    };
     say!("{}", headline(&config));
     let progress = Arc::new(Progress::of_training(&config));
     // Launched ranks end after the same step, which they agree upon.
@@ -144,8 +169,10 @@ pub(crate) fn lead(
     let mut around = Surroundings {
         repaired_rows: args.repaired,
         machine: Machine { ranks, ..Machine::default() },
-        ..surroundings(&config, placement(args), Arc::clone(&progress), stop)
+        from: warm.as_ref().and_then(|warm| warm.start.clone()),
+        ..surroundings(&config, placement(args, warm.as_ref()), Arc::clone(&progress), stop)
     };
+    drop(warm);
     let curves = Curves::of(args, &config);
     if let Some(curves) = &curves {
         observers.push(Arc::<Curves>::clone(curves));
@@ -175,6 +202,7 @@ pub(crate) fn lead(
     if let Some(limits) = limits {
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
+    report.before = before.map(|before| before.eval);
     tell!("{}", table::report(&report).text().trim_end());
     let keeps = config.checkpoint.dir.is_some();
     if !keeps && !report.interrupted {
@@ -197,18 +225,19 @@ pub(crate) fn lead(
 /// Trains as one of the other `ranks`, with the settings of the first, and shows nothing.
 pub(crate) fn follow(
     args: &TrainArgs,
-    config: &Config,
+    (config, from): (&Config, Option<WarmStart>),
     signals: &Signals,
     ranks: Ranks,
 ) -> Result<(), Ended> {
     let around = Surroundings {
+        from,
         observer: Arc::new(Silence),
         machine: Machine { ranks: Some(ranks), ..Machine::default() },
         stop: StopRequest::new(),
         rows: RowsAtStart::default(),
         repaired_rows: args.repaired,
         digest: true,
-        placement: placement(args),
+        placement: placement(args, None),
         settings: settings::to_json(config),
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
@@ -251,7 +280,7 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     let places = [&config.checkpoint.dir, &config.tiers.ssd].into_iter().flatten();
     let listed = places.flat_map(std::fs::read_dir).flatten().flatten();
     let kept = listed.map(|entry| entry.path()).filter(|path| path.is_dir());
-    let named = [&args.settings.config, &args.limits, &config.data.cache];
+    let named = [&args.settings.config, &args.limits, &config.data.cache, &args.from];
     let files = named.into_iter().flatten().cloned();
     data_files(config).chain(files).chain(kept).collect()
 }
@@ -281,6 +310,7 @@ pub(crate) fn surroundings(
         observer: progress,
         machine: Machine::default(),
         stop,
+        from: None,
         rows: RowsAtStart::default(),
         repaired_rows: false,
         digest: true,

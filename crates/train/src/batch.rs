@@ -33,6 +33,20 @@ pub struct RunPosition {
 }
 
 impl RunPosition {
+    /// Whether nothing of the data lies before it.
+    pub(crate) fn is_at_start(self) -> bool {
+        let Self { epoch, file, line, taken, .. } = self;
+        (epoch, file, line, taken) == (0, 0, 0, 0)
+    }
+
+    /// The start of data that is read after all of what lies before this place: steps go on, and
+    /// windows of a shuffle are counted on.
+    pub(crate) fn next_start(self) -> Self {
+        let windows = self.window + u64::from(self.taken > 0);
+        let window = if self.epoch == 0 { windows } else { 0 };
+        Self { step: self.step, window, ..Self::default() }
+    }
+
     /// As stored: what [`serde::Deserialize`] reads.
     pub(crate) fn to_json(self) -> serde_json::Value {
         let Self { epoch, file, line, step, skipped, skipped_earlier, window, taken } = self;
@@ -167,7 +181,10 @@ impl MiniBatchBytes {
 #[derive(Debug)]
 pub(crate) enum Mark {
     /// An epoch's training part is over.
-    EpochTrained,
+    EpochTrained {
+        /// Whether no other epoch follows: all data is trained.
+        last: bool,
+    },
     /// An epoch's evaluation is over.
     Evaluated,
     /// The data goes no further, for this reason.

@@ -193,6 +193,22 @@ impl Features {
         self.features.iter().flat_map(of).collect()
     }
 
+    /// What each lane of [`Features::dims`] is of, by field: table, column, number of the id, lane.
+    pub(crate) fn field_lanes(&self, dims: &[usize]) -> Vec<Vec<String>> {
+        let mut fields = Vec::new();
+        for (number, feature) in self.features.iter().enumerate() {
+            let Feature { column, table, .. } = *feature;
+            let same = |of: &&Feature| (of.column, of.table) == (column, table);
+            let before = self.features[..number].iter().filter(same).count();
+            let (table_name, name) = (&self.tables[table], &self.names[column]);
+            for id in 0..feature.fields() {
+                let lane = |lane| format!("{table_name}/{name}/{before}/{id}#{lane}");
+                fields.push((0..dims[table]).map(lane).collect());
+            }
+        }
+        fields
+    }
+
     /// Where the fields of tables with so many lanes have their columns: one feature behind the
     /// other.
     ///

@@ -25,6 +25,7 @@ mod statistics;
 mod step;
 mod steps;
 mod talk;
+mod warm_start;
 
 pub use batch::RunPosition;
 pub use capacity::{Capacity, DeviceRoom, slab_bytes};
@@ -41,7 +42,7 @@ pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{
     ApartReport, DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes,
 };
-pub use resume::RunState;
+pub use resume::{DataFile, RunState};
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,
@@ -51,3 +52,4 @@ pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::room::memory_bytes;
 pub use stepwell_nn::{Loss, LossSums, ParameterSpec};
 pub use stepwell_settings::Config;
+pub use warm_start::{Course, WarmPlan, WarmRequest, WarmStart};

@@ -167,6 +167,12 @@ impl Model {
         &self.columns
     }
 
+    /// What each lane of the embeddings in the graph's input is of, by field.
+    pub(crate) fn field_lanes(&self) -> Vec<Vec<String>> {
+        let dims: Vec<usize> = self.tables.iter().map(|table| table.dim).collect();
+        self.features.field_lanes(&dims)
+    }
+
     /// Columns of the graph's input.
     pub fn columns(&self) -> usize {
         self.graph.input().columns()

@@ -34,6 +34,10 @@ pub struct Report {
     pub train_seconds: f64,
     /// `examples / train_seconds`.
     pub examples_per_second: f64,
+    /// Figures of the model that a warm start began with, on the data that it then trained on;
+    /// none where nobody asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Metrics>,
     /// Figures of the last evaluation.
     pub eval: Metrics,
     /// Figures of every epoch's evaluation.

@@ -1,7 +1,7 @@
 //! What a run writes into its checkpoints beside rows and dense parameters, and reads back.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
 use stepwell_settings::{Config, as_given, model_settings, unnamed_text};
@@ -11,7 +11,7 @@ use crate::run::identify;
 use crate::{Error, Result};
 
 /// What tells a data file from another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct DataFile {
     /// Name without its directory, which may differ from machine to machine.
     pub name: String,
@@ -19,15 +19,31 @@ pub struct DataFile {
     pub bytes: u64,
     /// Fingerprint of its bytes, as [`stepwell_data::fingerprints`] has it.
     pub content: String,
+    /// Its whole path or URL; empty where an earlier build wrote the checkpoint.
+    #[serde(default)]
+    pub path: String,
+    /// Fingerprint of its two ends, which depends on no other file; empty where an earlier build
+    /// wrote the checkpoint, and for a stream.
+    #[serde(default)]
+    pub ends: String,
+}
+
+/// A file counts as the same wherever it lies and whatever else a run reads.
+impl PartialEq for DataFile {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.bytes, &self.content) == (&other.name, other.bytes, &other.content)
+    }
 }
 
 impl DataFile {
     fn to_json(&self) -> Value {
-        let Self { name, bytes, content } = self;
-        let parts: [(&str, Value); 3] = [
+        let Self { name, bytes, content, path, ends } = self;
+        let parts: [(&str, Value); 5] = [
             ("name", name.as_str().into()),
             ("bytes", (*bytes).into()),
             ("content", content.as_str().into()),
+            ("path", path.as_str().into()),
+            ("ends", ends.as_str().into()),
         ];
         parts.into_iter().collect()
     }
@@ -51,13 +67,40 @@ pub struct RunState {
     /// What tells the job from others: a digest of the settings on which the bits of the model
     /// depend and of the data.
     pub job: String,
+    /// Data that runs before it trained to the end, oldest first; none where an earlier build wrote
+    /// the checkpoint, which didn't say whether its run ended either.
+    #[serde(default)]
+    pub earlier: Option<Vec<DataFile>>,
+    /// The checkpoint that a warm start began with.
+    #[serde(default)]
+    pub began: Option<Began>,
+}
+
+/// A setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// Its key.
+    pub(crate) key: String,
+    /// What it was in the checkpoint.
+    pub(crate) was: String,
+    /// What it is in this run.
+    pub(crate) is: String,
+}
+
+/// The checkpoint that a warm start began with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Began {
+    /// Its step.
+    pub step: u64,
+    /// Its job.
+    pub job: String,
 }
 
 impl RunState {
     /// As stored. Each part is made into its value by a conversion that cannot fail, so that no
     /// checkpoint is ever written with less than the state.
     pub fn to_json(&self) -> Value {
-        let Self { position, files, train_end, model, config, kernels, job } = self;
+        let Self { position, files, train_end, model, config, kernels, job, earlier, began } = self;
         let pair = |(key, value): &(String, String)| Value::from([key.as_str(), value.as_str()]);
         let end = train_end.map(|(file, line)| Value::from([u64::from(file), line]));
         let parts = [
@@ -68,6 +111,8 @@ impl RunState {
             ("config", config.clone()),
             ("kernels", kernels.as_str().into()),
             ("job", job.as_str().into()),
+            ("earlier", earlier.iter().flatten().map(DataFile::to_json).collect()),
+            ("began", began.as_ref().map(Began::to_json).into()),
         ];
         parts.into_iter().collect()
     }
@@ -150,6 +195,25 @@ impl RunState {
         }
     }
 
+    /// Settings that differ from those in `now`, in the order of these, and then those that are no
+    /// longer there.
+    pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
+        let changed = now.iter().filter_map(|(key, is)| {
+            let (_, was, _) = self.differs(&[(key.clone(), is.clone())])?;
+            Some(Difference {
+                key: key.clone(),
+                was: as_given(&was).to_owned(),
+                is: as_given(is).to_owned(),
+            })
+        });
+        let gone = self.model.iter().filter(|(key, _)| lacks(now, key));
+        let gone = gone.map(|(key, was)| {
+            let is = "nothing".to_owned();
+            Difference { key: key.clone(), was: as_given(was).to_owned(), is }
+        });
+        changed.chain(gone).collect()
+    }
+
     /// The first of the settings `now` that was something else: its key, what it was, what it is.
     fn differs<'a>(&self, now: &'a [(String, String)]) -> Option<(&'a str, String, &'a str)> {
         // What a checkpoint of an earlier build does not name was as it is by default.
@@ -198,13 +262,28 @@ fn lacks(settings: &[(String, String)], key: &str) -> bool {
     settings.iter().all(|(known, _)| known != key)
 }
 
-/// What digests of settings and data make of a job.
+impl Began {
+    fn to_json(&self) -> Value {
+        let parts: [(&str, Value); 2] =
+            [("step", self.step.into()), ("job", self.job.as_str().into())];
+        parts.into_iter().collect()
+    }
+}
+
+/// What digests of settings, of data, and of what a warm start `began` with make of a job.
 pub(crate) fn job_of(
     model: &[(String, String)],
     files: &[DataFile],
     end: Option<(u32, u64)>,
+    began: Option<&Began>,
 ) -> String {
-    let named = serde_json::json!({ "model": model, "files": files, "train_end": end });
+    // Jobs of earlier builds stay what they were.
+    let file = |of: &DataFile| json!({ "name": of.name, "bytes": of.bytes, "content": of.content });
+    let files: Vec<Value> = files.iter().map(file).collect();
+    let mut named = json!({ "model": model, "files": files, "train_end": end });
+    if let Some(began) = began {
+        named["began"] = began.to_json();
+    }
     format!("{:032x}", hash::digest128(named.to_string().as_bytes()))
 }
 

@@ -170,6 +170,7 @@ impl<'a> Bench<'a> {
             machine: Machine { network, late, ..Machine::default() },
             stop: StopRequest::new(),
             placement: Placement::Fresh,
+            from: None,
             rows: RowsAtStart::default(),
             repaired_rows: false,
             digest,

@@ -266,6 +266,7 @@ fn train(
         machine: stepwell_train::Machine::default(),
         stop: StopRequest::new(),
         placement: Placement::Fresh,
+        from: None,
         rows: RowsAtStart { from: vec![rows.to_owned()], in_memory },
         repaired_rows: false,
         digest: false,

@@ -38,6 +38,15 @@ pub trait Keep: Send {
     /// On any I/O error; nothing is begun any more then.
     fn end(&mut self, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<PathBuf>;
 
+    /// Says that the run ended with what `kept` keeps, the model after `step` steps: all of its data
+    /// is trained. Called by rank 0.
+    ///
+    /// # Errors
+    /// On any I/O error; the model stays kept.
+    fn ended(&mut self, _kept: &Path, _step: u64, _run: &Value) -> Result<()> {
+        Ok(())
+    }
+
     /// Keeps the model of one rank after `step` steps; what keeps it, by name.
     ///
     /// `run` is what the trainer wants back on resuming (position, config, scalars).

@@ -10,6 +10,7 @@
 //!     dense-1.bin             what a rank has beside rows, where it needs that to go on
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
 //!     .stepwell               says which directory a run made, `mark.rs`
+//!     ENDED                   says that its run trained all of its data, `ended.rs`
 //!   .incomplete-step-…/       being written, or left by a run that was killed; never read
 //!   set-aside-1/              what --force moved out of the way
 //! ```
@@ -27,6 +28,7 @@
 //! it is in the way.
 
 mod dense;
+mod ended;
 mod files;
 mod keep;
 mod mark;
@@ -89,6 +91,8 @@ pub enum Placement {
     ResumeOrStart,
     /// Move them into `set-aside-N`.
     SetAside,
+    /// Leave them: those to come lie beside them, and count as theirs.
+    Append,
 }
 
 /// The complete checkpoints in `directory`, oldest first. A copy under the name of another step is
@@ -171,7 +175,7 @@ pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<Path
              that will be resumed with --resume=auto"
                 .to_owned(),
         ),
-        (None, _) => Ok(None),
+        (None, _) | (_, Placement::Append) => Ok(None),
         (Some((_, path)), Placement::Resume | Placement::ResumeOrStart) => Ok(Some(path)),
         (Some((step, _)), Placement::Fresh) => refused(format!(
             "holds checkpoints already (the last of step {step}); go on from it with --resume, \

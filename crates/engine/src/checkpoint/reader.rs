@@ -13,7 +13,7 @@ use stepwell_ssd::MANIFEST_NAME;
 use super::mark::{Lease, being_removed};
 use super::sums::{Checksums, Sum};
 use super::writer::{dense_of_rank, group_of, rows_of_rank};
-use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
+use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
 use crate::{Error, Result};
 
 /// Bytes of the dense part that are read at once.
@@ -39,6 +39,8 @@ pub struct Checkpoint {
     pub dense: Dense,
     /// Snapshots of the stores, in order of groups, and of ranks within each.
     pub rows: Vec<Rows>,
+    /// Whether the run that wrote it trained all of its data; builds before didn't say so.
+    pub ended: bool,
     /// Keeps the run that writes checkpoints there from removing this one.
     pub lease: Lease,
 }
@@ -121,7 +123,9 @@ impl Checkpoint {
         let groups = 0..groups.max().unwrap_or(0);
         let places = groups.flat_map(|group| (0..ranks).map(move |rank| (group, rank)));
         let rows = places.map(|(group, rank)| rows(disk, (group, rank, ranks), &sums)).collect();
-        Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path, lease })
+        let run = meta["run"].clone();
+        let ended = ended::is_ended(disk, step, &run);
+        Ok(Self { step, run, dense, rows, meta, path, ended, lease })
     }
 
     /// How many ranks wrote it.

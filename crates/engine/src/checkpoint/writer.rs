@@ -1,6 +1,6 @@
 //! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
     Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, INCOMPLETE_PREFIX,
     Keep, KeptPart, META_FILE, ModelPart, WholeModel,
 };
-use super::{SUMS_FILE, files, list, mark, meaning, name_of, pieces};
+use super::{SUMS_FILE, ended, files, list, mark, meaning, name_of, pieces};
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
 
@@ -129,6 +129,10 @@ impl Keep for CheckpointWriter {
         self.written.push(name);
         self.drop_old()?;
         Ok(target)
+    }
+
+    fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> Result<()> {
+        ended::write(&*self.directory.directory(kept)?, step, run)
     }
 }
 

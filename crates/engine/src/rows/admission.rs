@@ -45,7 +45,7 @@ impl Admissions {
         let life = table.life?;
         let counts = matches!(life.admission, Admission::After(_));
         let sketch = counts.then(|| Sketch::new(sketch_bytes, table.seed, table.id));
-        let section = format!("{SKETCH} {}", table.name);
+        let section = section(table);
         Some(Self { life, sketch, section, refused: Vec::new(), absent: Vec::new() })
     }
 
@@ -138,6 +138,11 @@ impl Admissions {
         sketch.counts = counts;
         Ok(())
     }
+}
+
+/// Name of the section of a table's sketch.
+pub(super) fn section(table: &TableSpec) -> String {
+    format!("{SKETCH} {}", table.name)
 }
 
 /// What a row's history is once step `step` trained it as `occurrence` says, which is told the

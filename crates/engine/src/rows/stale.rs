@@ -182,11 +182,11 @@ impl StaleRows {
     }
 }
 
-fn keys_name(step: usize, table: usize) -> String {
+pub(super) fn keys_name(step: usize, table: usize) -> String {
     format!("ssp keys {step} {table}")
 }
 
-fn weights_name(step: usize, table: usize) -> String {
+pub(super) fn weights_name(step: usize, table: usize) -> String {
     format!("ssp weights {step} {table}")
 }
 

@@ -172,7 +172,7 @@ impl Scratch {
             places.insert(0, named.to_owned());
         }
         places.retain(|place| place.is_dir());
-        if matches!(placement, Placement::Resume | Placement::ResumeOrStart) {
+        if matches!(placement, Placement::Resume | Placement::ResumeOrStart | Placement::Append) {
             places.iter().try_for_each(|place| forget(place))?;
             return Ok(Vec::new());
         }
@@ -245,7 +245,9 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
         }
         Placement::Fresh | Placement::SetAside => old,
         // Rows of a run are what resuming makes anew from the checkpoint, by definition.
-        Placement::Resume | Placement::ResumeOrStart => left::remove_marked(old)?,
+        Placement::Resume | Placement::ResumeOrStart | Placement::Append => {
+            left::remove_marked(old)?
+        }
     };
     if aside.is_empty() {
         return Ok(None);

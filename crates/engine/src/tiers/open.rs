@@ -19,8 +19,8 @@ pub enum Begin<'a> {
     Empty,
     /// Those of a snapshot.
     Snapshot(&'a Path),
-    /// Those that the same table group has in a checkpoint.
-    Checkpoint(&'a Checkpoint),
+    /// Those that table group `.1` has in a checkpoint.
+    Checkpoint(&'a Checkpoint, usize),
 }
 
 /// What helps where some of the rows are damaged.
@@ -104,12 +104,11 @@ impl TierPlan {
         let store = match begin {
             Begin::Empty => Store::create(disk, options)?,
             Begin::Snapshot(path) => Store::restore(disk, path, options)?,
-            Begin::Checkpoint(checkpoint) => {
-                restore(disk, checkpoint, number, options).map_err(|error| match error {
+            Begin::Checkpoint(checkpoint, there) => restore(disk, checkpoint, there, options)
+                .map_err(|error| match error {
                     Error::Store(error) => index_of_all(error, whole, &plan.names),
                     other => other,
-                })?
-            }
+                })?,
         };
         let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
         let of = (tables, plan.members.clone());

@@ -80,7 +80,7 @@ impl FeatureConfig {
 ///
 /// # Errors
 /// What stands after the key: none, too many, or the same one twice.
-pub(crate) fn expanded(names: &[String]) -> Result<Vec<String>, String> {
+pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for name in names {
         match numbered_range(name)? {

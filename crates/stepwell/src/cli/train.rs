@@ -16,6 +16,8 @@ Examples:
       a DeepFM on a built-in stream of clicks, to see how it goes
   stepwell train --data 'day_*.tsv.gz' --model dcn --checkpoint saved --html run.html
       trains on files, keeps checkpoints, and draws how it went
+  stepwell train --from saved --data day_2.csv --checkpoint saved --evaluate-first
+      trains on the next day's data, and says how good the model was for it before
   stepwell train run.toml --tiers.dram 8GiB --checkpoint saved --resume=auto --quiet --json
       goes on where it ended, with settings from a file, and prints its report for a script";
 
@@ -23,7 +25,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    group = ArgGroup::new("reported").args(["report", "json"]).multiple(true)
+    group = ArgGroup::new("reported").args(["report", "json"]).multiple(true),
+    group = ArgGroup::new("begun").args(["resume", "from"])
 )]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -57,8 +60,18 @@ pub(crate) struct TrainArgs {
         default_missing_value = "always"
     )]
     pub(crate) resume: Option<Resume>,
+    /// Begin with the model of this checkpoint (of a directory, the newest one) and train on other
+    /// data, with its settings where none are given; run again, it goes on where it was stopped
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
+    pub(crate) from: Option<PathBuf>,
+    /// Train on data once more that was trained before
+    #[arg(long, requires = "from")]
+    pub(crate) again: bool,
+    /// Evaluate the model of --from on the data first, before it is trained on
+    #[arg(long, requires = "from")]
+    pub(crate) evaluate_first: bool,
     /// Accept rows that `store repair` made in place of the checkpoint's own
-    #[arg(long, requires = "resume")]
+    #[arg(long, requires = "begun")]
     pub(crate) repaired: bool,
     /// Set existing checkpoints and rows aside instead of refusing to start
     #[arg(long, conflicts_with = "resume")]

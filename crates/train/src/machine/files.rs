@@ -129,7 +129,7 @@ impl Checkpoints for Directory {
             let directory = self.disk.path().display();
             note(format!("no checkpoint in {directory} yet: starting at step 0"));
         }
-        self.resumes = newest.is_some();
+        self.resumes = newest.is_some() || placement == Placement::Append;
         Ok(newest.map(|path| Checkpoint::open(&path)).transpose()?)
     }
 
@@ -177,6 +177,10 @@ impl Keep for Locked {
         parts: &[KeptPart],
     ) -> stepwell_engine::Result<PathBuf> {
         self.writer.end(whole, parts)
+    }
+
+    fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> stepwell_engine::Result<()> {
+        self.writer.ended(kept, step, run)
     }
 }
 

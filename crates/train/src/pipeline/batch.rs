@@ -361,8 +361,9 @@ impl BatchStage {
             self.outgoing.push_back(Item::Mark(Mark::Evaluated));
             return Ok(());
         }
-        self.outgoing.push_back(Item::Mark(Mark::EpochTrained));
-        if self.cut.checkpoint_at_end && pass.epoch + 1 == self.cut.epochs {
+        let last = pass.epoch + 1 == self.cut.epochs;
+        self.outgoing.push_back(Item::Mark(Mark::EpochTrained { last }));
+        if self.cut.checkpoint_at_end && last {
             self.outgoing.push_back(Item::Checkpoint);
         }
         Ok(())

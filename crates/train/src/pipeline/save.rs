@@ -11,7 +11,7 @@
 //! rank that has nothing more to do than to fail would end rank 0 before. The next step waits for
 //! rank 0 anyway.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_engine::{DenseView, Group, Keep, KeptPart, ModelPart, WholeModel};
@@ -124,6 +124,15 @@ impl Saver {
                 }
             };
         }
+    }
+
+    /// Says that the run ends with the checkpoint `named`, the last one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn ended(&mut self, named: &Path) -> Result<()> {
+        let step = self.state.position.step;
+        Ok(self.writer.ended(named, step, &self.state.to_json())?)
     }
 
     fn begin(&mut self, step: u64, fabric: &Fabric) -> Result<Phase> {

@@ -7,6 +7,7 @@
 mod apart;
 mod ends;
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use stepwell_base::clock::Clock;
@@ -56,6 +57,12 @@ pub(super) struct TrainStage {
     failed: Option<Error>,
     /// Behind the last mini-batch that was trained.
     position: RunPosition,
+    /// Whether this run begins at the start of its data.
+    at_start: bool,
+    /// Whether all data is trained.
+    through: bool,
+    /// The last checkpoint that this rank named.
+    named: Option<PathBuf>,
     progressive: Meter,
     eval: Meter,
     best: Meter,
@@ -85,6 +92,9 @@ impl TrainStage {
             measured: Measured { steps, trained_at, ..Measured::default() },
             failed: None,
             position: start,
+            at_start: start.is_at_start(),
+            through: false,
+            named: None,
             clock,
             counters,
             stop,
@@ -227,9 +237,10 @@ impl TrainStage {
                 self.failed = Some(*error);
                 self.stop.make();
             }
-            Mark::EpochTrained => {
+            Mark::EpochTrained { last } => {
+                self.through = last;
                 let metrics = self.progressive.take();
-                if metrics.examples == 0 && self.measured.steps == 0 {
+                if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
                     return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
                 }
                 self.observer.epoch_trained(&metrics);
@@ -271,7 +282,7 @@ impl TrainStage {
     fn save(&mut self) -> Result<bool> {
         let position = self.position;
         if self.measured.saved == Some(position.step) {
-            return Ok(true);
+            return self.end().map(|()| true);
         }
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(true);
@@ -282,11 +293,23 @@ impl TrainStage {
         }
         match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
             Written::NotYet => return Ok(false),
-            Written::Here(path) => self.observer.saved(position.step, &path),
+            Written::Here(path) => {
+                self.observer.saved(position.step, &path);
+                self.named = Some(path);
+            }
             Written::ByRankZero => {}
         }
         self.measured.saved = Some(position.step);
-        Ok(true)
+        self.end().map(|()| true)
+    }
+
+    /// Says in the checkpoint that was just named that the run ends with it, where it does.
+    fn end(&mut self) -> Result<()> {
+        let through = self.through;
+        match (&mut self.saver, self.named.take_if(|_| through)) {
+            (Some(saver), Some(named)) => saver.ended(&named),
+            _ => Ok(()),
+        }
     }
 
     fn give_back(&self, retired: Retired<Examples>) {

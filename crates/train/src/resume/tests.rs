@@ -13,6 +13,8 @@ fn state(config: &Config) -> RunState {
         config: Value::Null,
         kernels: String::new(),
         job: String::new(),
+        earlier: Some(Vec::new()),
+        began: None,
     }
 }
 
@@ -27,6 +29,7 @@ fn checkpoint() -> Checkpoint {
         }),
         dense: Default::default(),
         rows: Vec::new(),
+        ended: false,
         lease: Default::default(),
     }
 }
@@ -135,7 +138,13 @@ fn a_state_comes_back_whole() {
         window: 6,
         taken: 7,
     };
-    let file = |name: &str| DataFile { name: name.to_owned(), bytes: 7, content: "a".into() };
+    let file = |name: &str| DataFile {
+        name: name.to_owned(),
+        bytes: 7,
+        content: "a".into(),
+        path: String::new(),
+        ends: String::new(),
+    };
     let whole = RunState {
         position,
         files: vec![file("a\tb \u{1F980}"), file("")],
@@ -162,6 +171,8 @@ fn data_that_was_changed_is_named() {
         name: name.to_owned(),
         bytes,
         content: content.to_owned(),
+        path: String::new(),
+        ends: String::new(),
     };
     let with = |files: &[DataFile]| RunState { files: files.to_vec(), ..state(&Config::default()) };
     let was = with(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "2")]);

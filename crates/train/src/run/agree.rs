@@ -98,6 +98,8 @@ mod tests {
             name: (*name).to_owned(),
             bytes: *bytes,
             content: (*content).to_owned(),
+            path: String::new(),
+            ends: String::new(),
         };
         let files = files.iter().map(file).collect();
         Has { kernels: kernels.to_owned(), files, evaluated: Vec::new() }

@@ -7,7 +7,7 @@ use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
 use stepwell_engine::{
-    Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner,
+    Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner, Rewrite,
 };
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::{Config, DensePlace};
@@ -19,6 +19,7 @@ use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
+use crate::warm_start::{GroupOrigin, Inheritance};
 use crate::{Error, Result};
 
 /// The capacity plan.
@@ -118,13 +119,31 @@ fn note_kernel(config: &Config, around: &Surroundings) {
     }
 }
 
+/// A checkpoint whose model a run begins with.
+#[derive(Clone, Copy)]
+pub(super) struct BeginsWith<'a> {
+    pub(super) from: &'a Checkpoint,
+    /// Whether the model of this run may be another one, which takes over what fits.
+    pub(super) is_other: bool,
+}
+
+impl BeginsWith<'_> {
+    /// What `model` takes over; none where it is the same one.
+    fn inherited(&self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
+        self.is_other.then(|| Inheritance::of(config, model, self.from)).transpose()
+    }
+}
+
 pub(super) fn build(
     config: &Config,
     around: &Surroundings,
     sources: &Sources,
-    from: Option<&Checkpoint>,
+    begins: Option<BeginsWith<'_>>,
 ) -> Result<Built> {
     let model = model(config, sources)?;
+    let from = begins.map(|begins| begins.from);
+    let inherited = begins.map(|begins| begins.inherited(config, &model)).transpose()?.flatten();
+    inherited.iter().flat_map(|of| &of.notes).for_each(|note| (around.on_note)(note));
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
     let mut capacity = capacity(config, sources, &model, from, offer)?;
@@ -135,7 +154,8 @@ pub(super) fn build(
         sizes.apply(&mut capacity);
     }
     (around.on_plan)(&capacity);
-    from.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
+    let same = from.filter(|_| inherited.is_none());
+    same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
     let rules = machine.rules;
     let (above, devices) = devices(config, machine, &capacity)?;
@@ -156,13 +176,27 @@ pub(super) fn build(
             key_shards,
             ..options
         };
-        let begin = match (from, around.rows.from.get(number)) {
-            (Some(checkpoint), _) => Begin::Checkpoint(checkpoint),
-            (None, Some(snapshot)) => Begin::Snapshot(snapshot),
-            (None, None) => Begin::Empty,
+        let origin = inherited.as_ref().map(|of| &of.groups[number]);
+        let begin = match (from, origin, around.rows.from.get(number)) {
+            (Some(checkpoint), None, _) => Begin::Checkpoint(checkpoint, number),
+            (Some(checkpoint), Some(GroupOrigin::Linked(there)), _) => {
+                Begin::Checkpoint(checkpoint, *there)
+            }
+            (None, _, Some(snapshot)) => Begin::Snapshot(snapshot),
+            _ => Begin::Empty,
         };
         let at = (place.directory(number)?, begin);
-        groups.push(capacity.tiers.open(number, model.tables(), at, options, (rules, above))?);
+        let group = capacity.tiers.open(number, model.tables(), at, options, (rules, above))?;
+        if let (Some(checkpoint), Some(GroupOrigin::Rewritten(tables)), Some(inherited)) =
+            (from, origin, &inherited)
+        {
+            for (there, here) in tables {
+                let (was, now) = (&inherited.tables()[*there], &model.tables()[*here]);
+                let rewrite = Rewrite { checkpoint, table: *there, was, now, key_shards };
+                rewrite.put_into(&group.store, &around.stop)?;
+            }
+        }
+        groups.push(group);
     }
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {
@@ -177,7 +211,17 @@ pub(super) fn build(
     };
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
-        trainer.load(&checkpoint.dense).map_err(wrong)?;
+        match &inherited {
+            None => trainer.load(&checkpoint.dense).map_err(wrong)?,
+            Some(inherited) => {
+                let (dense, initial) = inherited.dense(config, &trainer, &checkpoint.dense)?;
+                if !initial.is_empty() {
+                    let note = format!("initial, in whole or in part: {}", initial.join(", "));
+                    (around.on_note)(&note);
+                }
+                trainer.load(&dense).map_err(wrong)?;
+            }
+        }
         trainer.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
@@ -243,7 +287,9 @@ fn place(
     // Rows that lie there are made anew from a checkpoint; without one they are set aside.
     let placement = match (from, around.placement) {
         (Some(_), _) => Placement::Resume,
-        (None, Placement::Resume | Placement::ResumeOrStart) => Placement::SetAside,
+        (None, Placement::Resume | Placement::ResumeOrStart | Placement::Append) => {
+            Placement::SetAside
+        }
         (None, other) => other,
     };
     let (place, note) = around.machine.places.rows(config, placement)?;

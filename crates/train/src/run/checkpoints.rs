@@ -1,8 +1,9 @@
 //! Going on from a checkpoint, and writing new ones.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use stepwell_data::{Position, Sources, fingerprints, is_stream, length_of};
+use stepwell_data::{Position, Sources, fingerprint_of_ends, fingerprints, is_stream, length_of};
 use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
@@ -12,13 +13,16 @@ use super::Surroundings;
 use crate::batch::RunPosition;
 use crate::machine::Checkpoints;
 use crate::pipeline::Saver;
-use crate::resume::{DataFile, RunState, job_of};
+use crate::resume::{Began, DataFile, RunState, job_of};
+use crate::warm_start::WarmStart;
 use crate::{Result, kernels, talk};
 
 /// What checkpoints a run begins with.
 pub(super) struct Start {
-    /// The checkpoint to go on from.
-    pub(super) resumed: Option<Checkpoint>,
+    /// The checkpoint whose model it begins with.
+    pub(super) from: Option<Arc<Checkpoint>>,
+    /// Whether it goes on as the run that wrote that one would have.
+    pub(super) resumes: bool,
     pub(super) position: RunPosition,
     pub(super) saver: Option<Saver>,
 }
@@ -30,12 +34,20 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         Some(fabric) if fabric.rank() > 0 => follow(config, around, fabric)?,
         first => lead(config, around, first)?,
     };
-    let Some(place) = place else {
-        return Ok(Start { resumed: None, position: RunPosition::default(), saver: None });
+    if place.is_none() && around.from.is_none() {
+        let position = RunPosition::default();
+        return Ok(Start { from: None, resumes: false, position, saver: None });
+    }
+    let was = resumed.as_ref().map(RunState::read).transpose()?;
+    let began = match (&was, &around.from) {
+        (Some(was), _) => was.began.clone(),
+        (None, Some(from)) => Some(from.began()?),
+        (None, None) => None,
     };
-    let mut state = state(config, around, sources)?;
-    if let Some(checkpoint) = &resumed {
+    let mut state = state(config, around, sources, began)?;
+    if let (Some(checkpoint), Some(was)) = (&resumed, was) {
         accept(checkpoint, around, &state)?;
+        (state.position, state.earlier) = (was.position, was.earlier);
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
                 "that {} is the data that was trained on before cannot be known: it is passed over \
@@ -43,11 +55,32 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
                 path.display()
             ));
         }
-        state.position = RunState::read(checkpoint)?.position;
+    }
+    let resumes = resumed.is_some();
+    let mut from = resumed.map(Arc::new);
+    if let (None, Some(warm)) = (&from, &around.from) {
+        begin_with(warm, around, &mut state)?;
+        from = Some(Arc::clone(&warm.checkpoint));
     }
     let position = state.position;
-    let saver = place.writer(config)?.map(|writer| Saver::new(writer, state));
-    Ok(Start { resumed, position, saver })
+    let writer = place.map(|place| place.writer(config)).transpose()?.flatten();
+    let saver = writer.map(|writer| Saver::new(writer, state));
+    Ok(Start { from, resumes, position, saver })
+}
+
+/// Begins with the model of a checkpoint, on data that is read from its start, or goes on in the
+/// data that the checkpoint stands in.
+fn begin_with(warm: &WarmStart, around: &Surroundings, state: &mut RunState) -> Result<()> {
+    let checkpoint = &*warm.checkpoint;
+    if warm.goes_on() {
+        accept(checkpoint, around, state)?;
+    } else {
+        accept_rows(checkpoint, around)?;
+        let (step, path) = (checkpoint.step, checkpoint.path.display());
+        (around.on_note)(&format!("beginning with the model after step {step} from {path}"));
+    }
+    (state.position, state.earlier) = (warm.position, Some(warm.earlier.clone()));
+    Ok(())
 }
 
 /// A place of checkpoints, and the one to go on from.
@@ -119,13 +152,20 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
     Ok(())
 }
 
-fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<RunState> {
+fn state(
+    config: &Config,
+    around: &Surroundings,
+    sources: &Sources,
+    began: Option<Began>,
+) -> Result<RunState> {
     let model = model_settings(config);
     let files = identify(sources.input.files())?;
     let train_end = sources.boundary.map(|Position { file, line }| (file, line));
     Ok(RunState {
         position: RunPosition::default(),
-        job: job_of(&model, &files, train_end),
+        job: job_of(&model, &files, train_end, began.as_ref()),
+        earlier: Some(Vec::new()),
+        began,
         files,
         train_end,
         model,
@@ -140,7 +180,15 @@ pub(crate) fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
     let file = |(path, content): (&PathBuf, u128)| {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let bytes = length_of(path)?;
-        Ok(DataFile { name, bytes, content: format!("{content:032x}") })
+        let ends = fingerprint_of_ends(path)?.map(|ends| format!("{ends:032x}"));
+        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+        Ok(DataFile {
+            name,
+            bytes,
+            content: format!("{content:032x}"),
+            path: whole.to_string_lossy().into_owned(),
+            ends: ends.unwrap_or_default(),
+        })
     };
     files.iter().zip(contents).map(file).collect()
 }

@@ -40,6 +40,7 @@ pub(super) fn assemble(
         digest_seconds: 0.0,
         train_seconds: measured.trained_at,
         examples_per_second: 0.0,
+        before: None,
         eval: measured.eval.last().cloned().unwrap_or_default(),
         eval_by_epoch: measured.eval,
         progressive: measured.progressive.last().cloned().unwrap_or_default(),

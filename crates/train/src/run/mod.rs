@@ -25,7 +25,7 @@ use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
-use self::build::{Built, build, capacity};
+use self::build::{BeginsWith, Built, build, capacity};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
@@ -40,6 +40,7 @@ use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
 use crate::report::{self, Processor, Report};
+use crate::warm_start::WarmStart;
 use crate::{Error, Result};
 
 /// What surrounds a run.
@@ -52,6 +53,9 @@ pub struct Surroundings {
     pub stop: StopRequest,
     /// What to do with checkpoints and rows that are there already.
     pub placement: Placement,
+    /// The model that a warm start begins with; it has no meaning where `placement` finds a
+    /// checkpoint to resume.
+    pub from: Option<WarmStart>,
     /// Rows that the model begins with.
     pub rows: RowsAtStart,
     /// Whether rows of a checkpoint are taken that are not those saved with it: `store repair` made
@@ -139,21 +143,22 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = sources.begin_cache()?;
     let start = checkpoints::start(config, around, &sources)?;
-    start.resumed.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
+    start.from.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
     let from = start.position.read_from();
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(sources.cache_note(from));
-    let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
+    let notes = notes.chain(initial_note(config, start.from.as_deref()));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, from);
-    let built = build(config, around, &sources, start.resumed.as_ref())?;
+    let begins = start.from.as_deref().map(|from| BeginsWith { from, is_other: !start.resumes });
+    let built = build(config, around, &sources, begins)?;
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
-    let initial = config.checkpoint.initial && start.resumed.is_none();
-    let resumed = start.resumed.as_ref().map(|checkpoint| checkpoint.step);
+    let initial = config.checkpoint.initial && start.from.is_none();
+    let resumed = start.from.as_ref().filter(|_| start.resumes).map(|from| from.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
-    drop(start.resumed);
+    drop(start.from);
     let passes = sources.passes(from, PURPOSES);
     let reads = Reads { passes, start: start.position, cache };
     let report = finish(config, around, built, (reads, start.saver, initial), begin)?;
@@ -223,7 +228,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;
     last_step::check_counts(config, checkpoint)?;
-    let built = build(config, around, &sources, Some(checkpoint))?;
+    let model = BeginsWith { from: checkpoint, is_other: false };
+    let built = build(config, around, &sources, Some(model))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: RunPosition::default(), cache: None };
     let report = finish(config, around, built, (reads, None, false), begin)?;

@@ -202,6 +202,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
         // All ranks end after the same step, which they agree upon.
         stop: StopRequest::new(),
         placement: around.placement,
+        from: around.from.clone(),
         rows: RowsAtStart::default(),
         repaired_rows: around.repaired_rows,
         digest: around.digest,

@@ -16,6 +16,7 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         observer: Arc::new(Silence),
         machine: Machine { pace, ..Machine::default() },
         stop: StopRequest::new(),
+        from: None,
         rows: RowsAtStart::default(),
         repaired_rows: false,
         digest: true,

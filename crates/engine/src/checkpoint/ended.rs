@@ -1,0 +1,36 @@
+//! The file that says that the run that wrote a checkpoint trained all of its data.
+//!
+//! - **Why.** A warm start has to know whether the data before is finished. A checkpoint is written
+//!   where it is due, often before anybody knows that the data ends there.
+//! - **How.** A file beside the others, written when the last epoch is trained: it holds step and job
+//!   of its checkpoint, so that a copy under another checkpoint says nothing.
+//! - **Failure.** A crash before it leaves a checkpoint of a run that goes on: resuming it trains
+//!   nothing and writes the file.
+
+use serde_json::Value;
+use stepwell_disk::Disk;
+
+use super::files;
+use crate::Result;
+
+/// Name of the file.
+const ENDED_FILE: &str = "ENDED";
+
+/// Text of the file for a checkpoint of `step` whose trainer wrote `run`.
+fn text(step: u64, run: &Value) -> String {
+    format!("step {step} of job {} is the last\n", run["job"].as_str().unwrap_or("unnamed"))
+}
+
+/// Says in the checkpoint in `directory` that its run ended with it.
+pub(super) fn write(directory: &dyn Disk, step: u64, run: &Value) -> Result<()> {
+    if is_ended(directory, step, run) {
+        return Ok(());
+    }
+    files::write_synced(directory, ENDED_FILE, text(step, run).as_bytes())?;
+    Ok(directory.sync_directory()?)
+}
+
+/// Whether the run of the checkpoint in `directory` ended with it.
+pub(super) fn is_ended(directory: &dyn Disk, step: u64, run: &Value) -> bool {
+    files::read(directory, ENDED_FILE).is_ok_and(|found| found == text(step, run).as_bytes())
+}

@@ -1,0 +1,175 @@
+//! Rows of a checkpoint's table, written anew for a table whose rows have other parts.
+//!
+//! - **How.** A scan of the checkpoint's snapshots, rank by rank; each row keeps what both tables have
+//!   and begins as the new table's rows do in all else: lanes of a larger embedding, the state of
+//!   another optimizer, a history (last used at the checkpoint's step).
+//! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in memory.
+//! - **Failure.** A row of another length than the table's is damage.
+
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_base::stop::StopRequest;
+use stepwell_disk::FileDisk;
+use stepwell_ssd::{Error as StoreError, KeyShardSet, Manifest, Store, StoreOptions, View};
+
+use crate::checkpoint::OLDER;
+use crate::room::{Wants, lacks};
+use crate::{Checkpoint, Error, History, Result, TableSpec};
+
+/// Bytes of rows that are put at once, where a row is not longer.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// A table of a checkpoint, and what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrite<'a> {
+    /// The checkpoint.
+    pub checkpoint: &'a Checkpoint,
+    /// Number of the table there.
+    pub table: usize,
+    /// What its rows are there.
+    pub was: &'a TableSpec,
+    /// What they are from now on.
+    pub now: &'a TableSpec,
+    /// Keys that are wanted.
+    pub key_shards: KeyShardSet,
+}
+
+impl Rewrite<'_> {
+    /// Puts all rows that exist into `store`; gives how many there are.
+    ///
+    /// # Errors
+    /// When rows cannot be read or written, there is no memory for the index of the snapshot, or
+    /// somebody asks to `stop`.
+    pub fn put_into(&self, store: &Store, stop: &StopRequest) -> Result<u64> {
+        let at_once = (BYTES_AT_ONCE / self.now.row_bytes()).max(1);
+        let mut batch = Batch::default();
+        let mut count = 0;
+        for rows in self.checkpoint.rows_of(self.table)? {
+            let view = self.open(&rows.path)?;
+            let mut wrong = None;
+            let scanned = view.scan_live(&mut |key, _, row| {
+                if !self.key_shards.contains_key(key) {
+                    return Ok(());
+                }
+                let row = lanes(row);
+                if row.len() != self.was.row_lanes() {
+                    wrong = Some((row.len(), rows.path.clone()));
+                    return Err(StoreError::Stopped);
+                }
+                if !self.was.owns(&row) || !self.was.exists(&row, self.checkpoint.step) {
+                    return Ok(());
+                }
+                batch.add(self, key, &row);
+                count += 1;
+                if batch.keys.len() < at_once {
+                    return Ok(());
+                }
+                if stop.is_made() { Err(StoreError::Stopped) } else { batch.put(store) }
+            });
+            if let Some((lanes, path)) = wrong {
+                let (name, has) = (&self.was.name, self.was.row_lanes());
+                let why = format!("its rows have {lanes} lanes, table '{name}' has {has}; {OLDER}");
+                return Err(Error::Damaged { path, why });
+            }
+            scanned?;
+        }
+        batch.put(store)?;
+        Ok(count)
+    }
+
+    fn open(&self, path: &std::path::Path) -> Result<View> {
+        let disk = FileDisk::open(path)?;
+        let manifest = Manifest::load(&disk)?;
+        let rows = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
+        let options = StoreOptions {
+            index_bytes_max: u64::MAX,
+            ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
+        };
+        // A scan has a bit for each row.
+        let bytes = options.index_bytes_for(rows) + rows / 8;
+        if let Some(why) = lacks(&Wants { bytes, mapped: 0, threads: 1 }) {
+            return Err(Error::Refused(why));
+        }
+        Ok(View::open(Arc::new(disk), options)?)
+    }
+
+    /// Makes the row of `key` from what it was.
+    fn make(&self, key: Key, was: &[f32], row: &mut [f32]) {
+        let (before, now) = (self.was, self.now);
+        now.initial_row(key, row);
+        let mut weights = vec![0.0; now.weight_count()];
+        now.initial_weights(key, &mut weights);
+        let mut known = vec![0.0; before.weight_count()];
+        before.weights(was).copy_to(&mut known);
+        self.copy_weights(&known, &mut weights);
+        let weight_lanes = now.weight_lanes();
+        let rounding = now.rounding(key, self.checkpoint.step);
+        now.storage.encode(&weights, &mut row[..weight_lanes], rounding);
+        let rule = now.optimizer.rule();
+        if rule.name() == before.optimizer.rule().name() {
+            let (mut from, mut to) = (before.weight_lanes(), weight_lanes);
+            for _ in rule.state_names() {
+                let there = &was[from..from + before.weight_count()];
+                self.copy_weights(there, &mut row[to..to + now.weight_count()]);
+                (from, to) = (from + before.weight_count(), to + now.weight_count());
+            }
+            if rule.counts_steps() {
+                row[to] = was[from];
+            }
+        }
+        if now.life.is_some() {
+            let history = match before.life {
+                Some(_) => before.history(was),
+                None => {
+                    let used = u32::try_from(self.checkpoint.step).unwrap_or(u32::MAX);
+                    History { used, ..History::default() }
+                }
+            };
+            history.write(&mut row[now.model_lanes()..]);
+        }
+    }
+
+    /// Copies what both have of a number for each weight: embeddings and first order.
+    fn copy_weights(&self, from: &[f32], to: &mut [f32]) {
+        let (before, now) = (self.was, self.now);
+        let dim = before.dim.min(now.dim);
+        to[..dim].copy_from_slice(&from[..dim]);
+        let wide = before.wide.min(now.wide);
+        to[now.dim..now.dim + wide].copy_from_slice(&from[before.dim..before.dim + wide]);
+    }
+}
+
+/// Rows about to be put.
+#[derive(Default)]
+struct Batch {
+    keys: Vec<Key>,
+    used: Vec<u32>,
+    rows: Vec<f32>,
+}
+
+impl Batch {
+    fn add(&mut self, of: &Rewrite<'_>, key: Key, was: &[f32]) {
+        let start = self.rows.len();
+        self.rows.resize(start + of.now.row_lanes(), 0.0);
+        of.make(key, was, &mut self.rows[start..]);
+        self.keys.push(key);
+        self.used.push(of.now.history(&self.rows[start..]).used);
+    }
+
+    fn put(&mut self, store: &Store) -> stepwell_ssd::Result<()> {
+        if !self.keys.is_empty() {
+            store.put_many(&self.keys, &self.used, bytemuck::cast_slice(&self.rows))?;
+        }
+        self.keys.clear();
+        self.used.clear();
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// The lanes of a row.
+fn lanes(row: &[u8]) -> Vec<f32> {
+    let (lanes, _) = row.as_chunks::<4>();
+    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}

@@ -1,0 +1,207 @@
+//! `stepwell train --from`: settings and course of a run that begins with a checkpoint's model.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use stepwell_engine::{Checkpoint, Placement};
+use stepwell_settings::{self as settings, ColumnConfig, Config, TransformKind};
+use stepwell_train::{Course, Report, RunState, WarmPlan, WarmRequest, WarmStart};
+
+use crate::cli::{ScoreArgs, TrainArgs};
+use crate::failure::Failure;
+use crate::say::{self, tell};
+use crate::score::Scoring;
+use crate::signals::Signals;
+use crate::statistics::with_statistics;
+
+/// A checkpoint that a run is to begin with.
+pub(crate) struct From {
+    checkpoint: Checkpoint,
+    was: Config,
+}
+
+/// Refuses settings without data, and data that comes by once where it would be read twice.
+pub(crate) fn check_data(args: &TrainArgs, config: &Config) -> Result<(), Failure> {
+    if config.data.paths.is_empty() {
+        let why = "--from goes on with other data, and none is given: name it with --data";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let is_stream = |path: &String| stepwell_data::is_stream(Path::new(path));
+    if let Some(stream) =
+        config.data.paths.iter().find(|path| args.evaluate_first && is_stream(path))
+    {
+        return Err(Failure::Usage(format!(
+            "--evaluate-first reads the data twice, and {stream} comes by once: leave it out"
+        )));
+    }
+    Ok(())
+}
+
+/// What the run does.
+pub(crate) struct Warm {
+    pub(crate) start: Option<WarmStart>,
+    pub(crate) placement: Placement,
+    /// All of the data was trained before: nothing is left to do.
+    pub(crate) is_done: bool,
+    /// Step of the model.
+    pub(crate) step: u64,
+}
+
+impl From {
+    /// Opens the checkpoint that `--from` names.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let checkpoint = Checkpoint::open(path)?;
+        let was = settings::from_json(&RunState::read(&checkpoint)?.config)?;
+        Ok(Self { checkpoint, was })
+    }
+
+    /// Settings of the checkpoint, without those of its data and of its places.
+    pub(crate) fn base(&self) -> Config {
+        let mut base = self.was.clone();
+        let by_default = Config::default();
+        (base.data.paths, base.data.eval_paths) = (Vec::new(), Vec::new());
+        (base.data.eval_fraction, base.data.cache) = (0.0, None);
+        (base.checkpoint.dir, base.checkpoint.initial) = (None, false);
+        base.ranks.count = by_default.ranks.count;
+        base
+    }
+
+    /// The same settings with the statistics that the checkpoint's columns were standardised by;
+    /// those of columns that it doesn't have are of the data.
+    pub(crate) fn with_statistics(&self, mut config: Config) -> Result<Config, Failure> {
+        let lacking = config.without_statistics().map_err(Failure::Usage)?;
+        let fill = |column: &mut ColumnConfig, names: &[String]| {
+            for (place, name) in names.iter().enumerate() {
+                if let (Some((mean, deviation)), true) =
+                    (self.statistics_of(name), place < column.mean.len())
+                {
+                    (column.mean[place], column.deviation[place]) = (mean, deviation);
+                }
+            }
+        };
+        for (number, names) in &lacking {
+            if names.iter().all(|name| self.statistics_of(name).is_some()) {
+                let column = &mut config.columns[number - 1];
+                (column.mean, column.deviation) = (vec![0.0; names.len()], vec![1.0; names.len()]);
+                fill(column, names);
+            }
+        }
+        let mut config = with_statistics(&config)?;
+        lacking.iter().for_each(|(number, names)| fill(&mut config.columns[number - 1], names));
+        Ok(config)
+    }
+
+    /// Mean and deviation that the column of that name was standardised by.
+    fn statistics_of(&self, name: &str) -> Option<(f64, f64)> {
+        let standardised =
+            self.was.columns.iter().filter(|column| column.transform == TransformKind::Standardise);
+        standardised.into_iter().find_map(|column| {
+            let names = settings::expanded(&column.names).ok()?;
+            let place = names.iter().position(|known| known == name)?;
+            Some((*column.mean.get(place)?, *column.deviation.get(place)?))
+        })
+    }
+
+    /// What the run of `config` does, which is changed to what is left to do.
+    pub(crate) fn decide(
+        self,
+        args: &TrainArgs,
+        config: &mut Config,
+        chosen: &[String],
+    ) -> Result<Warm, Failure> {
+        let from = args.from.clone().unwrap_or_else(|| self.checkpoint.path.clone());
+        let request = WarmRequest {
+            from: &from,
+            to: config.checkpoint.dir.as_deref(),
+            paths: &config.data.paths,
+            again: args.again,
+            sets_aside: args.force,
+        };
+        let (step, was) = (self.checkpoint.step, self.was);
+        let WarmPlan { course, paths, same_place, notes } = request.plan(self.checkpoint)?;
+        notes.iter().for_each(say::note);
+        if args.force && same_place {
+            return Err(Failure::Usage(format!(
+                "--force would set aside {}, which --from begins with: leave --force out",
+                from.display()
+            )));
+        }
+        let start = match course {
+            Course::Nothing => {
+                let warm = Warm { start: None, placement: Placement::Fresh, is_done: true, step };
+                return Ok(warm);
+            }
+            Course::Resume => {
+                let keep = |key: &str| !chosen.iter().any(|chosen| chosen == key);
+                if keep("data.eval_fraction") {
+                    config.data.eval_fraction = was.data.eval_fraction;
+                }
+                if keep("data.eval_paths") {
+                    config.data.eval_paths = was.data.eval_paths;
+                }
+                None
+            }
+            Course::Begin(start) => Some(*start),
+        };
+        if paths.len() != stepwell_data::resolve(&config.data.paths)?.len() {
+            let text = |path: &PathBuf| {
+                // A path that exists is no pattern.
+                let text = path.to_str().map(str::to_owned);
+                text.ok_or_else(|| {
+                    format!("{}: settings are texts: name it in UTF-8", path.display())
+                })
+            };
+            config.data.paths = paths.iter().map(text).collect::<Result<_, _>>()?;
+        }
+        let placement = match (&start, same_place) {
+            (None, _) => Placement::Resume,
+            (Some(_), true) => Placement::Append,
+            (Some(_), false) if args.force => Placement::SetAside,
+            (Some(_), false) => Placement::Fresh,
+        };
+        Ok(Warm { start, placement, is_done: false, step })
+    }
+}
+
+impl Warm {
+    /// Says that nothing is left to do.
+    pub(crate) fn tell_done(&self, args: &TrainArgs) -> Result<(), Failure> {
+        let Self { step, .. } = self;
+        if args.json {
+            return say::json(&json!({ "trained_before": true, "steps": step }));
+        }
+        tell!(
+            "nothing to train: all of this data was trained before (step {step}); --again trains on \
+             it once more"
+        );
+        Ok(())
+    }
+
+    /// Evaluates the model that the run begins with on the data that it is about to train on.
+    pub(crate) fn evaluate_first(
+        &self,
+        config: &Config,
+        signals: &Signals,
+    ) -> Result<Option<Report>, Failure> {
+        let Some(start) = self.start.as_ref().filter(|start| !start.goes_on()) else {
+            say::note(
+                "--evaluate-first has no effect, because the run goes on in the middle of its data",
+            );
+            return Ok(None);
+        };
+        let args = ScoreArgs {
+            checkpoint: start.checkpoint.path.clone(),
+            data: config.data.paths.clone(),
+            set: Vec::new(),
+            repaired: false,
+            by_key: Vec::new(),
+        };
+        let mut scoring = Scoring::of(&args, &start.checkpoint)?;
+        (scoring.config.threads, scoring.config.device) = (config.threads, config.device.clone());
+        scoring.config.tiers = settings::TierConfig { ssd: None, ..config.tiers.clone() };
+        scoring.announce("evaluating first, on the data to come,");
+        let mut around = scoring.surroundings(signals);
+        around.on_plan = scoring.on_plan_unsaid();
+        scoring.run(&around, signals).map(Some)
+    }
+}

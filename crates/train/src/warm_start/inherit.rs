@@ -1,0 +1,364 @@
+//! What a model takes over from that of a checkpoint: rows by table, dense parameters by name.
+//!
+//! ```text
+//!   table group with the same tables, rows of the same parts ──► links to its segments
+//!   a table of that name, rows of other parts ────────────────► each row rewritten
+//!   a table that is not there ────────────────────────────────► no rows yet
+//! ```
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use stepwell_engine::{Checkpoint, Dense, EmbeddingBags, TableSpec};
+use stepwell_nn::ParameterSpec;
+use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
+
+use super::axes::axes;
+use crate::models::Model;
+use crate::resume::RunState;
+use crate::run::schema;
+use crate::step::Trainer;
+use crate::{Error, Result};
+
+/// What begins the names of sections of stale reads, which are of rows as they were.
+const STALE: &str = "ssp ";
+/// Section of the count of steps of the dense optimizer.
+const STEP: &str = "step";
+/// Section of the dense parameters.
+const PARAMETERS: &str = "parameters";
+
+/// Where the rows of a table group come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GroupOrigin {
+    /// Table group of this number in the checkpoint, as it is.
+    Linked(usize),
+    /// Tables of the checkpoint, row by row: number there, number here.
+    Rewritten(Vec<(usize, usize)>),
+    /// Nowhere: there are none.
+    Empty,
+}
+
+/// What a model takes over.
+#[derive(Debug)]
+pub(crate) struct Inheritance {
+    /// By table group.
+    pub(crate) groups: Vec<GroupOrigin>,
+    /// What differs, for somebody to read before the first step.
+    pub(crate) notes: Vec<String>,
+    was: Was,
+}
+
+impl Inheritance {
+    /// The tables of the checkpoint's model.
+    pub(crate) fn tables(&self) -> &[TableSpec] {
+        self.was.model.tables()
+    }
+}
+
+/// The model of the checkpoint, and the settings that it was trained with.
+#[derive(Debug)]
+struct Was {
+    config: Config,
+    model: Model,
+}
+
+impl Inheritance {
+    /// What `model`, of settings `config`, takes over from `checkpoint`.
+    ///
+    /// # Errors
+    /// A table that would be cut, and checkpoints of settings that this build cannot read.
+    pub(crate) fn of(config: &Config, model: &Model, checkpoint: &Checkpoint) -> Result<Self> {
+        let state = RunState::read(checkpoint)?;
+        let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
+        let was = settings::from_json(&state.config).map_err(wrong)?;
+        let was = Was { model: Model::build(&was, schema(&was)?)?, config: was };
+        let mut notes = changed_settings(&state, config);
+        refuse_cuts(config, (&was, model))?;
+        tables_note(&was.model, model, &mut notes);
+        let groups: Vec<_> =
+            (0..model.groups().len()).map(|number| origin(number, &was.model, model)).collect();
+        for (origin, group) in groups.iter().zip(model.groups()) {
+            if let GroupOrigin::Rewritten(_) = origin {
+                let names = group.tables.iter().map(|table| &*model.tables()[*table].name);
+                notes.push(format!(
+                    "rows of {} have other parts than in the checkpoint: each is written anew",
+                    names.collect::<Vec<_>>().join(", ")
+                ));
+            }
+        }
+        Ok(Self { groups, notes, was })
+    }
+
+    /// The dense part for `trainer`, a new one of `config`, from that of `checkpoint`, and what is
+    /// initial in it.
+    ///
+    /// # Errors
+    /// When the trainer's own cannot be read.
+    pub(crate) fn dense(
+        &self,
+        config: &Config,
+        trainer: &Trainer,
+        checkpoint: &Dense,
+    ) -> Result<(Dense, Vec<String>)> {
+        let model = trainer.model();
+        let mut dense = trainer.dense()?.to_dense();
+        let same_rule = self.was.config.dense.kind == config.dense.kind;
+        let parameters = Matched::new((&self.was.config, &self.was.model), (config, model))?;
+        let mut initial = Vec::new();
+        for (name, values) in &mut dense.sections {
+            let there = checkpoint.sections.iter().find(|(known, _)| known == name);
+            match there.map(|(_, values)| values) {
+                Some(there) if name == STEP && same_rule => values.clone_from(there),
+                Some(there) if parameters.is_vector(there) && (same_rule || name == PARAMETERS) => {
+                    let left = parameters.copy(there, values);
+                    if name == PARAMETERS {
+                        initial = left;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.beside_rows(config, model, (checkpoint, &mut dense));
+        Ok((dense, initial))
+    }
+
+    /// Adds what admission and stale reads need: what the checkpoint has, where it fits.
+    fn beside_rows(
+        &self,
+        config: &Config,
+        model: &Model,
+        (checkpoint, dense): (&Dense, &mut Dense),
+    ) {
+        let has = |name: &str, count: Option<usize>| {
+            let found = checkpoint.sections.iter().find(|(known, _)| known == name);
+            found.filter(|(_, values)| count.is_none_or(|count| values.len() == count)).cloned()
+        };
+        let same_tables = self.was.model.tables().len() == model.tables().len()
+            && self.was.model.tables().iter().zip(model.tables()).all(same_table);
+        let goes_on = same_tables && self.was.config.staleness == config.staleness;
+        let stale = checkpoint.sections.iter().filter(|(name, _)| name.starts_with(STALE));
+        if goes_on {
+            dense.sections.extend(stale.cloned());
+        } else {
+            let steps = 0..config.staleness as usize;
+            let names =
+                steps.flat_map(|step| (0..model.tables().len()).map(move |table| (step, table)));
+            for (step, table) in names {
+                for name in EmbeddingBags::stale_names(step, table) {
+                    dense.sections.push((name, Vec::new()));
+                }
+            }
+        }
+        for (table, bytes) in model.tables().iter().zip(model.sketch_bytes()) {
+            let Some(name) = EmbeddingBags::sketch_name(table) else { continue };
+            let lanes = EmbeddingBags::sketch_bytes_max(*bytes) as usize / size_of::<f32>();
+            let section = has(&name, Some(lanes)).unwrap_or_else(|| (name, vec![0.0; lanes]));
+            dense.sections.push(section);
+        }
+    }
+}
+
+/// The parameters of two models, matched.
+struct Matched {
+    /// Number of parameters of the checkpoint's model.
+    count: usize,
+    pairs: Vec<Pair>,
+}
+
+/// A parameter, and the one of its name in the checkpoint, if there is one.
+struct Pair {
+    name: String,
+    to: Range<usize>,
+    from: Option<Range<usize>>,
+    /// Rows and columns of both, and of each place along these the place in the checkpoint; none
+    /// where both are alike.
+    places: Option<Places>,
+}
+
+struct Places {
+    rows: Vec<Option<usize>>,
+    columns: Vec<Option<usize>>,
+    /// Columns in the checkpoint.
+    stride: usize,
+}
+
+impl Matched {
+    fn new(
+        (was_config, was): (&Config, &Model),
+        (config, model): (&Config, &Model),
+    ) -> Result<Self> {
+        let (before, now) = (axes(was_config, was)?, axes(config, model)?);
+        let known = was.graph().parameters();
+        let pairs = model.graph().parameters().iter().map(|parameter| {
+            let from = known.iter().find(|known| known.name == parameter.name);
+            let axes = (before.get(&parameter.name), now.get(&parameter.name));
+            Pair::new(parameter, from, axes)
+        });
+        let count = known.last().map_or(0, |last| last.range.end);
+        Ok(Self { count, pairs: pairs.collect() })
+    }
+
+    /// Whether `values` are a number for each parameter of the checkpoint's model.
+    fn is_vector(&self, values: &[f32]) -> bool {
+        values.len() == self.count
+    }
+
+    /// Copies what both have; gives the names of parameters of which something stays initial.
+    fn copy(&self, from: &[f32], to: &mut [f32]) -> Vec<String> {
+        let mut initial = Vec::new();
+        for pair in &self.pairs {
+            let (Some(there), here) = (&pair.from, &mut to[pair.to.clone()]) else {
+                initial.push(pair.name.clone());
+                continue;
+            };
+            let there = &from[there.clone()];
+            match &pair.places {
+                None => here.copy_from_slice(there),
+                Some(places) => {
+                    if !places.copy(there, here) {
+                        initial.push(pair.name.clone());
+                    }
+                }
+            }
+        }
+        initial
+    }
+}
+
+impl Pair {
+    fn new(
+        parameter: &ParameterSpec,
+        from: Option<&ParameterSpec>,
+        axes: (Option<&Vec<Vec<String>>>, Option<&Vec<Vec<String>>>),
+    ) -> Self {
+        let (name, to) = (parameter.name.clone(), parameter.range.clone());
+        let Some(from) = from else { return Self { name, to, from: None, places: None } };
+        let range = Some(from.range.clone());
+        let fits = |axes: &[Vec<String>], shape: &[usize]| {
+            axes.len() == shape.len() && axes.iter().zip(shape).all(|(axis, n)| axis.len() == *n)
+        };
+        match axes {
+            (Some(was), Some(is)) if fits(was, &from.shape) && fits(is, &parameter.shape) => {
+                if was == is {
+                    return Self { name, to, from: range, places: None };
+                }
+                let (rows, columns, stride) = match (&was[..], &is[..]) {
+                    ([was_rows, was_columns], [rows, columns]) => {
+                        let stride = was_columns.len();
+                        (places(was_rows, rows), places(was_columns, columns), stride)
+                    }
+                    (was, is) => (vec![Some(0)], places(&was[0], &is[0]), was[0].len()),
+                };
+                Self { name, to, from: range, places: Some(Places { rows, columns, stride }) }
+            }
+            (None, None) if from.shape == parameter.shape => {
+                Self { name, to, from: range, places: None }
+            }
+            _ => Self { name, to, from: None, places: None },
+        }
+    }
+}
+
+/// Of each label of `now` its place among those of `was`.
+fn places(was: &[String], now: &[String]) -> Vec<Option<usize>> {
+    let known: HashMap<&String, usize> =
+        was.iter().enumerate().map(|(place, label)| (label, place)).collect();
+    now.iter().map(|label| known.get(label).copied()).collect()
+}
+
+impl Places {
+    /// Copies the places that both have; whether those are all.
+    fn copy(&self, from: &[f32], to: &mut [f32]) -> bool {
+        let mut all = true;
+        for (row, there) in self.rows.iter().enumerate() {
+            for (column, place) in self.columns.iter().enumerate() {
+                match (there, place) {
+                    (Some(there), Some(place)) => {
+                        to[row * self.columns.len() + column] = from[there * self.stride + place];
+                    }
+                    _ => all = false,
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Whether rows of both are of the same parts, so that one store may go on with the other's.
+fn same_parts(a: &TableSpec, b: &TableSpec) -> bool {
+    let kind = |of: &TableSpec| {
+        let rule = of.optimizer.rule().name();
+        (of.dim, of.wide, of.storage, rule, of.life.is_some(), of.shared)
+    };
+    kind(a) == kind(b)
+}
+
+fn same_table((a, b): (&TableSpec, &TableSpec)) -> bool {
+    a.name == b.name && same_parts(a, b)
+}
+
+/// Where the rows of table group `number` of `model` come from.
+fn origin(number: usize, was: &Model, model: &Model) -> GroupOrigin {
+    let place = |table: &usize| {
+        let name = &model.tables()[*table].name;
+        was.tables().iter().position(|known| known.name == *name)
+    };
+    let here = &model.groups()[number].tables;
+    let found: Vec<(usize, usize)> =
+        here.iter().filter_map(|table| Some((place(table)?, *table))).collect();
+    let Some((first, _)) = found.first() else { return GroupOrigin::Empty };
+    let there = was.groups().iter().position(|group| group.tables.contains(first));
+    let is_whole = |there: &usize| {
+        let of = &was.groups()[*there].tables;
+        let alike = |(a, b): &(usize, usize)| same_parts(&was.tables()[*a], &model.tables()[*b]);
+        of.len() == here.len()
+            && found.len() == here.len()
+            && found.iter().all(|pair| of.contains(&pair.0) && alike(pair))
+    };
+    match there.filter(is_whole) {
+        Some(there) => GroupOrigin::Linked(there),
+        None => GroupOrigin::Rewritten(found),
+    }
+}
+
+/// Refuses embeddings of fewer lanes, which lose what was learned, but for a model of another kind.
+fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
+    if config.model.kind == ModelKind::Lr && was.config.model.kind != ModelKind::Lr {
+        return Ok(());
+    }
+    for table in model.tables() {
+        let known = was.model.tables().iter().find(|known| known.name == table.name);
+        if let Some(known) = known.filter(|known| known.dim > table.dim) {
+            return Err(Error::Config(format!(
+                "table '{}' has embeddings of {} lanes in the checkpoint, and would have {}: give \
+                 model.dim or tables.{}.dim at least as many, for rows aren't cut",
+                table.name, known.dim, table.dim, table.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Says which tables come and which go.
+fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
+    let names = |of: &Model| of.tables().iter().map(|table| table.name.clone()).collect::<Vec<_>>();
+    let (before, now) = (names(was), names(model));
+    let lacks = |all: &[String], of: &[String]| -> Vec<String> {
+        of.iter().filter(|name| !all.contains(name)).cloned().collect()
+    };
+    let (new, gone) = (lacks(&before, &now), lacks(&now, &before));
+    if !new.is_empty() {
+        notes.push(format!("new tables, without rows yet: {}", new.join(", ")));
+    }
+    if !gone.is_empty() {
+        notes.push(format!("tables of the checkpoint that this model leaves: {}", gone.join(", ")));
+    }
+}
+
+/// The settings that differ from those of the checkpoint, as far as the model depends on them.
+fn changed_settings(state: &RunState, config: &Config) -> Vec<String> {
+    let differences = state.differences(&model_settings(config));
+    let is_said = |key: &str| !["data.eval_fraction", "data.eval_values"].contains(&key);
+    let of = differences.into_iter().filter(|of| is_said(&of.key));
+    of.map(|of| format!("{} = {}, in the checkpoint {}", of.key, of.is, of.was)).collect()
+}

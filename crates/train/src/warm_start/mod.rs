@@ -1,0 +1,320 @@
+//! Warm starts: a run that begins with the model of a checkpoint and trains on other data.
+//!
+//! ```text
+//!   --from X ─► what of the data did X train? ─┬─ nothing ──► Begin: X's model, the data's start
+//!                                              ├─ a part ───► Resume, with the bits of one run
+//!                                              └─ all ──────► Nothing
+//! ```
+//!
+//! - **Why.** A CTR model is trained on each day's data as it comes. The daily command is one
+//!   line of cron, and may run twice, or again after a kill.
+//! - **How.** A checkpoint says which data its run and the runs before it trained to the end, by
+//!   length and by a fingerprint of both ends, and where in the data at hand it stands
+//!   ([`RunState`]). Rows whose layout stays are taken over by links, others are rewritten
+//!   (`inherit.rs`); dense parameters are matched by name and by what their axes stand for
+//!   (`axes.rs`).
+//! - **Invariants.** With the settings of the checkpoint, without a shuffle (or where the data before
+//!   ends with a window) and with whole mini-batches, the model is that of one run over all data,
+//!   bit for bit: steps, histories, admission and stale versions go on.
+
+mod axes;
+mod inherit;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stepwell_data::{is_stream, resolve};
+use stepwell_disk::FileDisk;
+use stepwell_engine::{Checkpoint, list};
+
+pub(crate) use self::inherit::{GroupOrigin, Inheritance};
+use crate::batch::RunPosition;
+use crate::resume::{Began, DataFile, RunState};
+use crate::run::identify;
+use crate::{Error, Result};
+
+/// What a warm start begins with.
+#[derive(Clone, Debug)]
+pub struct WarmStart {
+    /// The model.
+    pub checkpoint: Arc<Checkpoint>,
+    /// Where reading begins: the start of the data, or the place where the run of the checkpoint
+    /// stopped in the same data.
+    pub position: RunPosition,
+    /// Data that was trained to the end before, oldest first.
+    pub earlier: Vec<DataFile>,
+}
+
+impl WarmStart {
+    /// Whether it goes on in the middle of the data that the run of the checkpoint read.
+    pub fn goes_on(&self) -> bool {
+        !self.position.is_at_start()
+    }
+
+    /// As text, for ranks that are other processes: what lies before is rank 0's to know.
+    pub fn to_text(&self) -> String {
+        let path = self.checkpoint.path.to_string_lossy();
+        json!({ "path": path, "position": self.position.to_json() }).to_string()
+    }
+
+    /// What [`WarmStart::to_text`] gave.
+    ///
+    /// # Errors
+    /// When the checkpoint is not to be found here, or the text is another one.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let wrong = || Error::Config("rank 0 says nothing of the model to begin with".to_owned());
+        let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
+        let path = value["path"].as_str().ok_or_else(wrong)?;
+        let position = serde_json::from_value(value["position"].clone()).map_err(|_| wrong())?;
+        let checkpoint = Arc::new(Checkpoint::open(Path::new(path))?);
+        Ok(Self { checkpoint, position, earlier: Vec::new() })
+    }
+
+    /// What the checkpoints of this run say of its beginning.
+    pub(crate) fn began(&self) -> Result<Began> {
+        Ok(Began { step: self.checkpoint.step, job: RunState::read(&self.checkpoint)?.job })
+    }
+}
+
+/// What somebody asks for who names a checkpoint to start from.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmRequest<'a> {
+    /// The checkpoint, or a directory of checkpoints, of which the newest counts.
+    pub from: &'a Path,
+    /// Where checkpoints go.
+    pub to: Option<&'a Path>,
+    /// The data, as patterns.
+    pub paths: &'a [String],
+    /// Whether data that was trained before is trained again.
+    pub again: bool,
+    /// Whether checkpoints that lie in `to` are set aside.
+    pub sets_aside: bool,
+}
+
+/// What a run from a checkpoint does.
+#[derive(Debug)]
+pub enum Course {
+    /// It begins with the model of the checkpoint.
+    Begin(Box<WarmStart>),
+    /// It resumes the newest checkpoint in its own directory.
+    Resume,
+    /// All of the data was trained before.
+    Nothing,
+}
+
+/// A course, and what it is about.
+#[derive(Debug)]
+pub struct WarmPlan {
+    /// What to do.
+    pub course: Course,
+    /// The files that are left to train, in order.
+    pub paths: Vec<PathBuf>,
+    /// Whether checkpoints go to the directory that the one to begin with lies in.
+    pub same_place: bool,
+    /// What somebody should know.
+    pub notes: Vec<String>,
+}
+
+impl WarmRequest<'_> {
+    /// Decides what to do with the model of `checkpoint`, which was opened at [`WarmRequest::from`].
+    ///
+    /// # Errors
+    /// Data that changed since it was trained; a run that stopped in the middle of other data; a
+    /// directory with checkpoints of another run; and what cannot be read.
+    pub fn plan(&self, checkpoint: Checkpoint) -> Result<WarmPlan> {
+        let state = RunState::read(&checkpoint)?;
+        let files = resolve(self.paths)?;
+        let known = identify(&files)?;
+        let mut notes = Vec::new();
+        let ended = checkpoint.ended || state.earlier.is_none();
+        if state.earlier.is_none() {
+            notes.push(format!(
+                "{} is of an earlier build, which didn't say whether its run ended: its data counts \
+                 as trained",
+                checkpoint.path.display()
+            ));
+        }
+        let mut earlier = state.earlier.clone().unwrap_or_default();
+        earlier.extend(state.files.iter().filter(|_| ended).cloned());
+        let left = self.left((&files, &known), &earlier, &mut notes)?;
+        let (paths, left): (Vec<PathBuf>, Vec<DataFile>) = left.into_iter().unzip();
+        let same_place = self.same_place(&checkpoint)?;
+        let in_the_middle = !ended && !left.is_empty() && alike(&left, &state.files);
+        let plan = |course, notes| WarmPlan { course, paths: paths.clone(), same_place, notes };
+        if left.is_empty() {
+            return Ok(plan(Course::Nothing, notes));
+        }
+        if same_place && in_the_middle {
+            return Ok(plan(Course::Resume, notes));
+        }
+        if let Some(there) = self.written_before(same_place)? {
+            let is_ours = Began { step: checkpoint.step, job: state.job.clone() };
+            let course = self.course_of(&there, &is_ours, &left)?;
+            return Ok(plan(course, notes));
+        }
+        if !ended && !in_the_middle && !self.leaves_the_rest(&checkpoint, &state, &mut notes)? {
+            return Err(stands_in_the_middle(&checkpoint, &state));
+        }
+        let position = if in_the_middle { state.position } else { state.position.next_start() };
+        let checkpoint = Arc::new(checkpoint);
+        let start = WarmStart { checkpoint, position, earlier };
+        Ok(plan(Course::Begin(Box::new(start)), notes))
+    }
+
+    /// The files that were not trained before.
+    fn left(
+        &self,
+        (files, known): (&[PathBuf], &[DataFile]),
+        trained: &[DataFile],
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<(PathBuf, DataFile)>> {
+        let all = files.iter().cloned().zip(known.iter().cloned());
+        if self.again {
+            return Ok(all.collect());
+        }
+        let (mut left, mut skipped) = (Vec::new(), Vec::new());
+        for (path, file) in all {
+            match trained.iter().find(|of| of.is_content_of(&file)) {
+                Some(before) if before.name == file.name => skipped.push(file.name),
+                Some(before) => skipped.push(format!("{} (as {})", file.name, before.name)),
+                None => {
+                    file.refuse_changed(trained)?;
+                    left.push((path, file));
+                }
+            }
+        }
+        if !skipped.is_empty() && !left.is_empty() {
+            let (count, of) = (skipped.len(), files.len());
+            notes.push(format!(
+                "{count} of {of} files were trained before and are left out: {}; --again trains on \
+                 them once more",
+                shortened(&skipped)
+            ));
+        }
+        Ok(left)
+    }
+
+    /// Whether checkpoints go where the one to begin with lies.
+    fn same_place(&self, checkpoint: &Checkpoint) -> Result<bool> {
+        let real = |path: &Path| path.canonicalize().ok();
+        let Some(to) = self.to else { return Ok(false) };
+        let is_same = real(to).is_some() && checkpoint.path.parent().and_then(real) == real(to);
+        if is_same {
+            let newest = list(&FileDisk::open(to).map_err(stepwell_engine::Error::from)?)?.pop();
+            if let Some((step, _)) = newest.filter(|(step, _)| *step > checkpoint.step) {
+                return Err(Error::Config(format!(
+                    "checkpoint.dir = {} holds a later checkpoint, of step {step}, than {}: name \
+                     another directory for this run, or start from the later one",
+                    to.display(),
+                    checkpoint.path.display()
+                )));
+            }
+        }
+        Ok(is_same)
+    }
+
+    /// The newest checkpoint that lies where those of this run go, if that is another place.
+    fn written_before(&self, same_place: bool) -> Result<Option<Checkpoint>> {
+        let Some(to) = self.to.filter(|to| !same_place && !self.sets_aside && to.is_dir()) else {
+            return Ok(None);
+        };
+        let disk = FileDisk::open(to).map_err(stepwell_engine::Error::from)?;
+        let newest = list(&disk)?.pop().map(|(_, path)| Checkpoint::open(&path));
+        Ok(newest.transpose()?)
+    }
+
+    /// What a second run of the same command does, of which the first wrote `there`.
+    fn course_of(&self, there: &Checkpoint, began: &Began, left: &[DataFile]) -> Result<Course> {
+        let state = RunState::read(there)?;
+        if state.began.as_ref() == Some(began) && alike(left, &state.files) {
+            match there.ended {
+                false => return Ok(Course::Resume),
+                true if !self.again => return Ok(Course::Nothing),
+                true => {}
+            }
+        }
+        let to = self.to.unwrap_or(&there.path).display();
+        Err(Error::Config(format!(
+            "checkpoint.dir = {to} holds checkpoints of another run (the last of step {}): go on from \
+             them with --from {to}, set them aside with --force, or name another directory",
+            there.step
+        )))
+    }
+
+    /// Whether data that the run of the checkpoint did not get to is left out: where nobody can
+    /// tell what it is, or where the checkpoint was named itself.
+    fn leaves_the_rest(
+        &self,
+        checkpoint: &Checkpoint,
+        state: &RunState,
+        notes: &mut Vec<String>,
+    ) -> Result<bool> {
+        let is_named = self.from.canonicalize().ok() == checkpoint.path.canonicalize().ok();
+        let is_unknown = state.files.iter().all(|file| file.ends.is_empty());
+        if is_named || is_unknown {
+            notes.push(format!(
+                "{} stands {}: what comes behind that is not trained by this run",
+                checkpoint.path.display(),
+                place(state)
+            ));
+        }
+        Ok(is_named || is_unknown)
+    }
+}
+
+impl DataFile {
+    /// Whether `now` has the content that this file had, as far as both ends tell.
+    fn is_content_of(&self, now: &Self) -> bool {
+        match (self.ends.is_empty(), now.ends.is_empty()) {
+            (false, false) => (self.bytes, &self.ends) == (now.bytes, &now.ends),
+            (_, true) => false,
+            // What an earlier build said of it.
+            (true, false) => {
+                !is_stream(Path::new(&self.name))
+                    && (&self.name, self.bytes) == (&now.name, now.bytes)
+            }
+        }
+    }
+
+    /// Refuses a file that was trained when it had another content.
+    fn refuse_changed(&self, trained: &[Self]) -> Result<()> {
+        let before =
+            trained.iter().find(|before| !self.path.is_empty() && before.path == self.path);
+        before.filter(|_| !self.ends.is_empty()).map_or(Ok(()), |before| {
+            Err(Error::Config(format!(
+                "{} was trained when it had {} bytes, and has {} other ones now: name the new \
+                 records in a file of their own, or say --again to train on all of it",
+                self.path, before.bytes, self.bytes
+            )))
+        })
+    }
+}
+
+/// Whether two lists are of the same data.
+fn alike(now: &[DataFile], was: &[DataFile]) -> bool {
+    now.len() == was.len() && was.iter().zip(now).all(|(was, now)| was.is_content_of(now))
+}
+
+fn place(state: &RunState) -> String {
+    let file = state.files.get(state.position.file as usize);
+    let name = file.map_or("its data", |file| &*file.name);
+    format!("after line {} of {name}", state.position.line)
+}
+
+fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState) -> Error {
+    let path = checkpoint.path.display();
+    Error::Config(format!(
+        "{path} stands {}: train the rest first, with the command that trained it, or name {path} \
+         itself with --from to leave the rest out",
+        place(state)
+    ))
+}
+
+/// Some of many names.
+fn shortened(names: &[String]) -> String {
+    match names {
+        [first, _, _, .., last] => format!("{first} to {last}"),
+        few => few.join(", "),
+    }
+}
