@@ -1,6 +1,7 @@
 //! Going on from a checkpoint, and writing new ones.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use stepwell_data::{Position, Sources, fingerprints, is_stream, length_of};
 use stepwell_engine::{Checkpoint, Saved};
@@ -46,7 +47,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         state.position = RunState::read(checkpoint)?.position;
     }
     let position = state.position;
-    let saver = place.writer(config)?.map(|writer| Saver::new(writer, state));
+    let saver =
+        place.writer(config, Arc::clone(&around.on_note))?.map(|writer| Saver::new(writer, state));
     Ok(Start { resumed, position, saver })
 }
 
