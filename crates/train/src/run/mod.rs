@@ -35,7 +35,7 @@ use self::reading::{PURPOSES, check_evaluation, share, sources};
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::forecast::{Forecast, Known};
-use crate::machine::Machine;
+use crate::machine::{Machine, OnNote};
 use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
@@ -64,7 +64,7 @@ pub struct Surroundings {
     /// Told the capacity plan before anything big is allocated.
     pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
-    pub on_note: Arc<dyn Fn(&str) + Send + Sync>,
+    pub on_note: OnNote,
 }
 
 /// Rows that a model begins with.
@@ -100,16 +100,24 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     report.map_err(|error| told(error, config))
 }
 
-/// What was stopped before its time is no failure of the part that was at work, and where a device
-/// failed somebody wants to know what is left.
+/// Where a device failed somebody wants to know what is left.
 fn told(error: Error, config: &Config) -> Error {
     match error {
         Error::Engine(EngineError::Device(source)) => {
             Error::Device { source, saves: config.checkpoint.dir.is_some() }
         }
+        other => other,
+    }
+}
+
+/// What was stopped before its time is no failure of the part that was at work; nor are streams and
+/// objects, which are read until somebody asks to stop.
+fn stopped(error: Error, stop: &StopRequest) -> Error {
+    match error {
         Error::Data(DataError::Stopped)
         | Error::Store(StoreError::Stopped)
         | Error::Engine(EngineError::Store(StoreError::Stopped)) => Error::Interrupted,
+        Error::Data(_) if stop.is_made() => Error::Interrupted,
         other => other,
     }
 }
@@ -119,6 +127,39 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let begin = around.machine.clock.seconds();
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
+    let begun = get_ready(config, around, stop).map_err(|error| stopped(error, stop))?;
+    let Ready { built, reads, saver, resumed, counts, told_ahead } = begun;
+    let initial = config.checkpoint.initial && resumed.is_none();
+    let report = finish(config, around, built, (reads, saver, initial), begin)?;
+    if resumed == Some(report.steps) && !report.interrupted {
+        (around.on_note)(&format!(
+            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
+             data.epochs to go on",
+            config.data.epochs, report.steps
+        ));
+    }
+    if counts && !told_ahead && !report.interrupted {
+        let note = warm_up::after(config, &report, resumed.unwrap_or(0));
+        note.iter().for_each(|note| (around.on_note)(note));
+    }
+    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
+    Ok(report)
+}
+
+/// A run before its first step.
+struct Ready {
+    built: Built,
+    reads: Reads,
+    saver: Option<Saver>,
+    /// The step that it goes on from.
+    resumed: Option<u64>,
+    /// Whether a warm-up counts keys, and whether what follows from it was told.
+    counts: bool,
+    told_ahead: bool,
+}
+
+/// Does all that comes before the first step.
+fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
     let sources = sources(config, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(config, sources, fabric, stop)?;
@@ -150,26 +191,13 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
-    let initial = config.checkpoint.initial && start.resumed.is_none();
     let resumed = start.resumed.as_ref().map(|checkpoint| checkpoint.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
     let passes = sources.passes(from, PURPOSES);
     let reads = Reads { passes, start: start.position, cache };
-    let report = finish(config, around, built, (reads, start.saver, initial), begin)?;
-    if resumed == Some(report.steps) && !report.interrupted {
-        (around.on_note)(&format!(
-            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
-             data.epochs to go on",
-            config.data.epochs, report.steps
-        ));
-    }
-    if counts && ahead.is_none() && !report.interrupted {
-        let note = warm_up::after(config, &report, resumed.unwrap_or(0));
-        note.iter().for_each(|note| (around.on_note)(note));
-    }
-    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
-    Ok(report)
+    let (saver, told_ahead) = (start.saver, ahead.is_some());
+    Ok(Ready { built, reads, saver, resumed, counts, told_ahead })
 }
 
 /// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
@@ -211,7 +239,8 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
-    score(&config, around, checkpoint).map_err(|error| told(error, &config))
+    let report = score(&config, around, checkpoint);
+    report.map_err(|error| told(stopped(error, &around.stop), &config))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
