@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A counter of events with a way to wait for the next one; one per pipeline.
 #[derive(Debug, Default)]
@@ -63,11 +64,26 @@ impl Events {
 
     /// Waits until there were more than `seen` events, or the pipeline stopped.
     pub fn wait_past(&self, seen: u64) {
+        self.wait(seen, Duration::MAX);
+    }
+
+    /// The same, for no longer than `seconds`.
+    pub fn wait_past_for(&self, seen: u64, seconds: f64) {
+        self.wait(seen, Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+    }
+
+    fn wait(&self, seen: u64, most: Duration) {
         let mut state = self.lock();
         state.waiting += 1;
-        while state.count <= seen && !state.stopped {
-            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let is_waiting = |state: &mut EventsState| state.count <= seen && !state.stopped;
+        let mut state = match most {
+            Duration::MAX => self.more.wait_while(state, is_waiting),
+            most => match self.more.wait_timeout_while(state, most, is_waiting) {
+                Ok((state, _)) => Ok(state),
+                Err(poisoned) => Ok(poisoned.into_inner().0),
+            },
         }
+        .unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
     }
 }
@@ -252,6 +268,19 @@ mod tests {
             waiter.join().unwrap();
         });
         assert!(events.is_stopped());
+    }
+
+    #[test]
+    fn a_waiter_wakes_when_its_time_is_over_or_before() {
+        let events = Events::new();
+        events.wait_past_for(0, 0.01);
+        events.wait_past_for(0, -1.0);
+        assert_eq!(events.lock().waiting, 0);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| events.wait_past_for(0, 1e300));
+            events.notify();
+            waiter.join().unwrap();
+        });
     }
 
     #[test]

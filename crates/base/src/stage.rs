@@ -61,6 +61,12 @@ pub trait Stage: Send {
     fn gives_way(&self) -> bool {
         true
     }
+
+    /// When it wants to be polled after [`Progress::Blocked`] though nothing happened, in seconds of
+    /// the pipeline's clock: a moment that the poll had not come to yet.
+    fn due(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// A stage among others.
@@ -83,6 +89,10 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
 
     fn gives_way(&self) -> bool {
         (**self).gives_way()
+    }
+
+    fn due(&self) -> Option<f64> {
+        (**self).due()
     }
 }
 
@@ -117,6 +127,10 @@ impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
 
     fn gives_way(&self) -> bool {
         self.stage.gives_way()
+    }
+
+    fn due(&self) -> Option<f64> {
+        self.stage.due()
     }
 }
 
@@ -275,7 +289,10 @@ pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes,
             Progress::Progressed => times.busy_seconds += lap(rhythm, &mut mark),
             Progress::Done => break,
             Progress::Blocked => {
-                rhythm.events.wait_past(seen);
+                match stage.due() {
+                    None => rhythm.events.wait_past(seen),
+                    Some(due) => rhythm.events.wait_past_for(seen, due - rhythm.clock.seconds()),
+                }
                 times.wait_seconds += lap(rhythm, &mut mark);
             }
             Progress::Pending => {

@@ -1,12 +1,20 @@
 //! The request that a run ends soon, in good order: a signal makes it, or a scheduler, or a test.
 //!
 //! Whoever works looks at it between two pieces of work; whoever sleeps is woken by the events that
-//! were given to it.
+//! were given to it; whoever waits for a file waits for both ([`StopRequest::wait_readable`]).
 
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use crate::queue::Events;
+
+/// What a signal asks of this process.
+static OF_PROCESS: LazyLock<StopRequest> = LazyLock::new(StopRequest::new);
 
 /// A request to stop; clones are the same one. It is made once and never taken back.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +24,9 @@ pub struct StopRequest(Arc<State>);
 struct State {
     made: AtomicBool,
     waiters: Mutex<Vec<Weak<Events>>>,
+    /// A pipe whose writing end goes when the request is made; none before somebody waits for a
+    /// file.
+    pipe: Mutex<Option<(Arc<PipeReader>, PipeWriter)>>,
 }
 
 impl StopRequest {
@@ -24,9 +35,16 @@ impl StopRequest {
         Self::default()
     }
 
+    /// The request of this process, which its signals make. What comes from outside, streams and
+    /// objects behind URLs, is waited for until then.
+    pub fn of_process() -> Self {
+        OF_PROCESS.clone()
+    }
+
     /// Makes the request and wakes who sleeps.
     pub fn make(&self) {
         self.0.made.store(true, Ordering::Release);
+        drop(self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner).take());
         let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.iter().filter_map(Weak::upgrade).for_each(|events| events.notify());
     }
@@ -42,6 +60,47 @@ impl StopRequest {
         waiters.retain(|known| known.strong_count() > 0);
         waiters.push(Arc::downgrade(events));
     }
+
+    /// Waits until `file` has something to read or has ended; false once the request is made.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn wait_readable(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
+        while let Some(pipe) = self.pipe()? {
+            let mut both = [PollFd::new(&file, PollFlags::IN), PollFd::new(&*pipe, PollFlags::IN)];
+            match poll(&mut both, None) {
+                Err(Errno::INTR) => {}
+                polled => drop(polled?),
+            }
+            if !both[1].revents().is_empty() {
+                return Ok(false);
+            }
+            if !both[0].revents().is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The end of a pipe that has something to read, its end, once the request is made; none where
+    /// it is made already.
+    fn pipe(&self) -> io::Result<Option<Arc<PipeReader>>> {
+        let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the lock: whoever makes it takes the pipe away after that.
+        if self.is_made() {
+            return Ok(None);
+        }
+        if pipe.is_none() {
+            let (reader, writer) = io::pipe()?;
+            *pipe = Some((Arc::new(reader), writer));
+        }
+        Ok(pipe.as_ref().map(|(reader, _)| Arc::clone(reader)))
+    }
+
+    /// What reading ends with that was given up for the request.
+    pub fn error() -> io::Error {
+        io::Error::other("reading was stopped, as was asked for")
+    }
 }
 
 impl PartialEq for StopRequest {
@@ -52,7 +111,29 @@ impl PartialEq for StopRequest {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+
     use super::*;
+
+    #[test]
+    fn a_reader_waits_for_bytes_an_end_or_the_request() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let stop = StopRequest::new();
+        writer.write_all(b"here").unwrap();
+        assert!(stop.wait_readable(reader.as_fd()).unwrap());
+        let (ended, _) = io::pipe().unwrap();
+        assert!(stop.wait_readable(ended.as_fd()).unwrap());
+        let (silent, _writer) = io::pipe().unwrap();
+        std::thread::scope(|scope| {
+            let waiters = [0; 3].map(|_| scope.spawn(|| stop.wait_readable(silent.as_fd())));
+            stop.make();
+            for waiter in waiters {
+                assert!(!waiter.join().unwrap().unwrap());
+            }
+        });
+        assert!(!stop.wait_readable(reader.as_fd()).unwrap());
+    }
 
     #[test]
     fn a_request_reaches_clones_and_sleepers() {

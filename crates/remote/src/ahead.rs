@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::range;
-use crate::remote::Inner;
+use crate::remote::{Inner, until_stop};
 
 /// Bytes of the first range; each further one is eight times as large, up to the limit.
 const FIRST_BYTES: u64 = 64 << 10;
@@ -67,7 +67,7 @@ impl Read for Ahead {
             (self.at, self.read) = (Vec::new(), 0);
             self.ask();
             let Some(first) = self.asked.pop_front() else { return Ok(0) };
-            let joined = self.inner.runtime.block_on(first);
+            let joined = self.inner.runtime.block_on(until_stop(first))?;
             self.at = joined.map_err(std::io::Error::other)??;
         }
         let bytes = (&self.at[self.read..]).read(into)?;

@@ -2,10 +2,14 @@
 
 use std::io::{Error, Read};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use stepwell_base::objects::{ObjectAbout, Objects};
+use stepwell_base::stop::StopRequest;
 use tokio::runtime::Runtime;
 
 use crate::ahead::Ahead;
@@ -18,6 +22,9 @@ use crate::{Environment, Limits, web};
 const FETCHES: usize = 16;
 /// Bytes that a connection holds beside a range: windows of its protocol and of the system.
 const CONNECTION_BYTES: u64 = 2 << 20;
+
+/// Time between two looks at whether to stop, while nothing comes.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Objects of all kinds of URL that are read.
 #[derive(Debug)]
@@ -84,15 +91,15 @@ impl Objects for Remote {
     fn about(&self, url: &str) -> Result<ObjectAbout, Error> {
         let place = Place::of(url)?;
         let Inner { runtime, clients } = &**self.inner()?;
-        let about = runtime.block_on(answer(&clients.limits, || place.about(clients)));
-        Ok(about?)
+        let about = runtime.block_on(until_stop(answer(&clients.limits, || place.about(clients))));
+        Ok(about??)
     }
 
     fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error> {
         let place = Place::of(url)?;
         let Inner { runtime, clients } = &**self.inner()?;
-        let names = runtime.block_on(answer(&clients.limits, || place.list(clients, deep)));
-        Ok(names?)
+        let names = answer(&clients.limits, || place.list(clients, deep));
+        Ok(runtime.block_on(until_stop(names))??)
     }
 
     fn fetch(
@@ -111,7 +118,7 @@ impl Objects for Remote {
             .map(|range| whole(clients, &place, about, range))
             .buffered(FETCHES)
             .try_collect();
-        let fetched: Result<Vec<Vec<u8>>, _> = runtime.block_on(all);
+        let fetched: Result<Vec<Vec<u8>>, _> = runtime.block_on(until_stop(all))?;
         Ok(fetched?)
     }
 
@@ -128,6 +135,23 @@ impl Objects for Remote {
     fn reader_bytes_max(&self) -> u64 {
         let Limits { range_bytes, ranges, .. } = self.limits;
         (ranges as u64 + 1) * range_bytes + ranges as u64 * CONNECTION_BYTES
+    }
+}
+
+/// Waits for an answer until the process is asked to stop.
+///
+/// # Errors
+/// That it was.
+pub(crate) async fn until_stop<T>(answer: impl Future<Output = T>) -> Result<T, Error> {
+    let stop = StopRequest::of_process();
+    let stopped = async {
+        while !stop.is_made() {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    match select(pin!(answer), pin!(stopped)).await {
+        Either::Left((answer, _)) => Ok(answer),
+        Either::Right(_) => Err(StopRequest::error()),
     }
 }
 

@@ -6,7 +6,7 @@ use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement};
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
-use stepwell_train::{Checkpoints, Error, Places, Result, RowPlaces};
+use stepwell_train::{Checkpoints, Error, OnNote, Places, Result, RowPlaces};
 
 use crate::vault::Vault;
 
@@ -46,7 +46,7 @@ impl Checkpoints for Simulated {
         from.ok_or_else(|| Error::Config(format!("there is no checkpoint of step {step}")))
     }
 
-    fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, _: &Config, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
         Ok(self.vault.map(|vault| Box::new(vault) as Box<dyn Keep>))
     }
 }

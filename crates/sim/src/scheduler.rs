@@ -1,9 +1,9 @@
 //! A driver that owns time and order: one stage is polled at a time, and a seed decides which.
 //!
 //! - **How.** A stage that said `Blocked` is not polled again before there was an event since it
-//!   began to look, exactly as a thread would sleep. Where nobody can be polled and not all are
-//!   done, the pipeline is dead, and the log says who waits. After each turn the clock moves by a
-//!   drawn time.
+//!   began to look, exactly as a thread would sleep, or it is due. Where nobody can be polled the
+//!   clock moves on to when somebody is due; where nobody ever is and not all are done, the pipeline
+//!   is dead, and the log says who waits. After each turn the clock moves by a drawn time.
 //! - **Invariants.** What threads promise holds here too: a stage is dropped when it ends, so that
 //!   its queues close; a failure or a panic stops them all, and nobody is polled after it.
 //! - **Not here.** Two polls at the same time. What happens inside one poll is one event.
@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stepwell_base::clock::ManualClock;
+use stepwell_base::clock::{Clock as _, ManualClock};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, StageTimes, Stop};
 use stepwell_base::stop::StopRequest;
 
@@ -83,6 +83,8 @@ struct Slot<E> {
     stage: Option<BoxedStage<E>>,
     /// Events before it looked and found nothing.
     blocked_at: Option<u64>,
+    /// When it looks again though there was none.
+    due: Option<f64>,
     /// Whether it waits for the outside world.
     pending: bool,
     outcome: Option<Stop<E>>,
@@ -94,6 +96,7 @@ impl<E: Send> Driver<E> for Scheduler {
             name: stage.name(),
             stage: Some(stage),
             blocked_at: None,
+            due: None,
             pending: false,
             outcome: None,
         };
@@ -136,11 +139,20 @@ impl Turns {
         }
         let seen = rhythm.events.count();
         self.runnable.clear();
-        let can_run = |slot: &Slot<E>| {
-            slot.stage.is_some() && slot.blocked_at.is_none_or(|blocked| seen > blocked)
+        let can_run = |slot: &Slot<E>, now: f64| {
+            slot.stage.is_some()
+                && (slot.blocked_at.is_none_or(|blocked| seen > blocked)
+                    || slot.due.is_some_and(|due| now >= due))
         };
-        self.runnable.extend((0..slots.len()).filter(|place| can_run(&slots[*place])));
+        let now = around.clock.seconds();
+        self.runnable.extend((0..slots.len()).filter(|place| can_run(&slots[*place], now)));
         if self.runnable.is_empty() {
+            let due = slots.iter().filter(|slot| slot.stage.is_some()).filter_map(|slot| slot.due);
+            if let Some(due) = due.min_by(f64::total_cmp) {
+                // Never so little that the clock stands still.
+                around.clock.advance((due - now).max(1e-6));
+                return true;
+            }
             let waiting = slots.iter().filter(|slot| slot.stage.is_some()).map(|slot| slot.name);
             let waiting: Vec<&str> = waiting.collect();
             if !waiting.is_empty() {
@@ -166,6 +178,7 @@ impl Turns {
     /// What the poll did, as a number.
     fn poll<E>(&mut self, slot: &mut Slot<E>, seen: u64, rhythm: &Rhythm) -> u64 {
         let Some(stage) = &mut slot.stage else { return 0 };
+        slot.due = None;
         let pending = std::mem::take(&mut slot.pending);
         let polled = |stage: &mut BoxedStage<E>| match pending {
             true => stage.wait().map(|()| Progress::Progressed),
@@ -177,7 +190,7 @@ impl Turns {
                 return 0;
             }
             Ok(Ok(Progress::Blocked)) => {
-                slot.blocked_at = Some(seen);
+                (slot.blocked_at, slot.due) = (Some(seen), stage.due());
                 self.idle += 1;
                 return 1;
             }

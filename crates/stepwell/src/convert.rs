@@ -43,6 +43,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     if args.json {
         say::aside();
     }
+    let line = format!("interrupted: nothing is left in {}", args.out.display());
+    write(args, &signals).map_err(|failure| signals.or_interrupted(failure, &line))
+}
+
+fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
         let why = format!("--threads {threads}: give 1 to {THREADS_MAX}");
@@ -63,13 +68,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
     empty.iter().chain(&repeated).for_each(|note| say!("{note}"));
-    let converted = match convert(args, &input, &signals.stop()) {
-        Err(DataError::Stopped) => {
-            return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));
-        }
-        other => other?,
-    };
-    let (examples, skipped) = converted?;
+    let (examples, skipped) = convert(args, &input, &signals.stop())??;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
     if args.json {

@@ -5,7 +5,7 @@ use stepwell_train::Report;
 
 use crate::cli::EvalArgs;
 use crate::failure::Failure;
-use crate::score::{Scoring, with_newest};
+use crate::score::{Scoring, UNSCORED, with_newest};
 use crate::signals::Signals;
 use crate::{outputs, say, table};
 
@@ -16,7 +16,8 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
         say::aside();
     }
     let path = &args.score.checkpoint;
-    let report = with_newest(path, |checkpoint| evaluate(args, checkpoint, &signals))?;
+    let report = with_newest(path, |checkpoint| evaluate(args, checkpoint, &signals));
+    let report = report.map_err(|failure| signals.or_interrupted(failure, UNSCORED))?;
     outputs::write(args.report.as_deref(), &report)?;
     if args.json {
         return say::json(&report);

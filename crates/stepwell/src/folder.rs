@@ -1,9 +1,9 @@
 //! A directory that a command makes: it has its name once all is in it.
 //!
-//! How       It is filled under a name of its own beside its place. A mark in it says which
-//!           directory a run made, by device and inode, and is locked while the run goes on. So the
-//!           next run with the same target removes what one that was killed left there, and
-//!           nothing that is somebody's: no copy has the mark of its own.
+//! How       It is filled under a name of its own beside its place. A mark in it says that name,
+//!           and is locked while the run goes on. So the next run with the same target removes what
+//!           one that was killed left there, wherever that was moved or mounted since, and nothing
+//!           that is somebody's: a copy beside it has another name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -84,7 +84,7 @@ impl Folder {
             Err(TryLockError::Error(_)) | Ok(()) => {}
         }
         path.symlink_metadata()?;
-        mark.write_all(mark_of(&self.unfinished)?.as_bytes())?;
+        mark.write_all(mark_of(&self.unfinished).as_bytes())?;
         self.mark = Some(mark);
         Ok(())
     }
@@ -138,9 +138,14 @@ fn remove(directory: &Path) -> io::Result<()> {
 }
 
 /// What the mark of a directory says.
-fn mark_of(directory: &Path) -> io::Result<String> {
-    let disk = FileDisk::open(directory).map_err(io::Error::other)?;
-    identity(&disk, directory).map_err(io::Error::other)
+fn mark_of(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    format!("made by stepwell: {name}\n")
+}
+
+/// What that of an earlier build says.
+fn mark_before(directory: &Path) -> Option<String> {
+    identity(&FileDisk::open(directory).ok()?, directory).ok()
 }
 
 /// Removes what killed runs left in `folder` under names that begin with `prefix`; what cannot be
@@ -172,10 +177,10 @@ fn left(path: &Path) -> Option<File> {
     mark.try_lock().ok()?;
     let mut text = String::new();
     (&mark).take(MARK_BYTES_MAX).read_to_string(&mut text).ok()?;
-    let whole = mark_of(path).ok()?;
     let alone = || fs::read_dir(path).is_ok_and(|found| found.count() == 1);
     // A kill while it was marked leaves a part of the mark, and nothing else.
-    (text == whole || (whole.starts_with(&text) && alone())).then_some(mark)
+    let is_of = |whole: String| text == whole || (whole.starts_with(&text) && alone());
+    (is_of(mark_of(path)) || mark_before(path).is_some_and(is_of)).then_some(mark)
 }
 
 /// The directory that a path lies in.

@@ -179,6 +179,7 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
         return train::follow(args, (&config, from), &signals, ranks);
     }
     let prepared = train::prepare(args, Some(fabric.size()));
+    let prepared = prepared.map_err(|failure| signals.or_interrupted(failure, train::EARLY));
     let prepared = prepared.map_err(Ended::from).inspect_err(tells)?;
     let mut message = fabric.message();
     message.put(Told::text(&prepared).as_bytes());

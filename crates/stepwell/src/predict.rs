@@ -19,7 +19,7 @@ use crate::cli::PredictArgs;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, say};
-use crate::score::{Scoring, with_newest};
+use crate::score::{Scoring, UNSCORED, with_newest};
 use crate::signals::Signals;
 
 /// What a file of scores may not end in: it is text, as it is.
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
         let outcome = predict(args, (checkpoint, out), &signals);
         begun.set(true);
         outcome
-    })?;
+    });
+    let report = report.map_err(|failure| signals.or_interrupted(failure, UNSCORED))?;
     let (scores, seconds) = (report.eval.examples, report.wall_seconds);
     let rate = scores as f64 / seconds.max(f64::MIN_POSITIVE);
     say!("{scores} scores in {seconds:.1} s, {rate:.0} a second");

@@ -18,6 +18,9 @@ use crate::say::{self, say};
 use crate::signals::Signals;
 use crate::train::{data_files, surroundings};
 
+/// What becomes of scoring that is stopped.
+pub(crate) const UNSCORED: &str = "interrupted: a part of the data was not scored";
+
 /// How often the newest of several checkpoints is looked for, while a run replaces them.
 const TRIES: usize = 5;
 
@@ -142,10 +145,7 @@ impl<'a> Scoring<'a> {
         let report = stepwell_train::evaluate(&self.config, around, self.checkpoint);
         self.progress.finish();
         match report {
-            Err(TrainError::Interrupted) => {
-                let line = "interrupted: a part of the data was not scored";
-                Err(signals.interrupted(line.to_owned()))
-            }
+            Err(TrainError::Interrupted) => Err(signals.interrupted(UNSCORED.to_owned())),
             other => Ok(other?),
         }
     }

@@ -34,7 +34,7 @@ impl Signals {
     /// When the system does not let it.
     pub(crate) fn heed() -> Result<Self, String> {
         let fail = |error: std::io::Error| format!("cannot wait for signals: {error}");
-        let (stop, first) = (StopRequest::new(), Arc::new(AtomicI32::new(0)));
+        let (stop, first) = (StopRequest::of_process(), Arc::new(AtomicI32::new(0)));
         let heeded: Vec<i32> = HEEDED.into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let armed = Arc::new(AtomicBool::new(false));
         for signal in &heeded {
@@ -78,6 +78,15 @@ impl Signals {
             signal => signal,
         };
         Failure::Interrupted { signal, line }
+    }
+
+    /// That a command was interrupted, in the place of why it failed where it was asked to stop:
+    /// reading ends with an error then. For what leaves nothing behind, `line` says.
+    pub(crate) fn or_interrupted(&self, failure: Failure, line: &str) -> Failure {
+        match failure {
+            Failure::Error(_) if self.stop.is_made() => self.interrupted(line.to_owned()),
+            other => other,
+        }
     }
 }
 

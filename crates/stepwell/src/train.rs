@@ -6,7 +6,8 @@ use std::sync::Arc;
 use stepwell_base::counted;
 use stepwell_base::stop::StopRequest;
 use stepwell_bench::Limits;
-use stepwell_engine::Placement;
+use stepwell_disk::FileDisk;
+use stepwell_engine::{Placement, list};
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
     Error as TrainError, Machine, Observer, Observers, Ranks, Report, RowsAtStart, Silence,
@@ -33,8 +34,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     }
     // From the first file on that is tried: none is left behind.
     let signals = Signals::heed()?;
-    lead(args, prepare(args, None)?, &signals, None).map_err(Ended::into_failure)
+    let prepared = prepare(args, None).map_err(|failure| signals.or_interrupted(failure, EARLY))?;
+    lead(args, prepared, &signals, None).map_err(Ended::into_failure)
 }
+
+/// What becomes of a run that is stopped before its first step.
+pub(crate) const EARLY: &str = "interrupted before the first step: there is nothing to keep";
 
 /// What a run is made of.
 pub(crate) struct Prepared {
@@ -194,8 +199,7 @@ pub(crate) fn lead(
     }
     let mut report = match report {
         Err(TrainError::Interrupted) => {
-            let line = "interrupted before the first step: there is nothing to keep";
-            return Err(signals.interrupted(line.to_owned()).into());
+            return Err(signals.interrupted(interrupted_early(&config)).into());
         }
         other => other?,
     };
@@ -243,7 +247,7 @@ pub(crate) fn follow(
         on_note: Arc::new(|_| {}),
     };
     match stepwell_train::train(config, &around) {
-        Err(TrainError::Interrupted) => Err(signals.interrupted(interrupted(config, 0)).into()),
+        Err(TrainError::Interrupted) => Err(signals.interrupted(interrupted_early(config)).into()),
         Ok(report) if report.interrupted => {
             Err(signals.interrupted(ended_early(config, &report)).into())
         }
@@ -260,10 +264,24 @@ fn ended_early(config: &Config, report: &Report) -> String {
     }
 }
 
+/// What became of a run that was stopped before a step of its own.
+fn interrupted_early(config: &Config) -> String {
+    let newest = config.checkpoint.dir.as_ref().and_then(|directory| {
+        Some((directory, list(&FileDisk::open(directory).ok()?).ok()?.pop()?.0))
+    });
+    match newest {
+        None => EARLY.to_owned(),
+        Some((directory, step)) => format!(
+            "interrupted before its first step: {} holds the checkpoint of step {step} as before",
+            directory.display()
+        ),
+    }
+}
+
 /// What became of a run that was stopped after so many steps, and how to go on.
 fn interrupted(config: &Config, steps: u64) -> String {
     match &config.checkpoint.dir {
-        _ if steps == 0 => "interrupted before the first step: there is nothing to keep".to_owned(),
+        _ if steps == 0 => EARLY.to_owned(),
         Some(directory) => format!(
             "interrupted after step {steps}: go on with --checkpoint {} --resume",
             directory.display()

@@ -262,3 +262,24 @@ fn scoring_notes_settings_of_devices_that_are_not_there() {
         assert!(!emulated.contains("tiers.hbm has no effect"), "{emulated}");
     }
 }
+
+/// Each rank's devices own rows of their own, of which there are key shards for 256.
+#[test]
+fn more_owners_than_key_shards_are_refused() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 100);
+    let mut more = vec!["--device", "emulated:64", "--ranks", "5", "--set", "train.blocks=8"];
+    more.extend(HBM);
+    let mut args = args(&[&data], &more);
+    for command in ["train", "plan"] {
+        if command == "plan" {
+            args.drain(1..3);
+        }
+        args[0] = command;
+        let error = shop.fails(&args);
+        assert_eq!(shop.run(&args).status.code(), Some(2), "{error}");
+        for part in ["5 ranks of 64 devices each are 320", "256 key shards", "at most 51 devices"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -8,12 +8,14 @@ mod common;
 use std::fs;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{SMALL, TINY, Workshop};
+use stepwell_skip::skipped;
 
 /// Moments at which a run is stopped, by SIGINT and by SIGTERM in turns.
 const MOMENTS: u64 = 12;
@@ -180,6 +182,104 @@ fn never_stopped(more: &[&str]) {
     }
     let dense = |name: &str| fs::read(shop.path(&format!("{name}/{step}/dense.bin"))).unwrap();
     assert!(dense("saved") == dense("other"), "{step}");
+}
+
+/// A run of data from standard input, of which the first steps come and then nothing.
+fn stalled(shop: &Workshop, more: &[&str]) -> (Child, UnixStream) {
+    let data = shop.examples("data.tsv", 12_000);
+    let (input, mut feed) = UnixStream::pair().unwrap();
+    let args = train("-", &[&["--data.epochs", "1", "--data.eval_fraction", "0"], more].concat());
+    let mut command = shop.command(&args);
+    let command = command.stdin(OwnedFd::from(input)).stdout(Stdio::piped());
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    feed.write_all(&fs::read(data).unwrap()).unwrap();
+    (child, feed)
+}
+
+/// Waits until `child` has a checkpoint.
+fn until_saved(shop: &Workshop, child: &mut Child) {
+    let begun = Instant::now();
+    while shop.newest().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before its checkpoint");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no checkpoint");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_checkpoint_comes_in_time_and_a_stop_is_heeded_though_data_stalls() {
+    let shop = Workshop::new();
+    // A tenth of a second.
+    let keeps = ["--checkpoint", "saved", "--checkpoint.minutes", "0.0017"];
+    let (mut child, feed) = stalled(&shop, &keeps);
+    until_saved(&shop, &mut child);
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    drop(feed);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(143), "{said}");
+    assert!(said.contains("interrupted after step") && said.contains("--resume"), "{said}");
+}
+
+/// Whatever waits for its first bytes, of a pipe or of a server, ends when it is asked to.
+#[test]
+fn a_stop_is_heeded_before_the_first_byte() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    shop.ok(&train(&data, &["--checkpoint", "saved"]));
+    // A server that takes connections and never answers.
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/data.tsv", server.local_addr().unwrap());
+    let is_remote = cfg!(feature = "remote");
+    for source in ["-", &url].into_iter().filter(|source| is_remote || *source == "-") {
+        let commands = [
+            train(source, &["--checkpoint", "new"]),
+            vec!["eval", "saved", "--data", source],
+            vec!["predict", "saved", "--data", source, "--out", "scores.csv"],
+            vec!["convert", source, "--out", "data.packed"],
+        ];
+        for args in commands {
+            let (input, feed) = UnixStream::pair().unwrap();
+            let mut command = shop.command(&args);
+            let command = command.stdin(OwnedFd::from(input)).stdout(Stdio::null());
+            let child = command.stderr(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            signal(&child, "TERM");
+            let asked = Instant::now();
+            let output = child.wait_with_output().unwrap();
+            drop(feed);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(143), "{args:?}: {said}");
+            assert!(asked.elapsed() < Duration::from_secs(5), "{args:?}: {:?}", asked.elapsed());
+            assert!(said.contains("interrupted"), "{args:?}: {said}");
+        }
+    }
+    assert!(!shop.path("scores.csv").exists() && !shop.path("data.packed").exists());
+}
+
+/// Rows that lie on another file system than checkpoints are copied, which a stop does not end.
+#[test]
+fn the_checkpoint_of_a_stop_is_written_to_another_file_system() {
+    let shop = Workshop::new();
+    let other = std::path::Path::new("/dev/shm");
+    let device = |path: &std::path::Path| fs::metadata(path).map(|about| about.dev()).ok();
+    let Some(_) = device(other).filter(|other| Some(*other) != device(&shop.path(""))) else {
+        return skipped("one file system");
+    };
+    let rows = tempfile::tempdir_in(other).unwrap();
+    let rows = rows.path().to_str().unwrap().to_owned();
+    let data = shop.examples("data.tsv", 6000);
+    for ranks in ["1", "2"] {
+        let _ = fs::remove_dir_all(shop.path("saved"));
+        let keeps = ["--checkpoint", "saved", "--checkpoint.every", "5", "--report", "report.json"];
+        let more = [&keeps[..], &["--tiers.ssd", &rows, "--ranks", ranks, "--force"]].concat();
+        let args = train(&data, &[&more[..], &["--data.epochs", "1000"]].concat());
+        let mut child = start(&shop, &args);
+        until_saved(&shop, &mut child);
+        signal(&child, "TERM");
+        let steps = check_stopped(&shop, &child.wait_with_output().unwrap(), 143);
+        assert!(steps > 0, "{ranks} ranks");
+    }
 }
 
 #[test]

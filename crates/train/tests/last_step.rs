@@ -15,7 +15,8 @@ use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep, Placement};
 use stepwell_settings::ModelKind;
 use stepwell_ssd::{StoreOptions, View};
 use stepwell_train::{
-    Checkpoints, Config, Files, Machine, Places, Result, RowPlaces, Surroundings, evaluate, train,
+    Checkpoints, Config, Files, Machine, OnNote, Places, Result, RowPlaces, Surroundings, evaluate,
+    train,
 };
 
 const KIND: ModelKind = ModelKind::DeepFm;
@@ -51,7 +52,7 @@ impl Checkpoints for Given {
         Ok(self.from.clone())
     }
 
-    fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, _: &Config, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
         Ok(Some(Box::new(CheckpointWriter::new(disk(&self.saved), 2))))
     }
 }

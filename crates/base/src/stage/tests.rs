@@ -145,3 +145,30 @@ fn threads_that_give_way_do_and_others_are_as_before() {
     assert_eq!((found(false), found(true)), (Some(own), Some(true)));
     assert_eq!(yielding::gives_way(), own);
 }
+
+/// Waits for a moment that no event tells of.
+struct Alarm(Arc<SystemClock>, f64, u32);
+
+impl Stage for Alarm {
+    type Error = String;
+    fn name(&self) -> &'static str {
+        "alarm"
+    }
+    fn poll(&mut self) -> Result<Progress, String> {
+        self.2 += 1;
+        assert!(self.2 < 100, "it isn't polled all the time");
+        Ok(if self.0.seconds() < self.1 { Progress::Blocked } else { Progress::Done })
+    }
+    fn due(&self) -> Option<f64> {
+        Some(self.1)
+    }
+}
+
+#[test]
+fn a_stage_that_is_due_is_polled_though_nothing_happens() {
+    let clock = Arc::new(SystemClock::new());
+    let stage: BoxedStage<String> = Box::new(Alarm(Arc::clone(&clock), 0.02, 0));
+    let rhythm = Rhythm { clock: Arc::<SystemClock>::clone(&clock), ..rhythm() };
+    drive(among::<String, _>(stage), &rhythm).unwrap();
+    assert!(clock.seconds() >= 0.02);
+}

@@ -2,13 +2,17 @@
 //!
 //! Its first bytes are kept, so that any number of readers can look at its beginning. The first
 //! that goes on behind them has the rest; for another one there is nothing left, and it is refused.
+//! Whoever waits for its bytes waits until the process is asked to stop.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::stop::StopRequest;
 
 use super::Unreadable;
 use crate::DataError;
@@ -83,23 +87,40 @@ impl StreamFile {
         if let Some(stream) = opened.get(path) {
             return Ok(Self { stream: Arc::clone(stream), at: 0, rest: Mutex::default() });
         }
-        let source: Box<dyn Read + Send> = if path == Path::new("-") {
+        let source = if path == Path::new("-") {
             let input = std::io::stdin();
             if input.is_terminal() {
                 let why = "is standard input, which is a terminal: send the data to it (|, <)";
                 return Err(wrong(why.to_owned()));
             }
-            Box::new(input)
+            input.as_fd().try_clone_to_owned().map(File::from)
         } else {
-            Box::new(File::open(path).map_err(|error| wrong(explain(&error)))?)
+            File::open(path)
         };
-        let stream = Arc::new(Stream::new(path, source));
+        let source = source.map_err(|error| wrong(explain(&error)))?;
+        let source = UntilStop { source, stop: StopRequest::of_process() };
+        let stream = Arc::new(Stream::new(path, Box::new(source)));
         opened.insert(path.to_owned(), Arc::clone(&stream));
         Ok(Self { stream, at: 0, rest: Mutex::default() })
     }
 
     pub(super) fn again(&self) -> Self {
         Self { stream: Arc::clone(&self.stream), at: 0, rest: Mutex::default() }
+    }
+}
+
+/// Reads a file until somebody asks to stop, also while it brings nothing.
+struct UntilStop {
+    source: File,
+    stop: StopRequest,
+}
+
+impl Read for UntilStop {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        match self.stop.wait_readable(self.source.as_fd())? {
+            true => self.source.read(into),
+            false => Err(StopRequest::error()),
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Directories that a run made, told from those that merely look like one.
 //!
-//! A mark names device and inode of the directory that it is for. What somebody copied, or made
-//! under the same name, has another inode, so that nothing of a user's is ever removed or written
-//! into.
+//! A directory of checkpoints has an id, a random number in `.stepwell-id`. The mark of a checkpoint
+//! in it says this number and the checkpoint's step, so it's moved, mounted elsewhere and copied
+//! with the directory as a whole. The mark holds nowhere else: in another directory, under another
+//! step's name, or where somebody made the directory, nothing is ever removed or written into.
+//!
+//! Earlier builds marked a checkpoint with the device and the inode of its directory. Such marks
+//! hold as long as both are the same.
 //!
 //! A directory has its mark before anything else is put into it, and loses it after everything
 //! else: whatever a crash leaves of one that was being written or removed has a mark, or the
-//! beginning of one and nothing else, or is empty.
+//! beginning of one and nothing else, or is empty. The id is durable before the first mark.
 //!
 //! The same file is what a reader locks while it reads the checkpoint ([`Lease`]): a run that would
 //! remove an old one leaves it until its readers are done. Whoever removes one has the lock alone
@@ -16,29 +20,90 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use stepwell_base::random;
 use stepwell_disk::{Disk, EntryKind, FileDisk, Identity, Lock};
 
+use super::files;
 use crate::{Error, Result};
 
 /// Name of the mark within the directory that it is for.
 const MARK_FILE: &str = ".stepwell";
-/// More than a mark holds.
+/// Name of the id within a directory of checkpoints.
+pub(super) const ID_FILE: &str = ".stepwell-id";
+/// More than either holds.
 const MARK_BYTES_MAX: u64 = 256;
+/// What every mark begins with.
+const MADE_BY: &str = "made by stepwell: ";
+/// What an id begins with; 32 hexadecimal digits follow.
+const ID_OF: &str = "stepwell checkpoints ";
 
-/// What the directory at `path` alone has, as text. A link counts as itself.
+/// The mark that earlier builds gave the directory at `path`. A link counts as itself.
 ///
 /// # Errors
 /// When it cannot be looked at.
 pub fn identity(disk: &dyn Disk, path: &Path) -> Result<String> {
     let Identity { device, inode } = disk.identity(path)?;
-    Ok(format!("made by stepwell: device {device} inode {inode}\n"))
+    Ok(format!("{MADE_BY}device {device} inode {inode}\n"))
 }
 
-/// Marks `directory`, which is empty, as made by this program.
-pub(super) fn mark(directory: &dyn Disk) -> Result<()> {
-    let identity = identity(directory, directory.path())?;
-    super::files::write_synced(directory, MARK_FILE, identity.as_bytes())?;
-    Ok(directory.sync_directory()?)
+/// The marks of the checkpoints in one directory.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    /// The directory's id; none where no build that knows ids wrote there.
+    id: Option<String>,
+}
+
+impl Marks {
+    /// Those that hold in `home`.
+    pub(super) fn of(home: &dyn Disk) -> Result<Self> {
+        let id = text(home, ID_FILE)?.filter(|id| is_id(id));
+        Ok(Self { id })
+    }
+
+    /// The same, for writing: `home` gets an id if it has none, and that is durable.
+    pub(super) fn to_write(home: &dyn Disk) -> Result<Self> {
+        let mut marks = Self::of(home)?;
+        if marks.id.is_some() {
+            // Whoever wrote it may not have come to sync it.
+            home.open(ID_FILE)?.sync()?;
+        } else {
+            if home.exists(ID_FILE)? {
+                // What a crash left of one, by which nothing is marked yet.
+                home.remove(ID_FILE)?;
+            }
+            let [high, low] = random::drawn();
+            let id = format!("{ID_OF}{high:016x}{low:016x}\n");
+            files::write_synced(home, ID_FILE, id.as_bytes())?;
+            marks.id = Some(id);
+        }
+        home.sync_directory()?;
+        Ok(marks)
+    }
+
+    /// What the mark of the checkpoint of `step` says.
+    fn of_step(&self, step: u64) -> Option<String> {
+        let id = self.id.as_ref()?.strip_prefix(ID_OF)?;
+        Some(format!("{MADE_BY}step {step} of checkpoints {id}"))
+    }
+
+    /// Marks `directory`, which is empty and will be the checkpoint of `step`.
+    pub(super) fn mark(&self, directory: &dyn Disk, step: u64) -> Result<()> {
+        let mark = self.of_step(step).unwrap_or_default();
+        files::write_synced(directory, MARK_FILE, mark.as_bytes())?;
+        Ok(directory.sync_directory()?)
+    }
+
+    /// Whether a run made `directory`, here and as the checkpoint of `step`.
+    pub(super) fn hold(&self, directory: &dyn Disk, step: u64) -> Result<bool> {
+        let Some(mark) = text(directory, MARK_FILE)? else { return Ok(false) };
+        Ok(self.of_step(step).is_some_and(|own| own == mark)
+            || mark == identity(directory, directory.path())?)
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    let digits = text.strip_prefix(ID_OF).and_then(|rest| rest.strip_suffix('\n'));
+    digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Removes the directory at `path`, which is marked; a part that a crash leaves is marked too.
@@ -126,27 +191,25 @@ impl Claim {
     }
 }
 
-/// Whether the marking of `directory` was never ended: it holds the first bytes of its mark, or
-/// none, or zeros for those that were lost, and nothing else.
-pub(super) fn is_half_marked(directory: &dyn Disk) -> Result<bool> {
-    let mut entries = directory.entries()?.into_iter();
-    if !entries.all(|(name, kind)| name == MARK_FILE && kind == EntryKind::File) {
+/// Whether `directory` holds nothing, or a mark, or what a crash left of one (its first bytes, or
+/// zeros for those that were lost), and nothing else: whoever made or copied it lost nothing with it.
+pub(super) fn is_bare(directory: &dyn Disk) -> Result<bool> {
+    let entries = directory.entries()?;
+    if !entries.iter().all(|(name, kind)| name == MARK_FILE && *kind == EntryKind::File) {
         return Ok(false);
     }
-    let identity = identity(directory, directory.path())?;
-    Ok(text(directory)?.is_some_and(|mark| identity.starts_with(mark.trim_end_matches('\0'))))
+    if entries.is_empty() {
+        return Ok(true);
+    }
+    let mark = text(directory, MARK_FILE)?;
+    let mark = mark.as_deref().map(|mark| mark.trim_end_matches('\0'));
+    Ok(mark.is_some_and(|mark| MADE_BY.starts_with(mark) || mark.starts_with(MADE_BY)))
 }
 
-/// Whether `directory` has a mark, and is what the mark is for.
-pub(super) fn is_marked(directory: &dyn Disk) -> Result<bool> {
-    let identity = identity(directory, directory.path())?;
-    Ok(text(directory)?.is_some_and(|mark| mark == identity))
-}
-
-/// The text of the mark in `directory`; none where there is no file that could be one.
-fn text(directory: &dyn Disk) -> Result<Option<String>> {
+/// The text of a small file in `directory`; none where there is no file that could be one.
+fn text(directory: &dyn Disk, name: &str) -> Result<Option<String>> {
     use ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
-    match directory.read(MARK_FILE, MARK_BYTES_MAX) {
+    match directory.read(name, MARK_BYTES_MAX) {
         Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
         Err(error) => match error.kind() {
             // Missing, not of this program's making, or not this user's.

@@ -9,10 +9,11 @@
 //!     rows-0-rank-1/          where several ranks wrote it: of the store of one of them
 //!     dense-1.bin             what a rank has beside rows, where it needs that to go on
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
-//!     .stepwell               says which directory a run made, `mark.rs`
+//!     .stepwell               says that a run made it here, and as this step, `mark.rs`
 //!     ENDED                   says that its run trained all of its data, `ended.rs`
 //!   .incomplete-step-…/       being written, or left by a run that was killed; never read
-//!   set-aside-1/              what --force moved out of the way
+//!   .stepwell-id              a random number, which the marks of all of them say
+//!   set-aside-1/              what --force moved out of the way, or what was in a checkpoint's way
 //! ```
 //!
 //! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
@@ -24,8 +25,8 @@
 //! of the disk and has every operation fail.
 //!
 //! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
-//! what a killed run left. Whatever else lies there under such a name stays, and is refused where
-//! it is in the way.
+//! what a killed run left. Whatever else lies there under such a name stays; a half-written
+//! checkpoint of which nobody knows who made it is set aside where it is in the way.
 
 mod dense;
 mod ended;
@@ -46,7 +47,7 @@ use stepwell_disk::{Disk, EntryKind};
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
-use mark::Claim;
+use mark::{Claim, Marks};
 pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
 pub use view::RowsView;
@@ -187,23 +188,56 @@ pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<Path
 
 /// Directories of checkpoints that were never completed hold nothing that anybody was promised.
 fn remove_incomplete(directory: &dyn Disk) -> Result<()> {
+    let marks = Marks::of(directory)?;
     for (name, kind) in directory.entries()? {
         let step = name.strip_prefix(INCOMPLETE_PREFIX).and_then(step_of);
-        if step.is_none() || kind != EntryKind::Directory {
-            continue;
-        }
-        let path = directory.path().join(name);
-        let inside = directory.directory(&path)?;
-        if mark::is_marked(&*inside)? {
-            mark::remove_marked(directory, &path)?;
-        } else if mark::is_half_marked(&*inside)? {
-            directory.remove_tree(&path)?;
-        } else {
-            // A kill between making it and marking it leaves it empty; others are not ours.
-            let _ = directory.remove_directory(&path);
+        if let Some(step) = step.filter(|_| kind == EntryKind::Directory) {
+            remove_own(directory, &marks, step)?;
         }
     }
     Ok(())
+}
+
+/// What the directory of the checkpoint of `step` is called while it is written or removed.
+fn incomplete(step: u64) -> String {
+    format!("{INCOMPLETE_PREFIX}{}", name_of(step))
+}
+
+/// Removes the half-written checkpoint of `step`, unless it holds what may be somebody's: nobody
+/// writes it, as the run has the lock of the directory.
+fn remove_own(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<()> {
+    let path = directory.path().join(incomplete(step));
+    let inside = directory.directory(&path)?;
+    // A kill between making it and marking it leaves it bare.
+    if marks.hold(&*inside, step)? || mark::is_bare(&*inside)? {
+        mark::remove_marked(directory, &path)?;
+    }
+    Ok(())
+}
+
+/// Frees the name under which the checkpoint of `step` is written or removed. What may be
+/// somebody's is set aside; gives where to.
+fn make_way(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<Option<PathBuf>> {
+    let name = incomplete(step);
+    let mut entries = directory.entries()?.into_iter();
+    if entries.any(|(found, kind)| found == name && kind == EntryKind::Directory) {
+        remove_own(directory, marks, step)?;
+    }
+    if !directory.exists(&name)? {
+        return Ok(None);
+    }
+    let aside = free_aside(directory)?;
+    directory.rename(&name, &format!("{aside}/{name}"))?;
+    Ok(Some(directory.path().join(aside)))
+}
+
+/// A name that nothing was set aside under yet.
+fn free_aside(directory: &dyn Disk) -> Result<String> {
+    let mut number = 1;
+    while directory.exists(&format!("{ASIDE_PREFIX}{number}"))? {
+        number += 1;
+    }
+    Ok(format!("{ASIDE_PREFIX}{number}"))
 }
 
 /// Moves all checkpoints out of the way, oldest first: the newest of those that are left is the
@@ -213,15 +247,12 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
     for (_, path) in &found {
         claim(directory, path)?;
     }
-    let mut number = 1;
-    while directory.exists(&format!("{ASIDE_PREFIX}{number}"))? {
-        number += 1;
-    }
+    let aside = free_aside(directory)?;
     for (step, path) in found {
         // Somebody may have begun to read it since.
         let _claim = claim(directory, &path)?;
         let name = name_of(step);
-        directory.rename(&name, &format!("{ASIDE_PREFIX}{number}/{name}"))?;
+        directory.rename(&name, &format!("{aside}/{name}"))?;
     }
     Ok(())
 }
@@ -244,13 +275,14 @@ pub fn is_set_aside(directory: &dyn Disk) -> Result<bool> {
 /// That somebody reads one, and those of the disk.
 pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
     let mut stay = Vec::new();
+    // Their marks are those of the directory that they were moved out of.
+    let above = directory.path().parent().filter(|above| !above.as_os_str().is_empty());
+    let marks = Marks::of(&*directory.directory(above.unwrap_or(Path::new(".")))?)?;
     for (name, kind) in directory.entries()? {
         let path = directory.path().join(&name);
-        let is_own = step_of(&name).is_some() && kind == EntryKind::Directory && {
-            let inside = directory.directory(&path)?;
-            mark::is_marked(&*inside)?
-        };
-        if is_own {
+        let step = step_of(&name).filter(|_| kind == EntryKind::Directory);
+        let is_own = step.map(|step| marks.hold(&*directory.directory(&path)?, step));
+        if is_own.transpose()?.unwrap_or(false) {
             let _claim = claim(directory, &path)?;
             mark::remove_marked(directory, &path)?;
         } else {

@@ -1,5 +1,7 @@
 //! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
 
+use std::fmt;
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,13 +11,13 @@ use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
-use super::mark::Claim;
+use super::mark::{Claim, Marks};
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, INCOMPLETE_PREFIX,
-    Keep, KeptPart, META_FILE, ModelPart, WholeModel,
+    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Keep, KeptPart,
+    META_FILE, ModelPart, WholeModel,
 };
-use super::{SUMS_FILE, ended, files, list, mark, meaning, name_of, pieces};
+use super::{SUMS_FILE, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces};
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
 
@@ -26,16 +28,28 @@ const ROWS_PREFIX: &str = "rows-";
 pub struct CheckpointWriter {
     directory: Arc<dyn Disk>,
     keep: usize,
-    /// Names of those of this run, oldest first; no others are ever removed.
-    written: Vec<String>,
+    /// Steps of those that count among the newest few, oldest first; no others are ever removed.
+    written: Vec<u64>,
     /// The directory that was begun and has no name yet.
     building: Option<PathBuf>,
+    note: Note,
+}
+
+/// Told what somebody should know, in one line.
+#[derive(Clone)]
+struct Note(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Note")
+    }
 }
 
 impl CheckpointWriter {
     /// Checkpoints go to `directory`, which was prepared; the newest `keep` of them stay.
     pub fn new(directory: Arc<dyn Disk>, keep: usize) -> Self {
-        Self { directory, keep: keep.max(1), written: Vec::new(), building: None }
+        let note = Note(Arc::new(|_| {}));
+        Self { directory, keep: keep.max(1), written: Vec::new(), building: None, note }
     }
 
     /// Goes on with a run whose checkpoints lie in `directory`: they count among the newest few,
@@ -44,10 +58,11 @@ impl CheckpointWriter {
     /// # Errors
     /// When the directory cannot be read.
     pub fn resume(directory: Arc<dyn Disk>, keep: usize) -> Result<Self> {
+        let marks = Marks::of(&*directory)?;
         let mut written = Vec::new();
         for (step, path) in list(&*directory)? {
-            if mark::is_marked(&*directory.directory(&path)?)? {
-                written.push(name_of(step));
+            if marks.hold(&*directory.directory(&path)?, step)? {
+                written.push(step);
             }
         }
         let mut writer = Self::new(directory, keep);
@@ -55,33 +70,74 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
+    /// The same, which tells `note` what it set aside, and what it cannot remove.
+    pub fn telling(mut self, note: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+        self.note = Note(note);
+        self
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn drop_old(&mut self) -> Result<()> {
+    /// Removes all but the newest few. What cannot be removed stays, and counts no longer.
+    fn drop_old(&mut self, marks: &Marks) {
+        if self.written.len() <= self.keep {
+            return;
+        }
+        // Somebody may have moved one away, or put something of his own in its place.
+        let is_there = |step: &u64| {
+            let path = self.directory.path().join(name_of(*step));
+            match self.directory.directory(&path) {
+                Ok(inside) => marks.hold(&*inside, *step).unwrap_or(true),
+                Err(error) => !matches!(error.kind(), NotFound | NotADirectory),
+            }
+        };
+        self.written.retain(is_there);
         let many = self.written.len().saturating_sub(self.keep);
-        let mut doomed = Vec::new();
-        for name in &self.written[..many] {
+        for step in self.written[..many].to_vec() {
+            let removed = self.remove(marks, step);
+            if let Err(error) = &removed {
+                let path = self.path(&name_of(step));
+                self.tell(&format!("{} is not removed, and stays: {error}", path.display()));
+            }
             // One that is being read goes when a later one is written.
-            if let Some(claim) = Claim::lay(&*self.directory.directory(&self.path(name))?) {
-                doomed.push((name.clone(), claim));
+            if !matches!(removed, Ok(false)) {
+                self.written.retain(|written| *written != step);
             }
         }
-        self.written.retain(|name| !doomed.iter().any(|(doomed, _)| doomed == name));
-        for (oldest, _claim) in doomed {
-            // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
-            let doomed = incomplete(&oldest);
-            self.directory.rename(&oldest, &doomed)?;
-            mark::remove_marked(&*self.directory, &self.path(&doomed))?;
+    }
+
+    /// Removes the checkpoint of `step`; false where somebody reads it.
+    fn remove(&self, marks: &Marks, step: u64) -> Result<bool> {
+        let (directory, name) = (&*self.directory, name_of(step));
+        let Some(_claim) = Claim::lay(&*directory.directory(&self.path(&name))?) else {
+            return Ok(false);
+        };
+        self.make_way(marks, step)?;
+        // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
+        directory.rename(&name, &incomplete(step))?;
+        mark::remove_marked(directory, &self.path(&incomplete(step)))?;
+        Ok(true)
+    }
+
+    /// Frees the name under which the checkpoint of `step` is written or removed.
+    fn make_way(&self, marks: &Marks, step: u64) -> Result<()> {
+        if let Some(aside) = make_way(&*self.directory, marks, step)? {
+            let path = self.path(&incomplete(step));
+            self.tell(&format!(
+                "{} was in the way of a checkpoint, and no run is known to have made it here: it \
+                 was set aside into {}",
+                path.display(),
+                aside.display()
+            ));
         }
         Ok(())
     }
-}
 
-/// What the directory of a checkpoint is called while it is written or removed.
-fn incomplete(name: &str) -> String {
-    format!("{INCOMPLETE_PREFIX}{name}")
+    fn tell(&self, note: &str) {
+        (self.note.0)(note);
+    }
 }
 
 impl Keep for CheckpointWriter {
@@ -90,17 +146,19 @@ impl Keep for CheckpointWriter {
         if self.directory.exists(&name)? {
             return self.written_before(self.path(&name), step, run).map(Some);
         }
-        let building = self.path(&incomplete(&name));
+        let marks = Marks::to_write(&*self.directory)?;
+        self.make_way(&marks, step)?;
+        let building = self.path(&incomplete(step));
         self.directory.make_directory(&building)?;
         self.building = Some(building.clone());
         let marked = self.directory.directory(&building).map_err(Error::from);
-        let marked = marked.and_then(|inside| mark::mark(&*inside));
+        let marked = marked.and_then(|inside| marks.mark(&*inside, step));
         marked.inspect_err(|_| self.give_up())?;
         Ok(None)
     }
 
     fn keep(&mut self, part: &ModelPart<'_>) -> Result<KeptPart> {
-        let building = self.path(&incomplete(&name_of(part.step)));
+        let building = self.path(&incomplete(part.step));
         let opened = self.directory.directory(&building);
         let opened = opened.map_err(|error| match part.of.0 {
             0 => error.into(),
@@ -118,17 +176,19 @@ impl Keep for CheckpointWriter {
 
     fn end(&mut self, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<PathBuf> {
         let name = name_of(whole.step);
-        let building = self.directory.directory(&self.path(&incomplete(&name)));
+        let building = self.directory.directory(&self.path(&incomplete(whole.step)));
         let written = building.map_err(Error::from).and_then(|building| {
             write_whole(&*building, whole, parts)?;
-            Ok(self.directory.rename(&incomplete(&name), &name)?)
+            Ok(self.directory.rename(&incomplete(whole.step), &name)?)
         });
         written.inspect_err(|_| self.give_up())?;
         self.building = None;
-        let target = self.path(&name);
-        self.written.push(name);
-        self.drop_old()?;
-        Ok(target)
+        self.written.push(whole.step);
+        match Marks::of(&*self.directory) {
+            Ok(marks) => self.drop_old(&marks),
+            Err(error) => self.tell(&format!("old checkpoints are not removed: {error}")),
+        }
+        Ok(self.path(&name))
     }
 
     fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> Result<()> {

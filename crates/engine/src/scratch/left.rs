@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! DIR/
-//!   rows-0/         a store, made by a run
-//!   .rows-0         its mark: device and inode of the directory that the run made
+//!   rows-0/         a store, made by a run, with a random number in `.stepwell-rows`
+//!   .rows-0         its mark: the same random number
 //!   rows-best/      of the user, never touched
 //!   set-aside-1/    what was in a run's way and is not known to be a run's
 //! ```
 //!
-//! Only a directory that its mark names is ever removed. One that was copied here, moved here or
-//! made by somebody else has another inode, whatever its name is.
+//! Only a directory that its mark names is ever removed. Both move, and are copied, with `DIR`; a
+//! directory that was copied or moved into `DIR` alone, or that somebody made, has no such number,
+//! whatever its name is. Marks of earlier builds name device and inode of the directory.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use stepwell_base::random;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
@@ -22,6 +25,10 @@ use crate::{Error, Result};
 
 const ROWS: &str = "rows-";
 const RANK: &str = "rank-";
+/// Name of the file with the number of a mark within the directory that it is for.
+const INSIDE: &str = ".stepwell-rows";
+/// What a mark begins with; 32 hexadecimal digits follow.
+const MADE_BY: &str = "made by stepwell: rows ";
 /// Files that a checkpoint, and nothing else, holds.
 const OF_CHECKPOINTS: [&str; 2] = ["checkpoint.json", "CHECKSUMS"];
 
@@ -121,10 +128,19 @@ pub(super) fn refuse_open(old: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Marks `rows` as made by a run.
+/// Marks `rows`, which is empty, as made by a run.
 pub(super) fn mark(rows: &Path) -> Result<()> {
-    let (mark, identity) = (mark_of(rows), identity(rows)?);
-    fs::write(&mark, identity).map_err(file_error("write", &mark))
+    let [high, low] = random::drawn();
+    let mark = format!("{MADE_BY}{high:016x}{low:016x}\n");
+    for path in [rows.join(INSIDE), mark_of(rows)] {
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(mark.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(file_error("write", &path))?;
+    }
+    FileDisk::open(rows)?.sync_directory()?;
+    Ok(())
 }
 
 /// The directories in `path` that have the name of a store's, by number.
@@ -172,6 +188,8 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
         if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
             disk.rename(name, &format!("{aside}/{name}"))?;
             unmark(from)?;
+            // It is nobody's but the user's from here on.
+            let _ = fs::remove_file(path.join(&aside).join(name).join(INSIDE));
         }
     }
     Ok(path.join(aside))
@@ -179,9 +197,11 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
 
 fn is_marked(rows: &Path) -> Result<bool> {
     let Ok(mark) = fs::read_to_string(mark_of(rows)) else { return Ok(false) };
-    Ok(rows.is_dir() && mark == identity(rows)?)
+    let is_inside = || fs::read_to_string(rows.join(INSIDE)).is_ok_and(|inside| inside == mark);
+    Ok(rows.is_dir() && (mark.starts_with(MADE_BY) && is_inside() || mark == identity(rows)?))
 }
 
+/// The mark that earlier builds gave it.
 fn identity(rows: &Path) -> Result<String> {
     let disk = FileDisk::open(rows)?;
     crate::identity(&disk, rows)
@@ -197,7 +217,7 @@ fn unmark(rows: &Path) -> Result<()> {
     }
 }
 
-/// `D/.rows-0` beside `D/rows-0`: not inside, where the store would have to know it.
+/// `D/.rows-0` beside `D/rows-0`: what was put into the place of `rows-0` is told from it.
 fn mark_of(rows: &Path) -> PathBuf {
     let name = rows.file_name().unwrap_or_default().to_string_lossy().into_owned();
     rows.with_file_name(format!(".{name}"))

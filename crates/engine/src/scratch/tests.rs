@@ -145,6 +145,54 @@ fn a_mark_counts_for_the_directory_that_it_was_made_for() {
     assert!(left.named.join("bad/segment").exists());
 }
 
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn marks_are_moved_and_copied_with_the_directory() {
+    let left = Left::new();
+    let parent = left.named.parent().unwrap();
+    let [copied, moved] = ["copied", "moved"].map(|name| parent.join(name));
+    copy(&left.named, &copied);
+    fs::rename(&left.named, &moved).unwrap();
+    for place in [&copied, &moved] {
+        let resumed = Scratch::open(Some(place), Placement::Resume).unwrap();
+        assert_eq!(resumed.note(), None);
+        assert!(!place.join("rows-0").exists() && !place.join(".rows-0").exists());
+    }
+}
+
+#[test]
+fn rows_that_were_copied_alone_are_somebodys() {
+    let (left, other) = (Left::new(), Left::new());
+    fs::remove_dir_all(left.named.join("rows-0")).unwrap();
+    for name in ["rows-0", "rows-1"] {
+        copy(&other.named.join("rows-0"), &left.named.join(name));
+    }
+    let resumed = left.open(Placement::Resume);
+    assert!(resumed.note().unwrap().contains("2 table groups"), "{:?}", resumed.note());
+    for name in ["rows-0", "rows-1"] {
+        let aside = left.named.join("set-aside-1").join(name);
+        assert!(aside.join("segment").exists() && fs::read_dir(aside).unwrap().count() == 1);
+    }
+}
+
+#[test]
+fn marks_of_earlier_builds_hold_for_the_directory_that_they_name() {
+    let left = Left::new();
+    let rows = left.named.join("rows-0");
+    let mark = crate::identity(&FileDisk::open(&rows).unwrap(), &rows).unwrap();
+    fs::write(left.named.join(".rows-0"), mark).unwrap();
+    fs::remove_file(rows.join(".stepwell-rows")).unwrap();
+    let copied = left.named.parent().unwrap().join("copied");
+    copy(&left.named, &copied);
+    assert_eq!(left.open(Placement::Resume).note(), None);
+    assert!(Scratch::open(Some(&copied), Placement::Resume).unwrap().note().is_some());
+    assert!(copied.join("set-aside-1/rows-0/segment").exists());
+}
+
 #[test]
 fn a_checkpoint_is_no_place_for_rows() {
     let left = Left::new();

@@ -47,6 +47,8 @@ pub(super) struct Due {
     since: f64,
     /// Whether something was trained since.
     trained: bool,
+    /// Whether the time had come when it was looked at last.
+    late: bool,
     /// Whether one is on its way.
     writing: bool,
     stopping: bool,
@@ -55,12 +57,22 @@ pub(super) struct Due {
 impl Due {
     pub(super) fn new(times: Times, clock: Arc<dyn Clock>) -> Self {
         let since = clock.seconds();
-        Self { times, clock, since, trained: false, writing: false, stopping: false }
+        let (trained, late, writing, stopping) = (false, false, false, false);
+        Self { times, clock, since, trained, late, writing, stopping }
     }
 
-    /// Looks whether the run is to stop.
+    /// Looks whether the run is to stop, and what time it is.
     pub(super) fn look(&mut self) {
         self.stopping |= self.times.stop.is_made();
+        let comes = self.times.seconds.map(|seconds| self.since + seconds);
+        self.late = comes.is_some_and(|comes| self.clock.seconds() >= comes);
+    }
+
+    /// When a checkpoint will be due though nothing happens until then.
+    pub(super) fn comes(&self) -> Option<f64> {
+        let waits = self.times.saves && self.trained && !self.writing && !self.stopping;
+        let seconds = self.times.seconds.filter(|_| waits && !self.late)?;
+        Some(self.since + seconds)
     }
 
     /// The run fails, and ends as if somebody had asked for it.
@@ -82,8 +94,7 @@ impl Due {
         if self.stopping {
             return self.trained;
         }
-        let late = |seconds: f64| self.clock.seconds() - self.since >= seconds;
-        self.times.initial || (self.trained && self.times.seconds.is_some_and(late))
+        self.times.initial || (self.trained && self.late)
     }
 
     /// A checkpoint is on its way.
@@ -98,7 +109,7 @@ impl Due {
 
     /// A checkpoint was written.
     pub(super) fn written(&mut self) {
-        (self.writing, self.trained) = (false, false);
+        (self.writing, self.trained, self.late) = (false, false, false);
         self.since = self.clock.seconds();
     }
 }

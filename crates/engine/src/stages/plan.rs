@@ -312,6 +312,10 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
         "plan"
     }
 
+    fn due(&self) -> Option<f64> {
+        self.due.comes()
+    }
+
     fn poll(&mut self) -> Result<Progress> {
         self.due.look();
         let mut any = self.retire();

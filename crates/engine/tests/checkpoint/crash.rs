@@ -22,7 +22,8 @@ fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
 /// Cuts the power after so many changes; returns the number of crashes survived.
 fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
-    script(&cutting(&world, Some(cut_after)), ranks, &mut ledger).unwrap_err();
+    // What removes an old checkpoint in vain ends no run.
+    let _ = script(&cutting(&world, Some(cut_after)), ranks, &mut ledger);
     let torn = (0..TORN).map(|n| Survival::Torn(cut_after << 8 | n));
     let mut survived = 0;
     for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {

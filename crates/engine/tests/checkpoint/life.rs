@@ -41,6 +41,8 @@ pub(crate) struct Ledger {
     pub(crate) kept: Vec<u64>,
     /// One that is being written; others may be dropped for it once it is complete.
     pub(crate) writing: Option<u64>,
+    /// Those that later ones took the place of: gone, unless the disk refused that.
+    pub(crate) dropped: Vec<u64>,
     /// Those that were set aside.
     pub(crate) aside: Vec<u64>,
     /// Whether the kept ones are being set aside.
@@ -105,7 +107,7 @@ pub(crate) fn live(
         ledger.writing = None;
         ledger.kept.push(step);
         let many = ledger.kept.len().saturating_sub(KEEP);
-        ledger.kept.drain(..many);
+        ledger.dropped.extend(ledger.kept.drain(..many));
     }
     Ok(())
 }

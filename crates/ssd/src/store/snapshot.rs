@@ -4,6 +4,8 @@
 //!   cannot be linked is copied after that, from files that the snapshot holds: they stay readable
 //!   when merges take them out of use, as those of a scan do, and take space until they are copied
 //!   (`bytes_pinned`).
+//! - **Stops.** A request to stop ends no snapshot: the last checkpoint of a run that is asked to
+//!   stop is one.
 //! - **Failure.** What was put into the directory by then stays there, without a manifest.
 
 use std::path::Path;
@@ -77,7 +79,6 @@ impl Copies<'_> {
 
     fn make(mut self, target: &dyn Disk) -> Result<()> {
         while let Some((file, bytes)) = self.files.last() {
-            self.core.options.go_on()?;
             copy(&*file.file, target, &segment::name(file.number))?;
             self.core.counters.wrote(file.directory, *bytes as usize);
             self.core.count_pins(std::iter::once((file.number, *bytes)), false);

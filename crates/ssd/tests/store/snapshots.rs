@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Store, check};
+use stepwell_ssd::{Store, View, check};
 
 use crate::common::{options, reopen};
 use crate::harness::shared;
@@ -79,6 +79,17 @@ fn the_store_is_written_and_merged_while_its_snapshot_is_copied() {
     before.assert_held(&Store::open(shared(&restored), options()).unwrap());
     drop(store);
     history.assert_held(&reopen(&memory).unwrap());
+}
+
+#[test]
+fn a_request_to_stop_ends_no_snapshot() {
+    let (memory, disk, store, history) = without_links();
+    store.options().stop.make();
+    let path = target(&disk, "last");
+    store.snapshot(&path).unwrap();
+    let there = memory.directory(&path).unwrap();
+    let view = View::open(there, options()).unwrap();
+    history.assert_held(&view);
 }
 
 #[test]

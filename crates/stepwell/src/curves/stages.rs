@@ -75,4 +75,8 @@ impl<E> Stage for WatchedStage<E> {
     fn gives_way(&self) -> bool {
         self.stage.gives_way()
     }
+
+    fn due(&self) -> Option<f64> {
+        self.stage.due()
+    }
 }

@@ -14,7 +14,7 @@ use stepwell_engine::{
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
-use super::{Checkpoints, Places, RowPlaces};
+use super::{Checkpoints, OnNote, Places, RowPlaces};
 use crate::{Error, Result};
 
 /// The machine's file system: `checkpoint.dir` and `tiers.ssd`.
@@ -145,14 +145,14 @@ impl Checkpoints for Directory {
         Ok(Checkpoint::open(&path)?)
     }
 
-    fn writer(self: Box<Self>, config: &Config) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, config: &Config, note: OnNote) -> Result<Option<Box<dyn Keep>>> {
         let Self { disk, lock, resumes } = *self;
         let keep = config.checkpoint.keep;
         let writer = match resumes {
             true => CheckpointWriter::resume(disk, keep)?,
             false => CheckpointWriter::new(disk, keep),
         };
-        Ok(Some(Box::new(Locked { writer, _lock: lock })))
+        Ok(Some(Box::new(Locked { writer: writer.telling(note), _lock: lock })))
     }
 }
 

@@ -136,6 +136,9 @@ pub trait Places: Send + Sync {
     }
 }
 
+/// Told what cannot be told by a result.
+pub type OnNote = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// A place for checkpoints that was taken; other runs are kept out while this or what it gave is
 /// there.
 pub trait Checkpoints {
@@ -153,11 +156,11 @@ pub trait Checkpoints {
     /// When it is not there, or damaged.
     fn of_step(&mut self, step: u64) -> Result<Checkpoint>;
 
-    /// Who writes the next ones, if anybody does.
+    /// Who writes the next ones, if anybody does; `note` is told what somebody should know then.
     ///
     /// # Errors
     /// When the place cannot be read.
-    fn writer(self: Box<Self>, config: &Config) -> Result<Option<Box<dyn Keep>>>;
+    fn writer(self: Box<Self>, config: &Config, note: OnNote) -> Result<Option<Box<dyn Keep>>>;
 }
 
 /// A place for stores that was taken.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rayon::ThreadPool;
+use stepwell_base::owner::KEY_SHARDS;
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
@@ -68,7 +69,23 @@ pub(super) fn offer(
         None => (0, config.ranks.count),
     };
     let part = |offer| part(config, offer, (rank, ranks), note).map_err(wrong);
-    offer.map_or(Ok(None), part)
+    let offer = offer.map_or(Ok(None), part)?;
+    check_owners(config, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
+    Ok(offer)
+}
+
+/// Refuses more owners of rows than there are key shards: each has one at least.
+fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), String> {
+    let ranks = config.ranks.count;
+    let owners = ranks.saturating_mul(devices);
+    if owners <= KEY_SHARDS {
+        return Ok(());
+    }
+    Err(format!(
+        "{ranks} ranks of {devices} devices each are {owners} owners of rows, and a table has \
+         {KEY_SHARDS} key shards; give at most {} devices a rank",
+        KEY_SHARDS / ranks
+    ))
 }
 
 /// Takes the devices as planned, with slots for rows.

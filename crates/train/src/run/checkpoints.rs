@@ -63,7 +63,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         from = Some(Arc::clone(&warm.checkpoint));
     }
     let position = state.position;
-    let writer = place.map(|place| place.writer(config)).transpose()?.flatten();
+    let tell = Arc::clone(&around.on_note);
+    let writer = place.map(|place| place.writer(config, tell)).transpose()?.flatten();
     let saver = writer.map(|writer| Saver::new(writer, state));
     Ok(Start { from, resumes, position, saver })
 }

@@ -35,7 +35,7 @@ use self::reading::{PURPOSES, check_evaluation, share, sources};
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::forecast::{Forecast, Known};
-use crate::machine::Machine;
+use crate::machine::{Machine, OnNote};
 use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
@@ -68,7 +68,7 @@ pub struct Surroundings {
     /// Told the capacity plan before anything big is allocated.
     pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
-    pub on_note: Arc<dyn Fn(&str) + Send + Sync>,
+    pub on_note: OnNote,
 }
 
 /// Rows that a model begins with.
@@ -104,16 +104,24 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     report.map_err(|error| told(error, config))
 }
 
-/// What was stopped before its time is no failure of the part that was at work, and where a device
-/// failed somebody wants to know what is left.
+/// Where a device failed somebody wants to know what is left.
 fn told(error: Error, config: &Config) -> Error {
     match error {
         Error::Engine(EngineError::Device(source)) => {
             Error::Device { source, saves: config.checkpoint.dir.is_some() }
         }
+        other => other,
+    }
+}
+
+/// What was stopped before its time is no failure of the part that was at work; nor are streams and
+/// objects, which are read until somebody asks to stop.
+fn stopped(error: Error, stop: &StopRequest) -> Error {
+    match error {
         Error::Data(DataError::Stopped)
         | Error::Store(StoreError::Stopped)
         | Error::Engine(EngineError::Store(StoreError::Stopped)) => Error::Interrupted,
+        Error::Data(_) if stop.is_made() => Error::Interrupted,
         other => other,
     }
 }
@@ -123,6 +131,41 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let begin = around.machine.clock.seconds();
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
+    let begun = get_ready(config, around, stop).map_err(|error| stopped(error, stop))?;
+    let Ready { built, reads, saver, from, resumes, counts, told_ahead } = begun;
+    let initial = config.checkpoint.initial && from.is_none();
+    let report = finish(config, around, built, (reads, saver, initial), begin)?;
+    if resumes && from == Some(report.steps) && !report.interrupted {
+        (around.on_note)(&format!(
+            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
+             data.epochs to go on",
+            config.data.epochs, report.steps
+        ));
+    }
+    if counts && !told_ahead && !report.interrupted {
+        let note = warm_up::after(config, &report, from.unwrap_or(0));
+        note.iter().for_each(|note| (around.on_note)(note));
+    }
+    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
+    Ok(report)
+}
+
+/// A run before its first step.
+struct Ready {
+    built: Built,
+    reads: Reads,
+    saver: Option<Saver>,
+    /// Steps of the model that it begins with.
+    from: Option<u64>,
+    /// Whether it goes on as the run before would have.
+    resumes: bool,
+    /// Whether a warm-up counts keys, and whether what follows from it was told.
+    counts: bool,
+    told_ahead: bool,
+}
+
+/// Does all that comes before the first step.
+fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
     let sources = sources(config, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(config, sources, fabric, stop)?;
@@ -144,37 +187,24 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let begun = sources.begin_cache()?;
     let start = checkpoints::start(config, around, &sources)?;
     start.from.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
-    let from = start.position.read_from();
+    let place = start.position.read_from();
     let notes = sources.notes.iter().cloned();
-    let notes = notes.chain(sources.cache_note(from));
+    let notes = notes.chain(sources.cache_note(place));
     let notes = notes.chain(initial_note(config, start.from.as_deref()));
     notes.for_each(|note| (around.on_note)(&note));
-    let cache = sources.cache_making(begun, from);
+    let cache = sources.cache_making(begun, place);
     let begins = start.from.as_deref().map(|from| BeginsWith { from, is_other: !start.resumes });
     let built = build(config, around, &sources, begins)?;
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
-    let initial = config.checkpoint.initial && start.from.is_none();
-    let resumed = start.from.as_ref().filter(|_| start.resumes).map(|from| from.step);
+    let from = start.from.as_ref().map(|from| from.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.from);
-    let passes = sources.passes(from, PURPOSES);
+    let passes = sources.passes(place, PURPOSES);
     let reads = Reads { passes, start: start.position, cache };
-    let report = finish(config, around, built, (reads, start.saver, initial), begin)?;
-    if resumed == Some(report.steps) && !report.interrupted {
-        (around.on_note)(&format!(
-            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
-             data.epochs to go on",
-            config.data.epochs, report.steps
-        ));
-    }
-    if counts && ahead.is_none() && !report.interrupted {
-        let note = warm_up::after(config, &report, resumed.unwrap_or(0));
-        note.iter().for_each(|note| (around.on_note)(note));
-    }
-    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
-    Ok(report)
+    let (saver, told_ahead) = (start.saver, ahead.is_some());
+    Ok(Ready { built, reads, saver, from, resumes: start.resumes, counts, told_ahead })
 }
 
 /// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
@@ -216,7 +246,8 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
-    score(&config, around, checkpoint).map_err(|error| told(error, &config))
+    let report = score(&config, around, checkpoint);
+    report.map_err(|error| told(stopped(error, &around.stop), &config))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
