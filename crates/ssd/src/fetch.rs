@@ -341,7 +341,10 @@ impl Fetch {
                 let keys = on_page.iter().map(|row| destination.keys[row.at as usize]).collect();
                 let path = source.file.file.path().to_owned();
                 let (offset, table) = (layout.page_offset(number), layout.table);
-                (first, Error::Page { path, offset, table, page: number, why: why.to_owned(), keys })
+                (
+                    first,
+                    Error::Page { path, offset, table, page: number, why: why.to_owned(), keys },
+                )
             };
             if !is_whole {
                 return Err(lost("it does not have its checksum"));

@@ -14,34 +14,59 @@ use stepwell_settings::{Config, DensePlace};
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
-use crate::capacity::{BLOCK_BYTES, Capacity, Wanted, part};
+use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
 
+/// What a run begins with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beginning<'a> {
+    pub(super) checkpoint: Option<&'a Checkpoint>,
+    /// Whether data is scored with it, and nothing trained.
+    pub(super) scores: bool,
+}
+
 /// The capacity plan.
 pub(super) fn capacity(
     config: &Config,
     sources: &Sources,
     model: &Model,
-    from: Option<&Checkpoint>,
-    offer: Option<Offer>,
+    Beginning { checkpoint: from, scores }: Beginning<'_>,
+    (ranks, offer): (Option<&Ranks>, Option<Offer>),
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
-    let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
     let cache = sources.cache_room();
-    let wanted = Wanted { config, schema, inputs, model, offer, examples, dense_bytes, cache };
-    Capacity::plan(&wanted)
+    let ranks = ranks_here(config, ranks);
+    Capacity::plan(&Wanted {
+        config,
+        schema,
+        inputs,
+        model,
+        offer,
+        examples,
+        from,
+        scores,
+        cache,
+        ranks,
+    })
+}
+
+/// Where the ranks of a run are.
+fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
+    match ranks {
+        Some(Ranks { processes: Some(here), .. }) => RanksHere { threads: 1, processes: *here },
+        _ => RanksHere { threads: config.ranks.count, processes: 1 },
+    }
 }
 
 /// Refuses a run that may have more files open than this process may, in which so many ranks have
 /// so many stores each.
 pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
-    let is_process = ranks.is_some_and(|ranks| ranks.processes);
-    let ranks = if is_process { 1 } else { config.ranks.count };
+    let ranks = ranks_here(config, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
     let why = room::lacks_files(&FilesWanted { ranks, stores, checkpoints });
     why.map_or(Ok(()), |why| Err(Error::Config(why)))
@@ -62,7 +87,7 @@ pub(super) fn offer(
     // Ranks that are threads of this process share what it has; a process of its own has what its
     // launcher shows it.
     let (rank, ranks) = match &machine.ranks {
-        Some(ranks) if ranks.processes => (0, 1),
+        Some(ranks) if ranks.processes.is_some() => (0, 1),
         Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
         None => (0, config.ranks.count),
     };
@@ -122,12 +147,14 @@ pub(super) fn build(
     config: &Config,
     around: &Surroundings,
     sources: &Sources,
-    from: Option<&Checkpoint>,
+    begin: Beginning<'_>,
 ) -> Result<Built> {
+    let from = begin.checkpoint;
     let model = model(config, sources)?;
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
-    let mut capacity = capacity(config, sources, &model, from, offer)?;
+    let on = (around.machine.ranks.as_ref(), offer);
+    let mut capacity = capacity(config, sources, &model, begin, on)?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;

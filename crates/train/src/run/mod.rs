@@ -25,7 +25,7 @@ use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
-use self::build::{Built, build, capacity};
+use self::build::{Beginning, Built, build, capacity};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
@@ -92,12 +92,12 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before any is opened. There is one store at least.
     build::check_files(config, around.machine.ranks.as_ref(), 1)?;
     let report = match &around.machine.ranks {
-        Some(ranks) if ranks.processes => ranks::run_process(config, around, ranks),
+        Some(ranks) if ranks.processes.is_some() => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    report.map_err(|error| told(error, config))
+    report.map_err(|error| reading::name_columns(told(error, config), config))
 }
 
 /// What was stopped before its time is no failure of the part that was at work, and where a device
@@ -146,7 +146,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, from);
-    let built = build(config, around, &sources, start.resumed.as_ref())?;
+    let begin_with = Beginning { checkpoint: start.resumed.as_ref(), scores: false };
+    let built = build(config, around, &sources, begin_with)?;
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
@@ -223,7 +224,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;
     last_step::check_counts(config, checkpoint)?;
-    let built = build(config, around, &sources, Some(checkpoint))?;
+    let begin_with = Beginning { checkpoint: Some(checkpoint), scores: true };
+    let built = build(config, around, &sources, begin_with)?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: RunPosition::default(), cache: None };
     let report = finish(config, around, built, (reads, None, false), begin)?;
@@ -265,7 +267,7 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
     let offer = build::offer(config, &Machine::default(), &note)?;
-    let mut capacity = capacity(config, &sources, &model, None, offer)?;
+    let mut capacity = capacity(config, &sources, &model, Beginning::default(), (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));
