@@ -23,6 +23,7 @@ mod data_file;
 mod files;
 mod lines;
 mod packed;
+mod publish;
 
 mod count;
 mod ends;
@@ -71,6 +72,7 @@ pub use packed::{
     Seal, SourceFile,
 };
 pub use parse::parse_block;
+pub use publish::publish;
 pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
 pub use schema::{Labels, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};

@@ -189,7 +189,7 @@ impl Case {
                     from: from.clone(),
                     vault: shape.checkpoints.then(|| vault.clone()),
                 });
-                let ranks = Ranks { fabric, stop: stop.clone(), processes: false };
+                let ranks = Ranks { fabric, stop: stop.clone(), processes: None };
                 scope.spawn(move || {
                     let places = places.map_err(|error| error.to_string())?;
                     self.rank(shape, (ranks, conductor, clock), places, rules)

@@ -149,7 +149,8 @@ pub(crate) struct Fetch {
     pages_used: u64,
     pages_read: u64,
     by_age: [PageYield; AGE_PARTS],
-    failure: Option<(usize, Error)>,
+    /// What went wrong, with the number in `wanted` of the first row that it concerns.
+    failure: Option<(u32, Error)>,
     times: Vec<Duration>,
 }
 
@@ -274,11 +275,13 @@ impl Fetch {
         let outcome = match done.outcome {
             Err(_) if self.read_alone(number) => return,
             Ok(bytes) => self.scatter(reading, (number, bytes), destination, beside),
-            Err(error) => Err(error.into()),
+            Err(error) => Err((self.runs[number].wanted.start, error.into())),
         };
-        let earlier = self.failure.as_ref().is_none_or(|(other, _)| number < *other);
-        if let (Err(error), true) = (outcome, earlier) {
-            self.failure = Some((number, error));
+        // Rows are in the order of their pages, whichever read was made first.
+        if let Err((first, error)) = outcome
+            && self.failure.as_ref().is_none_or(|(other, _)| first < *other)
+        {
+            self.failure = Some((first, error));
         }
     }
 
@@ -299,15 +302,18 @@ impl Fetch {
         true
     }
 
+    /// Puts the rows of a read where they are wanted; where a page is bad, an error with the number
+    /// of its first row in `wanted`.
     fn scatter(
         &mut self,
         reading: Reading<'_>,
         (number, bytes): (usize, &[u8]),
         destination: &mut Destination<'_>,
         beside: &mut Beside,
-    ) -> Result<()> {
+    ) -> std::result::Result<(), (u32, Error)> {
         let layout = reading.layout;
         let run = &self.runs[number];
+        let mut first_on_page = run.wanted.start;
         let mut rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
         assert!(bytes.len() == run.pages.len() * layout.page_bytes, "what was asked for came");
         let Some(first) = rows.first() else { return Ok(()) };
@@ -329,13 +335,16 @@ impl Fetch {
                 continue;
             }
             self.pages_used += 1;
-            let lost = |why: &str| Error::Page {
-                path: source.file.file.path().to_owned(),
-                offset: layout.page_offset(number),
-                table: layout.table,
-                page: number,
-                why: why.to_owned(),
-                keys: on_page.iter().map(|row| destination.keys[row.at as usize]).collect(),
+            let first = first_on_page;
+            first_on_page += on_page.len() as u32;
+            let lost = |why: &str| {
+                let keys = on_page.iter().map(|row| destination.keys[row.at as usize]).collect();
+                let path = source.file.file.path().to_owned();
+                let (offset, table) = (layout.page_offset(number), layout.table);
+                (
+                    first,
+                    Error::Page { path, offset, table, page: number, why: why.to_owned(), keys },
+                )
             };
             if !is_whole {
                 return Err(lost("it does not have its checksum"));

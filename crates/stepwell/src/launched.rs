@@ -34,6 +34,13 @@ const PATIENCE: Tag = Tag(102);
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
 /// Variables in which they say how many there are.
 const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// Variables in which they say how many there are on this machine.
+const SIZE_HERE: [&str; 4] = [
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "PMI_LOCAL_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+];
 
 /// Bytes of the program that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -92,7 +99,12 @@ pub(crate) fn speaks() -> bool {
 
 /// How many processes a launcher started, where one says so.
 fn launched_with() -> Option<usize> {
-    SIZE.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+    count_in(&SIZE)
+}
+
+/// The first number that one of these variables has.
+fn count_in(names: &[&str]) -> Option<usize> {
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// The ranks that were launched with this process; none where there are no others.
@@ -158,7 +170,9 @@ pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
 
 fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     let signals = Signals::heed()?;
-    let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: true };
+    // Without a word of others each is on a machine of its own.
+    let here = count_in(&SIZE_HERE).unwrap_or(1).clamp(1, fabric.size());
+    let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: Some(here) };
     let tells = |failure: &Ended| {
         if let Ended::Own(failure) = failure {
             fabric.fail(&failure.to_string());

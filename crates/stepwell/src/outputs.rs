@@ -1,8 +1,8 @@
 //! Files that a command writes.
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
-//! the command reads. Written beside their place, under a name that is nobody's, and moved there,
-//! so that a full disk leaves an older file as it was. What a killed process left there goes with
+//! the command reads. Written beside their place, under a name that is nobody's, synced and moved
+//! there, so that a full disk or a power cut leaves an older file as it was. What a killed process left there goes with
 //! the next one that writes the same file: its name has the process, and nobody holds its lock.
 
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::Serialize;
 use stepwell_base::mend;
+use stepwell_data::publish;
 
 /// Longest name of which a file that is being written has a part: names have 255 bytes at most.
 const NAME_MAX: usize = 180;
@@ -172,10 +173,10 @@ impl Output {
         Ok(output)
     }
 
-    /// Gives the file its name.
+    /// Gives the file its name, which lasts from then on.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         let Some((unfinished, target)) = &self.moves else { return Ok(()) };
-        fs::rename(unfinished, target)?;
+        publish(&self.file, unfinished, target)?;
         self.moves = None;
         Ok(())
     }

@@ -25,8 +25,16 @@ pub(crate) const UNSCORED: &str = "interrupted: a part of the data was not score
 const TRIES: usize = 5;
 
 /// Settings of training alone; a key that ends in a point stands for all that begin with it.
-const IDLE: [&str; 7] =
-    ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint.", "ranks", "ranks."];
+const IDLE: [&str; 8] = [
+    "data.epochs",
+    "data.cache",
+    "tiers.ssd",
+    "tiers.space",
+    "tiers.index",
+    "checkpoint.",
+    "ranks",
+    "ranks.",
+];
 
 /// Does `work` with the checkpoint in `path`, or with the newest in it: again where it was removed
 /// meanwhile, as a run does with old ones.

@@ -44,7 +44,8 @@ pub(crate) fn index_bytes(rows: u64, row_bytes: usize) -> u64 {
 
 /// Refuses what takes so many bytes, beside buffers, where this process has no room for them.
 pub(crate) fn refuse_lack(bytes: u64) -> Result<(), String> {
-    let wants = Wants { bytes: bytes.saturating_add(BUFFER_BYTES), mapped: 0, threads: THREADS };
+    let bytes = bytes.saturating_add(BUFFER_BYTES);
+    let wants = Wants { bytes, mapped: 0, threads: THREADS, processes: 1 };
     lacks(&wants).map_or(Ok(()), Err)
 }
 

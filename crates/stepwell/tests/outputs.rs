@@ -126,3 +126,90 @@ fn a_report_goes_into_a_pipe_without_a_name() {
     args.extend(SMALL);
     assert!(shop.ok(&args).contains("\"model_digest\": \""));
 }
+
+/// Says which files are synced and which get another name, in order.
+const WATCHER: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void say(const char *what, const char *one, const char *other) {
+    FILE *file = fopen(getenv("WATCHED"), "a");
+    if (file) { fprintf(file, "%s\t%s\t%s\n", what, one, other); fclose(file); }
+}
+
+int fsync(int file) {
+    char link[64], name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length < 0 ? 0 : length] = 0;
+    say("sync", name, "");
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(file);
+}
+
+int rename(const char *from, const char *to) {
+    char place[4096], *real = realpath(from, place);
+    int renamed = ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to);
+    char target[4096], *there = realpath(to, target);
+    say("rename", real ? real : from, there ? there : to);
+    return renamed;
+}
+"#;
+
+/// After a power cut an older file must not be replaced by an empty one.
+#[test]
+fn every_output_is_synced_before_it_has_its_name_and_its_directory_after() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    fs::write(shop.path("watcher.c"), WATCHER).unwrap();
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", "watcher.so", "watcher.c", "-ldl"])
+        .current_dir(shop.path(""))
+        .output();
+    if !compiled.is_ok_and(|compiled| compiled.status.success()) {
+        return stepwell_skip::skipped("a C compiler, to watch calls of the system");
+    }
+    let outputs = |args: &[&str]| {
+        let log = shop.path("watched.log");
+        let _ = fs::remove_file(&log);
+        let mut command = shop.command(args);
+        command.env("LD_PRELOAD", shop.path("watcher.so")).env("WATCHED", &log);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        let calls: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
+        let renamed = calls.iter().enumerate().filter(|(_, call)| call[0] == "rename");
+        let of_outputs = renamed.filter(|(_, call)| !call[2].contains("/saved/"));
+        let mut names = Vec::new();
+        for (at, call) in of_outputs {
+            let folder = std::path::Path::new(call[2]).parent().unwrap().display().to_string();
+            let is_synced = |calls: &[Vec<&str>], name: &str| {
+                calls.iter().any(|call| call[0] == "sync" && call[1] == name)
+            };
+            assert!(is_synced(&calls[..at], call[1]), "{args:?}: {log}");
+            assert!(is_synced(&calls[at..], &folder), "{args:?}: {log}");
+            names.push(call[2].rsplit('/').next().unwrap().to_owned());
+        }
+        names
+    };
+    let mut train = vec!["train", "--data", &data, "--report", "r.json", "--html", "r.html"];
+    train.extend(SMALL);
+    train.extend(["--checkpoint", "saved"]);
+    let mut of_train = outputs(&train);
+    of_train.dedup();
+    assert_eq!(of_train, ["r.html", "r.json"]);
+    let scored = ["--data", &data, "--out"];
+    for (command, names) in [
+        (&["eval", "saved", "--data", &data, "--report", "e.json"][..], &["e.json"][..]),
+        (&[&["predict", "saved"], &scored[..], &["s.csv"]].concat(), &["s.csv"]),
+        (&[&["predict", "saved"], &scored[..], &["s.parquet"]].concat(), &["s.parquet"]),
+        (&["export", "saved", "--to", "tensors"], &["tensors"]),
+        (&["convert", &data, "--out", "d.packed"], &["d.packed"]),
+        (&["synth", "--out", "d.tsv", "--examples", "100"], &["d.tsv"]),
+        (&["cache-sim", &data, "--json", "c.json", "--picture", "c.svg"], &["c.svg", "c.json"]),
+    ] {
+        assert_eq!(outputs(command), names, "{command:?}");
+    }
+}

@@ -316,3 +316,22 @@ fn a_rank_that_fails_ends_all_with_its_own_words() {
     assert_eq!(error.lines().filter(|line| line.starts_with("stepwell:")).count(), 1, "{error}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
+
+/// `tiers.index` is that of a rank, and who scores is one.
+#[test]
+fn one_rank_scores_with_the_rows_of_all() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let barely = ["--tiers.index", "180000", "--checkpoint", "saved", "--data", &data];
+    assert!(shop.fails(&train(&[&["--force"], &barely[..]].concat())).contains("tiers.index"));
+    shop.ok(&train(&[&["--ranks", "4", "--force", "--threads", "1"], &barely[..]].concat()));
+    shop.ok(&["eval", "saved", "--data", &data, "--report", "eval.json"]);
+    let scores = shop.ok(&["predict", "saved", "--data", &data]);
+    assert_eq!(scores.lines().count(), 3001);
+    // It needs what it needs, however much is offered.
+    let offered = ["eval", "saved", "--data", &data, "--tiers.index", "1GiB", "--report", "b.json"];
+    let output = shop.run(&offered);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("tiers.index has no effect"));
+    assert_eq!(shop.report("b.json")["eval"], shop.report("eval.json")["eval"]);
+    assert_eq!(shop.report("b.json")["budget_bytes"], shop.report("eval.json")["budget_bytes"]);
+}

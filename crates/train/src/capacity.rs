@@ -11,7 +11,9 @@ use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout, Schema};
 use stepwell_device::Offer;
 use stepwell_engine::room::{self, Wants};
-use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
+use stepwell_engine::{
+    BATCHES_QUEUED, Checkpoint, Load, TableLoad, TableSpec, TierOptions, TierPlan,
+};
 use stepwell_settings::{Config, DensePlace};
 
 pub(crate) use self::auto::part;
@@ -71,10 +73,23 @@ pub struct Wanted<'a> {
     pub offer: Option<Offer>,
     /// Examples of an epoch, where they were counted.
     pub examples: Option<u64>,
-    /// Bytes of the dense part that the run begins with; 0 where it begins anew.
-    pub dense_bytes: u64,
+    /// What the run begins with; none where it begins anew.
+    pub from: Option<&'a Checkpoint>,
+    /// Whether it is scored with, and nothing trained.
+    pub scores: bool,
     /// Blocks of the cache that is made of the data, and bytes that it takes.
     pub cache: Option<(u64, u64)>,
+    /// Where the ranks are.
+    pub ranks: RanksHere,
+}
+
+/// How many ranks share what this process and this machine have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RanksHere {
+    /// Those that are threads of this process.
+    pub threads: usize,
+    /// Those that are processes on this machine, as this one is.
+    pub processes: usize,
 }
 
 impl Capacity {
@@ -92,7 +107,10 @@ impl Capacity {
                 config.device
             )));
         }
-        let (tiers, load) = (tiers(config, model)?, load(wanted));
+        let (mut tiers, load) = (tiers(config, model)?, load(wanted));
+        if let Some(checkpoint) = wanted.from.filter(|_| wanted.scores) {
+            tiers.hold(checkpoint);
+        }
         let of_offer = |offer| auto::plan(config, model, (&tiers, &load), offer);
         let (devices, notes) = offer.as_ref().map(of_offer).transpose()?.unwrap_or_default();
         let mut capacity = Self {
@@ -115,16 +133,8 @@ impl Capacity {
 
     /// Refuses what this machine cannot hold, and what this process may not take.
     fn check_room(&self, wanted: &Wanted<'_>) -> Result<()> {
+        let Some(why) = room::lacks(&self.wants(wanted)) else { return Ok(()) };
         let bounds = self.budget.bounds();
-        let mapped = bounds.iter().filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);
-        // All ranks are threads of this process.
-        let ranks = wanted.config.ranks.count as u64;
-        let wants = Wants {
-            bytes: self.budget.total().saturating_mul(ranks),
-            mapped: mapped.map(|bound| bound.bytes).sum::<u64>().saturating_mul(ranks),
-            threads: self.threads(wanted.config) * ranks,
-        };
-        let Some(why) = room::lacks(&wants) else { return Ok(()) };
         let largest = bounds.iter().max_by_key(|bound| bound.bytes);
         let (name, part, reason) = largest
             .map_or(("", 0, ""), |bound| (bound.name.as_str(), bound.bytes, bound.why.as_str()));
@@ -133,6 +143,19 @@ impl Capacity {
             ByteCount(part),
             mend(name)
         )))
+    }
+
+    /// What the ranks of this process take, and those of other processes beside it.
+    fn wants(&self, wanted: &Wanted<'_>) -> Wants {
+        let bounds = self.budget.bounds().iter();
+        let mapped = bounds.filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);
+        let ranks = wanted.ranks.threads as u64;
+        Wants {
+            bytes: self.budget.total().saturating_mul(ranks),
+            mapped: mapped.map(|bound| bound.bytes).sum::<u64>().saturating_mul(ranks),
+            threads: self.threads(wanted.config) * ranks,
+            processes: wanted.ranks.processes as u64,
+        }
     }
 
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
@@ -257,8 +280,8 @@ impl Capacity {
             budget.add(LEARNING, bytes, why);
         }
         self.tiers.add_history(wanted.model.tables(), load, budget);
-        if wanted.dense_bytes > 0 {
-            budget.add("checkpoint", wanted.dense_bytes, "its dense part, until it is taken over");
+        if let Some(from) = wanted.from {
+            budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
         }
         let examples = wanted.examples.unwrap_or(u64::MAX);
         // Progressive, evaluation, and the best reachable.
@@ -370,5 +393,42 @@ fn mend(bound: &str) -> &'static str {
         "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
         "training" | LEARNING => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_is_a_process_takes_its_own_plan() {
+        let mut config = Config::default();
+        config.ranks.count = 4;
+        let schema = crate::run::schema(&config).unwrap();
+        let model = Model::build(&config, schema).unwrap();
+        let wants = |threads, processes| {
+            let wanted = Wanted {
+                config: &config,
+                schema,
+                inputs: [None; 2],
+                model: &model,
+                offer: None,
+                examples: Some(1000),
+                from: None,
+                scores: false,
+                cache: None,
+                ranks: RanksHere { threads, processes },
+            };
+            let capacity = Capacity::plan(&wanted).unwrap();
+            (capacity.wants(&wanted), capacity.budget.total())
+        };
+        let (of_threads, total) = wants(4, 1);
+        assert_eq!((of_threads.bytes, of_threads.processes), (4 * total, 1));
+        // Each on a machine of its own, and two on each machine.
+        for processes in [1, 2] {
+            let (of_process, total) = wants(1, processes);
+            assert_eq!((of_process.bytes, of_process.processes), (total, processes as u64));
+            assert_eq!(4 * of_process.threads, of_threads.threads);
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::encode::{Shape, encode, label_bytes};
 use super::layout::{ENTRY_BYTES, HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
 use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
+use crate::publish::publish;
 use crate::{Chunk, DataError, Schema};
 
 /// What follows the name of a file that is being written.
@@ -176,8 +177,7 @@ impl PackedWriter {
         let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
         self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(error))?;
-        let named =
-            self.file.sync_all().and_then(|()| std::fs::rename(&self.unfinished, &self.path));
+        let named = publish(&self.file, &self.unfinished, &self.path);
         named.map_err(|error| self.cannot_write(error))?;
         self.finished = true;
         Ok(self.tail.examples)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stepwell_base::hash;
 use stepwell_base::owner::{KEY_SHARD_NAME, KEY_SHARDS};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_ssd::MANIFEST_NAME;
+use stepwell_ssd::{MANIFEST_NAME, Manifest};
 
 use super::mark::{Lease, being_removed};
 use super::sums::{Checksums, Sum};
@@ -158,6 +158,13 @@ impl Checkpoint {
         let start = self.rows.partition_point(|rows| of(rows).is_lt());
         let end = self.rows.partition_point(|rows| of(rows).is_le());
         &self.rows[start..end]
+    }
+
+    /// What the stores of table group `group` hold, by rank; none where one cannot be read, which
+    /// opening it says.
+    pub fn manifests_of_group(&self, group: usize) -> Option<Vec<Manifest>> {
+        let manifest = |rows: &Rows| Manifest::load(&FileDisk::open(&rows.path).ok()?).ok();
+        self.rows_of_group(group).iter().map(manifest).collect()
     }
 
     /// Refuses rows that are not those that were saved.

@@ -139,15 +139,18 @@ impl Basket {
         if self.rows_max == 0 || self.find(key, hash).is_some() {
             return false;
         }
-        if self.rows == self.rows_max && !self.make_room(next, now) {
-            self.count.dropped += 1;
-            return true;
-        }
-        let line = self.line(hash);
-        let Some(at) = (line..line + WORDS).find(|at| self.words[*at] as u32 == 0) else {
+        let is_full = self.rows == self.rows_max;
+        let leaves = if is_full { self.leaves_for(next, now) } else { None };
+        // No row leaves for one that finds no room in its line all the same.
+        let word = self.word_for(hash, leaves).filter(|_| !is_full || leaves.is_some());
+        let Some(at) = word else {
             self.count.dropped += 1;
             return true;
         };
+        if let Some(place) = leaves {
+            self.forget(place);
+            self.count.dropped += 1;
+        }
         let place = self.place_for(key, next);
         self.words[at] = tag_of(hash) << 32 | u64::from(place + 1);
         let start = place as usize * self.row_lanes;
@@ -156,6 +159,14 @@ impl Basket {
         self.rows += 1;
         self.count.harvested += 1;
         true
+    }
+
+    /// A word of the line of a hash that is vacant, or will be once the row in place `leaves` is
+    /// gone.
+    fn word_for(&self, hash: u64, leaves: Option<u32>) -> Option<usize> {
+        let line = self.line(hash);
+        let is_free = |word: u32| word == 0 || leaves.is_some_and(|place| word == place + 1);
+        (line..line + WORDS).find(|at| is_free(self.words[*at] as u32))
     }
 
     /// A vacant place, which is the first of those of mini-batch `next` from now on.
@@ -177,16 +188,11 @@ impl Basket {
         place
     }
 
-    /// Lets a row go that is less useful than one that mini-batch `next` uses; false where there is
-    /// none.
-    fn make_room(&mut self, next: u32, now: u32) -> bool {
+    /// The place of a row that is less useful than one that mini-batch `next` uses.
+    fn leaves_for(&self, next: u32, now: u32) -> Option<u32> {
         let over = self.by_use.first_key_value().filter(|(used, _)| **used < now);
         let last = self.by_use.last_key_value().filter(|(used, _)| **used > next);
-        let Some((_, place)) = over.or(last) else { return false };
-        let place = *place;
-        self.forget(place);
-        self.count.dropped += 1;
-        true
+        over.or(last).map(|(_, place)| *place)
     }
 
     /// Says of those of `keys` whose rows are here their number and the place.
@@ -301,6 +307,39 @@ mod tests {
         let mut basket = Basket::new(0, 2);
         basket.put(Key(1), 3, &row(1.0), 0);
         assert_eq!(basket.len(), 0);
+    }
+
+    /// The keys below 100,000 whose rows lie in the line of key `of`, without it.
+    fn keys_of_line(basket: &Basket, of: u64) -> Vec<u64> {
+        let line = |key| basket.line(Scatter::KNOWN.of(Key(key)));
+        (0..100_000).filter(|key| *key != of && line(*key) == line(of)).collect()
+    }
+
+    #[test]
+    fn no_row_leaves_for_one_whose_line_is_full() {
+        // One line is full, and a row of another one fills the basket.
+        let mut basket = Basket::new(WORDS + 1, 2);
+        let others = keys_of_line(&basket, 0);
+        others[..WORDS].iter().for_each(|key| assert!(basket.put(Key(*key), 3, &row(1.0), 0)));
+        let line = |key: u64| basket.line(Scatter::KNOWN.of(Key(key)));
+        let elsewhere = (1..).find(|key| line(*key) != line(0)).unwrap();
+        basket.put(Key(elsewhere), 9, &row(2.0), 0);
+        assert_eq!((basket.len(), basket.take_count().dropped), (WORDS + 1, 0));
+        assert!(basket.put(Key(0), 4, &row(3.0), 0));
+        assert_eq!(take(&mut basket, 0), None);
+        assert_eq!(take(&mut basket, elsewhere), Some(vec![2.0, -2.0]), "it need not have left");
+        assert_eq!(basket.take_count().dropped, 1);
+    }
+
+    /// Where the row that leaves lies in the line that is full, its word is free then.
+    #[test]
+    fn a_row_may_leave_for_one_of_its_own_line() {
+        let mut basket = Basket::new(WORDS, 2);
+        let others = keys_of_line(&basket, 0);
+        others[..WORDS].iter().for_each(|key| assert!(basket.put(Key(*key), 9, &row(1.0), 0)));
+        assert!(basket.put(Key(0), 4, &row(3.0), 0));
+        assert_eq!(take(&mut basket, 0), Some(vec![3.0, -3.0]));
+        assert_eq!((basket.len(), basket.take_count().dropped), (WORDS - 1, 1));
     }
 
     /// Beside a plain map, in which rows wait by key.

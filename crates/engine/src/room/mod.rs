@@ -44,6 +44,8 @@ pub struct Wants {
     pub mapped: u64,
     /// Threads that it starts.
     pub threads: u64,
+    /// Processes like this one on this machine, which share its memory.
+    pub processes: u64,
 }
 
 /// A limit of this process.
@@ -78,12 +80,16 @@ impl Limit {
 
 /// Why a run has no room here; none where it has.
 pub fn lacks(wants: &Wants) -> Option<String> {
-    let total = ByteCount(wants.bytes);
-    if let Some(memory) = machine_bytes().filter(|memory| *memory < wants.bytes) {
+    let all = wants.bytes.saturating_mul(wants.processes);
+    let total = match wants.processes {
+        1 => ByteCount(all).to_string(),
+        processes => format!("{} here, {processes} processes together,", ByteCount(all)),
+    };
+    if let Some(memory) = machine_bytes().filter(|memory| *memory < all) {
         let memory = ByteCount(memory);
         return Some(format!("the run may take {total} of memory, this machine has {memory}"));
     }
-    if let Some(limit) = group::limit().filter(|limit| limit.bytes < wants.bytes) {
+    if let Some(limit) = group::limit().filter(|limit| limit.bytes < all) {
         return Some(format!(
             "the run may take {total} of memory, its control group may have {} ({}): raise that, \
              or make the run smaller",
@@ -96,6 +102,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
         fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default()
     });
     let limit = limits_of(&limits, &status).into_iter().find(|it| it.needed(wants) > it.bytes)?;
+    let total = ByteCount(wants.bytes);
     Some(format!(
         "the run may take {total} of memory, for which this process with {} more threads needs up \
          to {} of {}, and its limit is {} ({}): raise it, or make the run smaller",
@@ -172,7 +179,7 @@ Max address space         2048000000           unlimited            bytes
     #[test]
     fn what_the_allocator_has_already_is_not_needed_again() {
         let limit = Limit { set_by: "", what: "", bytes: 0, taken: ARENA + 7 * MIB, thread: STACK };
-        let wants = Wants { bytes: 600 * MIB, mapped: 100 * MIB, threads: 10 };
+        let wants = Wants { bytes: 600 * MIB, mapped: 100 * MIB, threads: 10, processes: 1 };
         let threads = 10 * STACK;
         assert_eq!(limit.needed(&wants), limit.taken + 100 * MIB + threads + OTHER);
         let much = Wants { bytes: 2100 * MIB, ..wants };
@@ -182,7 +189,18 @@ Max address space         2048000000           unlimited            bytes
         let small = Limit { taken: 30 * MIB, ..limit };
         let all = 30 * MIB + 600 * MIB + threads + 10 * SEGMENT + OTHER;
         assert_eq!(small.needed(&wants), all);
-        let absurd = Wants { bytes: u64::MAX, mapped: u64::MAX, threads: u64::MAX };
+        let absurd = Wants { bytes: u64::MAX, mapped: u64::MAX, threads: u64::MAX, processes: 1 };
         assert_eq!(limit.needed(&absurd), u64::MAX);
+    }
+
+    #[test]
+    fn processes_share_the_machine_and_have_limits_of_their_own() {
+        let memory = memory_bytes().unwrap();
+        let wants = Wants { bytes: memory / 2, mapped: memory / 2, threads: 1, processes: 1 };
+        assert_eq!(lacks(&wants), None);
+        let why = lacks(&Wants { processes: 3, ..wants }).unwrap();
+        assert!(why.contains("here, 3 processes together, of memory"), "{why}");
+        let absurd = Wants { bytes: u64::MAX, processes: 3, ..wants };
+        assert!(lacks(&absurd).is_some());
     }
 }

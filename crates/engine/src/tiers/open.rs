@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stepwell_base::ByteCount;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
 use stepwell_ssd::{Error as StoreError, KeyShardSet, Store, StoreOptions, Verify};
@@ -83,6 +84,17 @@ impl TierPlan {
             }
         }
         Ok(())
+    }
+
+    /// Has as much of an index for each table group as its rows in `checkpoint` need: no more come
+    /// where nothing is trained, and those of several ranks lie in one store.
+    pub fn hold(&mut self, checkpoint: &Checkpoint) {
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            if let Some(stores) = checkpoint.manifests_of_group(number) {
+                group.store.index_bytes_max = group.store.index_bytes_of(&stores);
+            }
+        }
+        self.options.index = ByteCount(self.groups.iter().map(|of| of.store.index_bytes_max).sum());
     }
 
     /// Table group `number` of a model's `tables`: an empty slab over a store on `disk`, with

@@ -9,7 +9,7 @@ use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
 use stepwell_ssd::{Compaction, Error, Harvest, Lookup, Reader, Store, StoreOptions, Wanted};
 
-use crate::damage::{FIRST, flip};
+use crate::damage::{FIRST, SECOND, flip};
 
 const KEYS: u64 = 2000;
 
@@ -191,4 +191,32 @@ fn what_nobody_asked_for_fails_nobody() {
         looks.filter(|look: &Result<(), Error>| look.is_err()).count()
     };
     assert_eq!((failing(0), failing(32 << 10)), (1, 0));
+}
+
+/// Of two bad pages the first is named, though the second's read ends before the first page is read
+/// again by itself.
+#[test]
+fn the_first_bad_page_is_named_whatever_is_read_again() {
+    let memory = MemDisk::new();
+    let disk = FaultyDisk::new(Arc::new(memory.clone()), Faults::default());
+    let store = store_on(Arc::new(disk.clone()));
+    put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
+    store.commit().unwrap();
+    let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 32 << 10);
+    wishes.0.lock().unwrap().extend((0..KEYS).step_by(64).map(Key));
+    (0..7_000).for_each(|_| drop(look(&mut reader, &[7])));
+    [FIRST, SECOND].iter().for_each(|name| flip(&memory, name, 4096 + 100));
+    let failure = Failure {
+        operation: Some(Operation::Read),
+        after: 0,
+        kind: ErrorKind::Other,
+        lasting: Lasting::Once,
+    };
+    disk.inflict(Faults { failure: Some(failure), ..Faults::default() });
+    let ticket = reader.submit(Lookup::new(vec![Key(400), Key(7)])).unwrap();
+    let error = reader.wait(ticket).unwrap_err();
+    let Error::Page { path, page: 1, keys, .. } = &error else { panic!("{error}") };
+    assert!(path.ends_with(FIRST) && keys == &[Key(7)], "{error}");
+    assert_eq!(disk.fired(), 1, "the first read failed");
 }

@@ -70,8 +70,9 @@ pub struct Ranks {
     pub fabric: Fabric,
     /// Asks all ranks to end after the same step, of whichever rank it is made.
     pub stop: StopRequest,
-    /// Whether they are processes, which may be of other builds, on other machines with other data.
-    pub processes: bool,
+    /// Where they are processes, which may be of other builds, on other machines with other data:
+    /// how many of them are on this machine, this one among them, as far as that is known.
+    pub processes: Option<usize>,
 }
 
 /// This machine.

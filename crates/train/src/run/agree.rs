@@ -28,7 +28,8 @@ struct Has {
 /// # Errors
 /// Names the rank that differs, and in what.
 pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -> Result<()> {
-    let Some(ranks) = around.machine.ranks.as_ref().filter(|ranks| ranks.processes) else {
+    let Some(ranks) = around.machine.ranks.as_ref().filter(|ranks| ranks.processes.is_some())
+    else {
         return Ok(());
     };
     let evaluated = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());

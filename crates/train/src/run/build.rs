@@ -15,7 +15,7 @@ use stepwell_settings::{Config, DensePlace};
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
-use crate::capacity::{BLOCK_BYTES, Capacity, Wanted, part};
+use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
@@ -23,27 +23,78 @@ use crate::step::{Trainer, compute_pool};
 use crate::warm_start::{GroupOrigin, Inheritance};
 use crate::{Error, Result};
 
+/// What a run begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Beginning<'a> {
+    /// No rows.
+    Anew,
+    /// The model of a checkpoint, trained on as its run would have.
+    Resumed(&'a Checkpoint),
+    /// The model of a checkpoint, as far as it fits this one.
+    Warm(&'a Checkpoint),
+    /// The model of a checkpoint, to score data with.
+    Scored(&'a Checkpoint),
+}
+
+impl<'a> Beginning<'a> {
+    fn checkpoint(self) -> Option<&'a Checkpoint> {
+        match self {
+            Self::Anew => None,
+            Self::Resumed(from) | Self::Warm(from) | Self::Scored(from) => Some(from),
+        }
+    }
+
+    fn scores(self) -> bool {
+        matches!(self, Self::Scored(_))
+    }
+
+    /// What `model` takes over; none where it is the same one.
+    fn inherited(self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
+        match self {
+            Self::Warm(from) => Inheritance::of(config, model, from).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// The capacity plan.
 pub(super) fn capacity(
     config: &Config,
     sources: &Sources,
     model: &Model,
-    from: Option<&Checkpoint>,
-    offer: Option<Offer>,
+    begin: Beginning<'_>,
+    (ranks, offer): (Option<&Ranks>, Option<Offer>),
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
-    let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
     let cache = sources.cache_room();
-    let wanted = Wanted { config, schema, inputs, model, offer, examples, dense_bytes, cache };
-    Capacity::plan(&wanted)
+    let ranks = ranks_here(config, ranks);
+    Capacity::plan(&Wanted {
+        config,
+        schema,
+        inputs,
+        model,
+        offer,
+        examples,
+        from: begin.checkpoint(),
+        scores: begin.scores(),
+        cache,
+        ranks,
+    })
+}
+
+/// Where the ranks of a run are.
+fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
+    match ranks {
+        Some(Ranks { processes: Some(here), .. }) => RanksHere { threads: 1, processes: *here },
+        _ => RanksHere { threads: config.ranks.count, processes: 1 },
+    }
 }
 
 /// Refuses a run that may have more files open than this process may, in which so many ranks have
 /// so many stores each.
 pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
-    let is_process = ranks.is_some_and(|ranks| ranks.processes);
-    let ranks = if is_process { 1 } else { config.ranks.count };
+    let ranks = ranks_here(config, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
     let why = room::lacks_files(&FilesWanted { ranks, stores, checkpoints });
     why.map_or(Ok(()), |why| Err(Error::Config(why)))
@@ -64,7 +115,7 @@ pub(super) fn offer(
     // Ranks that are threads of this process share what it has; a process of its own has what its
     // launcher shows it.
     let (rank, ranks) = match &machine.ranks {
-        Some(ranks) if ranks.processes => (0, 1),
+        Some(ranks) if ranks.processes.is_some() => (0, 1),
         Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
         None => (0, config.ranks.count),
     };
@@ -136,34 +187,20 @@ fn note_kernel(config: &Config, around: &Surroundings) {
     }
 }
 
-/// A checkpoint whose model a run begins with.
-#[derive(Clone, Copy)]
-pub(super) struct BeginsWith<'a> {
-    pub(super) from: &'a Checkpoint,
-    /// Whether the model of this run may be another one, which takes over what fits.
-    pub(super) is_other: bool,
-}
-
-impl BeginsWith<'_> {
-    /// What `model` takes over; none where it is the same one.
-    fn inherited(&self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
-        self.is_other.then(|| Inheritance::of(config, model, self.from)).transpose()
-    }
-}
-
 pub(super) fn build(
     config: &Config,
     around: &Surroundings,
     sources: &Sources,
-    begins: Option<BeginsWith<'_>>,
+    begin: Beginning<'_>,
 ) -> Result<Built> {
+    let from = begin.checkpoint();
     let model = model(config, sources)?;
-    let from = begins.map(|begins| begins.from);
-    let inherited = begins.map(|begins| begins.inherited(config, &model)).transpose()?.flatten();
+    let inherited = begin.inherited(config, &model)?;
     inherited.iter().flat_map(|of| &of.notes).for_each(|note| (around.on_note)(note));
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
-    let mut capacity = capacity(config, sources, &model, from, offer)?;
+    let on = (around.machine.ranks.as_ref(), offer);
+    let mut capacity = capacity(config, sources, &model, begin, on)?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;

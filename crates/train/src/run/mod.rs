@@ -25,7 +25,7 @@ use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
-use self::build::{BeginsWith, Built, build, capacity};
+use self::build::{Beginning, Built, build, capacity};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
@@ -96,12 +96,12 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before any is opened. There is one store at least.
     build::check_files(config, around.machine.ranks.as_ref(), 1)?;
     let report = match &around.machine.ranks {
-        Some(ranks) if ranks.processes => ranks::run_process(config, around, ranks),
+        Some(ranks) if ranks.processes.is_some() => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    report.map_err(|error| told(error, config))
+    report.map_err(|error| reading::name_columns(told(error, config), config))
 }
 
 /// Where a device failed somebody wants to know what is left.
@@ -193,8 +193,12 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let notes = notes.chain(initial_note(config, start.from.as_deref()));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, place);
-    let begins = start.from.as_deref().map(|from| BeginsWith { from, is_other: !start.resumes });
-    let built = build(config, around, &sources, begins)?;
+    let begin_with = match start.from.as_deref() {
+        None => Beginning::Anew,
+        Some(from) if start.resumes => Beginning::Resumed(from),
+        Some(from) => Beginning::Warm(from),
+    };
+    let built = build(config, around, &sources, begin_with)?;
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
@@ -259,8 +263,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;
     last_step::check_counts(config, checkpoint)?;
-    let model = BeginsWith { from: checkpoint, is_other: false };
-    let built = build(config, around, &sources, Some(model))?;
+    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: RunPosition::default(), cache: None };
     let report = finish(config, around, built, (reads, None, false), begin)?;
@@ -302,7 +305,7 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
     let offer = build::offer(config, &Machine::default(), &note)?;
-    let mut capacity = capacity(config, &sources, &model, None, offer)?;
+    let mut capacity = capacity(config, &sources, &model, Beginning::Anew, (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));

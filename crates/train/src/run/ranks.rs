@@ -40,7 +40,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
             .map(|(rank, fabric)| {
                 let config = config_of(config, rank);
                 let ranks =
-                    Ranks { fabric: fabric.clone(), stop: around.stop.clone(), processes: false };
+                    Ranks { fabric: fabric.clone(), stop: around.stop.clone(), processes: None };
                 let around = surroundings_of(around, ranks);
                 let thread = std::thread::Builder::new().name(format!("rank {rank}"));
                 thread.spawn_scoped(scope, move || run_rank(&config, &around, &fabric))

@@ -2,7 +2,8 @@
 
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources, SynthOptions,
+    DataError, PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources,
+    SynthOptions,
 };
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{Blocks, Purpose};
@@ -83,7 +84,7 @@ pub(super) fn share(
 /// which the plan then says, this one alone. The system ends a process in which a thread begins
 /// without room for its signals.
 fn threads(config: &Config) -> usize {
-    let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64 };
+    let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64, processes: 1 };
     if room::lacks(&wants).is_some() { 1 } else { config.threads }
 }
 
@@ -101,7 +102,38 @@ pub(super) fn check_evaluation(
     let features = Features::of(config, sources.schema())?;
     let options = features.read_options(BLOCK_BYTES);
     let accept = |chunk: &_, files: &_| features.refuse_too_many(chunk, files);
-    sources.check(&pass, options, stop, accept).map(Some)
+    let checked = sources.check(&pass, options, stop, accept).map(Some);
+    match &checked {
+        // Of several bad lines the first of the data is reported, wherever the evaluation begins.
+        Err(Error::Data(DataError::Malformed { .. })) if sources.eval_input.is_none() => {
+            sources.check(&sources.whole(()), options, stop, accept).and(checked)
+        }
+        _ => checked,
+    }
+}
+
+/// Says of lines that are not those of Criteo's click logs, for which they are taken where nobody
+/// names columns, how to name them.
+pub(super) fn name_columns(error: Error, config: &Config) -> Error {
+    let Some(first) = config.data.paths.first() else { return error };
+    if !matches!(config.layout(), Ok(None)) {
+        return error;
+    }
+    let hint = format!(
+        "; no columns are given, and lines are taken for those of Criteo's click logs: `stepwell \
+         schema {first} --out run.toml` writes settings with the columns of the file"
+    );
+    match error {
+        // Not one before it was such a line.
+        Error::Data(DataError::Malformed { path, line, column, why, skip_max })
+            if line <= skip_max + 1 =>
+        {
+            let why = why + &hint;
+            Error::Data(DataError::Malformed { path, line, column, why, skip_max })
+        }
+        Error::DataOfRanks(why) if why.contains(": line 1, ") => Error::DataOfRanks(why + &hint),
+        other => other,
+    }
 }
 
 impl RunPosition {
