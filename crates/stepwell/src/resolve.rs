@@ -30,6 +30,7 @@ pub(crate) fn resolve(
         }
         (None, None) => {}
     }
+    set_all(&mut config, &args.set)?;
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
         chosen.push("data.preset".to_owned());
@@ -47,7 +48,6 @@ pub(crate) fn resolve(
         }
         config.checkpoint.dir = Some(directory.clone());
     }
-    set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
         give(&mut config, key, value)?;
     }
