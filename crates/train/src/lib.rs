@@ -34,12 +34,13 @@ pub use labels::{Label, labels};
 pub use machine::{
     Accelerators, Checkpoints, Devices, Files, Late, Machine, Places, Ranks, RowPlaces, Sizes,
 };
-pub use metrics::{LabelMetrics, Meter, Metrics, Scored};
+pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{
-    ApartReport, DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes,
+    ApartReport, ColumnIds, DeviceReport, Exchanged, GroupReport, RankReport, Report, StageReport,
+    Tiers, peak_rss_bytes,
 };
 pub use resume::RunState;
 pub use run::{

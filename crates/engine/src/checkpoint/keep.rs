@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_ssd::Manifest;
 
-use super::{Dense, DenseView};
+use super::{Dense, DenseView, Figure};
 use crate::{Group, Result};
 
 /// Keeps the model after exactly one step, whole or not at all.
@@ -37,6 +37,14 @@ pub trait Keep: Send {
     /// # Errors
     /// On any I/O error; nothing is begun any more then.
     fn end(&mut self, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<PathBuf>;
+
+    /// Notes how good the model after `step` steps is, which is kept: the best one stays.
+    ///
+    /// # Errors
+    /// On any I/O error.
+    fn note_figure(&mut self, _step: u64, _figure: &Figure, _run: &Value) -> Result<()> {
+        Ok(())
+    }
 
     /// Keeps the model of one rank after `step` steps; what keeps it, by name.
     ///

@@ -10,6 +10,7 @@
 //!     dense-1.bin             what a rank has beside rows, where it needs that to go on
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
 //!     .stepwell               says which directory a run made, `mark.rs`
+//!   best.json                 which is the best evaluated one, `best.rs`
 //!   .incomplete-step-…/       being written, or left by a run that was killed; never read
 //!   set-aside-1/              what --force moved out of the way
 //! ```
@@ -26,6 +27,7 @@
 //! what a killed run left. Whatever else lies there under such a name stays, and is refused where
 //! it is in the way.
 
+mod best;
 mod dense;
 mod files;
 mod keep;
@@ -41,6 +43,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, EntryKind};
 
+pub use best::{Best, Figure, best};
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::{Keep, KeptPart, ModelPart, WholeModel};

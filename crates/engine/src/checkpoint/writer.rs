@@ -12,10 +12,10 @@ use stepwell_ssd::MANIFEST_NAME;
 use super::mark::Claim;
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, INCOMPLETE_PREFIX,
-    Keep, KeptPart, META_FILE, ModelPart, WholeModel,
+    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure,
+    INCOMPLETE_PREFIX, Keep, KeptPart, META_FILE, ModelPart, WholeModel,
 };
-use super::{SUMS_FILE, files, list, mark, meaning, name_of, pieces};
+use super::{SUMS_FILE, best, files, list, mark, meaning, name_of, pieces};
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
 
@@ -59,10 +59,13 @@ impl CheckpointWriter {
         self.directory.path().join(name)
     }
 
-    fn drop_old(&mut self) -> Result<()> {
-        let many = self.written.len().saturating_sub(self.keep);
+    /// Removes the oldest, but for the best one that is known of the run with this state.
+    fn drop_old(&mut self, run: &Value) -> Result<()> {
+        let best = best::of_run(&*self.directory, run)?.map(|best| best.name());
+        let others = self.written.iter().filter(|name| Some(*name) != best.as_ref());
+        let many = others.clone().count().saturating_sub(self.keep);
         let mut doomed = Vec::new();
-        for name in &self.written[..many] {
+        for name in others.take(many) {
             // One that is being read goes when a later one is written.
             if let Some(claim) = Claim::lay(&*self.directory.directory(&self.path(name))?) {
                 doomed.push((name.clone(), claim));
@@ -127,8 +130,15 @@ impl Keep for CheckpointWriter {
         self.building = None;
         let target = self.path(&name);
         self.written.push(name);
-        self.drop_old()?;
+        self.drop_old(whole.run)?;
         Ok(target)
+    }
+
+    fn note_figure(&mut self, step: u64, figure: &Figure, run: &Value) -> Result<()> {
+        if best::note(&*self.directory, (step, figure), run)? {
+            self.drop_old(run)?;
+        }
+        Ok(())
     }
 }
 

@@ -359,6 +359,9 @@ impl BatchStage {
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
             self.outgoing.push_back(Item::Mark(Mark::Evaluated));
+            if self.cut.checkpoint_evaluated {
+                self.outgoing.push_back(Item::Checkpoint);
+            }
             return Ok(());
         }
         self.outgoing.push_back(Item::Mark(Mark::EpochTrained));

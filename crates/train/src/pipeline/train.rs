@@ -13,7 +13,7 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit, WithoutRow};
 use stepwell_fabric::Fabric;
 
 pub(crate) use self::apart::Agreement;
@@ -59,6 +59,7 @@ pub(super) struct TrainStage {
     progressive: Meter,
     eval: Meter,
     best: Meter,
+    without_row: Option<WithoutRow>,
     /// The unit at hand and how many of its mini-batches are done.
     unit: Option<(Unit<Examples>, usize)>,
     /// What follows it, where that was looked at.
@@ -78,7 +79,7 @@ impl TrainStage {
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
-        let Reporting { observer, clock, exact_scores, counters, stop } = watch;
+        let Reporting { observer, clock, exact_scores, counters, stop, without_row } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         let [progressive, eval] = [(); 2].map(|()| trainer.model().meter(exact_scores));
         Self {
@@ -99,6 +100,7 @@ impl TrainStage {
             progressive,
             eval,
             best: Meter::of_probabilities(exact_scores),
+            without_row,
             unit: None,
             next: None,
             pause: None,
@@ -121,6 +123,9 @@ impl TrainStage {
         };
         if !trainer.is_shared() {
             let sums = trainer.run(mini, &self.groups)?;
+            if let Some(without_row) = &mut self.without_row {
+                without_row.count(mini);
+            }
             let Examples { labels, weights, truth, .. } = &mini.cargo;
             let logits = std::mem::take(trainer.scores_mut());
             let done = Done::of(mini, sums);
@@ -162,8 +167,12 @@ impl TrainStage {
                 self.measured.examples += examples as u64;
                 if !sums.loss.is_finite() {
                     let loss = sums.loss / examples.max(1) as f64;
-                    let saved = self.measured.saved;
-                    return Err(Error::Diverged { step: after.step, loss, saved });
+                    return Err(self.diverged(after.step, loss));
+                }
+                let labels = self.trainer.as_ref().map(|trainer| trainer.model().labels());
+                if let Some(gradient) = labels.and_then(|of| done.too_large(scored, of)) {
+                    let (step, saved) = (after.step, self.measured.saved);
+                    return Err(Error::HugeGradient { step, gradient, saved });
                 }
                 done.add_to(&mut self.progressive, scored);
                 if !scored.logits.is_empty() {
@@ -178,7 +187,7 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
-                self.observer.scored(scored.logits);
+                self.observer.scored(scored);
                 done.add_to(&mut self.eval, scored);
                 // The built-in stream, which alone knows it, has one label.
                 let known = truth.iter().zip(scored.labels).filter(|(truth, _)| !truth.is_nan());
@@ -232,6 +241,11 @@ impl TrainStage {
                 if metrics.examples == 0 && self.measured.steps == 0 {
                     return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
                 }
+                if let Some(trainer) = self.trainer.as_ref()
+                    && !trainer.is_finite()?
+                {
+                    return Err(self.diverged(self.measured.steps, f64::NAN));
+                }
                 self.observer.epoch_trained(&metrics);
                 self.measured.progressive.push(metrics);
             }
@@ -239,8 +253,10 @@ impl TrainStage {
                 let loss = self.eval.loss();
                 let metrics = self.eval.take();
                 if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
-                    let (step, saved) = (self.measured.steps, self.measured.saved);
-                    return Err(Error::Diverged { step, loss, saved });
+                    return Err(self.diverged(self.measured.steps, loss));
+                }
+                if let Some(saver) = &mut self.saver {
+                    saver.evaluated(self.position.step, &metrics);
                 }
                 let best = self.best.take();
                 self.measured.best = (best.examples > 0).then_some(best);
@@ -271,14 +287,13 @@ impl TrainStage {
     fn save(&mut self) -> Result<bool> {
         let position = self.position;
         if self.measured.saved == Some(position.step) {
-            return Ok(true);
+            return self.note_figure().map(|()| true);
         }
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(true);
         };
         if !trainer.is_finite()? {
-            let saved = self.measured.saved;
-            return Err(Error::Diverged { step: position.step, loss: f64::NAN, saved });
+            return Err(self.diverged(position.step, f64::NAN));
         }
         match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
             Written::NotYet => return Ok(false),
@@ -286,7 +301,20 @@ impl TrainStage {
             Written::ByRankZero => {}
         }
         self.measured.saved = Some(position.step);
-        Ok(true)
+        self.note_figure().map(|()| true)
+    }
+
+    /// Notes what an evaluation gave of the model that is written.
+    fn note_figure(&mut self) -> Result<()> {
+        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
+        match &mut self.saver {
+            Some(saver) if names => saver.note_figure(self.position.step),
+            _ => Ok(()),
+        }
+    }
+
+    fn diverged(&self, step: u64, loss: f64) -> Error {
+        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
     }
 
     fn give_back(&self, retired: Retired<Examples>) {
@@ -338,7 +366,12 @@ impl Stage for TrainStage {
         let (mut unit, done) = match self.unit.take() {
             Some(at_hand) => at_hand,
             None => match self.next.take().map_or_else(|| self.input.try_recv(), Received::Item) {
-                Received::Item(Ready::Unit(unit)) => (unit, 0),
+                Received::Item(Ready::Unit(unit)) => {
+                    if let Some(without_row) = &mut self.without_row {
+                        without_row.begin(&unit);
+                    }
+                    (unit, 0)
+                }
                 Received::Item(Ready::Checkpoint(pause)) => {
                     return Ok(progress(self.pass_pause(pause)?));
                 }
@@ -385,6 +418,8 @@ impl TrainStage {
             self.events.stop();
         }
         self.measured.through = !self.stopping;
+        let without_row = self.without_row.take();
+        self.measured.without_row = without_row.map(|of| of.counts().to_vec()).unwrap_or_default();
         let measured = std::mem::take(&mut self.measured);
         let failed = self.failed.take();
         let trained = self.trainer.take().map(|trainer| Trained { trainer, measured, failed });

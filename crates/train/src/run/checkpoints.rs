@@ -46,7 +46,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         state.position = RunState::read(checkpoint)?.position;
     }
     let position = state.position;
-    let saver = place.writer(config)?.map(|writer| Saver::new(writer, state));
+    let saver =
+        place.writer(config)?.map(|writer| Saver::new(writer, state, config.checkpoint.best));
     Ok(Start { resumed, position, saver })
 }
 

@@ -144,6 +144,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(sources.cache_note(from));
     let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
+    let unscaled = sources.unscaled();
+    let notes = notes.chain(unscaled_note(&unscaled));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, from);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
@@ -155,8 +157,9 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
     let passes = sources.passes(from, PURPOSES);
-    let reads = Reads { passes, start: start.position, cache };
-    let report = finish(config, around, built, (reads, start.saver, initial), begin)?;
+    let reads = Reads { passes, start: start.position, cache, only_scores: false };
+    let report = finish(config, around, built, (reads, start.saver, initial), begin);
+    let report = report.map_err(|error| error.naming(&unscaled))?;
     if resumed == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
@@ -198,6 +201,18 @@ fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
     ))
 }
 
+/// Says which dense columns are large numbers that nothing scales.
+fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
+    let of = |(name, largest): &(String, f32)| format!("{name} (up to {largest:.1e})");
+    let listed = columns.iter().map(of).collect::<Vec<_>>().join(", ");
+    (!columns.is_empty()).then(|| {
+        format!(
+            "dense columns are large numbers as they are: {listed}; training may diverge: give \
+             them transform = \"standardise\" or \"log1p\""
+        )
+    })
+}
+
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
     let step = resumed.filter(|_| config.checkpoint.initial)?.step;
     Some(format!("checkpoint.initial has no effect: the run goes on after step {step}"))
@@ -225,7 +240,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     last_step::check_counts(config, checkpoint)?;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
-    let reads = Reads { passes, start: RunPosition::default(), cache: None };
+    let start = RunPosition::default();
+    let reads = Reads { passes, start, cache: None, only_scores: true };
     let report = finish(config, around, built, (reads, None, false), begin)?;
     if report.interrupted {
         // A part of the data has no figures of its own.
@@ -295,6 +311,8 @@ struct Reads {
     passes: Passes,
     start: RunPosition,
     cache: Option<CacheMaking>,
+    /// Whether nothing is trained.
+    only_scores: bool,
 }
 
 fn finish(
@@ -326,6 +344,7 @@ fn finish(
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
+        only_scores: reads.only_scores,
         fabric: around.machine.ranks.as_ref().map(|ranks| ranks.fabric.clone()),
     };
     let clock = &around.machine.clock;
