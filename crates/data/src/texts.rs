@@ -1,109 +1,159 @@
-//! The texts of one column, record by record: what names the records in a file of scores.
+//! The texts of some columns, record by record, as the data has them: what names the records in a
+//! file of scores.
+
+use std::path::Path;
 
 use crate::file_reader::FileReader;
-use crate::layout::{Column, ColumnKind, IdRule, Layout};
-use crate::record::{Fields, Found, Kind, fields_of};
+use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
+use crate::record::{Fields, Found, Head, Kind, fields_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
-/// What to say of a file without the column.
-const NO_COLUMN: &str = "has no such column: name one that the file names, or that the settings do";
-
 /// What is between the items of a list that is written as one text.
-pub(crate) const LIST_SEPARATOR: &str = "|";
+pub(crate) const LIST_SEPARATOR: &[u8] = b"|";
 
-/// Reads one column of files, in order.
+/// Reads some columns of files, in order.
 #[derive(Debug)]
 pub struct Texts {
     reader: FileReader,
     layout: Layout,
     block: Block,
-    /// Whether the layout names the column, so that files without names have it, too.
-    known: bool,
+    columns: Vec<Wanted>,
     files: Files,
 }
 
+/// A column whose texts are wanted.
+#[derive(Debug)]
+struct Wanted {
+    name: String,
+    source: usize,
+    /// Whether the settings name it, so that files without names have it, too.
+    known: bool,
+}
+
 impl Texts {
-    /// Opens `files` for their column `column`.
+    /// Opens `files` for `columns` of theirs.
     ///
     /// # Errors
-    /// A file that cannot be read or has no such column; packed examples, which have no texts.
-    pub fn open(files: &Files, layout: &Layout, column: &str) -> Result<Self, DataError> {
+    /// A file that cannot be read or lacks a column; packed examples, which have no texts.
+    pub fn open(files: &Files, layout: &Layout, columns: &[String]) -> Result<Self, DataError> {
         for path in &files.paths {
             if crate::compression::open_packed(path)?.is_some() {
+                let columns = columns.join(", ");
                 let why = format!(
-                    "is packed, and has keys in the place of the texts of {column}: score the data \
-                     that it was made of"
+                    "is packed, and has keys in the place of the texts of {columns}: score the \
+                     data that it was made of"
                 );
                 return Err(DataError::Path { path: path.clone(), why });
             }
         }
-        let known = layout.columns().iter().any(|known| known.name == column);
-        let layout = only(layout, column).map_err(DataError::Options)?;
-        let options = ReadOptions::new(layout.schema());
-        let files = Files { paths: files.paths.clone(), layout: Some(layout.clone().into()) };
+        let known = |name: &String| layout.columns().iter().any(|known| known.name == *name);
+        let texts = only(layout, columns).map_err(DataError::Options)?;
+        let wanted = columns.iter().filter_map(|name| {
+            let source = texts.sources.iter().position(|source| source == name)?;
+            Some(Wanted { name: name.clone(), source, known: known(name) })
+        });
+        let columns = wanted.collect();
+        let options = ReadOptions::new(texts.schema());
+        let files = Files { paths: files.paths.clone(), layout: Some(texts.clone().into()) };
         let reader = FileReader::open(&files, &options)?;
-        Ok(Self { reader, layout, block: Block::default(), known, files })
+        Ok(Self { reader, layout: texts, block: Block::default(), columns, files })
     }
 
-    /// Appends the texts of the next records to `texts`, empty where they are missing; false at the
-    /// end.
+    /// Opens `path` for its column `column`, whatever else it has; one without a first line of names
+    /// has that column alone where `header` is false.
+    ///
+    /// # Errors
+    /// As [`Texts::open`].
+    pub fn open_alone(path: &Path, column: &str, header: Option<bool>) -> Result<Self, DataError> {
+        let kind = ColumnKind::Id(IdRule::default());
+        let columns = vec![Column { name: column.to_owned(), of: Vec::new(), kind }];
+        let options = LayoutOptions { header, ..LayoutOptions::default() };
+        let layout = Layout::new_unlabelled(options, columns).map_err(DataError::Options)?;
+        let files = Files { paths: vec![path.to_owned()], layout: None };
+        let mut texts = Self::open(&files, &layout, &[column.to_owned()])?;
+        texts.columns.iter_mut().for_each(|column| column.known = header == Some(false));
+        Ok(texts)
+    }
+
+    /// Appends the texts of the next records to `texts`, those of all columns of a record after each
+    /// other, empty where they are missing; false at the end.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn next(&mut self, texts: &mut Vec<String>) -> Result<bool, DataError> {
-        let (block, layout) = (&mut self.block, &self.layout);
-        if !self.reader.next_block(block, &mut Follower::new(None, 0))? {
+    pub fn next(&mut self, texts: &mut Vec<Vec<u8>>) -> Result<bool, DataError> {
+        if !self.reader.next_block(&mut self.block, &mut Follower::new(None, 0))? {
             return Ok(false);
         }
-        if let Some(rows) = &block.rows {
-            texts.extend(rows.row_texts());
+        if let Some(rows) = &self.block.rows {
+            let sources: Vec<usize> = self.columns.iter().map(|column| column.source).collect();
+            rows.append_texts(&sources, texts);
             return Ok(true);
         }
-        let Some(head) = &block.head else { return Ok(false) };
-        let path = || self.files.paths.get(block.file as usize).cloned().unwrap_or_default();
-        let is_named = head.header_lines > 0 || !matches!(head.kind, Kind::Delimited { .. });
-        if !is_named && !self.known {
-            return Err(DataError::Path { path: path(), why: NO_COLUMN.to_owned() });
-        }
-        let mut fields = Fields::new(layout.sources.len());
+        let Some(head) = &self.block.head else { return Ok(false) };
+        let mut fields = Fields::new(self.layout.sources.len());
         let mut at = 0;
-        for line in 0..block.lines {
-            let (next, right) = fields_of(layout, head, &block.bytes, at, &mut fields);
+        for line in 0..self.block.lines {
+            let (next, right) = fields_of(&self.layout, head, &self.block.bytes, at, &mut fields);
             if !right {
-                let line = block.first_line + u64::from(line) + u64::from(head.header_lines) + 1;
-                let why = format!("line {line} is no record with such a column");
-                return Err(DataError::Path { path: path(), why });
+                let line = self.block.first_line + u64::from(line);
+                let line = line + u64::from(head.header_lines) + 1;
+                return Err(self.wrong(format!("line {line} is no record with such a column")));
             }
-            // Whoever is not named by the settings has to be in the data.
-            if !self.known && (block.first_line, line) == (0, 0) && !fields.has(0) {
-                return Err(DataError::Path { path: path(), why: NO_COLUMN.to_owned() });
+            if (self.block.first_line, line) == (0, 0) {
+                self.check_columns(head, &fields)?;
             }
-            let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-            texts.push(match fields.found(0, &block.bytes) {
-                Found::Missing => String::new(),
-                Found::One(value) => shown(value.bytes()),
-                Found::List => {
-                    let items = fields.list(0, &block.bytes).map(|item| shown(item.bytes()));
-                    items.collect::<Vec<_>>().join(LIST_SEPARATOR)
-                }
-            });
+            let of_record = self.columns.iter().map(|of| self.text(of.source, &fields));
+            texts.extend(of_record);
             at = next;
         }
         Ok(true)
     }
+
+    /// Whoever is not named by the settings has to be in the data, whose first record has these
+    /// `fields`.
+    fn check_columns(&self, head: &Head, fields: &Fields) -> Result<(), DataError> {
+        let is_named = head.header_lines > 0 || !matches!(head.kind, Kind::Delimited { .. });
+        let is_there = |column: &&Wanted| column.known || (is_named && fields.has(column.source));
+        self.columns.iter().find(|column| !is_there(column)).map_or(Ok(()), |column| {
+            Err(self.wrong(format!(
+                "has no such column as {}: name one that the file names, or that the settings do",
+                column.name
+            )))
+        })
+    }
+
+    /// The text of a source in the record at hand.
+    fn text(&self, source: usize, fields: &Fields) -> Vec<u8> {
+        match fields.found(source, &self.block.bytes) {
+            Found::Missing => Vec::new(),
+            Found::One(value) => value.bytes().to_vec(),
+            Found::List => {
+                let items = fields.list(source, &self.block.bytes);
+                items.map(|item| item.bytes()).collect::<Vec<_>>().join(LIST_SEPARATOR)
+            }
+        }
+    }
+
+    fn wrong(&self, why: String) -> DataError {
+        let path = self.files.paths.get(self.block.file as usize).cloned().unwrap_or_default();
+        DataError::Path { path, why }
+    }
 }
 
-/// The layout of which nothing but one column is read.
-fn only(layout: &Layout, name: &str) -> Result<Layout, String> {
+/// The layout of which nothing but these columns is read, whatever stands for a missing value.
+fn only(layout: &Layout, names: &[String]) -> Result<Layout, String> {
     let is_own = |column: &&Column| column.of.is_empty();
     let id = || ColumnKind::Id(IdRule::default());
     let mut columns: Vec<Column> = layout.columns().iter().filter(is_own).cloned().collect();
     for column in &mut columns {
-        column.kind = if column.name == name { id() } else { ColumnKind::Ignored };
+        column.kind = if names.contains(&column.name) { id() } else { ColumnKind::Ignored };
     }
-    if !columns.iter().any(|column| column.name == name) {
-        columns.push(Column { name: name.to_owned(), of: Vec::new(), kind: id() });
+    for name in names {
+        if !columns.iter().any(|column| column.name == *name) {
+            columns.push(Column { name: name.clone(), of: Vec::new(), kind: id() });
+        }
     }
-    Layout::new_unlabelled(layout.options().clone(), columns)
+    let options = LayoutOptions { missing: Vec::new(), split: None, ..layout.options().clone() };
+    Layout::new_unlabelled(options, columns)
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::rules::Rules;
 use stepwell_base::slab::Slab;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{ByteCount, Key};
+use stepwell_base::{ByteCount, Key, SlotIndex};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
@@ -303,6 +303,18 @@ impl Group {
             }
             if let Some(error) = failed.take() {
                 return Err(error);
+            }
+        }
+    }
+
+    /// Adds rows in `slots` that have expired to those that do not exist.
+    pub(crate) fn add_expired(&self, table: usize, slots: &[SlotIndex], rows: &mut [bool]) {
+        let member = self.members().iter().position(|member| *member == table);
+        let Some(spec) = member.map(|member| &self.tables()[member]) else { return };
+        if spec.life.is_some() {
+            let (held, steps) = (self.slab.hold(slots), self.steps.load(Ordering::Relaxed));
+            for (at, row) in rows.iter_mut().enumerate() {
+                *row |= !spec.exists(held.row(at), steps);
             }
         }
     }

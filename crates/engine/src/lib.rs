@@ -40,12 +40,13 @@ mod staging;
 mod table;
 mod tiers;
 mod unit;
+mod without_row;
 mod working_set;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, KeptPart, Lease,
-    ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, is_set_aside, list,
-    passed_over, prepare, purge,
+    Best, Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Figure, Keep, KeptPart,
+    Lease, ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, best, identity,
+    is_set_aside, list, passed_over, prepare, purge,
 };
 pub use device::{
     DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape, PooledAt,
@@ -78,4 +79,5 @@ pub use staging::{StagedRows, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
 pub use tiers::{Begin, GroupPlan, Load, TableLoad, TierOptions, TierPlan};
 pub use unit::{Fill, GroupUnit};
+pub use without_row::{IdCount, WithoutRow};
 pub use working_set::{Part, WorkingSet};

@@ -88,7 +88,7 @@ impl Rewrite<'_> {
         };
         // A scan has a bit for each row.
         let bytes = options.index_bytes_for(rows) + rows / 8;
-        if let Some(why) = lacks(&Wants { bytes, mapped: 0, threads: 1 }) {
+        if let Some(why) = lacks(&Wants { bytes, mapped: 0, threads: 1, processes: 1 }) {
             return Err(Error::Refused(why));
         }
         Ok(View::open(Arc::new(disk), options)?)

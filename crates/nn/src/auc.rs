@@ -6,6 +6,9 @@
 //! Two scores in one bin count as a tie, so the error is at most half the tied pairs, which is
 //! reported beside the value.
 //!
+//! Scores may be ranked as they are shown, by a function of them that never falls: those that are
+//! shown as one are ties. They are collected as they are, and shown at the end.
+//!
 //! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 /// Scores that are kept one by one at most.
@@ -37,6 +40,31 @@ pub(crate) fn ordered(score: f32) -> u32 {
     // Both zeros are one number.
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+}
+
+/// The number of such bits.
+fn number(ordered: u32) -> f32 {
+    f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
+}
+
+/// The bits of a score as it is shown.
+pub(crate) fn shown_bits(score: u32, shown: fn(f32) -> f32) -> u32 {
+    ordered(shown(number(score)))
+}
+
+/// Bins with something in them, from the lowest on: those that begin with scores that are shown as
+/// one together, and which of these have no other score.
+pub(crate) fn shown_together(
+    filled: &[usize],
+    shown: fn(f32) -> f32,
+) -> impl Iterator<Item = (&[usize], &[usize])> {
+    let edge = move |bin: usize, of: u32| shown(number((bin as u32) << (32 - BIN_BITS) | of));
+    let together = filled.chunk_by(move |one, other| edge(*one, 0) == edge(*other, 0));
+    together.map(move |bins| {
+        let last = bins[bins.len() - 1];
+        let is_one = edge(last, 0) == edge(last, (1 << (32 - BIN_BITS)) - 1);
+        (bins, &bins[..bins.len() - usize::from(!is_one)])
+    })
 }
 
 impl Auc {
@@ -96,17 +124,24 @@ impl Auc {
 
     /// The value, `None` unless both labels occurred; empty afterwards.
     pub fn take(&mut self) -> Option<AucValue> {
-        let value = if self.bins.is_empty() { self.exact() } else { self.binned() };
+        self.take_shown(|score| score)
+    }
+
+    /// The same of the scores as they are `shown`, which never falls where they rise.
+    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+        let value = if self.bins.is_empty() { self.exact(shown) } else { self.binned(shown) };
         self.buffer = Vec::new();
         self.bins = Vec::new();
         (self.negatives, self.positives) = (0, 0);
         value
     }
 
-    fn exact(&mut self) -> Option<AucValue> {
+    fn exact(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         let first_positive = self.buffer.len() - self.positives;
         let (front, positives) = self.buffer.split_at_mut(first_positive);
         let negatives = &mut front[..self.negatives];
+        let scores = negatives.iter_mut().chain(positives.iter_mut());
+        scores.for_each(|score| *score = shown_bits(*score, shown));
         negatives.sort_unstable();
         positives.sort_unstable();
         let (mut below, mut not_above) = (0, 0);
@@ -124,12 +159,19 @@ impl Auc {
         value(twice_won, 0, self.positives as u64, self.negatives as u64)
     }
 
-    fn binned(&self) -> Option<AucValue> {
+    fn binned(&self, shown: fn(f32) -> f32) -> Option<AucValue> {
         let (mut negatives, mut positives) = (0u64, 0u64);
         let (mut twice_won, mut tied) = (0u128, 0u128);
-        for [negative, positive] in &self.bins {
-            twice_won += u128::from(*positive) * u128::from(2 * negatives + negative);
-            tied += u128::from(*positive) * u128::from(*negative);
+        let is_filled = |bin: &usize| self.bins[*bin] != [0, 0];
+        let filled: Vec<usize> = (0..self.bins.len()).filter(is_filled).collect();
+        for (bins, alike) in shown_together(&filled, shown) {
+            let sum = |bins: &[usize], label: usize| {
+                bins.iter().map(|bin| self.bins[*bin][label]).sum::<u64>()
+            };
+            let pairs = |bins| u128::from(sum(bins, 0)) * u128::from(sum(bins, 1));
+            let [negative, positive] = [0, 1].map(|label| sum(bins, label));
+            twice_won += u128::from(positive) * u128::from(2 * negatives + negative);
+            tied += pairs(bins) - pairs(alike);
             negatives += negative;
             positives += positive;
         }
@@ -201,6 +243,25 @@ mod tests {
             let error = (value.auc - by_definition(&scores, &labels)).abs();
             assert!(error <= value.error_max + 1e-12, "{error} > {}", value.error_max);
             assert!(value.error_max < 0.01);
+        }
+    }
+
+    #[test]
+    fn scores_that_are_shown_as_one_are_ties() {
+        let shown: fn(f32) -> f32 = |score| score.clamp(-100.0, 200.0);
+        for seed in 0..20 {
+            let (mut scores, labels) = sample(seed, 500, 1000.0);
+            scores.iter_mut().enumerate().for_each(|(i, s)| *s += i as f32 * 1e-5);
+            let clamped: Vec<f32> = scores.iter().map(|score| shown(*score)).collect();
+            let wanted = by_definition(&clamped, &labels);
+            let [exact, binned] = [1000, 100].map(|kept| {
+                let mut auc = Auc::new(kept);
+                auc.add(&scores, &labels);
+                auc.take_shown(shown).unwrap()
+            });
+            assert!((exact.auc - wanted).abs() < 1e-12 && exact.error_max == 0.0);
+            assert!((binned.auc - wanted).abs() <= binned.error_max + 1e-12);
+            assert!(binned.error_max < 0.01, "{binned:?}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! - **Bounds.** 8 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 use crate::AucValue;
-use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered};
+use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together};
 
 /// A weighted AUC in the making.
 #[derive(Debug)]
@@ -52,18 +52,31 @@ impl WeightedAuc {
 
     /// The value, `None` unless both labels occurred with some weight; empty afterwards.
     pub fn take(&mut self) -> Option<AucValue> {
+        self.take_shown(|score| score)
+    }
+
+    /// The same of the scores as they are `shown`, which never falls where they rise.
+    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         let (mut scores, bins) = (std::mem::take(&mut self.scores), std::mem::take(&mut self.bins));
         let mut sums = Sums::default();
         if bins.is_empty() {
+            scores.iter_mut().for_each(|(score, _)| *score = shown_bits(*score, shown));
             // In the order in which they came where they are equal.
             scores.sort_by_key(|(score, _)| *score);
             for equal in scores.chunk_by(|one, other| one.0 == other.0) {
                 let mut both = [0.0; 2];
                 equal.iter().for_each(|(_, weight)| add(&mut both, *weight));
-                sums.add(both, false);
+                sums.add(both, both);
             }
         } else {
-            bins.into_iter().for_each(|both| sums.add(both, true));
+            let is_filled = |bin: &usize| bins[*bin] != [0.0; 2];
+            let filled: Vec<usize> = (0..bins.len()).filter(is_filled).collect();
+            for (of, alike) in shown_together(&filled, shown) {
+                let sum = |of: &[usize]| {
+                    [0, 1].map(|label| of.iter().map(|bin| bins[*bin][label]).sum::<f64>())
+                };
+                sums.add(sum(of), sum(alike));
+            }
         }
         sums.value()
     }
@@ -88,10 +101,10 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds scores that are equal, or that `may` differ.
-    fn add(&mut self, [negative, positive]: [f64; 2], may: bool) {
+    /// Adds scores that count as equal, and which of them are.
+    fn add(&mut self, [negative, positive]: [f64; 2], alike: [f64; 2]) {
         self.won += positive * (self.negatives + negative / 2.0);
-        self.tied += if may { positive * negative } else { 0.0 };
+        self.tied += positive * negative - alike[0] * alike[1];
         self.negatives += negative;
         self.positives += positive;
     }

@@ -258,6 +258,34 @@ pub struct CheckpointConfig {
     pub initial: bool,
     /// Checkpoints of this run that are kept.
     pub keep: usize,
+    /// By which figure one more is kept, the best evaluated one.
+    pub best: BestKind,
+}
+
+/// By which figure a checkpoint is the best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BestKind {
+    /// None is.
+    #[default]
+    None,
+    /// The least log loss; of a label that is a number the least RMSE.
+    Logloss,
+    /// The largest AUC.
+    Auc,
+}
+
+impl BestKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Logloss, Self::Auc];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Logloss => "logloss",
+            Self::Auc => "auc",
+        }
+    }
 }
 
 /// Every setting as the table begins it.
@@ -338,6 +366,7 @@ impl Config {
                 minutes: 0.0,
                 initial: false,
                 keep: 0,
+                best: BestKind::None,
             },
         }
     }

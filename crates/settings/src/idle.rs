@@ -138,6 +138,13 @@ pub(crate) fn table_without_embeddings(table: &TableConfig) -> Option<&'static s
     (table.dim == Some(0)).then_some("dim of the table is 0")
 }
 
+pub(crate) fn without_best(config: &Config) -> Option<&'static str> {
+    let data = &config.data;
+    let evaluates =
+        !data.eval_paths.is_empty() || data.eval_fraction > 0.0 || data.eval_column.is_some();
+    without_checkpoints(config).or((!evaluates).then_some("nothing is evaluated"))
+}
+
 pub(crate) fn without_checkpoints(config: &Config) -> Option<&'static str> {
     config.checkpoint.dir.is_none().then_some("no --checkpoint is given")
 }

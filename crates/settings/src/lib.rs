@@ -36,10 +36,10 @@ mod tests;
 
 pub use columns::COLUMN_SETTINGS;
 pub use config::{
-    CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind, DensePlace,
-    EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind,
-    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsKind,
-    SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind, expanded,
+    BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
+    DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig,
+    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig,
+    RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind, expanded,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

@@ -9,7 +9,7 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::check::{self, right};
-use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
+use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
@@ -385,6 +385,13 @@ pub const SETTINGS: &[Setting] = &[
     )
     .check(|config| check::positive(config.checkpoint.keep))
     .idle(idle::without_checkpoints),
+    setting!(
+        "checkpoint.best",
+        checkpoint.best = BestKind::None,
+        Never,
+        "logloss or auc: the best evaluated checkpoint is kept, too, and `eval` and `predict` take it"
+    )
+    .idle(idle::without_best),
 ];
 
 /// Processors of this machine, as far as there may be threads. Counted once: that reads files of

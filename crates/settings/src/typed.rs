@@ -13,8 +13,8 @@ use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
 
 use crate::config::{
-    ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind, OptimizerKind,
-    PlaceKind, PresetKind, RowsKind, TransformKind,
+    BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind,
+    OptimizerKind, PlaceKind, PresetKind, RowsKind, TransformKind,
 };
 use crate::given::Given;
 
@@ -297,6 +297,7 @@ macro_rules! names {
 }
 
 names! {
+    BestKind, |best| best.name().to_owned();
     ExchangeKind, |exchange| exchange.name().to_owned();
     DenseKind, |dense| dense.name().to_owned();
     RowsKind, |rows| rows.name().to_owned();

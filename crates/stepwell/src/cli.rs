@@ -92,7 +92,7 @@ pub(crate) enum Job {
     Man(ManArgs),
 }
 
-/// Where settings come from; later ones win: file, data and model flags, --set, flags by key.
+/// Where settings come from; later ones win: file, --set, flags.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgs {
     /// Settings in TOML

@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::file;
 use crate::outputs;
 use crate::progress::Counting;
-use crate::say::{self, say, tell};
+use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
@@ -58,7 +58,8 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let unfinished = PackedWriter::unfinished(&args.out);
     let out = ("--out", Some(args.out.as_path()));
     // What is written beside its place must not be an input either.
-    outputs::check(&[out, ("--out", Some(&unfinished))], input.files())?;
+    let read = [input.files(), args.config.as_slice()].concat();
+    outputs::check(&[out, ("--out", Some(&unfinished))], &read)?;
     if args.out.exists() && !args.out.is_file() {
         return Err(format!("{path} is no file: name another place for a packed file").into());
     }
@@ -67,7 +68,7 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     }
     let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
-    empty.iter().chain(&repeated).for_each(|note| say!("{note}"));
+    empty.iter().chain(&repeated).for_each(|note| say::told(note));
     let (examples, skipped) = convert(args, &input, &signals.stop())??;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);

@@ -1,8 +1,13 @@
 //! `stepwell eval`.
 
-use stepwell_engine::Checkpoint;
-use stepwell_train::Report;
+mod groups;
 
+use std::sync::Arc;
+
+use stepwell_engine::Checkpoint;
+use stepwell_train::{Observers, Report, Surroundings};
+
+use self::groups::Groups;
 use crate::cli::EvalArgs;
 use crate::failure::Failure;
 use crate::score::{Scoring, UNSCORED, with_newest};
@@ -30,7 +35,7 @@ fn evaluate(
     checkpoint: &Checkpoint,
     signals: &Signals,
 ) -> Result<Report, Failure> {
-    let scoring = Scoring::of(&args.score, checkpoint)?;
+    let mut scoring = Scoring::of(&args.score, checkpoint)?;
     scoring.has_evaluation().map_err(Failure::Usage)?;
     if !scoring.config.data.labels {
         let why = "data.labels = false: without labels there is nothing to compare with; \
@@ -38,8 +43,15 @@ fn evaluate(
         return Err(Failure::Usage(why.to_owned()));
     }
     outputs::check(&[("--report", args.report.as_deref())], &scoring.inputs())?;
+    let groups = args.group.as_deref().map(|column| Groups::open(&mut scoring, column));
+    let groups = groups.transpose()?;
     scoring.announce("evaluating");
     let mut around = scoring.surroundings(signals);
     around.digest = args.digest;
-    scoring.run(&around, signals)
+    let Some(groups) = groups else { return scoring.run(&around, signals) };
+    let groups = Arc::new(groups.stopped_by(&around.stop));
+    let told = Arc::<Groups>::clone(&groups);
+    let observer = Arc::new(Observers(vec![Arc::clone(&around.observer), told]));
+    let outcome = scoring.run(&Surroundings { observer, ..around }, signals);
+    groups.report(outcome)
 }

@@ -5,6 +5,7 @@
 //! once all is in it.
 
 mod format;
+mod ids;
 mod npy;
 mod parquet;
 pub(crate) mod tensors;
@@ -42,6 +43,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::open(&args.checkpoint)?;
     if !args.repaired {
         checkpoint.check_rows()?;
+    }
+    if let Some(ids) = &args.ids {
+        refuse_lack(largest_index(&checkpoint, true))?;
+        return ids::run(args, (&checkpoint, ids), &signals);
     }
     // Of the dense part a format may take a copy.
     refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;

@@ -19,12 +19,14 @@ mod folder;
 mod import;
 mod inspect;
 mod launched;
+mod names;
 mod outputs;
 mod pages;
 mod plan;
 mod predict;
 mod progress;
 #[cfg(feature = "remote")]
+mod record_file;
 mod remote;
 mod resolve;
 mod say;

@@ -1,13 +1,14 @@
 //! Files that a command writes.
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
-//! the command reads. Written beside their place, under a name that is nobody's, synced and moved
-//! there, so that a full disk or a power cut leaves an older file as it was. What a killed process left there goes with
+//! the command reads, by whatever name: files are compared by device and inode. Written beside their
+//! place, under a name that is nobody's, synced and moved there, so that a full disk or a power cut
+//! leaves an older file as it was. What a killed process left there goes with
 //! the next one that writes the same file: its name has the process, and nobody holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -22,7 +23,7 @@ const NAME_MAX: usize = 180;
 /// or that are one of `inputs` or lie in one.
 pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<(), String> {
     let given = outputs.iter().filter_map(|(flag, path)| Some((*flag, (*path)?)));
-    let mut before = Vec::new();
+    let mut before: Vec<PathBuf> = Vec::new();
     for (flag, path) in given {
         let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
         let real = match writable(path) {
@@ -30,20 +31,50 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
             Err(error) => return fail(explain(path, &error)),
         };
         for input in inputs.iter().filter_map(|input| input.canonicalize().ok()) {
-            if real == input {
+            if real == input || is_one_file(&real, &input) {
                 return fail("this run reads that file: name another one".to_owned());
             }
             if real.starts_with(&input) {
                 let input = input.display();
                 return fail(format!("it lies in {input}, which this run reads: name another one"));
             }
+            if has_other_names(&real) && holds(&input, &real) {
+                let input = input.display();
+                return fail(format!(
+                    "it is another name of a file in {input}, which this run reads: name another \
+                     one"
+                ));
+            }
         }
-        if before.contains(&real) {
+        if before.iter().any(|other| *other == real || is_one_file(other, &real)) {
             return fail("named for two outputs: name two files".to_owned());
         }
         before.push(real);
     }
     Ok(())
+}
+
+/// Whether both are names of one file that is there.
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((about.dev(), about.ino()))
+    };
+    identity(one).is_some_and(|of| identity(other) == Some(of))
+}
+
+/// Whether a file may lie elsewhere, too.
+fn has_other_names(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.is_file() && about.nlink() > 1)
+}
+
+/// Whether `file` lies somewhere in a directory.
+fn holds(directory: &Path, file: &Path) -> bool {
+    fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
+        Ok(of) if of.is_dir() => holds(&entry.path(), file),
+        Ok(of) => of.is_file() && is_one_file(&entry.path(), file),
+        Err(_) => false,
+    })
 }
 
 /// Refuses two outputs that are one file; none is tried, since another run may be writing one.
@@ -63,7 +94,7 @@ pub(crate) fn are_one(one: &Path, other: &Path) -> bool {
         })
     };
     let places: [io::Result<PathBuf>; 2] = [one, other].map(place);
-    matches!(places, [Ok(first), Ok(second)] if first == second)
+    matches!(places, [Ok(first), Ok(second)] if first == second) || is_one_file(one, other)
 }
 
 /// Where `path` really is, after a try to write to it, which changes nothing.

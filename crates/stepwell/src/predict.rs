@@ -1,8 +1,6 @@
 //! `stepwell predict`.
 
 mod file;
-mod names;
-mod records;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -11,25 +9,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::json;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Observer, Observers, Report, Surroundings, labels};
+use stepwell_train::{Observer, Observers, Report, Scored, Surroundings, labels};
 
-use self::file::{Failed, ScoreFile};
-use self::names::Names;
+use self::file::{Columns, Failed, ScoreFile};
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
+use crate::names::Names;
 use crate::outputs;
+use crate::record_file::check_name;
 use crate::say::{self, say};
 use crate::score::{Scoring, UNSCORED, with_newest};
 use crate::signals::Signals;
-
-/// What a file of scores may not end in: it is text, as it is.
-const OTHERS: [&str; 8] = ["gz", "zst", "zstd", "xz", "bz2", "zip", "json", "npy"];
+use crate::table::lacking;
 
 /// Scores data with the model of a checkpoint, and writes the scores.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     let out = (args.out != Path::new("-")).then_some(args.out.as_path());
-    check_name(out).map_err(Failure::Usage)?;
+    out.map_or(Ok(()), |out| check_name("--out", out)).map_err(Failure::Usage)?;
     if args.json && out.is_none() {
         let why = "--json prints figures where the scores would go: name --out FILE.csv";
         return Err(Failure::Usage(why.to_owned()));
@@ -49,24 +46,16 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let (scores, seconds) = (report.eval.examples, report.wall_seconds);
     let rate = scores as f64 / seconds.max(f64::MIN_POSITIVE);
     say!("{scores} scores in {seconds:.1} s, {rate:.0} a second");
+    lacking(&report).iter().for_each(|line| say!("without a row: {line}"));
     if !args.json {
         return Ok(());
     }
-    say::json(&json!({ "out": say::path(&args.out), "scores": scores, "seconds": seconds }))
-}
-
-fn check_name(out: Option<&Path>) -> Result<(), String> {
-    let end = out.and_then(Path::extension).map(|end| end.to_string_lossy().to_lowercase());
-    match (out, end) {
-        (Some(out), Some(end)) if OTHERS.contains(&&*end) => {
-            let out = out.display();
-            Err(format!(
-                "--out {out}: scores are written as plain CSV or as Parquet: name it .csv or \
-                 .parquet, or - to pipe"
-            ))
-        }
-        _ => Ok(()),
-    }
+    say::json(&json!({
+        "out": say::path(&args.out),
+        "scores": scores,
+        "seconds": seconds,
+        "ids_by_column": report.ids_by_column,
+    }))
 }
 
 fn predict(
@@ -84,14 +73,17 @@ fn predict(
     }
     scoring.config.data.skip_max = 0;
     scoring.config.data.labels = !args.unlabelled;
-    let names = args.id.as_deref().map(|id| Names::open(&scoring.config, id)).transpose()?;
+    let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
+    Columns::check(&args.id, &learned, args.label).map_err(Failure::Usage)?;
+    let ids = Some(&args.id).filter(|ids| !ids.is_empty());
+    let names = ids.map(|ids| Names::open(&scoring.config, ("--id", ids))).transpose()?;
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);
-    let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
+    let columns = Columns { names, labels: learned.to_vec(), with_labels: args.label };
     let scores = Arc::new(Scores {
         stop: around.stop.clone(),
-        file: Mutex::new(ScoreFile::begin(out, names, &learned)?),
+        file: Mutex::new(ScoreFile::begin(out, columns)?),
     });
     let told = Arc::<Scores>::clone(&scores);
     let observer: Arc<dyn Observer> = match args.unlabelled {
@@ -118,10 +110,10 @@ struct Scores {
 }
 
 impl Observer for Scores {
-    fn scored(&self, logits: &[f32]) {
+    fn scored(&self, scored: Scored<'_>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.failed.is_none()
-            && let Err(why) = file.put(logits)
+            && let Err(why) = file.put(scored)
         {
             file.failed = Some(why);
             self.stop.make();

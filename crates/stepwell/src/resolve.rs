@@ -34,6 +34,7 @@ pub(crate) fn resolve(
         }
         (None, None) => {}
     }
+    set_all(&mut config, &args.set)?;
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
         if args.config.is_none() {
@@ -55,7 +56,6 @@ pub(crate) fn resolve(
         }
         config.checkpoint.dir = Some(directory.clone());
     }
-    set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
         give(&mut config, key, value)?;
     }

@@ -59,6 +59,11 @@ pub(crate) fn line(text: Arguments<'_>) {
     }
 }
 
+/// Says what a run notes of itself, in one line, whatever names and values are in it.
+pub(crate) fn told(note: &str) {
+    line(format_args!("{}", visible(note)));
+}
+
 /// Says a line of what came of a run. Where standard output is for other results, this one is said
 /// as a line about the run.
 pub(crate) fn result(text: Arguments<'_>) {
@@ -71,11 +76,12 @@ pub(crate) fn result(text: Arguments<'_>) {
 /// the reader has simply seen enough.
 fn put_line(text: Arguments<'_>) {
     if ASIDE.load(Ordering::Relaxed) {
-        return error(text);
+        return error(visible_lines(&text.to_string()));
     }
     if UNHEARD.load(Ordering::Relaxed) {
         return;
     }
+    let text = visible_lines(&text.to_string());
     let mut out = stdout().lock();
     let said = writeln!(out, "{text}").and_then(|()| out.flush());
     drop(out);
@@ -133,8 +139,7 @@ pub(crate) struct Page(String);
 impl Page {
     /// Puts a line below the others.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
-        // Text takes whatever is written.
-        let _ = std::fmt::Write::write_fmt(&mut self.0, line);
+        self.0.push_str(&visible_lines(&line.to_string()));
         self.0.push('\n');
     }
 
@@ -162,7 +167,7 @@ pub(crate) use put;
 /// Says on standard error how far the program is.
 pub(crate) fn remark(text: impl Display) {
     if !is_quiet() {
-        error(text);
+        error(visible_lines(&text.to_string()));
     }
 }
 
@@ -190,7 +195,16 @@ pub(crate) fn warn(text: impl Display) {
 
 /// A text with its control characters as escapes, such as `\n`.
 fn visible(text: &str) -> String {
-    let shown = |c: char| match c.is_control() {
+    escaped(text, |_| false)
+}
+
+/// The same of several lines, which stay as many.
+fn visible_lines(text: &str) -> String {
+    escaped(text, |c| c == '\n' || c == '\t')
+}
+
+fn escaped(text: &str, stays: fn(char) -> bool) -> String {
+    let shown = |c: char| match c.is_control() && !stays(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_data::DataError;
 use stepwell_device::Choice;
 use stepwell_disk::FileDisk;
-use stepwell_engine::{Checkpoint, Placement, list};
+use stepwell_engine::{Best, Checkpoint, Figure, Placement, best, list};
 use stepwell_settings::{self as settings, Config, DataConfig, DensePlace};
 use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundings};
 
@@ -36,16 +36,23 @@ const IDLE: [&str; 8] = [
     "ranks.",
 ];
 
-/// Does `work` with the checkpoint in `path`, or with the newest in it: again where it was removed
-/// meanwhile, as a run does with old ones.
+/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or with
+/// the newest: again where it was removed meanwhile, as a run does with old ones.
 pub(crate) fn with_newest<T>(
     path: &Path,
     work: impl Fn(&Checkpoint) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let newest = || list(&FileDisk::open(path).ok()?).ok()?.pop().map(|(_, path)| path);
+    let best = || best(&FileDisk::open(path).ok()?).ok()?;
     for _ in 0..TRIES {
-        let before = newest();
-        let opened = Checkpoint::open(path).map_err(Failure::from);
+        let best = best();
+        if let Some((Best { step, figure, .. }, _)) = &best {
+            let Figure { by, value, .. } = figure;
+            say!("step {step} is the best evaluated one ({by} {value:.5})");
+        }
+        let of_best = best.map(|(_, path)| path);
+        let before = of_best.clone().or_else(newest);
+        let opened = Checkpoint::open(of_best.as_deref().unwrap_or(path)).map_err(Failure::from);
         let outcome = opened.and_then(|checkpoint| work(&checkpoint));
         if outcome.is_ok() || before.is_none_or(|before| before.exists()) {
             return outcome;
@@ -72,14 +79,14 @@ impl<'a> Scoring<'a> {
     pub(crate) fn of(args: &ScoreArgs, checkpoint: &'a Checkpoint) -> Result<Self, Failure> {
         let state = RunState::read(checkpoint)?;
         let mut config = settings::from_json(&state.config)?;
-        if !args.data.is_empty() {
-            config.data.paths.clone_from(&args.data);
-            config.data.eval_paths.clone_from(&args.data);
-        }
         // Whoever scores has devices of his own, and bits of a digest are of none.
         (config.device, config.dense_place) = (Choice::default(), DensePlace::default());
         config.tiers.hbm = None;
         set_all(&mut config, &args.set).map_err(Failure::Usage)?;
+        if !args.data.is_empty() {
+            config.data.paths.clone_from(&args.data);
+            config.data.eval_paths.clone_from(&args.data);
+        }
         for (key, value) in &args.by_key {
             give(&mut config, key, value).map_err(Failure::Usage)?;
         }
@@ -112,7 +119,8 @@ impl<'a> Scoring<'a> {
     /// Refuses to score the data that a model was trained on unasked.
     pub(crate) fn has_evaluation(&self) -> Result<(), String> {
         let data = &self.config.data;
-        if !data.eval_paths.is_empty() || data.eval_fraction > 0.0 {
+        let splits = self.config.layout()?.is_some_and(|layout| layout.splits());
+        if !data.eval_paths.is_empty() || data.eval_fraction > 0.0 || splits {
             return Ok(());
         }
         Err(format!(

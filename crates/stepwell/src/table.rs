@@ -7,7 +7,7 @@ use stepwell_settings::{
     COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting,
     TABLE_SETTINGS, TableConfig,
 };
-use stepwell_train::{LabelMetrics, Metrics, Report};
+use stepwell_train::{ColumnIds, GroupReport, LabelMetrics, Metrics, Report};
 
 use crate::say::{Page, put};
 
@@ -102,9 +102,45 @@ pub(crate) fn figures(report: &Report) -> Rows {
 pub(crate) fn metrics(report: &Report) -> Page {
     let (mut page, mut rows) = (Page::default(), Rows::new());
     put_metrics(&mut rows, report);
+    put_groups(&mut rows, report);
+    lacking(report).into_iter().for_each(|line| row(&mut rows, "without a row", &line));
     put_digest(&mut rows, report);
     put_rows(&mut page, &rows);
     page
+}
+
+/// A line for each column some of whose ids had no row.
+pub(crate) fn lacking(report: &Report) -> Vec<String> {
+    let tables = report.ids_by_column.iter().map(|of| of.table.as_str());
+    let is_one = tables.clone().all(|table| Some(table) == tables.clone().next());
+    let lacking = report.ids_by_column.iter().filter(|of| of.without_row > 0);
+    let line = |of: &ColumnIds| {
+        let ColumnIds { column, table, ids, without_row } = of;
+        let table = if is_one { String::new() } else { format!(" (table {table})") };
+        let part = 100.0 * *without_row as f64 / (*ids).max(1) as f64;
+        format!("{column}{table}: {without_row} of {ids} ids, {part:.1} %")
+    };
+    lacking.map(line).collect()
+}
+
+fn put_groups(to: &mut Rows, report: &Report) {
+    let Some(GroupReport { column, metrics }) = &report.by_group else { return };
+    let sampled = match metrics.sampled {
+        all if all >= 1.0 => String::new(),
+        part => format!("; of a sample of {:.2} % of all groups", 100.0 * part),
+    };
+    row(
+        to,
+        "AUC by group",
+        &format!(
+            "{} within {}, over {} with {}; {} with one label alone left out{sampled}",
+            figure(metrics.group_auc),
+            column,
+            counted(metrics.groups, "group"),
+            counted(metrics.examples, "example"),
+            counted(metrics.groups_left_out, "group"),
+        ),
+    );
 }
 
 /// How far ranks were out of step, where they were.

@@ -338,7 +338,7 @@ pub(crate) fn surroundings(
             say!("{}", plan::page(capacity, ranks).text().trim_end());
             planned.1.planned(&planned.0, capacity);
         }),
-        on_note: Arc::new(|note| say!("{note}")),
+        on_note: Arc::new(say::told),
     }
 }
 

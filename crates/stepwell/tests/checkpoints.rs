@@ -170,3 +170,61 @@ fn a_model_without_hidden_layers_is_taken_in_every_form() {
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
 }
+
+/// The figure of each epoch's evaluation, and what `eval saved` measures.
+fn evaluated(shop: &Workshop, figure: &str) -> (Vec<f64>, f64) {
+    let epochs = shop.report("report.json")["eval_by_epoch"].clone();
+    let epochs = epochs.as_array().unwrap().iter().map(|of| of[figure].as_f64().unwrap()).collect();
+    let found: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["eval", "saved", "--json", "-q"])).unwrap();
+    (epochs, found["eval"][figure].as_f64().unwrap())
+}
+
+#[test]
+fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    // Learned by heart soon.
+    let more = ["--optim.rows.lr=0.5", "--checkpoint=saved", "--checkpoint.keep=1"];
+    let args = |epochs: &'static str, best: &'static str, more: &[&'static str]| -> Vec<String> {
+        let own = ["--data.epochs", epochs, "--checkpoint.best", best];
+        let all = [&train(&data, &[])[..], &own, more].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let run = |args: Vec<String>| shop.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    for (figure, better) in [("logloss", f64::min as fn(f64, f64) -> f64), ("auc", f64::max)] {
+        for ranks in [&["--ranks=1"][..], &["--ranks=2"]] {
+            run(args("4", figure, &[&more[..], ranks, &["--force"]].concat()));
+            let (epochs, found) = evaluated(&shop, figure);
+            let best = epochs.iter().copied().reduce(better).unwrap();
+            assert!((found - best).abs() < 1e-7, "{figure}: {epochs:?}, {found}");
+            let at = epochs.iter().position(|of| *of == best).unwrap();
+            let last = shop.report("report.json")["steps"].as_u64().unwrap();
+            let wanted = last / 4 * (at as u64 + 1);
+            let mut kept = vec![wanted, last];
+            kept.dedup();
+            assert_eq!(steps(&shop, "saved"), kept, "{figure} {epochs:?}");
+            // What it trains is the same.
+            let digest = shop.report("report.json")["model_digest"].clone();
+            run(args("4", "none", &["--optim.rows.lr=0.5"]));
+            assert_eq!(shop.report("report.json")["model_digest"], digest);
+        }
+    }
+    // A run that goes on knows what was the best before.
+    run(args("2", "logloss", &[&more[..], &["--force"]].concat()));
+    let (mut epochs, _) = evaluated(&shop, "logloss");
+    run(args("5", "logloss", &[&more[..], &["--resume"]].concat()));
+    let (later, found) = evaluated(&shop, "logloss");
+    epochs.extend(later);
+    let best = epochs.iter().copied().reduce(f64::min).unwrap();
+    assert!((found - best).abs() < 1e-7, "{epochs:?}, {found}");
+    let said = shop.ok(&["eval", "saved"]);
+    assert!(said.contains("is the best evaluated one (logloss "), "{said}");
+    // Without the setting the newest is taken again.
+    run(args("6", "none", &[&more[..], &["--resume"]].concat()));
+    let (later, found) = evaluated(&shop, "logloss");
+    assert!((found - later.last().unwrap()).abs() < 1e-7, "{later:?} {found}");
+    let output = shop.run(&train(&data, &["--checkpoint.best=auc"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("checkpoint.best has no effect"), "{said}");
+}

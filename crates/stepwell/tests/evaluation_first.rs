@@ -117,3 +117,23 @@ fn an_evaluation_part_without_an_example_is_told() {
     let said = shop.ok(&args(&[&data], &more));
     assert!(said.contains("nothing will be evaluated"), "{said}");
 }
+
+#[test]
+fn a_part_that_is_chosen_by_values_is_what_eval_scores() {
+    let shop = Workshop::new();
+    let rows: String =
+        (0..400).map(|n| format!("{},{},{}\n", n * 7 % 3 % 2, n * n % 10, n % 5)).collect();
+    fs::write(shop.path("data.csv"), format!("y,a,b\n{rows}")).unwrap();
+    let settings = "[data]\npaths = [\"data.csv\"]\nmini_batch = 8\neval_fraction = 0.0\n\
+                    eval_column = \"b\"\neval_values = [\"0\"]\n[model]\nkind = \"lr\"\n[[columns]]\n\
+                    names = [\"y\"]\ntype = \"label\"\n[[columns]]\nnames = [\"a\", \"b\"]\n";
+    fs::write(shop.path("run.toml"), settings).unwrap();
+    let small = ["--tiers.dram", "8MiB", "--report", "report.json", "-q"];
+    shop.ok(&[&["train", "run.toml", "--checkpoint", "saved"][..], &small].concat());
+    let trained = shop.report("report.json")["eval"].clone();
+    assert_eq!(trained["examples"], 80);
+    shop.ok(&["eval", "saved", "--report", "report.json", "-q"]);
+    assert_eq!(shop.report("report.json")["eval"], trained);
+    let said = shop.fails(&[&["train", "run.toml", "--data.streams=2"][..], &small].concat());
+    assert!(said.contains("data.streams = 2 and data.eval_column:"), "{said}");
+}

@@ -174,3 +174,84 @@ fn what_cannot_be_exported_is_one_line_and_leaves_nothing() {
     names.sort();
     assert_eq!(names, ["data.tsv", "report.json", "saved", "there"]);
 }
+
+#[test]
+fn embeddings_of_given_ids_are_those_of_their_rows() {
+    let shop = Workshop::new();
+    let rows: String =
+        (0..300).map(|n| format!("{},u{},i{}\n", n * 7 % 3 % 2, n % 20, n % 30)).collect();
+    fs::write(shop.path("data.csv"), format!("click,user,item\n{rows}")).unwrap();
+    let settings = "[data]\nmini_batch = 32\neval_fraction = 0\n[model]\ndim = 3\nhidden = [4]\n\
+                    [[columns]]\nnames = [\"click\"]\ntype = \"label\"\n[[columns]]\nnames = \
+                    [\"user\", \"item\"]\n[tables.items]\ndim = 2\n[[features]]\ncolumns = \
+                    [\"item\"]\ntable = \"items\"\n[[features]]\ncolumns = [\"user\", \"item\"]\n";
+    fs::write(shop.path("run.toml"), settings).unwrap();
+    fs::write(shop.path("items.csv"), "price,item\n1,i7\n2,nobody\n3,\"i3\"\n").unwrap();
+    fs::write(shop.path("users.csv"), "u1\nu2\n").unwrap();
+    for ranks in ["--ranks=1", "--ranks=2"] {
+        let train =
+            ["train", "run.toml", "--data=data.csv", "--checkpoint=saved", "--force", ranks];
+        shop.ok(&train);
+        let _ = fs::remove_dir_all(shop.path("out"));
+        shop.ok(&["export", "saved", "--to", "out"]);
+        for (table, dim) in [("items", 2), ("embedding", 3)] {
+            let said = shop.ok(&[
+                "export",
+                "saved",
+                "--ids",
+                "items.csv",
+                "--table",
+                table,
+                "--to",
+                "ids.csv",
+            ]);
+            assert!(said.contains("3 ids of item in ids.csv, 1 of them without a row"), "{said}");
+            let text = fs::read_to_string(shop.path("ids.csv")).unwrap();
+            let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let head = lines.next().unwrap();
+            assert_eq!(head[..3], ["item", "initial", "embedding_0"]);
+            assert_eq!((head.len(), head.last()), (dim + 3, Some(&"first_order")));
+            let file = format!("out/table-{table}.safetensors");
+            let keys = keys(&shop, &file);
+            let (embedding, _) = tensor(&shop, &file, "embedding");
+            let (first_order, _) = tensor(&shop, &file, "first_order");
+            for (line, id) in lines.zip(["i7", "nobody", "i3"]) {
+                let key = Namespace::new("item").key_of(id.as_bytes()).0;
+                let row = keys.iter().position(|known| *known == key);
+                assert_eq!((line[0], line[1]), (id, if row.is_none() { "1.0" } else { "0.0" }));
+                let numbers: Vec<f32> =
+                    line[2..].iter().map(|text| text.parse().unwrap()).collect();
+                match row {
+                    Some(row) => {
+                        assert_eq!(numbers[..dim], embedding[row * dim..][..dim]);
+                        assert_eq!(numbers[dim], first_order[row]);
+                    }
+                    None => {
+                        assert!(numbers[..dim].iter().any(|of| *of != 0.0) && numbers[dim] == 0.0)
+                    }
+                }
+            }
+        }
+        // A file without names, and one of Parquet.
+        let users = ["export", "saved", "--ids", "users.csv", "--column", "user", "--to"];
+        shop.ok(&[&users[..], &["users.parquet"]].concat());
+        let predicted = shop.ok(&["schema", "users.parquet"]);
+        assert!(predicted.contains("2 records"), "{predicted}");
+    }
+    for (args, why) in [
+        (
+            &["--ids", "items.csv"][..],
+            "column item has rows in items, embedding: name one by --table",
+        ),
+        (&["--ids", "items.csv", "--table", "none"], "--table none: has no rows for column item"),
+        (&["--ids", "users.csv"], "has no column of ids that the model knows (user, item)"),
+        (&["--ids", "data.csv"], "has user, item: name one by --column"),
+        (&["--ids", "items.csv", "--column", "price"], "--column price: no column of ids"),
+        (&["--ids", "none.csv"], "none.csv"),
+        (&["--ids", "items.csv", "--table", "items", "--to", "x.xlsx"], "name it .csv"),
+    ] {
+        let to = if args.contains(&"--to") { &[][..] } else { &["--to", "no.csv"] };
+        let said = shop.fails(&[&["export", "saved", "-q"][..], args, to].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}

@@ -208,3 +208,30 @@ fn settings_are_written_as_a_file_that_says_the_same() {
     assert!(shop.fails(&["config", "none.toml"]).contains("none.toml"));
     assert!(shop.fails(&["config", "--model.dim=0"]).contains("model.dim"));
 }
+
+#[test]
+fn flags_count_more_than_set_and_set_more_than_the_file() {
+    let shop = Workshop::new();
+    let (a, b) = (shop.examples("a.tsv", 300), shop.examples("b.tsv", 300));
+    fs::write(shop.path("run.toml"), "[model]\nkind = \"dlrm\"\n").unwrap();
+    let paths = format!("data.paths={b}");
+    let set = ["--set", &paths, "--set", "model.kind=dcn", "--set", "checkpoint.dir=other"];
+    let resolved = |more: &[&str]| -> Value {
+        let args = [&["config", "run.toml", "--json"][..], &set, more].concat();
+        serde_json::from_str(&shop.ok(&args)).unwrap()
+    };
+    let of = |found: &Value| {
+        ["data.paths", "model.kind", "checkpoint.dir"].map(|key| found[key].clone())
+    };
+    let wanted = |path: &str, kind: &str, directory: &str| {
+        [serde_json::json!([path]), kind.into(), directory.into()]
+    };
+    assert_eq!(of(&resolved(&[])), wanted(&b, "dcn", "other"));
+    let flags = ["--data", &a, "--model", "lr", "--checkpoint", "own"];
+    assert_eq!(of(&resolved(&flags)), wanted(&a, "lr", "own"));
+    let keys = ["--data.paths", &a, "--model.kind", "lr", "--checkpoint.dir", "own"];
+    assert_eq!(of(&resolved(&keys)), wanted(&a, "lr", "own"));
+    shop.ok(&args(&[&a], &["--checkpoint", "saved"]));
+    let (missing, kept) = ("data.eval_paths=none.tsv", "data.paths=none.tsv");
+    shop.ok(&["eval", "saved", "--set", missing, "--set", kept, "--data", &b, "-q"]);
+}

@@ -274,3 +274,28 @@ fn what_is_no_label_or_weight_is_told() {
     settings(&SECONDS.replace("squared_error", "hinge"), "give one of log_loss, squared_error");
     settings(&(SECONDS.to_owned() + "positive = [\"3\"]\n"), "give one of them");
 }
+
+#[test]
+fn labels_and_weights_that_no_optimizer_can_sum_up_end_the_run() {
+    let shop = Workshop::new();
+    let run = |columns: &str, label: &str, weight: &str| {
+        fs::write(shop.path("run.toml"), format!("{SETTINGS}{columns}")).unwrap();
+        let row = |n: usize| format!("u{},i{},1,1,{label},{weight}\n", n % 7, n % 5);
+        let rows: String = (0..400).map(row).collect();
+        let text = format!("user,item,price,click,seconds,worth\n{rows}");
+        fs::write(shop.path("data.csv"), text).unwrap();
+        shop.run(&["train", "run.toml", "--data", "data.csv", "-q"])
+    };
+    for (columns, label, weight) in [
+        (SECONDS.to_owned(), "1e25", "1"),
+        (format!("{CLICK}{WEIGHT}"), "1", "1e25"),
+        (format!("{CLICK}{SECONDS}"), "-1e22", "1"),
+    ] {
+        let output = run(&columns, label, weight);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("the gradient of an example of step 1 is"), "{said}");
+    }
+    assert!(run(SECONDS, "1e6", "1").status.success());
+    assert!(run(&format!("{CLICK}{WEIGHT}"), "1", "1e6").status.success());
+}

@@ -80,3 +80,28 @@ fn a_place_for_rows_that_is_not_there_is_told_by_its_name() {
     assert!(said.contains("no directory /none") && said.contains("tiers.ssd"), "{said}");
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1));
 }
+
+#[test]
+fn control_characters_of_names_never_reach_a_terminal() {
+    let shop = Workshop::new();
+    let name = "a\u{1b}[2J\nb.jsonl";
+    fs::write(shop.path(name), "{\"label\":1,\"user\":\"x\"}\n".repeat(9)).unwrap();
+    let settings = "[data]\neval_fraction = 0\nmini_batch = 4\n[model]\nkind = \"lr\"\n[[columns]]\n\
+                    names = [\"label\"]\ntype = \"label\"\n[[columns]]\nnames = [\"nobody\"]\n";
+    fs::write(shop.path("run.toml"), settings).unwrap();
+    for args in [
+        &["train", "run.toml", "--data", "*.jsonl", "--force", "--checkpoint", "saved"][..],
+        &["train", "run.toml", "--data", name],
+        &["plan", "run.toml", "--data", name],
+        &["eval", "saved", "--data", "*.jsonl"],
+        &["predict", "saved", "--data", "*.jsonl", "--out", "s.csv"],
+        &["convert", name, "--config", "run.toml", "--out", "p\u{1b}.packed"],
+    ] {
+        let output = shop.run(args);
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+        assert!(!said.contains(&0x1b), "{args:?}: {}", String::from_utf8_lossy(&said));
+    }
+    let said = shop.ok(&["train", "run.toml", "--data", "*.jsonl"]);
+    assert!(said.contains("records of a\\u{1b}[2J\\nb.jsonl has nobody"), "{said}");
+}

@@ -213,3 +213,56 @@ fn every_output_is_synced_before_it_has_its_name_and_its_directory_after() {
         assert_eq!(outputs(command), names, "{command:?}");
     }
 }
+
+#[test]
+fn another_name_of_what_is_read_is_not_written_over() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    fs::write(shop.path("run.toml"), "seed = 1\n").unwrap();
+    let train = |more: &[&str]| {
+        [&["train", "run.toml", "--data", &data, "--threads=1", "-q"][..], &SMALL, more].concat()
+    };
+    let args = train(&["--checkpoint", "saved"]).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    shop.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let step = fs::read_dir(shop.path("saved")).unwrap().next().unwrap().unwrap().path();
+    for (link, of) in [
+        ("data.link", shop.path("data.tsv")),
+        ("run.link", shop.path("run.toml")),
+        ("meta.link", step.join("checkpoint.json")),
+    ] {
+        fs::hard_link(of, shop.path(link)).unwrap();
+    }
+    let before = |link: &str| fs::read(shop.path(link)).unwrap();
+    let was = ["data.link", "run.link", "meta.link"].map(before);
+    for flag in ["--metrics", "--report", "--html"] {
+        for link in ["data.link", "run.link"] {
+            let said = shop.fails(&train(&[flag, link]));
+            assert!(said.contains("this run reads that file"), "{flag} {link}: {said}");
+        }
+    }
+    for args in [
+        &["predict", "saved", "--data", &data, "--out", "data.link", "-q"][..],
+        &["eval", "saved", "--data", &data, "--report", "data.link", "-q"],
+        &["convert", &data, "--out", "data.link", "--force"],
+        &["convert", &data, "--config", "run.toml", "--out", "run.toml", "--force"],
+        &["cache-sim", &data, "--json", "data.link"],
+        &["export", "saved", "--ids", &data, "--to", "data.link", "-q"],
+    ] {
+        let said = shop.fails(args);
+        assert!(said.contains("this run reads that file"), "{args:?}: {said}");
+    }
+    for args in [
+        &["eval", "saved", "--data", &data, "--report", "meta.link", "-q"][..],
+        &["inspect", "saved", "--svg", "meta.link"],
+    ] {
+        let said = shop.fails(args);
+        assert!(said.contains("it is another name of a file in"), "{args:?}: {said}");
+    }
+    fs::hard_link(shop.path("report.json"), shop.path("two.json")).unwrap_or_else(|_| {
+        fs::write(shop.path("report.json"), "{}").unwrap();
+        fs::hard_link(shop.path("report.json"), shop.path("two.json")).unwrap();
+    });
+    let said = shop.fails(&train(&["--report", "report.json", "--metrics", "two.json"]));
+    assert!(said.contains("named for two outputs"), "{said}");
+    assert_eq!(["data.link", "run.link", "meta.link"].map(before), was);
+}

@@ -136,3 +136,39 @@ fn columns_of_one_number_or_none_are_zero() {
     let told = shop.fails(&["train", "half.toml", "--data", "rows.csv"]);
     assert!(told.contains("2 numbers in mean and 0 in deviation"), "{told}");
 }
+
+#[test]
+fn numbers_without_a_scale_are_named_before_a_run_and_where_it_diverges() {
+    let shop = Workshop::new();
+    let rows = |at: u64| -> String {
+        (0..200u64).map(|n| format!("{},{},u{}\n", n % 2, at + n, n % 7)).collect()
+    };
+    let settings = |kind: &str, transform: &str| {
+        format!(
+            "[data]\neval_fraction = 0\nmini_batch = 50\n[model]\nkind = \"{kind}\"\ndim = 4\n\
+             hidden = [8]\n[[columns]]\nnames = [\"click\"]\ntype = \"label\"\n[[columns]]\nnames \
+             = [\"at\"]\ntype = \"dense\"\n{transform}\n[[columns]]\nnames = [\"user\"]\n"
+        )
+    };
+    let run = |kind: &str, transform: &str, at: u64| {
+        fs::write(shop.path("run.toml"), settings(kind, transform)).unwrap();
+        fs::write(shop.path("data.csv"), format!("click,at,user\n{}", rows(at))).unwrap();
+        let output = shop.run(&["train", "run.toml", "--data", "data.csv"]);
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let far = 1_628_467_200_000_000_000;
+    let (status, said) = run("dcn", "", far);
+    assert_eq!(status, Some(1), "{said}");
+    let named = "give the dense columns without a scale (at) transform = \"standardise\", or lower";
+    assert!(said.contains(named), "{said}");
+    let noted = "dense columns are large numbers as they are: at (up to 1.6e18)";
+    assert!(said.contains(noted), "{said}");
+    assert!(run("lr", "", far).1.contains(noted));
+    for (transform, at) in
+        [("transform = \"standardise\"", far), ("transform = \"log1p\"", far), ("", 9000)]
+    {
+        let (status, said) = run("lr", transform, at);
+        assert!(status == Some(0) && !said.contains("large numbers"), "{transform}: {said}");
+    }
+}

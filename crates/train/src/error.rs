@@ -38,14 +38,31 @@ pub enum Error {
     },
     /// The loss is no number any more.
     #[error(
-        "the loss of step {step} is {loss}: training diverged; lower optim.rows.lr or \
-         optim.dense.lr, or look for huge labels and weights{}", last_checkpoint_hint(*saved)
+        "the loss of step {step} is {loss}: training diverged; {}lower optim.rows.lr or \
+         optim.dense.lr, or look for huge labels and weights{}",
+        unscaled_hint(unscaled), last_checkpoint_hint(*saved)
     )]
     Diverged {
         /// The step.
         step: u64,
         /// Its loss.
         loss: f64,
+        /// Step of the last checkpoint, if there is one.
+        saved: Option<u64>,
+        /// Dense columns that are large numbers as they are.
+        unscaled: Vec<String>,
+    },
+    /// A gradient is so large that the state of optimizers would be infinite before long.
+    #[error(
+        "the gradient of an example of step {step} is {gradient:.1e}, whose square is more than \
+         optimizers can sum up: scale the labels that are numbers, or the weights, down{}",
+        last_checkpoint_hint(*saved)
+    )]
+    HugeGradient {
+        /// The step.
+        step: u64,
+        /// The gradient.
+        gradient: f64,
         /// Step of the last checkpoint, if there is one.
         saved: Option<u64>,
     },
@@ -110,6 +127,14 @@ impl From<stepwell_device::Error> for Error {
 }
 
 impl Error {
+    /// The same, which names these dense columns where they may be why.
+    pub(crate) fn naming(mut self, columns: &[(String, f32)]) -> Self {
+        if let Self::Diverged { unscaled, .. } = &mut self {
+            *unscaled = columns.iter().map(|(name, _)| name.clone()).collect();
+        }
+        self
+    }
+
     /// That of rows that ranks update: what another rank sent may be what is wrong.
     pub(crate) fn of_shared_rows(error: stepwell_engine::Error) -> Self {
         match error {
@@ -163,6 +188,16 @@ fn after_device(saves: bool) -> &'static str {
              or with --device host"
         }
         false => "there is no checkpoint to go on from, because no checkpoint.dir was given",
+    }
+}
+
+fn unscaled_hint(columns: &[String]) -> String {
+    match columns {
+        [] => String::new(),
+        columns => format!(
+            "give the dense columns without a scale ({}) transform = \"standardise\", or ",
+            columns.join(", ")
+        ),
     }
 }
 

@@ -186,6 +186,12 @@ impl Features {
         sources
     }
 
+    /// The column of each field of each table. // (tables) of (fields)
+    pub(crate) fn columns_of_fields(&self) -> Vec<Vec<&str>> {
+        let name = |source: Source| self.names[source.column].as_str();
+        self.sources().into_iter().map(|of| of.into_iter().map(name).collect()).collect()
+    }
+
     /// Lanes of the embeddings in the model's input, in order, of tables with so many lanes: one
     /// for each field.
     pub(crate) fn dims(&self, dims: &[usize]) -> Vec<usize> {

@@ -36,12 +36,13 @@ pub use machine::{
     Accelerators, Checkpoints, Devices, Files, Late, Machine, OnNote, Places, Ranks, RowPlaces,
     Sizes,
 };
-pub use metrics::{LabelMetrics, Meter, Metrics, Scored};
+pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{
-    ApartReport, DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes,
+    ApartReport, ColumnIds, DeviceReport, Exchanged, GroupReport, RankReport, Report, StageReport,
+    Tiers, peak_rss_bytes,
 };
 pub use resume::{DataFile, RunState};
 pub use run::{

@@ -3,7 +3,9 @@
 //!
 //! Examples with weights count in every figure as often as their weight says.
 
+mod groups;
 mod ranking;
+mod spread;
 
 use std::sync::Arc;
 
@@ -11,7 +13,9 @@ use serde::Serialize;
 use stepwell_data::Labels;
 use stepwell_nn::{Loss, LossSums};
 
+pub use self::groups::{GroupMeter, GroupMetrics};
 use self::ranking::Ranking;
+use self::spread::Spread;
 use crate::labels::Label;
 
 /// The figures of one pass over examples.
@@ -21,7 +25,7 @@ pub struct Metrics {
     pub examples: u64,
     /// Mean label: where labels are 0 and 1, the share of positive ones.
     pub positive_rate: f64,
-    /// Area under the ROC curve; none without both labels.
+    /// Area under the ROC curve of the scores as they are written; none without both labels.
     pub auc: Option<f64>,
     /// The most by which `auc` may be off; 0 while it is exact.
     pub auc_error_max: f64,
@@ -74,6 +78,8 @@ pub struct Meter {
     examples: u64,
     /// Losses of all labels.
     sums: LossSums,
+    /// What a score is written as.
+    shown: fn(f32) -> f32,
 }
 
 /// Sums over the examples of one label, each as often as it counts.
@@ -83,7 +89,8 @@ struct LabelMeter {
     ranking: Ranking,
     sums: LossSums,
     labels: f64,
-    squares: f64,
+    /// Of labels that are numbers.
+    spread: Spread,
     errors: f64,
 }
 
@@ -96,17 +103,23 @@ impl Meter {
             ranking: Ranking::new(label.loss, weighted, exact),
             sums: LossSums::default(),
             labels: 0.0,
-            squares: 0.0,
+            spread: Spread::default(),
             errors: 0.0,
         };
         let of_labels = labels.iter().map(of).collect();
-        Self { labels: Arc::clone(labels), of_labels, examples: 0, sums: LossSums::default() }
+        Self {
+            labels: Arc::clone(labels),
+            of_labels,
+            examples: 0,
+            sums: LossSums::default(),
+            shown: |logit| Loss::LogLoss.prediction(logit),
+        }
     }
 
     /// A meter of probabilities that are known.
     pub fn of_probabilities(exact: usize) -> Self {
         let label = Label { name: "label".to_owned(), loss: Loss::LogLoss };
-        Self::new(&Arc::from([label]), false, exact)
+        Self { shown: |probability| probability, ..Self::new(&Arc::from([label]), false, exact) }
     }
 
     /// The most bytes that it takes for `examples` examples with these labels.
@@ -187,7 +200,8 @@ impl Meter {
             // Where another rank has the scores, losses alone are known.
             only.sums = sums;
         }
-        let of = |meter: &mut LabelMeter| Metrics { examples, ..meter.take() };
+        let shown = self.shown;
+        let of = |meter: &mut LabelMeter| Metrics { examples, ..meter.take(shown) };
         let mut metrics: Vec<Metrics> = self.of_labels.iter_mut().map(of).collect();
         let first = metrics.first().cloned().unwrap_or_default();
         if let [_] = metrics.as_slice() {
@@ -209,19 +223,18 @@ impl LabelMeter {
             Loss::SquaredError => {
                 let label = f64::from(label);
                 self.labels += weight * label;
-                self.squares += weight * label * label;
+                self.spread.add(label, weight);
                 self.errors += weight * (f64::from(logit) - label).abs();
             }
         }
     }
 
     /// The figures but the number of examples; it is empty afterwards.
-    fn take(&mut self) -> Metrics {
+    fn take(&mut self, shown: fn(f32) -> f32) -> Metrics {
         let LossSums { loss, prediction, weight } = std::mem::take(&mut self.sums);
         let labels = std::mem::take(&mut self.labels);
-        let (squares, errors) =
-            (std::mem::take(&mut self.squares), std::mem::take(&mut self.errors));
-        let auc = self.ranking.take();
+        let (spread, errors) = (std::mem::take(&mut self.spread), std::mem::take(&mut self.errors));
+        let auc = self.ranking.take(shown);
         let of_weight = |sum: f64| (weight > 0.0).then(|| sum / weight);
         let mean = of_weight(labels).unwrap_or(0.0);
         let metrics = Metrics {
@@ -242,15 +255,12 @@ impl LabelMeter {
                     ..metrics
                 }
             }
-            Loss::SquaredError => {
-                let variance = squares - labels * mean;
-                Metrics {
-                    rmse: of_weight(loss).map(f64::sqrt),
-                    mae: of_weight(errors),
-                    r2: (variance > 0.0).then(|| 1.0 - loss / variance),
-                    ..metrics
-                }
-            }
+            Loss::SquaredError => Metrics {
+                rmse: of_weight(loss).map(f64::sqrt),
+                mae: of_weight(errors),
+                r2: (spread.squares() > 0.0).then(|| 1.0 - loss / spread.squares()),
+                ..metrics
+            },
         }
     }
 }
@@ -304,6 +314,41 @@ mod tests {
         assert!(close(metrics.r2, 1.0 - 2.25 / 7.6875));
         assert!(close(metrics.calibration, 10.0 / 10.5) && metrics.positive_rate == 2.625);
         assert!(metrics.auc.is_none() && metrics.logloss.is_none());
+    }
+
+    #[test]
+    fn numbers_that_are_all_alike_have_no_variance_to_explain() {
+        for label in [0.1, -3e7, 0.0] {
+            let labels = [label; 1000];
+            let scored = Scored { logits: &[0.5; 1000], labels: &labels, weights: &[] };
+            assert_eq!(of(&[Loss::SquaredError], scored).r2, None, "{label}");
+        }
+    }
+
+    #[test]
+    fn variance_beside_a_large_offset_is_measured() {
+        let labels: Vec<f32> = (0..4000).map(|i| 16e6 + (i % 2) as f32).collect();
+        let scored = Scored { logits: &[16e6; 4000], labels: &labels, weights: &[] };
+        let metrics = of(&[Loss::SquaredError], scored);
+        // Half of the labels are missed by 1, and their variance is 0.25.
+        assert!((metrics.r2.unwrap() + 1.0).abs() < 1e-9, "{:?}", metrics.r2);
+    }
+
+    #[test]
+    fn scores_that_are_equal_as_they_are_written_are_ties() {
+        // Those of label 0 have the larger logits, and all of them are probabilities of 1.
+        let labels: Vec<f32> = (0..40).map(|i| (i % 2) as f32).collect();
+        let logits: Vec<f32> = (0..40).map(|i| 30.0 - i as f32 % 2.0).collect();
+        for weights in [&[][..], &[1.0; 40]] {
+            for exact in [100, 10] {
+                let mut meter =
+                    Meter::new(&self::labels(&[Loss::LogLoss]), !weights.is_empty(), exact);
+                meter
+                    .add(Scored { logits: &logits, labels: &labels, weights }, LossSums::default());
+                let metrics = meter.take();
+                assert_eq!((metrics.auc, metrics.auc_error_max), (Some(0.5), 0.0), "{exact}");
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
 use stepwell_engine::{DeviceCount, SetAside};
 
-use crate::metrics::Metrics;
+use crate::metrics::{GroupMetrics, Metrics};
 use crate::profile::{KernelReport, LayerReport};
 
 /// Every figure of a run; field names are relied on by scripts.
@@ -40,6 +40,12 @@ pub struct Report {
     pub before: Option<Metrics>,
     /// Figures of the last evaluation.
     pub eval: Metrics,
+    /// Ids that an evaluation by itself looked up, and those without a row, by column and table.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids_by_column: Vec<ColumnIds>,
+    /// AUC by group, where an evaluation was asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_group: Option<GroupReport>,
     /// Figures of every epoch's evaluation.
     pub eval_by_epoch: Vec<Metrics>,
     /// The last epoch's training examples, scored before they were trained on.
@@ -83,6 +89,29 @@ pub struct Report {
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
+}
+
+/// Ids of a column that were looked up in a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColumnIds {
+    /// The column.
+    pub column: String,
+    /// The table.
+    pub table: String,
+    /// Ids of all examples, each as often as it occurs.
+    pub ids: u64,
+    /// Those without a row, which have their initial values.
+    pub without_row: u64,
+}
+
+/// The figures of groups of examples.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupReport {
+    /// The column whose values the groups are of.
+    pub column: String,
+    /// Their figures.
+    #[serde(flatten)]
+    pub metrics: GroupMetrics,
 }
 
 /// What a process took of the machine's processors.

@@ -13,18 +13,15 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The texts of the first column, row by row: lists as one text.
-    pub(crate) fn row_texts(&self) -> Vec<String> {
-        let Some(column) = self.columns.first() else { return Vec::new() };
-        let (_, texts) = column.texts();
-        let OfRows::Lists(ends) = &column.of_rows else { return texts };
-        let mut start = 0;
-        let row = |end: &u32| {
-            let items = start..*end as usize;
-            start = items.end;
-            texts[items].join(LIST_SEPARATOR)
-        };
-        ends.iter().map(row).collect()
+    /// Appends the texts of these columns, row by row, as the file has them: lists as one text.
+    pub(crate) fn append_texts(&self, columns: &[usize], texts: &mut Vec<Vec<u8>>) {
+        let of_columns = columns.iter().filter_map(|column| self.columns.get(*column));
+        let of_columns: Vec<_> = of_columns.map(Column::row_texts).collect();
+        let rows = of_columns.iter().map(Vec::len).min().unwrap_or(0);
+        let mut of_columns: Vec<_> = of_columns.into_iter().map(Vec::into_iter).collect();
+        for _ in 0..rows {
+            texts.extend(of_columns.iter_mut().filter_map(Iterator::next));
+        }
     }
 
     /// Of each column how long its longest list is, where it has lists, and its values as text has
@@ -46,17 +43,36 @@ impl Column {
         (of, values) == (rows, self.values.len())
     }
 
+    /// Of each row the text: lists as one.
+    fn row_texts(&self) -> Vec<Vec<u8>> {
+        let (_, texts) = self.bytes();
+        let OfRows::Lists(ends) = &self.of_rows else { return texts };
+        let mut start = 0;
+        let row = |end: &u32| {
+            let items = start..*end as usize;
+            start = items.end;
+            texts[items].join(LIST_SEPARATOR)
+        };
+        ends.iter().map(row).collect()
+    }
+
     fn texts(&self) -> (Option<usize>, Vec<String>) {
+        let (longest, texts) = self.bytes();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (longest, texts.into_iter().map(text).collect())
+    }
+
+    fn bytes(&self) -> (Option<usize>, Vec<Vec<u8>>) {
         let mut room = Spelled::default();
         let mut next = 0;
         let mut text = || {
             next += 1;
-            String::from_utf8_lossy(self.values.get(next - 1).spell(&mut room)).into_owned()
+            self.values.get(next - 1).spell(&mut room).to_vec()
         };
         match &self.of_rows {
             OfRows::Each => (None, (0..self.values.len()).map(|_| text()).collect()),
             OfRows::Some(there) => {
-                let value = |there: &bool| if *there { text() } else { String::new() };
+                let value = |there: &bool| if *there { text() } else { Vec::new() };
                 (None, there.iter().map(value).collect())
             }
             OfRows::Lists(ends) => {

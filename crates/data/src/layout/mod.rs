@@ -348,6 +348,18 @@ impl Layout {
         self.columns.iter().filter_map(|column| Some((column.name.as_str(), of(column)?))).collect()
     }
 
+    /// The key of an id of id column number `column`, as a text of the data makes it; none where it
+    /// is made of a number or of several texts.
+    pub fn key_of(&self, column: usize, text: &[u8]) -> Option<Key> {
+        let Ids { namespace, made, .. } = self.ids.get(column)?;
+        match made {
+            Made::Text(_) | Made::List { .. } => {
+                Some(namespace.key_of(if self.is_missing(text) { b"" } else { text }))
+            }
+            Made::Buckets { .. } | Made::Cross(_) => None,
+        }
+    }
+
     /// Records that a block of `block_bytes` may have, so that its chunk takes no more memory than
     /// that of a block of plain lines.
     pub(crate) fn records_max(&self, block_bytes: usize) -> usize {

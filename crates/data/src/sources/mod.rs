@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod share;
 mod streams;
+mod unscaled;
 mod unseen;
 
 use std::path::PathBuf;

@@ -59,6 +59,13 @@ impl Sources {
         }
         let eval_input = self.eval_input.as_deref();
         for input in std::iter::once(&*self.input).chain(eval_input) {
+            if splits(input) {
+                return Err(DataError::Options(format!(
+                    "data.streams = {streams} and data.eval_column: which records are trained on \
+                     is known when they are parsed; leave data.streams out, or give data.eval_paths \
+                     or data.eval_fraction instead of data.eval_column"
+                )));
+            }
             if !self.can_share(input)? {
                 return Err(DataError::Options(format!(
                     "data.streams = {streams} and lines that may be malformed: give \
@@ -105,7 +112,7 @@ impl Sources {
             Input::Stream(_) => true,
             Input::Cache(cache) => cache.malformed_around(Position::default()) == (0, 0),
             // Which records are of the other part is known when they are parsed.
-            Input::Files(files) if files.layout.as_deref().is_some_and(Layout::splits) => false,
+            Input::Files(_) if splits(input) => false,
             Input::Files(_) if self.options.skip_max == 0 => true,
             Input::Files(files) => {
                 let mut packed = true;
@@ -116,4 +123,9 @@ impl Sources {
             }
         })
     }
+}
+
+/// Whether a column says which records of `input` are evaluated on.
+fn splits(input: &Input) -> bool {
+    matches!(input, Input::Files(files) if files.layout.as_deref().is_some_and(Layout::splits))
 }

@@ -1,6 +1,6 @@
 //! What `guess` makes of small files, and names of records in every format.
 
-use stepwell_data::{Files, Guessed, Input, LayoutOptions, Texts, guess};
+use stepwell_data::{Files, Guessed, Input, Layout, LayoutOptions, Texts, guess};
 
 use crate::common::*;
 use crate::rows::*;
@@ -63,6 +63,15 @@ fn separators_within_texts_and_behind_lines_are_no_lists_and_no_columns() {
     assert_eq!(columns, expected.map(|(name, what)| (name.to_owned(), what)));
 }
 
+/// The texts of columns, record by record.
+fn texts_of(files: &Files, layout: &Layout, columns: &[&str]) -> Vec<String> {
+    let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+    let mut texts = Texts::open(files, layout, &columns).unwrap();
+    let mut found = Vec::new();
+    while texts.next(&mut found).unwrap() {}
+    found.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+}
+
 #[test]
 fn records_have_one_name_each_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,11 +81,20 @@ fn records_have_one_name_each_in_every_format() {
         let expected: Vec<String> = records.iter().map(|of| fields(of)[at].clone()).collect();
         for (path, layout) in every_format(folder.path(), &records) {
             let files = Files { paths: vec![path.clone()], layout: None };
-            let mut texts = Texts::open(&files, &layout, column).unwrap();
-            let mut found = Vec::new();
-            while texts.next(&mut found).unwrap() {}
-            assert!(found == expected, "{} {column}", path.display());
+            assert!(
+                texts_of(&files, &layout, &[column]) == expected,
+                "{} {column}",
+                path.display()
+            );
         }
+    }
+    for (path, layout) in every_format(folder.path(), &records) {
+        let files = Files { paths: vec![path.clone()], layout: None };
+        let [user, city, both] = [&["user"][..], &["city"], &["city", "user"]]
+            .map(|columns| texts_of(&files, &layout, columns));
+        let expected: Vec<String> =
+            city.into_iter().zip(user).flat_map(|(city, user)| [city, user]).collect();
+        assert!(both == expected, "{}", path.display());
     }
     // A file of nothing is passed over, whatever is said of headers.
     let paths = vec![write(folder.path(), "b", ""), write(folder.path(), "c.csv", HEADER)];

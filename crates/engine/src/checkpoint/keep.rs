@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_ssd::Manifest;
 
-use super::{Dense, DenseView};
+use super::{Dense, DenseView, Figure};
 use crate::{Group, Result};
 
 /// Keeps the model after exactly one step, whole or not at all.
@@ -44,6 +44,14 @@ pub trait Keep: Send {
     /// # Errors
     /// On any I/O error; the model stays kept.
     fn ended(&mut self, _kept: &Path, _step: u64, _run: &Value) -> Result<()> {
+        Ok(())
+    }
+
+    /// Notes how good the model after `step` steps is, which is kept: the best one stays.
+    ///
+    /// # Errors
+    /// On any I/O error.
+    fn note_figure(&mut self, _step: u64, _figure: &Figure, _run: &Value) -> Result<()> {
         Ok(())
     }
 

@@ -11,6 +11,7 @@
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
 //!     .stepwell               says that a run made it here, and as this step, `mark.rs`
 //!     ENDED                   says that its run trained all of its data, `ended.rs`
+//!   best.json                 which is the best evaluated one, `best.rs`
 //!   .incomplete-step-…/       being written, or left by a run that was killed; never read
 //!   .stepwell-id              a random number, which the marks of all of them say
 //!   set-aside-1/              what --force moved out of the way, or what was in a checkpoint's way
@@ -28,6 +29,7 @@
 //! what a killed run left. Whatever else lies there under such a name stays; a half-written
 //! checkpoint of which nobody knows who made it is set aside where it is in the way.
 
+mod best;
 mod dense;
 mod ended;
 mod files;
@@ -44,6 +46,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, EntryKind};
 
+pub use best::{Best, Figure, best};
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::{Keep, KeptPart, ModelPart, WholeModel};

@@ -14,10 +14,10 @@ use stepwell_ssd::MANIFEST_NAME;
 use super::mark::{Claim, Marks};
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Keep, KeptPart,
+    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep, KeptPart,
     META_FILE, ModelPart, WholeModel,
 };
-use super::{SUMS_FILE, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces};
+use super::{SUMS_FILE, best, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces};
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
 
@@ -80,8 +80,15 @@ impl CheckpointWriter {
         self.directory.path().join(name)
     }
 
-    /// Removes all but the newest few. What cannot be removed stays, and counts no longer.
-    fn drop_old(&mut self, marks: &Marks) {
+    /// Removes all but the newest few, and the best one that is known of the run with this state.
+    /// What cannot be removed stays, and counts no longer.
+    fn drop_old(&mut self, run: &Value) {
+        let known = Marks::of(&*self.directory)
+            .and_then(|marks| Ok((marks, best::of_run(&*self.directory, run)?)));
+        let (marks, best) = match known {
+            Ok((marks, best)) => (marks, best.map(|best| best.step)),
+            Err(error) => return self.tell(&format!("old checkpoints are not removed: {error}")),
+        };
         if self.written.len() <= self.keep {
             return;
         }
@@ -94,9 +101,11 @@ impl CheckpointWriter {
             }
         };
         self.written.retain(is_there);
-        let many = self.written.len().saturating_sub(self.keep);
-        for step in self.written[..many].to_vec() {
-            let removed = self.remove(marks, step);
+        let others: Vec<u64> =
+            self.written.iter().copied().filter(|step| Some(*step) != best).collect();
+        let many = others.len().saturating_sub(self.keep);
+        for step in others.into_iter().take(many) {
+            let removed = self.remove(&marks, step);
             if let Err(error) = &removed {
                 let path = self.path(&name_of(step));
                 self.tell(&format!("{} is not removed, and stays: {error}", path.display()));
@@ -184,15 +193,19 @@ impl Keep for CheckpointWriter {
         written.inspect_err(|_| self.give_up())?;
         self.building = None;
         self.written.push(whole.step);
-        match Marks::of(&*self.directory) {
-            Ok(marks) => self.drop_old(&marks),
-            Err(error) => self.tell(&format!("old checkpoints are not removed: {error}")),
-        }
+        self.drop_old(whole.run);
         Ok(self.path(&name))
     }
 
     fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> Result<()> {
         ended::write(&*self.directory.directory(kept)?, step, run)
+    }
+
+    fn note_figure(&mut self, step: u64, figure: &Figure, run: &Value) -> Result<()> {
+        if best::note(&*self.directory, (step, figure), run)? {
+            self.drop_old(run);
+        }
+        Ok(())
     }
 }
 

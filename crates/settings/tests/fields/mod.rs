@@ -172,13 +172,14 @@ pub(crate) fn of_life(life: &LifeConfig) -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn of_checkpoint(checkpoint: &CheckpointConfig) -> Vec<(&'static str, Value)> {
-    let CheckpointConfig { dir, every, minutes, initial, keep } = checkpoint;
+    let CheckpointConfig { dir, every, minutes, initial, keep, best } = checkpoint;
     vec![
         ("checkpoint.dir", json!(dir)),
         ("checkpoint.every", json!(every)),
         ("checkpoint.minutes", json!(minutes)),
         ("checkpoint.initial", json!(initial)),
         ("checkpoint.keep", json!(keep)),
+        ("checkpoint.best", json!(best.name())),
     ]
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct EvalArgs {
     /// Print the report as one JSON object; all else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
+    /// Measure the AUC within the examples of each value of this column of the data, too
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) group: Option<String>,
     /// Compute the model's digest, too, which reads every row
     #[arg(long)]
     pub(crate) digest: bool,
@@ -50,13 +53,16 @@ pub(crate) struct EvalArgs {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
-    /// Column of the data whose values are written before the scores
+    /// Column of the data whose values are written before the scores (may be given several times)
     #[arg(long, value_name = "COLUMN")]
-    pub(crate) id: Option<String>,
+    pub(crate) id: Vec<String>,
+    /// Write the labels before the scores, too
+    #[arg(long, conflicts_with = "unlabelled")]
+    pub(crate) label: bool,
     /// The data has no label column
     #[arg(long)]
     pub(crate) unlabelled: bool,
-    /// File of scores, in CSV, or in Parquet where it is named so; - for standard output
+    /// File of scores: CSV, or TSV or Parquet where it is named so; - for CSV on standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
     /// Print how many scores were written as one JSON object; --out has to name a file
@@ -70,9 +76,19 @@ pub(crate) struct ExportArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Directory to make: the dense part, and table-NAME for each table
+    /// Directory to make: the dense part, and table-NAME for each table; with --ids a file, of CSV, or
+    /// TSV or Parquet where it is named so
     #[arg(long, value_name = "DIR")]
     pub(crate) to: PathBuf,
+    /// Write the embeddings of the ids in this file alone, which names their column in its first line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "state", "since"])]
+    pub(crate) ids: Option<PathBuf>,
+    /// Id column of the model that the ids are of
+    #[arg(long, value_name = "NAME", requires = "ids")]
+    pub(crate) column: Option<String>,
+    /// Table that has their rows, where the column has some in several
+    #[arg(long, value_name = "NAME", requires = "ids")]
+    pub(crate) table: Option<String>,
     /// Format of the tensors; `import` reads safetensors
     #[arg(long, value_enum, default_value = "safetensors", value_name = "NAME")]
     pub(crate) format: Format,

@@ -1,50 +1,44 @@
-//! A file of scores, as CSV or as Parquet, or CSV as somebody reads it.
+//! A file of scores: what names records, their labels, and their scores.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io;
 use std::path::Path;
 
-use stepwell_base::mend;
-use stepwell_train::{Label, Loss};
+use stepwell_train::{Label, Loss, Scored};
 
-use super::names::{Names, field};
-use super::records::Records;
 use crate::failure::Failure;
-use crate::outputs::Output;
-use crate::say;
+use crate::names::Names;
+use crate::record_file::RecordFile;
 
-/// Bytes of scores that are written at once.
-const BUFFER_BYTES: usize = 256 << 10;
-
-/// Scores as a file, or as what somebody reads.
+/// Scores as they are written.
 pub(super) struct ScoreFile {
-    to: Form,
-    /// What the file is called, in messages.
-    name: Option<String>,
-    /// The first line of a text, until it is written: not before the first score.
-    header: Option<String>,
+    file: RecordFile,
     /// What stands before each score.
     names: Option<Names>,
+    /// Whether labels stand between both.
+    with_labels: bool,
     /// Of each logit.
     losses: Vec<Loss>,
+    /// Records so far.
+    records: u64,
     /// Why no more is written.
     pub(super) failed: Option<Failed>,
 }
 
-/// How scores are written.
-enum Form {
-    Csv(BufWriter<Target>),
-    Parquet(Box<Records<BufWriter<Target>>>),
-    /// Nothing more is: it is whole.
-    Whole,
+/// The columns of a file of scores.
+pub(super) struct Columns {
+    /// Those that name records, if any do.
+    pub(super) names: Option<Names>,
+    /// What was learned.
+    pub(super) labels: Vec<Label>,
+    /// Whether the labels are written.
+    pub(super) with_labels: bool,
 }
 
 /// Why no more is written.
 pub(super) enum Failed {
     /// The file takes no more.
     Writing(io::Error),
-    /// The names of records cannot be read.
+    /// The names of records cannot be read, or not be written.
     Names(String),
 }
 
@@ -54,132 +48,93 @@ impl From<io::Error> for Failed {
     }
 }
 
-enum Target {
-    Said(Stdout),
-    Kept(Output),
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Said(out) => out.write(bytes),
-            Self::Kept(Output { file, .. }) => file.write(bytes),
-        }
+impl Columns {
+    /// Names of columns of numbers.
+    fn numbers(&self) -> Vec<String> {
+        let labels = self.labels.iter().filter(|_| self.with_labels);
+        labels.map(|label| label.name.clone()).chain(scores(&self.labels)).collect()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Said(out) => out.flush(),
-            Self::Kept(Output { file, .. }) => File::flush(file),
+    /// Refuses columns of one name.
+    pub(super) fn check(ids: &[String], labels: &[Label], with_labels: bool) -> Result<(), String> {
+        let scores = scores(labels);
+        for (number, id) in ids.iter().enumerate() {
+            let why = if ids[..number].contains(id) {
+                "named twice"
+            } else if scores.contains(id) {
+                "scores are in a column of that name: rename the one of the data"
+            } else if with_labels && labels.iter().any(|label| label.name == *id) {
+                "--label writes that column: leave one of them out"
+            } else {
+                continue;
+            };
+            return Err(format!("--id {id}: {why}"));
+        }
+        match labels.iter().find(|label| with_labels && scores.contains(&label.name)) {
+            Some(label) => Err(format!(
+                "--label: scores are in a column of the name {}, too: leave --label out",
+                label.name
+            )),
+            None => Ok(()),
         }
     }
 }
 
 impl ScoreFile {
-    /// Begins the file `out` of scores of `labels`, whose name says how they are written in it.
-    pub(super) fn begin(
-        out: Option<&Path>,
-        names: Option<Names>,
-        labels: &[Label],
-    ) -> Result<Self, Failure> {
-        let name = out.map(|path| path.display().to_string());
-        let fail = |error: &io::Error| cannot_write(name.as_deref().unwrap_or_default(), error);
-        let target = match out {
-            None => Target::Said(io::stdout()),
-            Some(path) => Target::Kept(Output::begin(path).map_err(|error| fail(&error))?),
-        };
-        let to = BufWriter::with_capacity(BUFFER_BYTES, target);
-        let column = names.as_ref().map(|names| names.column.as_str());
-        let scores = columns(labels);
-        let losses = labels.iter().map(|label| label.loss).collect();
-        let mut header = None;
-        let to = match out.and_then(Path::extension) == Some(OsStr::new("parquet")) {
-            true => {
-                let records = Records::begin(to, column, &scores);
-                Form::Parquet(Box::new(records.map_err(|error| fail(&error))?))
-            }
-            false => {
-                let name = column.map(|column| field(column.to_owned()) + ",");
-                let scores: Vec<String> = scores.into_iter().map(field).collect();
-                header = Some(format!("{}{}\n", name.unwrap_or_default(), scores.join(",")));
-                Form::Csv(to)
-            }
-        };
-        Ok(Self { to, name, header, names, losses, failed: None })
+    /// Begins the file `out` of these columns.
+    pub(super) fn begin(out: Option<&Path>, columns: Columns) -> Result<Self, Failure> {
+        let texts = columns.names.as_ref().map(|names| names.columns.clone()).unwrap_or_default();
+        let file = RecordFile::begin(out, &texts, &columns.numbers())?;
+        let losses = columns.labels.iter().map(|label| label.loss).collect();
+        let Columns { names, with_labels, .. } = columns;
+        Ok(Self { file, names, with_labels, losses, records: 0, failed: None })
     }
 
-    /// Adds the scores of a mini-batch; as text, the shortest numbers that are read as the same
-    /// bits.
-    pub(super) fn put(&mut self, logits: &[f32]) -> Result<(), Failed> {
-        self.put_header()?;
-        let mut text = zmij::Buffer::new();
-        for logits in logits.chunks_exact(self.losses.len()) {
-            let name = self.names.as_mut().map(Names::next).transpose().map_err(Failed::Names)?;
+    /// Adds the scores of a mini-batch.
+    pub(super) fn put(&mut self, scored: Scored<'_>) -> Result<(), Failed> {
+        self.file.put_header()?;
+        let count = self.losses.len();
+        let of_examples = scored.logits.chunks_exact(count).zip(scored.labels.chunks_exact(count));
+        for (logits, labels) in of_examples {
+            self.records += 1;
+            let names = self.next_names().map_err(Failed::Names)?;
             let scores = logits.iter().zip(&self.losses).map(|(logit, of)| of.prediction(*logit));
-            match &mut self.to {
-                Form::Csv(to) => {
-                    if let Some(name) = name {
-                        to.write_all(field(name).as_bytes())?;
-                        to.write_all(b",")?;
-                    }
-                    for (number, score) in scores.enumerate() {
-                        if number > 0 {
-                            to.write_all(b",")?;
-                        }
-                        to.write_all(text.format(score).as_bytes())?;
-                    }
-                    to.write_all(b"\n")?;
-                }
-                Form::Parquet(records) => records.put(name, scores)?,
-                Form::Whole => {}
-            }
+            let labels = labels.iter().filter(|_| self.with_labels).copied();
+            self.file.put(names, labels.chain(scores))?;
         }
         Ok(())
     }
 
-    fn put_header(&mut self) -> io::Result<()> {
-        match (&mut self.to, self.header.take()) {
-            (Form::Csv(to), Some(header)) => to.write_all(header.as_bytes()),
-            _ => Ok(()),
+    /// What names the next record.
+    fn next_names(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        let Some(names) = &mut self.names else { return Ok(Vec::new()) };
+        let texts = names.next()?;
+        let odd = texts.iter().position(|text| str::from_utf8(text).is_err());
+        match odd.filter(|_| self.file.is_parquet()) {
+            Some(at) => Err(format!(
+                "--id {}: the text of record {} is not UTF-8, as texts in Parquet are: write CSV, \
+                 which has it as it is",
+                names.columns[at], self.records
+            )),
+            None => Ok(texts),
         }
     }
 
     /// Gives the file its name, once all is in it.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        self.put_header().map_err(|why| self.cannot_write(why))?;
-        let whole = match std::mem::replace(&mut self.to, Form::Whole) {
-            Form::Csv(to) => to.into_inner().map_err(|error| error.into_error()),
-            Form::Parquet(records) => {
-                records.finish().and_then(|to| to.into_inner().map_err(|error| error.into_error()))
-            }
-            Form::Whole => return Ok(()),
-        };
-        let finished = whole.and_then(|mut target| {
-            target.flush()?;
-            match &mut target {
-                Target::Said(_) => Ok(()),
-                Target::Kept(output) => output.finish(),
-            }
-        });
-        finished.map_err(|why| self.cannot_write(why))
+        self.file.finish()
     }
 
+    /// That it cannot be written.
     pub(super) fn cannot_write(&self, why: io::Error) -> Failure {
-        match &self.name {
-            None => say::written(Err(why)).err().unwrap_or(Failure::Unheard),
-            Some(name) => cannot_write(name, &why).into(),
-        }
+        self.file.cannot_write(why)
     }
 }
 
 /// Names of the columns of scores: of several each that of its label.
-fn columns(labels: &[Label]) -> Vec<String> {
+fn scores(labels: &[Label]) -> Vec<String> {
     match labels {
         [_] => vec!["score".to_owned()],
         labels => labels.iter().map(|label| format!("score_{}", label.name)).collect(),
     }
-}
-
-fn cannot_write(name: &str, why: &io::Error) -> String {
-    format!("cannot write {name}: {why}{}", mend(why))
 }

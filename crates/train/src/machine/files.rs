@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
-    Checkpoint, CheckpointWriter, DirectoryLock, Error as EngineError, Keep, KeptPart, ModelPart,
-    Placement, Scratch, SetAside, WholeModel, list, passed_over, prepare, refuse_checkpoint,
-    refuse_store,
+    Checkpoint, CheckpointWriter, DirectoryLock, Error as EngineError, Figure, Keep, KeptPart,
+    ModelPart, Placement, Scratch, SetAside, WholeModel, list, passed_over, prepare,
+    refuse_checkpoint, refuse_store,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
@@ -181,6 +181,15 @@ impl Keep for Locked {
 
     fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> stepwell_engine::Result<()> {
         self.writer.ended(kept, step, run)
+    }
+
+    fn note_figure(
+        &mut self,
+        step: u64,
+        figure: &Figure,
+        run: &Value,
+    ) -> stepwell_engine::Result<()> {
+        self.writer.note_figure(step, figure, run)
     }
 }
 

@@ -1,4 +1,6 @@
 //! The AUC of a label, where it has one: that of examples that all count alike, or of others.
+//!
+//! Scores are ranked as they are shown: logits that make the same probability are ties.
 
 use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
 
@@ -53,11 +55,12 @@ impl Ranking {
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<AucValue> {
+    /// The value of scores as they are `shown`.
+    pub(super) fn take(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         match self {
             Self::None => None,
-            Self::Alike(auc) => auc.take(),
-            Self::Weighted(auc) => auc.take(),
+            Self::Alike(auc) => auc.take_shown(shown),
+            Self::Weighted(auc) => auc.take_shown(shown),
         }
     }
 }

@@ -359,6 +359,9 @@ impl BatchStage {
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
             self.outgoing.push_back(Item::Mark(Mark::Evaluated));
+            if self.cut.checkpoint_evaluated {
+                self.outgoing.push_back(Item::Checkpoint);
+            }
             return Ok(());
         }
         let last = pass.epoch + 1 == self.cut.epochs;

@@ -3,7 +3,7 @@
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_data::Labels;
 use stepwell_engine::{Part, Purpose};
-use stepwell_settings::Config;
+use stepwell_settings::{BestKind, Config};
 
 use super::batch::BatchEnds;
 use crate::batch::{Examples, MiniBatch};
@@ -19,6 +19,8 @@ pub(super) struct Cut {
     pub(super) checkpoint_every: u64,
     /// Whether a checkpoint follows the last training pass.
     pub(super) checkpoint_at_end: bool,
+    /// Whether one follows each evaluation.
+    pub(super) checkpoint_evaluated: bool,
     pub(super) epochs: u64,
     pub(super) skip_max: u64,
     /// Blocks of a mini-batch.
@@ -61,6 +63,7 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
         mini_batches: config.mini_batches_per_batch(),
         checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
         checkpoint_at_end: checkpoints,
+        checkpoint_evaluated: checkpoints && config.checkpoint.best != BestKind::None,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
         blocks: config.model.blocks,

@@ -40,6 +40,7 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, 
 use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
+    WithoutRow,
 };
 use stepwell_fabric::Fabric;
 
@@ -114,6 +115,8 @@ pub(crate) struct Parts {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) exact_scores: usize,
     pub(crate) counters: Arc<Counters>,
+    /// Whether nothing is trained: then ids without a row are counted.
+    pub(crate) only_scores: bool,
     /// The other ranks, where several train.
     pub(crate) fabric: Option<Fabric>,
     /// What computes beside the trainer, where they are out of step.
@@ -194,6 +197,10 @@ fn wire(
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
         stop,
+        without_row: parts
+            .only_scores
+            .then(|| without_row(&parts.trainer, &parts.groups))
+            .flatten(),
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
@@ -221,6 +228,12 @@ fn wire(
     stages.extend(training(config, train, fabric.zip(parts.learner), events)?);
     stages.push(write);
     Ok((stages, finished))
+}
+
+/// A count of ids that have no row in `groups`.
+fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
+    let fields = trainer.model().features().columns_of_fields();
+    WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
 /// Stage `train`, and `learn` before it where ranks are out of step.

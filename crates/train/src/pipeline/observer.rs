@@ -85,9 +85,9 @@ pub trait Observer: Send + Sync {
     /// labels; not where another rank alone has them.
     fn trained(&self, _scored: Scored<'_>) {}
 
-    /// After every mini-batch of an evaluation: the logits of its examples, one for each label, in
-    /// the order of the data. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
-    fn scored(&self, _logits: &[f32]) {}
+    /// After every mini-batch of an evaluation: its examples, in the order of the data, with a logit
+    /// for each label. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
+    fn scored(&self, _scored: Scored<'_>) {}
 
     /// After the training part of an epoch.
     fn epoch_trained(&self, _metrics: &Metrics) {}
@@ -124,8 +124,8 @@ impl Observer for Observers {
         self.0.iter().for_each(|one| one.trained(scored));
     }
 
-    fn scored(&self, logits: &[f32]) {
-        self.0.iter().for_each(|one| one.scored(logits));
+    fn scored(&self, scored: Scored<'_>) {
+        self.0.iter().for_each(|one| one.scored(scored));
     }
 
     fn epoch_trained(&self, metrics: &Metrics) {

@@ -14,11 +14,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stepwell_engine::{DenseView, Group, Keep, KeptPart, ModelPart, WholeModel};
+use stepwell_engine::{DenseView, Figure, Group, Keep, KeptPart, ModelPart, WholeModel};
 use stepwell_fabric::collective::{Broadcast, Collective as _, Gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
+use stepwell_settings::BestKind;
 
 use crate::batch::RunPosition;
+use crate::metrics::Metrics;
 use crate::resume::RunState;
 use crate::step::Trainer;
 use crate::{Result, talk};
@@ -27,6 +29,10 @@ use crate::{Result, talk};
 pub(crate) struct Saver {
     writer: Box<dyn Keep>,
     state: RunState,
+    /// By which figure a checkpoint is the best.
+    best: BestKind,
+    /// What the last evaluation gave, of the model after so many steps, until it is noted.
+    figure: Option<(u64, Figure)>,
     phase: Phase,
 }
 
@@ -54,9 +60,34 @@ pub(super) enum Written {
 }
 
 impl Saver {
-    /// Writes by `writer`, and what `state` says with each.
-    pub(crate) fn new(writer: Box<dyn Keep>, state: RunState) -> Self {
-        Self { writer, state, phase: Phase::Rest }
+    /// Writes by `writer`, and what `state` says with each; the one that is the `best` stays.
+    pub(crate) fn new(writer: Box<dyn Keep>, state: RunState, best: BestKind) -> Self {
+        Self { writer, state, best, figure: None, phase: Phase::Rest }
+    }
+
+    /// The model after `step` steps was evaluated.
+    pub(super) fn evaluated(&mut self, step: u64, metrics: &Metrics) {
+        let (value, rises) = match self.best {
+            BestKind::None => return,
+            BestKind::Logloss => (metrics.logloss.or(metrics.rmse), false),
+            BestKind::Auc => (metrics.auc, true),
+        };
+        let by = self.best.name().to_owned();
+        self.figure = value.map(|value| (step, Figure { by, value, rises }));
+    }
+
+    /// Notes what an evaluation gave of the model after `step` steps, which is written; by the rank
+    /// that names checkpoints.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn note_figure(&mut self, step: u64) -> Result<()> {
+        match self.figure.take() {
+            Some((of, figure)) if of == step => {
+                Ok(self.writer.note_figure(step, &figure, &self.state.to_json())?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the model of `trainer` and `groups`, which is at `position`, as far as that goes

@@ -14,7 +14,7 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit, WithoutRow};
 use stepwell_fabric::Fabric;
 
 pub(crate) use self::apart::Agreement;
@@ -66,6 +66,7 @@ pub(super) struct TrainStage {
     progressive: Meter,
     eval: Meter,
     best: Meter,
+    without_row: Option<WithoutRow>,
     /// The unit at hand and how many of its mini-batches are done.
     unit: Option<(Unit<Examples>, usize)>,
     /// What follows it, where that was looked at.
@@ -85,7 +86,7 @@ impl TrainStage {
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
-        let Reporting { observer, clock, exact_scores, counters, stop } = watch;
+        let Reporting { observer, clock, exact_scores, counters, stop, without_row } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         let [progressive, eval] = [(); 2].map(|()| trainer.model().meter(exact_scores));
         Self {
@@ -109,6 +110,7 @@ impl TrainStage {
             progressive,
             eval,
             best: Meter::of_probabilities(exact_scores),
+            without_row,
             unit: None,
             next: None,
             pause: None,
@@ -131,6 +133,9 @@ impl TrainStage {
         };
         if !trainer.is_shared() {
             let sums = trainer.run(mini, &self.groups)?;
+            if let Some(without_row) = &mut self.without_row {
+                without_row.count(mini);
+            }
             let Examples { labels, weights, truth, .. } = &mini.cargo;
             let logits = std::mem::take(trainer.scores_mut());
             let done = Done::of(mini, sums);
@@ -172,8 +177,12 @@ impl TrainStage {
                 self.measured.examples += examples as u64;
                 if !sums.loss.is_finite() {
                     let loss = sums.loss / examples.max(1) as f64;
-                    let saved = self.measured.saved;
-                    return Err(Error::Diverged { step: after.step, loss, saved });
+                    return Err(self.diverged(after.step, loss));
+                }
+                let labels = self.trainer.as_ref().map(|trainer| trainer.model().labels());
+                if let Some(gradient) = labels.and_then(|of| done.too_large(scored, of)) {
+                    let (step, saved) = (after.step, self.measured.saved);
+                    return Err(Error::HugeGradient { step, gradient, saved });
                 }
                 done.add_to(&mut self.progressive, scored);
                 if !scored.logits.is_empty() {
@@ -188,7 +197,7 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
-                self.observer.scored(scored.logits);
+                self.observer.scored(scored);
                 done.add_to(&mut self.eval, scored);
                 // The built-in stream, which alone knows it, has one label.
                 let known = truth.iter().zip(scored.labels).filter(|(truth, _)| !truth.is_nan());
@@ -243,6 +252,11 @@ impl TrainStage {
                 if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
                     return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
                 }
+                if let Some(trainer) = self.trainer.as_ref()
+                    && !trainer.is_finite()?
+                {
+                    return Err(self.diverged(self.measured.steps, f64::NAN));
+                }
                 self.observer.epoch_trained(&metrics);
                 self.measured.progressive.push(metrics);
             }
@@ -250,8 +264,10 @@ impl TrainStage {
                 let loss = self.eval.loss();
                 let metrics = self.eval.take();
                 if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
-                    let (step, saved) = (self.measured.steps, self.measured.saved);
-                    return Err(Error::Diverged { step, loss, saved });
+                    return Err(self.diverged(self.measured.steps, loss));
+                }
+                if let Some(saver) = &mut self.saver {
+                    saver.evaluated(self.position.step, &metrics);
                 }
                 let best = self.best.take();
                 self.measured.best = (best.examples > 0).then_some(best);
@@ -288,8 +304,7 @@ impl TrainStage {
             return Ok(true);
         };
         if !trainer.is_finite()? {
-            let saved = self.measured.saved;
-            return Err(Error::Diverged { step: position.step, loss: f64::NAN, saved });
+            return Err(self.diverged(position.step, f64::NAN));
         }
         match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
             Written::NotYet => return Ok(false),
@@ -306,10 +321,23 @@ impl TrainStage {
     /// Says in the checkpoint that was just named that the run ends with it, where it does.
     fn end(&mut self) -> Result<()> {
         let through = self.through;
-        match (&mut self.saver, self.named.take_if(|_| through)) {
-            (Some(saver), Some(named)) => saver.ended(&named),
+        if let (Some(saver), Some(named)) = (&mut self.saver, self.named.take_if(|_| through)) {
+            saver.ended(&named)?;
+        }
+        self.note_figure()
+    }
+
+    /// Notes what an evaluation gave of the model that is written.
+    fn note_figure(&mut self) -> Result<()> {
+        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
+        match &mut self.saver {
+            Some(saver) if names => saver.note_figure(self.position.step),
             _ => Ok(()),
         }
+    }
+
+    fn diverged(&self, step: u64, loss: f64) -> Error {
+        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
     }
 
     fn give_back(&self, retired: Retired<Examples>) {
@@ -361,7 +389,12 @@ impl Stage for TrainStage {
         let (mut unit, done) = match self.unit.take() {
             Some(at_hand) => at_hand,
             None => match self.next.take().map_or_else(|| self.input.try_recv(), Received::Item) {
-                Received::Item(Ready::Unit(unit)) => (unit, 0),
+                Received::Item(Ready::Unit(unit)) => {
+                    if let Some(without_row) = &mut self.without_row {
+                        without_row.begin(&unit);
+                    }
+                    (unit, 0)
+                }
                 Received::Item(Ready::Checkpoint(pause)) => {
                     return Ok(progress(self.pass_pause(pause)?));
                 }
@@ -408,6 +441,8 @@ impl TrainStage {
             self.events.stop();
         }
         self.measured.through = !self.stopping;
+        let without_row = self.without_row.take();
+        self.measured.without_row = without_row.map(|of| of.counts().to_vec()).unwrap_or_default();
         let measured = std::mem::take(&mut self.measured);
         let failed = self.failed.take();
         let trained = self.trainer.take().map(|trainer| Trained { trainer, measured, failed });

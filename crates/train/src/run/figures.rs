@@ -10,7 +10,9 @@ use crate::Result;
 use crate::capacity::Capacity;
 use crate::kernels;
 use crate::pipeline::{Counters, Outcome};
-use crate::report::{self, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, Tiers};
+use crate::report::{
+    self, ColumnIds, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, Tiers,
+};
 
 pub(super) fn assemble(
     around: &Surroundings,
@@ -22,6 +24,7 @@ pub(super) fn assemble(
     precision: Precision,
 ) -> Result<Report> {
     let ranks = exchanged(around, counters, &outcome);
+    let ids_by_column = ids_by_column(&outcome);
     let measured = outcome.measured;
     let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
     tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
@@ -42,6 +45,8 @@ pub(super) fn assemble(
         examples_per_second: 0.0,
         before: None,
         eval: measured.eval.last().cloned().unwrap_or_default(),
+        ids_by_column,
+        by_group: None,
         eval_by_epoch: measured.eval,
         progressive: measured.progressive.last().cloned().unwrap_or_default(),
         progressive_by_epoch: measured.progressive,
@@ -62,6 +67,31 @@ pub(super) fn assemble(
         budget: report::bounds(&capacity.budget),
         config: around.settings.clone(),
     })
+}
+
+/// Ids without a row, by column and table: a column may have several fields.
+fn ids_by_column(outcome: &Outcome) -> Vec<ColumnIds> {
+    let model = outcome.trainer.model();
+    let columns = model.features().columns_of_fields();
+    let mut found: Vec<ColumnIds> = Vec::new();
+    let of_tables = model.tables().iter().zip(columns).zip(&outcome.measured.without_row);
+    for ((table, columns), counts) in of_tables {
+        for (column, count) in columns.into_iter().zip(counts) {
+            let (column, table) = (column.to_owned(), table.name.clone());
+            let known = found.iter_mut().find(|of| of.column == column && of.table == table);
+            match known {
+                Some(known) => {
+                    known.ids += count.ids;
+                    known.without_row += count.without_row;
+                }
+                None => {
+                    let (ids, without_row) = (count.ids, count.without_row);
+                    found.push(ColumnIds { column, table, ids, without_row });
+                }
+            }
+        }
+    }
+    found
 }
 
 /// What computed the dense part: emulated devices have the bits of the processor, others their own.

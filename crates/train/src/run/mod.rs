@@ -132,9 +132,10 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let begun = get_ready(config, around, stop).map_err(|error| stopped(error, stop))?;
-    let Ready { built, reads, saver, from, resumes, counts, told_ahead } = begun;
+    let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
     let initial = config.checkpoint.initial && from.is_none();
-    let report = finish(config, around, built, (reads, saver, initial), begin)?;
+    let report = finish(config, around, built, (reads, saver, initial), begin);
+    let report = report.map_err(|error| error.naming(&unscaled))?;
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
@@ -162,6 +163,8 @@ struct Ready {
     /// Whether a warm-up counts keys, and whether what follows from it was told.
     counts: bool,
     told_ahead: bool,
+    /// Dense columns of large numbers, and the largest of each.
+    unscaled: Vec<(String, f32)>,
 }
 
 /// Does all that comes before the first step.
@@ -191,6 +194,8 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(sources.cache_note(place));
     let notes = notes.chain(initial_note(config, start.from.as_deref()));
+    let unscaled = sources.unscaled();
+    let notes = notes.chain(unscaled_note(&unscaled));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = sources.cache_making(begun, place);
     let begin_with = match start.from.as_deref() {
@@ -206,9 +211,10 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.from);
     let passes = sources.passes(place, PURPOSES);
-    let reads = Reads { passes, start: start.position, cache };
+    let reads = Reads { passes, start: start.position, cache, only_scores: false };
     let (saver, told_ahead) = (start.saver, ahead.is_some());
-    Ok(Ready { built, reads, saver, from, resumes: start.resumes, counts, told_ahead })
+    let resumes = start.resumes;
+    Ok(Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled })
 }
 
 /// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
@@ -235,6 +241,18 @@ fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
         "{name} is {label} in every example that was {what} on: look at its column, and at its \
          `positive` where it has texts"
     ))
+}
+
+/// Says which dense columns are large numbers that nothing scales.
+fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
+    let of = |(name, largest): &(String, f32)| format!("{name} (up to {largest:.1e})");
+    let listed = columns.iter().map(of).collect::<Vec<_>>().join(", ");
+    (!columns.is_empty()).then(|| {
+        format!(
+            "dense columns are large numbers as they are: {listed}; training may diverge: give \
+             them transform = \"standardise\" or \"log1p\""
+        )
+    })
 }
 
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
@@ -265,7 +283,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     last_step::check_counts(config, checkpoint)?;
     let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
-    let reads = Reads { passes, start: RunPosition::default(), cache: None };
+    let start = RunPosition::default();
+    let reads = Reads { passes, start, cache: None, only_scores: true };
     let report = finish(config, around, built, (reads, None, false), begin)?;
     if report.interrupted {
         // A part of the data has no figures of its own.
@@ -335,6 +354,8 @@ struct Reads {
     passes: Passes,
     start: RunPosition,
     cache: Option<CacheMaking>,
+    /// Whether nothing is trained.
+    only_scores: bool,
 }
 
 fn finish(
@@ -366,6 +387,7 @@ fn finish(
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
+        only_scores: reads.only_scores,
         fabric: around.machine.ranks.as_ref().map(|ranks| ranks.fabric.clone()),
     };
     let clock = &around.machine.clock;

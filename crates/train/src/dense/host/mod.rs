@@ -149,6 +149,7 @@ impl DenseExecutor for HostDense {
     }
 
     fn is_finite(&self) -> Result<bool> {
-        Ok(self.parameters.values().iter().all(|value| value.is_finite()))
+        let state = self.state.vectors().flat_map(|(_, values)| values);
+        Ok(self.parameters.values().iter().chain(state).all(|value| value.is_finite()))
     }
 }

@@ -1,4 +1,4 @@
-//! Scores as Parquet: a record for each, with the column that names it, if one does.
+//! Records as Parquet: columns of texts, and of numbers behind them.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,69 +16,69 @@ const GROUP_RECORDS: usize = 128 << 10;
 /// Writes records.
 pub(super) struct Records<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    names: Option<Vec<ByteArray>>,
-    /// Of each column.
-    scores: Vec<Vec<f32>>,
+    /// Of each column of texts.
+    names: Vec<Vec<ByteArray>>,
+    /// Of each column of numbers.
+    numbers: Vec<Vec<f32>>,
 }
 
 impl<W: Write + Send> Records<W> {
-    /// Begins a file of these columns of scores, whose records `column` names, if one does.
-    pub(super) fn begin(to: W, column: Option<&str>, scores: &[String]) -> io::Result<Self> {
-        let mut fields = Vec::new();
-        let text = column.map(|column| {
-            Type::primitive_type_builder(column, Physical::BYTE_ARRAY)
+    /// Begins a file of columns of texts, and of numbers behind them.
+    pub(super) fn begin(to: W, texts: &[String], numbers: &[String]) -> io::Result<Self> {
+        let text = |name: &String| {
+            Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
                 .with_repetition(Repetition::REQUIRED)
                 .with_logical_type(Some(LogicalType::String))
                 .build()
-        });
-        fields.extend(text.transpose().map_err(plain)?.map(Arc::new));
-        for name in scores {
-            let score = Type::primitive_type_builder(name, Physical::FLOAT)
+        };
+        let number = |name: &String| {
+            Type::primitive_type_builder(name, Physical::FLOAT)
                 .with_repetition(Repetition::REQUIRED)
-                .build();
-            fields.push(Arc::new(score.map_err(plain)?));
-        }
-        let schema = Type::group_type_builder("scores").with_fields(fields).build();
+                .build()
+        };
+        let fields = texts.iter().map(text).chain(numbers.iter().map(number));
+        let fields = fields.map(|field| field.map(Arc::new)).collect::<Result<_, _>>();
+        let schema =
+            Type::group_type_builder("records").with_fields(fields.map_err(plain)?).build();
         let schema = Arc::new(schema.map_err(plain)?);
         let properties = Arc::new(WriterProperties::builder().build());
         let writer = SerializedFileWriter::new(to, schema, properties).map_err(plain)?;
-        let scores = scores.iter().map(|_| Vec::new()).collect();
-        Ok(Self { writer, names: column.map(|_| Vec::new()), scores })
+        let names = texts.iter().map(|_| Vec::new()).collect();
+        let numbers = numbers.iter().map(|_| Vec::new()).collect();
+        Ok(Self { writer, names, numbers })
     }
 
     /// One more record.
     pub(super) fn put(
         &mut self,
-        name: Option<String>,
-        scores: impl Iterator<Item = f32>,
+        texts: Vec<Vec<u8>>,
+        numbers: impl Iterator<Item = f32>,
     ) -> io::Result<()> {
-        if let (Some(names), Some(name)) = (&mut self.names, name) {
-            names.push(ByteArray::from(name.into_bytes()));
-        }
-        self.scores.iter_mut().zip(scores).for_each(|(column, score)| column.push(score));
+        self.names.iter_mut().zip(texts).for_each(|(column, text)| column.push(text.into()));
+        self.numbers.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
         if self.waiting() < GROUP_RECORDS { Ok(()) } else { self.write_group().map_err(plain) }
     }
 
     /// Records that are not written yet.
     fn waiting(&self) -> usize {
-        self.scores.first().map_or(0, Vec::len)
+        self.numbers.first().map_or(0, Vec::len)
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        if let Some(names) = &mut self.names
-            && let Some(mut column) = group.next_column()?
-        {
-            column.typed::<ByteArrayType>().write_batch(names, None, None)?;
-            column.close()?;
-            names.clear();
-        }
-        for scores in &mut self.scores {
+        for texts in &mut self.names {
             if let Some(mut column) = group.next_column()? {
-                column.typed::<FloatType>().write_batch(scores, None, None)?;
+                column.typed::<ByteArrayType>().write_batch(texts, None, None)?;
                 column.close()?;
             }
-            scores.clear();
+            texts.clear();
+        }
+        for numbers in &mut self.numbers {
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<FloatType>().write_batch(numbers, None, None)?;
+                column.close()?;
+            }
+            numbers.clear();
         }
         group.close().map(drop)
     }

@@ -1,0 +1,118 @@
+//! Which checkpoint of a directory is the best evaluated one: `best.json` beside them.
+//!
+//! - **How.** The file names the step, the figure and its value, the job, and the checksum of the
+//!   checkpoint's description, so that it says nothing of another checkpoint of that step. It is
+//!   replaced as a whole.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stepwell_base::hash;
+use stepwell_disk::Disk;
+
+use super::{META_FILE, files, name_of};
+use crate::{Error, Result};
+
+/// The file.
+const BEST_FILE: &str = "best.json";
+/// Where it lies until it is whole.
+const UNFINISHED: &str = ".best.json.unfinished";
+
+/// How good a model is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name, as the setting `checkpoint.best` has it.
+    pub by: String,
+    /// Its value.
+    pub value: f64,
+    /// Whether more is better.
+    pub rises: bool,
+}
+
+impl Figure {
+    /// Whether it is better than another one.
+    fn is_better(&self, other: &Self) -> bool {
+        if self.rises { self.value > other.value } else { self.value < other.value }
+    }
+}
+
+/// The best checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Its step.
+    pub step: u64,
+    /// How good its model is.
+    #[serde(flatten)]
+    pub figure: Figure,
+    job: Value,
+    meta: String,
+}
+
+impl Best {
+    /// The name of its directory.
+    pub(super) fn name(&self) -> String {
+        name_of(self.step)
+    }
+}
+
+/// The best checkpoint in `directory` and where it lies, if one is known and is still there.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn best(directory: &dyn Disk) -> Result<Option<(Best, PathBuf)>> {
+    if !directory.exists(BEST_FILE)? {
+        return Ok(None);
+    }
+    let text = files::read(directory, BEST_FILE)?;
+    let Ok(best) = serde_json::from_slice::<Best>(&text) else { return Ok(None) };
+    let path = directory.path().join(best.name());
+    match meta_of(directory, &best.name()) {
+        Ok(meta) => Ok((meta == best.meta).then_some((best, path))),
+        Err(Error::Disk(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The best one that is of the run whose state is `run`; what is said of others is forgotten.
+pub(super) fn of_run(directory: &dyn Disk, run: &Value) -> Result<Option<Best>> {
+    let by = run["config"]["checkpoint.best"].as_str();
+    let known = best(directory)?.map(|(best, _)| best);
+    let own = known.filter(|best| best.job == run["job"] && Some(&*best.figure.by) == by);
+    if own.is_none() && directory.exists(BEST_FILE)? {
+        directory.remove(BEST_FILE)?;
+    }
+    Ok(own)
+}
+
+/// Notes that the checkpoint of `step` has this figure, if that is the best so far; whether it is.
+pub(super) fn note(
+    directory: &dyn Disk,
+    (step, figure): (u64, &Figure),
+    run: &Value,
+) -> Result<bool> {
+    let before = of_run(directory, run)?;
+    if before.is_some_and(|before| before.step != step && !figure.is_better(&before.figure)) {
+        return Ok(false);
+    }
+    let meta = meta_of(directory, &name_of(step))?;
+    let best = Best { step, figure: figure.clone(), job: run["job"].clone(), meta };
+    let text = serde_json::to_string_pretty(&best).map_err(|error| Error::Checkpoint {
+        path: directory.path().join(BEST_FILE),
+        why: error.to_string(),
+    })?;
+    if directory.exists(UNFINISHED)? {
+        directory.remove(UNFINISHED)?;
+    }
+    files::write_synced(directory, UNFINISHED, (text + "\n").as_bytes())?;
+    directory.rename(UNFINISHED, BEST_FILE)?;
+    directory.sync_directory()?;
+    Ok(true)
+}
+
+/// The checksum of the description of a checkpoint.
+fn meta_of(directory: &dyn Disk, name: &str) -> Result<String> {
+    let inside = directory.directory(&directory.path().join(name))?;
+    Ok(format!("{:016x}", hash::checksum(&files::read(&*inside, META_FILE)?)))
+}

@@ -1,0 +1,53 @@
+//! Texts of columns, record by record, beside the scores of the same records.
+
+use std::collections::VecDeque;
+
+use stepwell_data::{Files, Texts, is_stream, resolve};
+use stepwell_settings::Config;
+
+/// Names of records, in the order of the data.
+pub(crate) struct Names {
+    texts: Texts,
+    /// The flag that names them.
+    flag: &'static str,
+    /// The columns that they stand in.
+    pub(crate) columns: Vec<String>,
+    /// Those that were read and have no score yet: those of a block.
+    ahead: VecDeque<Vec<u8>>,
+}
+
+impl Names {
+    /// Those of `columns`, which `flag` names, in the files that `config` names to evaluate on.
+    pub(crate) fn open(
+        config: &Config,
+        (flag, columns): (&'static str, &[String]),
+    ) -> Result<Self, String> {
+        let said = format!("{flag} {}", columns.join(", "));
+        let layout = config.named_layout()?;
+        let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
+        if let Some(path) = paths.iter().find(|path| is_stream(path)) {
+            return Err(format!(
+                "{said} reads the data a second time, and {} can be read once: write it to a file",
+                path.display()
+            ));
+        }
+        let texts = Texts::open(&Files { paths, layout: None }, &layout, columns);
+        let texts = texts.map_err(|error| format!("{said}: {error}"))?;
+        Ok(Self { texts, flag, columns: columns.to_vec(), ahead: VecDeque::new() })
+    }
+
+    /// The names of the next record, one of each column.
+    pub(crate) fn next(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        while self.ahead.is_empty() {
+            let mut texts = Vec::new();
+            let more = self.texts.next(&mut texts);
+            let said = |error| format!("{} {}: {error}", self.flag, self.columns.join(", "));
+            let more = more.map_err(said)?;
+            if !more {
+                return Err("the data became shorter while it was scored".to_owned());
+            }
+            self.ahead.extend(texts);
+        }
+        Ok(self.ahead.drain(..self.columns.len().min(self.ahead.len())).collect())
+    }
+}

@@ -1,0 +1,173 @@
+//! AUC by group: the AUC of each group of examples, such as those of one user, in the mean.
+//!
+//! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of different
+//!   users say nothing of that.
+//! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group and
+//!   score, and each group with both labels counts as often as its examples do.
+//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the
+//!   groups whose hashes are larger is left out, whole: what remains is a sample that depends on the
+//!   names of groups alone.
+
+use serde::Serialize;
+use stepwell_nn::Loss;
+
+/// Examples that are kept at most.
+const EXAMPLES_MAX: usize = 8 << 20;
+
+/// The figures of groups.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GroupMetrics {
+    /// Mean of the AUC of each group with both labels, each as often as its examples count; none
+    /// where no group has both.
+    pub group_auc: Option<f64>,
+    /// Groups with both labels.
+    pub groups: u64,
+    /// Groups with one label alone, which are left out.
+    pub groups_left_out: u64,
+    /// Examples of the groups that are counted.
+    pub examples: u64,
+    /// The share of all groups that these figures are of, chosen by a hash of their names; 1 where
+    /// there was room for all.
+    pub sampled: f64,
+}
+
+/// Figures of groups in the making.
+#[derive(Debug)]
+pub struct GroupMeter {
+    /// Group, score as it is written, and weight: of negatives with a sign.
+    examples: Vec<Example>,
+    most: usize,
+    /// Hashes of groups above this are left out.
+    hash_max: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Example {
+    group: u64,
+    score: f32,
+    signed: f32,
+}
+
+impl Default for GroupMeter {
+    fn default() -> Self {
+        Self::new(EXAMPLES_MAX)
+    }
+}
+
+impl GroupMeter {
+    /// A meter that keeps so many examples at most.
+    pub fn new(most: usize) -> Self {
+        Self { examples: Vec::new(), most: most.max(1), hash_max: u64::MAX }
+    }
+
+    /// Adds an example of the group with this name.
+    pub fn add(&mut self, group: &[u8], logit: f32, is_positive: bool, weight: f32) {
+        let group = stepwell_base::hash::checksum(group);
+        while group <= self.hash_max && self.examples.len() == self.most {
+            self.hash_max /= 2;
+            let hash_max = self.hash_max;
+            self.examples.retain(|example| example.group <= hash_max);
+        }
+        if group <= self.hash_max {
+            let signed = if is_positive { weight } else { -weight };
+            let score = Loss::LogLoss.prediction(logit);
+            self.examples.push(Example { group, score, signed });
+        }
+    }
+
+    /// The figures; the meter is empty afterwards.
+    pub fn take(&mut self) -> GroupMetrics {
+        let mut examples = std::mem::take(&mut self.examples);
+        let sampled = (self.hash_max as f64 + 1.0) / 2f64.powi(64);
+        // Equal scores in the order of their weights, so that sums do not depend on the data's order.
+        examples.sort_unstable_by(|one, other| {
+            let of = |it: &Example| (it.group, it.score.to_bits(), it.signed.to_bits());
+            of(one).cmp(&of(other))
+        });
+        let mut metrics = GroupMetrics { sampled, ..GroupMetrics::default() };
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for group in examples.chunk_by(|one, other| one.group == other.group) {
+            match auc_of(group) {
+                Some((auc, weight)) => {
+                    metrics.groups += 1;
+                    metrics.examples += group.len() as u64;
+                    sum += weight * auc;
+                    weights += weight;
+                }
+                None => metrics.groups_left_out += 1,
+            }
+        }
+        metrics.group_auc = (metrics.groups > 0).then(|| sum / weights);
+        metrics
+    }
+}
+
+/// The AUC of the examples of a group, in the order of their scores, and the sum of their weights;
+/// none without both labels.
+fn auc_of(group: &[Example]) -> Option<(f64, f64)> {
+    let (mut negatives, mut positives, mut won) = (0.0, 0.0, 0.0);
+    for equal in group.chunk_by(|one, other| one.score.to_bits() == other.score.to_bits()) {
+        let mut both = [0.0; 2];
+        for example in equal {
+            let label = usize::from(example.signed.is_sign_positive());
+            both[label] += f64::from(example.signed.abs());
+        }
+        won += both[1] * (negatives + both[0] / 2.0);
+        negatives += both[0];
+        positives += both[1];
+    }
+    let pairs = negatives * positives;
+    (pairs > 0.0).then(|| (won / pairs, negatives + positives))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add_all(meter: &mut GroupMeter, groups: u32) {
+        for number in 0..groups * 20 {
+            let group = number % groups;
+            let logit = ((number * 7919 % 101) as f32 - 50.0) / 20.0;
+            let is_positive = group % 4 > 0 && (number / groups * 31 % 7) as f32 > 3.0 - logit;
+            meter.add(format!("u{group}").as_bytes(), logit, is_positive, 1.0);
+        }
+    }
+
+    #[test]
+    fn groups_count_as_often_as_their_examples() {
+        let mut meter = GroupMeter::default();
+        for (group, logit, label) in [
+            // One pair right, one wrong; then one tie; then none.
+            ("a", 0.5, true),
+            ("a", 0.0, false),
+            ("a", 1.0, false),
+            ("b", 2.0, true),
+            ("b", 2.0, false),
+            ("c", 3.0, true),
+        ] {
+            meter.add(group.as_bytes(), logit, label, 1.0);
+        }
+        let found = meter.take();
+        assert_eq!((found.groups, found.groups_left_out, found.examples), (2, 1, 5));
+        assert_eq!((found.group_auc, found.sampled), (Some(0.5), 1.0));
+        assert_eq!(meter.take().group_auc, None);
+        // Weights are counts.
+        for (logit, label, weight) in [(0.5, true, 1.0), (0.0, false, 3.0), (1.0, false, 1.0)] {
+            meter.add(b"a", logit, label, weight);
+        }
+        assert_eq!(meter.take().group_auc, Some(0.75));
+    }
+
+    #[test]
+    fn without_room_for_all_groups_some_are_measured_whole() {
+        let (mut all, mut some) = (GroupMeter::default(), GroupMeter::new(1500));
+        add_all(&mut all, 400);
+        add_all(&mut some, 400);
+        let (all, some) = (all.take(), some.take());
+        assert_eq!((all.groups + all.groups_left_out, all.sampled), (400, 1.0));
+        assert!(some.sampled < 1.0 && some.groups > 10, "{some:?}");
+        assert!(some.examples == 20 * some.groups, "{some:?}");
+        let off = some.group_auc.unwrap() - all.group_auc.unwrap();
+        assert!(off.abs() < 0.1, "{some:?} {all:?}");
+    }
+}
