@@ -30,6 +30,7 @@ mod file_reader;
 mod fingerprint;
 
 mod log1p;
+mod moment;
 mod number;
 mod parse;
 mod record;

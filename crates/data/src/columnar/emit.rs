@@ -123,6 +123,7 @@ fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
         let (why, value) = match found {
             Found::Missing => (Why::MissingLabel, Vec::new()),
             Found::List(_) => (Why::List, Vec::new()),
+            Found::One(value) if value.is_any_of(&label.positive, &mut room) => return 1.0,
             Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
                 Some(label) => return label,
                 None => (why_no_label(label), spelled(value)),
@@ -168,7 +169,7 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
             Found::Missing => return dense.missing,
             Found::One(_) if dense.says == Says::Missing => return 0.0,
             Found::List(_) => (Why::List, Vec::new()),
-            Found::One(value) => match value.number() {
+            Found::One(value) => match value.amount() {
                 Some(number) => return transformed(&dense.rule, number),
                 None => (Why::NoNumber, spelled(value)),
             },
@@ -302,7 +303,7 @@ impl Maker<'_> {
             let fault = match walk.next().known(self.data.missing) {
                 Found::Missing => None,
                 Found::List(_) => Some((source, Why::List, Vec::new())),
-                Found::One(value) => match value.number() {
+                Found::One(value) => match value.amount() {
                     Some(number) => {
                         let reached = bounds.partition_point(|bound| *bound <= number);
                         put.bags.keys.push(keys[reached]);

@@ -50,8 +50,7 @@ impl Found<'_> {
             // A number, too: -1 may stand for a missing one in every format.
             Found::One(value) if !missing.is_empty() => {
                 let mut room = Spelled::default();
-                let text = value.spell(&mut room);
-                match missing.iter().any(|missing| missing.as_bytes() == text) {
+                match value.is_any_of(missing, &mut room) {
                     true => Found::Missing,
                     false => Found::One(value),
                 }

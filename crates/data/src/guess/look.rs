@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::labels::{label_of, positive_of};
 use super::sample::Sample;
 use crate::layout::Format;
+use crate::moment::Moment;
 use crate::record::Kind;
 
 /// Texts that often stand for a missing value.
@@ -104,6 +105,8 @@ pub(super) struct Seen {
     pub(super) distinct: BTreeMap<String, usize>,
     pub(super) more: bool,
     numbers: usize,
+    /// Dates and times.
+    moments: usize,
     whole: bool,
     /// Mean of the numbers so far, and the sum of the squares of their distances from it.
     mean: f64,
@@ -191,6 +194,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
         distinct: BTreeMap::new(),
         more: false,
         numbers: 0,
+        moments: 0,
         whole: true,
         mean: 0.0,
         squares: 0.0,
@@ -211,6 +215,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
             }
             None => seen.more = true,
         }
+        seen.moments += usize::from(Moment::of_text(value.as_bytes()).is_some());
         let number =
             crate::number::number(value.as_bytes()).and_then(|_| value.parse::<f64>().ok());
         if let Some(number) = number {
@@ -234,8 +239,12 @@ impl Seen {
         (self.squares / self.values.max(1) as f64).max(0.0).sqrt()
     }
 
-    /// Whether its numbers are seconds or milliseconds since 1970, of this century.
+    /// Whether its values are dates or times, or its numbers seconds or milliseconds since 1970, of
+    /// this century.
     fn is_time(&self) -> bool {
+        if self.values > 0 && self.moments == self.values {
+            return true;
+        }
         let within = |unit: f64| self.least >= 9.4e8 * unit && self.most <= 4.2e9 * unit;
         let many = self.more || self.distinct.len() > FEW;
         self.is_number() && self.whole && many && (within(1.0) || within(1e3))

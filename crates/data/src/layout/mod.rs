@@ -6,8 +6,8 @@
 //! the same rows give the same examples.
 //!
 //! Rules, which are part of a model ([`Layout::rules_name`]):
-//! - a value is a text. Numbers of JSON and whole numbers of Parquet are the text that they are
-//!   written as in decimal digits, so that 107 and "107" are one id;
+//! - a value is a text. Numbers of JSON are the text that they are written as, and values of Parquet
+//!   the text that CSV has of them, so that 107 and "107" are one id;
 //! - a value is missing where there is none, where it is empty, and where it is one of the texts
 //!   that the layout calls missing;
 //! - a number is rounded once, to the nearest of 32 bits;
@@ -261,19 +261,44 @@ impl Layout {
         compile::compile_parts(options, columns)
     }
 
-    /// The same without labels and weights: data to be scored. Labels of all examples are 0.
+    /// The same without labels and weights: data to be scored. Labels of all examples are 0. A
+    /// weight that something else is made of stays as a column of the data.
     ///
     /// # Errors
     /// As [`Layout::new`]: a column that is made of the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
-        let is_learned =
-            |column: &Column| matches!(column.kind, ColumnKind::Label(_) | ColumnKind::Weight);
-        let columns: Vec<Column> =
-            self.columns.iter().filter(|column| !is_learned(column)).cloned().collect();
-        let count = self.labels.len();
-        let layout = compile::compile_parts(self.options.clone(), columns);
-        let layout = layout.map_err(DataError::Options)?;
-        Ok(Self { label_count: count, ..layout })
+        let names_it = |column: &Column, other: &Column| other.of.contains(&column.name);
+        let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            match (&column.kind, user(column)) {
+                (ColumnKind::Label(_), Some(user)) => {
+                    return Err(DataError::Options(format!(
+                        "column {}: is made of {}, which is a label, and data without labels has \
+                         none",
+                        user.name, column.name
+                    )));
+                }
+                (ColumnKind::Weight, Some(_)) => {
+                    columns.push(Column { kind: ColumnKind::Ignored, ..column.clone() });
+                }
+                (ColumnKind::Label(_) | ColumnKind::Weight, None) => {}
+                _ => columns.push(column.clone()),
+            }
+        }
+        let label_count = self.labels.len();
+        let layout = self.of_columns(columns).map_err(DataError::Options)?;
+        Ok(Self { label_count, ..layout })
+    }
+
+    /// Other columns of the same part of the same data; they may have no label.
+    ///
+    /// # Errors
+    /// As [`Layout::new`], in words.
+    pub(crate) fn of_columns(&self, columns: Vec<Column>) -> Result<Self, String> {
+        let layout = compile::compile_parts(self.options.clone(), columns)?;
+        let part = self.split.as_ref().and_then(|split| split.part);
+        Ok(part.map_or(layout.clone(), |part| layout.of_part(part)))
     }
 
     /// The same, of which one part of the data is wanted; of a layout that splits it.

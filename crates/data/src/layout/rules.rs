@@ -4,6 +4,10 @@ use stepwell_base::hash::Digest128;
 
 use super::{Column, ColumnKind, Layout, LayoutOptions, Transform};
 
+/// Name of how a value is a text, a number, or missing, whatever the columns are; another way is
+/// another name, so that no packed file is read that was made in a former one.
+const VALUES: &str = "values 2";
+
 impl Layout {
     /// Name of the rules by which records become examples: a digest of [`Layout::rules`], 40 bytes.
     pub fn rules_name(&self) -> String {
@@ -29,7 +33,7 @@ impl Layout {
     /// are told apart by it.
     pub fn rules(&self) -> String {
         let LayoutOptions { trim, missing, .. } = &self.options;
-        let mut text = format!("trim {trim} missing {missing:?}\n");
+        let mut text = format!("{VALUES} trim {trim} missing {missing:?}\n");
         for column in &self.columns {
             text += &rules_of(column);
             text.push('\n');

@@ -5,7 +5,7 @@ use super::{Fault, Fields, Why, shown};
 use crate::Chunk;
 use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
-use crate::number::{number, why_no_number};
+use crate::number::{amount, number, why_no_number};
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
 /// What is between the texts of columns that are crossed.
@@ -88,7 +88,7 @@ impl<'a> Emitter<'a> {
             }
             return Ok(transformed(rule, short as f32));
         }
-        let number = number(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
+        let number = amount(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
         Ok(transformed(&dense.rule, number))
     }
 }
@@ -182,8 +182,9 @@ fn push_keys(ids: &Ids, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Resu
         }
         Made::Buckets { source, bounds, keys } => match fields.found(*source, text) {
             Found::One(value) => {
-                let number =
-                    number_of(&value).ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
+                let number = short_of(&value).map(|short| short as f32);
+                let number = number.or_else(|| amount(value.bytes()));
+                let number = number.ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
                 chunk.keys.push(keys[bounds.partition_point(|bound| *bound <= number)]);
             }
             Found::Missing => push_missing(ids, chunk),

@@ -34,3 +34,5 @@ mod shares;
 mod sources;
 #[cfg(test)]
 mod stages;
+#[cfg(test)]
+mod types;
