@@ -105,5 +105,5 @@ fn only(layout: &Layout, name: &str) -> Result<Layout, String> {
     if !columns.iter().any(|column| column.name == name) {
         columns.push(Column { name: name.to_owned(), of: Vec::new(), kind: id() });
     }
-    Layout::new_unlabelled(layout.options().clone(), columns)
+    Ok(Layout::new_unlabelled(layout.options().clone(), columns)?.with_records_of(layout))
 }

@@ -13,7 +13,7 @@ use super::meaning::Meaning;
 use crate::DataError;
 use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
-use crate::layout::Layout;
+use crate::layout::{Layout, Named, find_names};
 
 /// Rows of a file whose end could be read.
 pub(crate) struct ColumnFile {
@@ -95,10 +95,16 @@ impl ColumnFile {
         Ok(self.bytes.will_read(&ranges)?)
     }
 
+    /// Names of all columns.
+    pub(crate) fn all_names(&self) -> Vec<String> {
+        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        columns.iter().map(|column| name_of(column)).collect()
+    }
+
     /// Names of the columns that can be read, each once.
     pub(crate) fn names(&self) -> Vec<String> {
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();
-        let all: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
+        let all = self.all_names();
         let can = |(leaf, name): (usize, &String)| {
             let once = all.iter().filter(|other| *other == name).count() == 1;
             (once && place_of(&columns[leaf], leaf).is_ok()).then(|| name.clone())
@@ -110,14 +116,13 @@ impl ColumnFile {
     pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();
-        let names: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
-        let place = |source: &String| {
-            let mut found = (0..columns.len()).filter(|leaf| names[*leaf] == *source);
-            let Some(leaf) = found.next() else {
+        let names = self.all_names();
+        let place = |(source, named): (&String, Named)| {
+            let Some(leaf) = named.place() else {
                 let names = names.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
                 return Err(wrong(format!("has no column {source}: it has {names}")));
             };
-            let several = found.next().is_some();
+            let several = names.iter().filter(|name| **name == names[leaf]).count() > 1;
             if several {
                 return Err(wrong(format!("has several values in column {source}, such as a map")));
             }
@@ -127,7 +132,7 @@ impl ColumnFile {
             let place = unread.map_or(place, Err);
             place.map_err(|why| wrong(format!("column {source} {why}")))
         };
-        layout.sources.iter().map(place).collect()
+        layout.sources.iter().zip(find_names(&layout.sources, &names)).map(place).collect()
     }
 }
 

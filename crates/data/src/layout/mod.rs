@@ -9,7 +9,7 @@
 //! - a value is a text. Numbers of JSON are the text that they are written as, and values of Parquet
 //!   the text that CSV has of them, so that 107 and "107" are one id;
 //! - a value is missing where there is none, where it is empty, and where it is one of the texts
-//!   that the layout calls missing;
+//!   that the layout calls missing; so is an item of a list, which is no id then;
 //! - a number is rounded once, to the nearest of 32 bits;
 //! - where no column is a number, examples have one dense feature all the same, which is 1, so that
 //!   every model has an intercept;
@@ -18,6 +18,8 @@
 //!   between them; of a number in buckets, that of the number of bounds which are at most as large.
 
 mod compile;
+mod list;
+mod names;
 mod rules;
 mod split;
 
@@ -25,9 +27,11 @@ use stepwell_base::{Key, Namespace};
 
 pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
+pub(crate) use self::list::{Nested, each_item};
+pub(crate) use self::names::{Named, find_names, other_case_note};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
-use crate::{DataError, Labels, Schema};
+use crate::{DataError, Labels, Schema, cut_lists};
 
 /// How records lie in a file of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,7 +172,7 @@ pub struct IdRule {
 pub struct ListRule {
     /// What is between two ids, where the list is a text.
     pub separator: String,
-    /// Ids that are taken; those behind them are left out.
+    /// Ids that are taken; those behind them are left out, and counted.
     pub most: usize,
 }
 
@@ -181,6 +185,8 @@ pub struct Layout {
     pub(crate) sources: Vec<String>,
     /// Of each column of a text without names, its source.
     pub(crate) places: Vec<Option<u16>>,
+    /// Of each of these columns the label that it is, which tells a record from names.
+    pub(crate) placed_labels: Vec<Option<Label>>,
     /// In the order of their columns; none where the data has no label.
     pub(crate) labels: Vec<Label>,
     /// Labels of an example, those of data without them among them.
@@ -310,6 +316,12 @@ impl Layout {
         layout
     }
 
+    /// The same, which takes for records what `other` does: a layout of the same columns.
+    pub(crate) fn with_records_of(mut self, other: &Self) -> Self {
+        self.placed_labels.clone_from(&other.placed_labels);
+        self
+    }
+
     /// Whether a column says which examples are evaluated on.
     pub fn splits(&self) -> bool {
         self.split.is_some()
@@ -323,6 +335,17 @@ impl Layout {
     /// The columns as they were given.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// A value without the spaces around it, where they are no part of it.
+    #[inline]
+    pub(crate) fn trimmed<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        if !self.options.trim {
+            return text;
+        }
+        let spaces = |text: &mut dyn Iterator<Item = &u8>| text.take_while(|b| **b == b' ').count();
+        let text = &text[spaces(&mut text.iter())..];
+        &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
     /// Whether a text stands for a missing value, as the empty one does.
@@ -386,7 +409,8 @@ impl Layout {
 
     /// The most bytes that a chunk made of a block of `block_bytes` takes.
     pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
-        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>();
+        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>()
+            + cut_lists::bytes_max(self.lists(), block_bytes);
         // Keys of lists are pushed one by one, which may double their room; so may all others.
         2 * (self.schema().chunk_bytes_max(block_bytes) + lists)
     }

@@ -17,7 +17,11 @@ mod formats;
 #[cfg(test)]
 mod guesses;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod malformed;
+#[cfg(test)]
+mod names;
 #[cfg(test)]
 mod packed;
 #[cfg(test)]

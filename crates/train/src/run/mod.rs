@@ -97,7 +97,9 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    report.map_err(|error| told(error, config))
+    let report = report.map_err(|error| told(error, config))?;
+    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
+    Ok(report)
 }
 
 /// What was stopped before its time is no failure of the part that was at work, and where a device
@@ -234,6 +236,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     if report.eval.examples == 0 {
         return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
     }
+    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
 }
 
@@ -347,6 +350,9 @@ fn finish(
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
+    if let Some(layout) = config.layout().map_err(Error::Config)? {
+        report.cut_lists = counters.cut_lists().of(&layout);
+    }
     report.tiers.disk.set_aside = place.aside();
     report.processor = Processor::of(seconds);
     report.interrupted = stopped || (around.digest && digest.is_none());
