@@ -13,7 +13,10 @@ use crate::lines::BLOCK_BYTES;
 use crate::record::Head;
 
 /// Bytes that are read at once until the first line has its end.
-const STEP_BYTES: u64 = 4096;
+const STEP_BYTES: usize = 4096;
+
+/// Bytes that are looked at where the first line does not show what it is.
+const LOOKED_BYTES: usize = 64 << 10;
 
 /// A mark that some programs put before text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -37,44 +40,79 @@ pub(crate) struct Begun {
 /// Looks at the first line of `text`, that of the file at `path`, for a reader of `layout`.
 pub(crate) fn begin(
     path: &Path,
-    mut text: Box<dyn Read + Send>,
+    text: Box<dyn Read + Send>,
     layout: Option<&Layout>,
 ) -> Result<Begun, DataError> {
-    let Some(layout) = layout else { return Ok(Begun { head: None, text }) };
-    let mut start = Vec::new();
-    let end = loop {
-        let from = start.len();
-        let read = text.as_mut().take(STEP_BYTES).read_to_end(&mut start);
+    let mut start = Start { path, bytes: Vec::new(), text, ended: false };
+    let Some(layout) = layout else {
+        start.read_up_to(BYTE_ORDER_MARK.len())?;
+        start.check()?;
+        return Ok(start.begun(None, 0));
+    };
+    // A line without an end is refused by whoever reads it.
+    while memchr(b'\n', &start.bytes).is_none() && !start.ended && start.bytes.len() < BLOCK_BYTES {
+        start.read_up_to(start.bytes.len() + STEP_BYTES)?;
+    }
+    start.check()?;
+    // A file of nothing names nothing, whatever is said of headers.
+    if start.bytes.is_empty() {
+        return Ok(start.begun(Some(Head::of_nothing(layout)), 0));
+    }
+    loop {
+        let is_all = start.ended || start.bytes.len() >= LOOKED_BYTES;
+        let text = &start.bytes[start.mark()..];
+        let Some(head) = Head::of(layout, path, text, is_all)? else {
+            start.read_up_to(LOOKED_BYTES)?;
+            continue;
+        };
+        let end = memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+        let header = if head.header_lines == 0 { 0 } else { end };
+        return Ok(start.begun(Some(head), header));
+    }
+}
+
+/// The first bytes of a text, and what follows them.
+struct Start<'a> {
+    path: &'a Path,
+    bytes: Vec<u8>,
+    text: Box<dyn Read + Send>,
+    /// Whether nothing follows.
+    ended: bool,
+}
+
+impl Start<'_> {
+    /// Reads until so many bytes are known, or the text ends.
+    fn read_up_to(&mut self, bytes: usize) -> Result<(), DataError> {
+        let more = bytes.saturating_sub(self.bytes.len());
+        let read = self.text.as_mut().take(more as u64).read_to_end(&mut self.bytes);
         let read = read.map_err(|error| DataError::Read {
-            path: path.to_owned(),
+            path: self.path.to_owned(),
             line: 0,
             why: broken(&error),
         })?;
-        if let Some(end) = memchr(b'\n', &start[from..]) {
-            break from + end + 1;
-        }
-        // A line without an end is refused by whoever reads it.
-        if read < STEP_BYTES as usize || start.len() >= BLOCK_BYTES {
-            break start.len();
-        }
-    };
-    if is_utf16(&start) {
-        return Err(DataError::Path { path: path.to_owned(), why: UTF16.to_owned() });
+        self.ended |= read < more;
+        Ok(())
     }
-    // A file of nothing names nothing, whatever is said of headers.
-    if start.is_empty() {
-        return Ok(Begun { head: Some(Arc::new(Head::of_nothing(layout))), text });
+
+    /// Refuses what is no UTF-8.
+    fn check(&self) -> Result<(), DataError> {
+        match is_utf16(&self.bytes) {
+            true => Err(DataError::Path { path: self.path.to_owned(), why: UTF16.to_owned() }),
+            false => Ok(()),
+        }
     }
-    let line = start[..end].strip_suffix(b"\n").unwrap_or(&start[..end]);
-    let head = Head::of(layout, path, line.strip_suffix(b"\r").unwrap_or(line))?;
-    let skip = match head.header_lines {
-        0 if start.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
-        0 => 0,
-        _ => end,
-    };
-    start.drain(..skip);
-    let text = Box::new(Cursor::new(start).chain(text));
-    Ok(Begun { head: Some(Arc::new(head)), text })
+
+    /// Bytes of the mark before the text.
+    fn mark(&self) -> usize {
+        if self.bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 }
+    }
+
+    /// The text from its first record on, which so many bytes of names stand before.
+    fn begun(mut self, head: Option<Head>, header: usize) -> Begun {
+        self.bytes.drain(..self.mark() + header);
+        let text = Box::new(Cursor::new(self.bytes).chain(self.text));
+        Begun { head: head.map(Arc::new), text }
+    }
 }
 
 /// Bytes of `text`, the end of a file, without a last line that is empty, as some programs leave

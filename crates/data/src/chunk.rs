@@ -11,6 +11,7 @@
 
 use stepwell_base::Key;
 
+use crate::cut_lists::CutList;
 use crate::{Block, Schema};
 
 /// A place between two lines: `line` lines of file number `file` lie behind.
@@ -61,6 +62,8 @@ pub struct Chunk {
     pub keys: Vec<Key>,
     /// Where each bag ends in `keys`. // (n, id columns)
     pub bag_ends: Vec<u32>,
+    /// Lists that are cut, in the order of their examples; packed ones do not know it.
+    pub cut_lists: Vec<CutList>,
     /// True click probabilities, where the source knows them. // (n) or (0)
     pub truth: Vec<f32>,
     /// Lines of the chunk before each example. // (n), ascending
@@ -85,6 +88,7 @@ impl Chunk {
             dense: Vec::new(),
             keys: Vec::new(),
             bag_ends: Vec::new(),
+            cut_lists: Vec::new(),
             truth: Vec::new(),
             lines: Vec::new(),
             malformed: Vec::new(),
@@ -109,6 +113,7 @@ impl Chunk {
         self.dense.clear();
         self.keys.clear();
         self.bag_ends.clear();
+        self.cut_lists.clear();
         self.truth.clear();
         self.lines.clear();
         self.malformed.clear();
@@ -176,6 +181,7 @@ impl Chunk {
         self.dense.shrink_to_fit();
         self.keys.shrink_to_fit();
         self.bag_ends.shrink_to_fit();
+        self.cut_lists.shrink_to_fit();
         self.truth.shrink_to_fit();
         self.lines.shrink_to_fit();
         self.malformed.shrink_to_fit();
@@ -191,6 +197,7 @@ impl Chunk {
         let lanes = labels + held(&self.dense) + held(&self.truth);
         let places = held(&self.bag_ends) + held(&self.lines) + held(&self.malformed);
         let reasons: usize = self.reasons.iter().map(|reason| reason.why.capacity()).sum();
+        let places = places + held(&self.cut_lists);
         lanes + places + held(&self.keys) + held(&self.reasons) + reasons
     }
 }

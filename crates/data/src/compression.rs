@@ -36,6 +36,8 @@ enum Compression {
     Unknown(&'static str),
     /// No compression, but a format that is not read.
     Foreign(&'static str),
+    /// Columns that nobody can read without a key.
+    Encrypted,
 }
 
 /// An open file.
@@ -87,6 +89,11 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
         Compression::Unknown(name) => {
             let why = format!("is packed with {name}; plain text, gzip and zstd can be read");
             return Err(wrong(why));
+        }
+        Compression::Encrypted => {
+            let why = "is an encrypted Parquet file (it begins with PARE), which is not read: \
+                       write it without encryption";
+            return Err(wrong(why.to_owned()));
         }
         Compression::Foreign(name) => {
             let why = format!(
@@ -140,7 +147,10 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let opened = file.bytes_max();
     Ok(opened
         + match compression_of(&head) {
-            Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
+            Compression::None
+            | Compression::Unknown(_)
+            | Compression::Foreign(_)
+            | Compression::Encrypted => 0,
             Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
             Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
             // The window of 32 KiB and its tables.
@@ -196,6 +206,10 @@ fn compression_of(head: &[u8]) -> Compression {
         [b'P', b'K', 3, 4, ..] => Compression::Unknown("zip"),
         [0x04, 0x22, 0x4D, 0x18, ..] => Compression::Unknown("lz4"),
         [b'P', b'A', b'R', b'1', ..] => Compression::Columns,
+        // The length of a part, in four bytes; a text that begins so goes on as text.
+        [b'P', b'A', b'R', b'E', rest @ ..] if rest.iter().take(4).any(|byte| *byte == 0) => {
+            Compression::Encrypted
+        }
         [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => Compression::Foreign("Arrow"),
         [b'O', b'b', b'j', 1, ..] => Compression::Foreign("Avro"),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Compression::Foreign("NumPy"),
@@ -215,5 +229,7 @@ mod tests {
         assert_eq!(compression_of(&[0x28, 0xB5, 0x2F, 0xFD]), Compression::Zstd);
         assert_eq!(compression_of(b"STEPWPAK"), Compression::Packed);
         assert_eq!(compression_of(b"PAR1xx"), Compression::Columns);
+        assert_eq!(compression_of(b"PARE\x2F\0\0\0"), Compression::Encrypted);
+        assert_eq!(compression_of(b"PARENT,click\n"), Compression::None);
     }
 }

@@ -47,12 +47,13 @@ pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
 }
 
 fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<u64, DataError> {
-    let mut source = match open_as(path, layout)? {
-        Content::Text(text) => begin(path, text, layout)?.text,
+    let begun = match open_as(path, layout)? {
+        Content::Text(text) => begin(path, text, layout)?,
         Content::Packed(file) => return Ok(file.examples()),
         Content::Columns(file) => return Ok(file.rows()),
     };
-    let mut buffer = Vec::with_capacity(BLOCK_BYTES);
+    let header = begun.head.map_or(0, |head| u64::from(head.header_lines));
+    let (mut source, mut buffer) = (begun.text, Vec::with_capacity(BLOCK_BYTES));
     // Bytes behind the last line end, which are a line where the file ends with them.
     let (mut lines, mut unended) = (0, 0);
     // Whether the last line is empty.
@@ -64,7 +65,8 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
         buffer.clear();
         let read = source.as_mut().take(BLOCK_BYTES as u64).read_to_end(&mut buffer);
         lines += memchr_iter(b'\n', &buffer).count() as u64;
-        read.map_err(|e| DataError::Read { path: path.to_owned(), line: lines, why: broken(&e) })?;
+        let line = header + lines;
+        read.map_err(|e| DataError::Read { path: path.to_owned(), line, why: broken(&e) })?;
         if buffer.is_empty() {
             let blank = u64::from(blank && layout.is_some());
             return Ok(lines + u64::from(unended > 0) - blank);
@@ -78,7 +80,7 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
             None => unended + buffer.len(),
         };
         if unended >= BLOCK_BYTES {
-            return Err(too_long(path, lines, BLOCK_BYTES));
+            return Err(too_long(path, line, BLOCK_BYTES));
         }
     }
 }

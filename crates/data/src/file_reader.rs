@@ -4,6 +4,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::begin::{Begun, begin};
 use crate::block::Block;
@@ -12,6 +13,7 @@ use crate::compression::{Content, open, open_packed};
 use crate::layout::{Format, Layout};
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
+use crate::record::{Head, Kind};
 use crate::share::Follower;
 use crate::{DataError, Files, ReadOptions};
 
@@ -154,22 +156,42 @@ pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, D
     Err(DataError::Path { path: path.to_owned(), why })
 }
 
-/// Refuses files that have the names of columns and nothing else.
+/// Refuses files that have the names of columns and nothing else, and files without names beside
+/// others whose names say that columns lie in another order than theirs are taken to.
 fn check_records(files: &Files) -> Result<(), DataError> {
     let Some(layout) = files.layout.as_deref() else { return Ok(()) };
-    let mut bare = None;
+    let (mut bare, mut has_records) = (None, false);
+    let (mut named, mut unnamed): (Option<(&Path, Arc<Head>)>, Option<&Path>) = (None, None);
     for path in &files.paths {
-        let Content::Text(text) = open(path)? else { return Ok(()) };
+        let Content::Text(text) = open(path)? else {
+            has_records = true;
+            continue;
+        };
         let Begun { head, mut text } = begin(path, text, Some(layout))?;
         // What cannot be read further on is an error when its turn comes.
-        let more = text.as_mut().take(1).read_to_end(&mut Vec::new()).map_or(1, |read| read);
-        if more > 0 {
-            return Ok(());
+        let more = text.as_mut().take(1).read_to_end(&mut Vec::new()).map_or(1, |read| read) > 0;
+        has_records |= more;
+        let Some(head) = head.filter(|head| matches!(head.kind, Kind::Delimited { .. })) else {
+            continue;
+        };
+        if head.header_lines > 0 {
+            bare = bare.or_else(|| (!more).then_some(path));
+            named = named.or(Some((path, head)));
+        } else if more {
+            unnamed = unnamed.or(Some(path));
         }
-        let has_header = head.is_some_and(|head| head.header_lines > 0);
-        bare = bare.or_else(|| has_header.then_some(path));
     }
-    let Some(path) = bare else { return Ok(()) };
+    if let (Some((named, head)), Some(path)) = (named, unnamed)
+        && head.places != layout.places
+    {
+        let why = format!(
+            "does not name its columns, and {} names them in another order, or others, than the \
+             settings do: give it the line of names that belongs to it",
+            named.display()
+        );
+        return Err(DataError::Path { path: path.to_owned(), why });
+    }
+    let Some(path) = bare.filter(|_| !has_records) else { return Ok(()) };
     let why = "has a line of names, and no record below it".to_owned();
     Err(DataError::Path { path: path.clone(), why })
 }

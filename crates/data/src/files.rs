@@ -3,6 +3,7 @@
 //! All complaints that can be made before the first line is read are made here, so that a run
 //! does not find out on its last file.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, FileType};
@@ -15,7 +16,8 @@ use stepwell_base::mend;
 use crate::data_file::{Unreadable, is_url, is_url_pattern, matches as matching_urls};
 use crate::{DataError, compression};
 
-/// Files behind `patterns`, in the order given; the matches of one pattern sorted by name.
+/// Files behind `patterns`, in the order given; the matches of one pattern sorted by name, numbers
+/// in names as numbers: `day_9` before `day_10`.
 ///
 /// A path that exists is taken literally, even where it contains `*`, `?` or `[`. A pattern matches
 /// no hidden file unless its own name begins with a dot. URLs are taken likewise; `-` is standard
@@ -115,11 +117,49 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     if !hidden(pattern) {
         found.retain(|path| !hidden(path));
     }
-    found.sort();
+    found.sort_by(|one, other| by_number(one.as_os_str(), other.as_os_str()));
     if found.is_empty() {
         return Err(wrong("matches no file".to_owned()));
     }
     Ok(found)
+}
+
+/// The order of two names in which people count: folder by folder, runs of digits as the numbers
+/// that they are, all else byte by byte. Names that differ in leading zeros alone are in the order
+/// of their bytes.
+pub(crate) fn by_number(one: &OsStr, other: &OsStr) -> Ordering {
+    let (one, other) = (one.as_encoded_bytes(), other.as_encoded_bytes());
+    let (mut left, mut right) = (one, other);
+    loop {
+        let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (of_left, of_right) = (digits(left), digits(right));
+        let order = if of_left > 0 && of_right > 0 {
+            let (number, rest) = left.split_at(of_left);
+            let (against, rest_right) = right.split_at(of_right);
+            (left, right) = (rest, rest_right);
+            number_order(number, against)
+        } else {
+            let (Some((first, rest)), Some((against, rest_right))) =
+                (left.split_first(), right.split_first())
+            else {
+                return left.len().cmp(&right.len()).then_with(|| one.cmp(other));
+            };
+            (left, right) = (rest, rest_right);
+            // The end of a folder's name comes before any other byte.
+            let rank = |byte: u8| if byte == b'/' { 0 } else { u16::from(byte) + 1 };
+            rank(*first).cmp(&rank(*against))
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// The order of two numbers in decimal digits, however many.
+fn number_order(one: &[u8], other: &[u8]) -> Ordering {
+    let significant = |digits: &'_ [u8]| digits.iter().take_while(|digit| **digit == b'0').count();
+    let (one, other) = (&one[significant(one)..], &other[significant(other)..]);
+    one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
 /// Opens a file on a disk for reading.
@@ -185,5 +225,47 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
         ErrorKind::NotFound => "does not exist".to_owned(),
         ErrorKind::PermissionDenied => "may not be read: permission denied".to_owned(),
         _ => format!("cannot be read: {error}{}", mend(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_are_compared_as_numbers() {
+        let sorted = [
+            "a",
+            "a/10",
+            "a/10/b",
+            "a-1/2",
+            "d0",
+            "d00",
+            "d001",
+            "d01",
+            "d1",
+            "d1.csv",
+            "d2",
+            "d2.9.csv",
+            "d2.10.csv",
+            "d2x",
+            "d09",
+            "d10",
+            "d99999999999999999999998",
+            "d99999999999999999999999",
+            "d100000000000000000000000",
+            "day",
+            "dt=2026-9-30/1",
+            "dt=2026-11-02/0",
+            "tägliche-9",
+            "tägliche-10",
+        ];
+        let order = |one: &str, other: &str| by_number(OsStr::new(one), OsStr::new(other));
+        for (at, one) in sorted.iter().enumerate() {
+            for (before, other) in sorted.iter().enumerate() {
+                let equal = at.cmp(&before);
+                assert_eq!(order(one, other), equal, "{one} and {other}");
+            }
+        }
     }
 }

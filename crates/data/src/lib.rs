@@ -15,6 +15,7 @@ mod schema;
 
 mod block;
 mod chunk;
+mod cut_lists;
 
 mod begin;
 mod columnar;
@@ -31,6 +32,7 @@ mod file_reader;
 mod fingerprint;
 
 mod log1p;
+mod moment;
 mod number;
 mod parse;
 mod record;
@@ -53,6 +55,7 @@ pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
 pub use columnar::Rows;
 pub use count::{count_lines, lines_of_each, lines_of_each_until};
+pub use cut_lists::{CutColumn, CutList, CutLists};
 pub use data_file::{is_stream, length_of, read_objects_with};
 pub use error::DataError;
 pub use file_reader::FileReader;
@@ -76,7 +79,7 @@ pub use publish::publish;
 pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
 pub use schema::{Labels, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
-pub use sources::{Purposes, ReadFrom, SourceOptions, Sources};
+pub use sources::{Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
     ReadStage, Reading, Recorder, Recording, stages,

@@ -154,11 +154,15 @@ impl LineReader {
             }
             Err(error) => {
                 let ends = memchr_iter(b'\n', bytes).count();
-                let header = self.head.as_ref().map_or(0, |head| head.header_lines);
-                let line = self.line + u64::from(header) + ends as u64;
+                let line = self.header_lines() + self.line + ends as u64;
                 Err(DataError::Read { path: self.path.clone(), line, why: broken(&error) })
             }
         }
+    }
+
+    /// Lines before the first record.
+    fn header_lines(&self) -> u64 {
+        self.head.as_ref().map_or(0, |head| head.header_lines.into())
     }
 
     /// Bytes of `bytes`, which are whole lines, that a block has room for.
@@ -190,7 +194,7 @@ impl LineReader {
             return Ok(bytes.len());
         }
         let end = memrchr(b'\n', bytes).map(|end| end + 1);
-        end.ok_or_else(|| too_long(&self.path, self.line, bytes.len()))
+        end.ok_or_else(|| too_long(&self.path, self.header_lines() + self.line, bytes.len()))
     }
 }
 

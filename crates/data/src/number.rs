@@ -7,6 +7,10 @@
 //! Its value is the nearest number of 32 bits, of two that are equally near the even one, as IEEE
 //! 754 has it. So `5`, `+5`, `5.0` and `50e-1` are the same number, and every integer is what
 //! `as f32` makes of it. One whose nearest is infinite is refused.
+//!
+//! Where an amount is asked for, a date or a time is one, too: its seconds (`moment.rs`).
+
+use crate::moment::Moment;
 
 /// The number that `text` is, if it is one.
 pub(crate) fn number(text: &[u8]) -> Option<f32> {
@@ -16,6 +20,11 @@ pub(crate) fn number(text: &[u8]) -> Option<f32> {
     }
     let value: f32 = std::str::from_utf8(text).ok()?.parse().ok()?;
     value.is_finite().then_some(value)
+}
+
+/// The same of an amount: the number that `text` is, or its seconds where it is a date or a time.
+pub(crate) fn amount(text: &[u8]) -> Option<f32> {
+    number(text).or_else(|| Moment::of_text(text).map(Moment::number))
 }
 
 fn is_of_numbers(byte: &u8) -> bool {

@@ -101,7 +101,8 @@ fn bare(layout: &Layout, columns: &[String]) -> Result<Layout, DataError> {
     all.extend(ignored);
     let place = |column: &Column| layout.columns().iter().position(|of| of.name == column.name);
     all.sort_by_key(place);
-    Layout::new_unlabelled(layout.options().clone(), all).map_err(DataError::Options)
+    let bare = Layout::new_unlabelled(layout.options().clone(), all).map_err(DataError::Options)?;
+    Ok(bare.with_records_of(layout))
 }
 
 /// Numbers so far, and the sum of the squares of their distances from their mean.

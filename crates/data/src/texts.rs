@@ -155,5 +155,5 @@ fn only(layout: &Layout, names: &[String]) -> Result<Layout, String> {
         }
     }
     let options = LayoutOptions { missing: Vec::new(), split: None, ..layout.options().clone() };
-    Layout::new_unlabelled(options, columns)
+    Ok(Layout::new_unlabelled(options, columns)?.with_records_of(layout))
 }

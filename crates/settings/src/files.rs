@@ -20,7 +20,7 @@ pub(crate) const PRESET: Setting = setting!(
 pub(crate) const FORMAT: Setting = setting!(
     "data.format",
     data.format = Format::Auto,
-    Never,
+    Resumed,
     "auto (each file as it looks), csv, tsv, libsvm, jsonl or parquet"
 )
 .idle(idle::in_plain_columns);
@@ -29,7 +29,7 @@ pub(crate) const FORMAT: Setting = setting!(
 pub(crate) const HEADER: Setting = setting!(
     "data.header",
     data.header = None,
-    Never,
+    Resumed,
     "whether the first line of delimited text names the columns: true, false (empty: it does \
      where it has their names)"
 )
@@ -39,7 +39,7 @@ pub(crate) const HEADER: Setting = setting!(
 pub(crate) const SEPARATOR: Setting = setting!(
     "data.separator",
     data.separator = None,
-    Never,
+    Resumed,
     "what is between fields of delimited text, such as ; or tab (empty: as it looks)"
 )
 .idle(idle::in_plain_columns);
@@ -49,7 +49,7 @@ pub(crate) const TRIM: Setting = setting!(
     "data.trim",
     data.trim = false,
     BeyondDefault,
-    "true: spaces around fields are no part of them"
+    "true: spaces around values are no part of them, in every format"
 );
 
 /// Texts that stand for a missing value.

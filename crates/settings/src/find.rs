@@ -41,7 +41,7 @@ impl Found {
     /// # Errors
     /// One line with key, text and the mend.
     pub fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
-        self.give(config, Given::Text(text.trim()))
+        self.give(config, Given::Text(text))
     }
 
     /// Reads what was given into `config`; a table, or a next feature, is begun.

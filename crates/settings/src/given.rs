@@ -24,7 +24,11 @@ impl Given<'_> {
     /// Several values: `a,b`, or as a file has them, `["a", "b"]`, where they may have commas.
     pub(crate) fn list(&self) -> Result<Vec<String>, String> {
         match self {
-            Self::Text(text) if is_quoted_list(text) => as_in_a_file(text),
+            Self::Text(text) if is_quoted_list(text.trim()) => as_in_a_file(text.trim()),
+            // One text is what it is, as in a list of a file.
+            Self::Text(text) if !text.contains(',') && !text.trim().is_empty() => {
+                Ok(vec![(*text).to_owned()])
+            }
             Self::Text(text) => {
                 let parts = text.split(',').map(str::trim);
                 Ok(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
@@ -72,6 +76,10 @@ mod tests {
         assert_eq!(list(r#"["a,b.tsv", 'c']"#), texts(&["a,b.tsv", "c"]));
         assert_eq!(list("[]"), texts(&[]));
         assert_eq!(list("[ab].tsv"), texts(&["[ab].tsv"]));
+        assert_eq!(list(" ?"), texts(&[" ?"]));
+        assert_eq!(list(" ["), texts(&[" ["]));
+        assert_eq!(list(" [\"a\"] "), texts(&["a"]));
+        assert_eq!(list("  "), texts(&[]));
         assert_eq!(list("day_[0-9]"), texts(&["day_[0-9]"]));
         assert!(list(r#"["a"#).is_err());
         assert!(list("[1,2]").is_err());

@@ -33,6 +33,11 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     all
 }
 
+/// Keys of settings by which places in the data count: a resumed run keeps them, too.
+pub fn resumed_settings() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().filter(|setting| setting.kept == Kept::Resumed).map(|setting| setting.key)
+}
+
 /// What a setting of the whole run was, as checkpoints name it, where they name it beyond its
 /// default alone and did not.
 pub fn unnamed_text(key: &str) -> Option<String> {

@@ -39,13 +39,14 @@ pub use config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
     DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig,
     ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig,
-    RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind, expanded,
+    RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind,
+    expanded,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;
 pub use idle::idle_notes;
 pub use json::{from_json, to_json};
-pub use kept::{model_settings, unnamed_text};
+pub use kept::{model_settings, resumed_settings, unnamed_text};
 pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use page::{default_text, page};
 pub use setting::{Kept, Setting};

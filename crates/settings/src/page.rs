@@ -74,7 +74,7 @@ fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
         let kept = match setting.kept {
             Kept::Always => "yes",
             Kept::WhereItCounts => "where it counts",
-            Kept::BeyondDefault => "yes",
+            Kept::BeyondDefault | Kept::Resumed => "yes",
             Kept::Never => "",
         };
         let (what, begins) = (setting.what(), default_of(setting, begun));

@@ -15,6 +15,9 @@ pub enum Kept {
     WhereItCounts,
     /// It does, and runs from before there was this setting have its default.
     BeyondDefault,
+    /// It says how the data is read, and so what a place in it is: a resumed run keeps it, and jobs
+    /// are not told apart by it.
+    Resumed,
     /// The model is the same whatever it is.
     Never,
 }
@@ -114,7 +117,7 @@ impl<T> Setting<T> {
     /// # Errors
     /// One line with key, text and the mend.
     pub fn set(&self, part: &mut T, text: &str) -> Result<(), String> {
-        self.give(part, Given::Text(text.trim()))
+        self.give(part, Given::Text(text))
     }
 
     /// Reads what was given into `part`.
@@ -176,7 +179,7 @@ impl<T> Setting<T> {
                 (self.begin)(&mut by_default);
                 (self.text)(part) != (self.text)(&by_default)
             }
-            Kept::Never => false,
+            Kept::Resumed | Kept::Never => false,
         };
         kept.then(|| (self.text)(part))
     }

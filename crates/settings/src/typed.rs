@@ -60,7 +60,7 @@ macro_rules! numbers {
             }
 
             fn read(given: Given<'_>) -> Result<Self, String> {
-                let plain = decimal(given.text()?.replace('_', ""));
+                let plain = decimal(given.text()?.trim().replace('_', ""));
                 let mend: fn(&str) -> &'static str = $mend;
                 plain.parse().map_err(|_| format!("give {}", mend(&plain)))
             }
@@ -107,7 +107,7 @@ impl Typed for ByteCount {
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        given.text()?.parse().map_err(|error: ByteCountError| error.to_string())
+        given.text()?.trim().parse().map_err(|error: ByteCountError| error.to_string())
     }
 
     fn show(&self) -> Value {
@@ -167,7 +167,7 @@ impl Typed for Choice {
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        given.text()?.parse()
+        given.text()?.trim().parse()
     }
 
     fn show(&self) -> Value {
@@ -261,6 +261,7 @@ impl Typed for Vec<f64> {
 fn in_brackets(given: Given<'_>) -> Given<'_> {
     match given {
         Given::Text(text) => {
+            let text = text.trim();
             let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             Given::Text(inner.unwrap_or(text))
         }
@@ -319,7 +320,7 @@ names! {
 }
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {
-    let text = given.text()?;
+    let text = given.text()?.trim();
     known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         format!("give one of {}", names.join(", "))

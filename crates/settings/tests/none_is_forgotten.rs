@@ -121,7 +121,7 @@ fn a_setting_is_kept_as_its_entry_says() {
         let kept = match setting.kept {
             Kept::Always | Kept::BeyondDefault => (true, true),
             Kept::WhereItCounts => (true, false),
-            Kept::Never => (false, false),
+            Kept::Resumed | Kept::Never => (false, false),
         };
         assert_eq!((some, every), kept, "{key}");
     }
@@ -215,7 +215,7 @@ fn a_setting_of_a_table_or_feature_is_kept_as_its_entry_says() {
             let reaches = match setting.kept {
                 Kept::Always | Kept::BeyondDefault => true,
                 Kept::WhereItCounts => at == 1,
-                Kept::Never => false,
+                Kept::Resumed | Kept::Never => false,
             };
             assert_eq!(kept(&config, &key).is_some(), reaches, "{key}");
             assert_eq!(kept(&config, &key) != kept(&other, &key), reaches, "{key}");

@@ -17,8 +17,9 @@ use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    Block, Chunk, DataError, Decoder, Files, Input, Layout, PackedOptions, PackedWriter,
-    ReadOptions, Schema, Skips, Source, SynthOptions, empty_note, repeated_note, resolve,
+    Block, Chunk, CutColumn, CutLists, DataError, Decoder, Files, Input, Layout, PackedOptions,
+    PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, empty_note, names_notes,
+    repeated_note, resolve,
 };
 use stepwell_settings::{self as settings, Config};
 
@@ -68,8 +69,10 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     }
     let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
-    empty.iter().chain(&repeated).for_each(|note| say::told(note));
-    let (examples, skipped) = convert(args, &input, &signals.stop())??;
+    let names = if let Input::Files(files) = &input { names_notes(files) } else { Vec::new() };
+    empty.iter().chain(&repeated).chain(&names).for_each(|note| say::told(note));
+    let Converted { examples, skipped, cut_lists } = convert(args, &input, &signals.stop())??;
+    cut_lists.iter().for_each(|column| say::told(&column.note()));
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
     if args.json {
@@ -78,6 +81,7 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
             "out": say::path(&args.out),
             "examples": examples,
             "skipped_lines": skipped,
+            "cut_lists": cut_lists,
             "bytes": bytes,
             "seconds": seconds,
         }));
@@ -127,12 +131,20 @@ fn input(args: &ConvertArgs, layout: Option<Arc<Layout>>) -> Result<Input, DataE
     })
 }
 
-/// Examples written, and lines skipped; or why there is no file.
+/// What was written.
+struct Converted {
+    examples: u64,
+    /// Malformed lines that were skipped.
+    skipped: u64,
+    cut_lists: Vec<CutColumn>,
+}
+
+/// What was written; or why there is no file.
 fn convert(
     args: &ConvertArgs,
     input: &Input,
     stop: &StopRequest,
-) -> Result<Result<(u64, u64), String>, DataError> {
+) -> Result<Result<Converted, String>, DataError> {
     // Packed files may be joined and packed again, whatever their bags are like.
     let layout = input.layout().map(Arc::as_ref);
     let schema = layout.map_or(Schema::CRITEO, Layout::schema);
@@ -142,6 +154,7 @@ fn convert(
     let decoder = Decoder::new(input, options.schema);
     let threads = args.threads.unwrap_or_else(cores);
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);
+    let mut cut_lists = CutLists::default();
     let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new("examples", total));
     let outcome = std::thread::scope(|scope| {
         let chunks = match start(scope, threads, source, &decoder) {
@@ -157,6 +170,7 @@ fn convert(
             let chunk = chunk?;
             skips.add(input.files(), &chunk)?;
             writer.add(&chunk)?;
+            cut_lists.add(&chunk, chunk.len());
             progress.at(writer.examples());
         }
         Ok(Ok(()))
@@ -171,7 +185,8 @@ fn convert(
             "the input has no example ({skipped} malformed lines were skipped): nothing was written"
         )));
     }
-    Ok(Ok((writer.finish()?, skips.skipped())))
+    let cut_lists = layout.map_or_else(Vec::new, |layout| cut_lists.of(layout));
+    Ok(Ok(Converted { examples: writer.finish()?, skipped: skips.skipped(), cut_lists }))
 }
 
 fn cores() -> usize {

@@ -96,6 +96,8 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
+        // Spaces are part of a text, but not around the sign.
+        let value = if key.ends_with(' ') { value.trim() } else { value };
         give(config, key.trim(), value)?;
     }
     Ok(())

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
+use stepwell_data::CutColumn;
 use stepwell_engine::{DeviceCount, SetAside};
 
 use crate::metrics::{GroupMetrics, Metrics};
@@ -26,6 +27,10 @@ pub struct Report {
     pub steps: u64,
     /// Malformed lines that were skipped, in all epochs together.
     pub skipped_lines: u64,
+    /// Columns whose lists have more ids than are taken, in the first epoch of this process and its
+    /// evaluation; what was packed or cached is not counted again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut_lists: Vec<CutColumn>,
     /// Seconds from opening the data to the last example, evaluation and checkpoints included.
     pub wall_seconds: f64,
     /// Seconds after that which the digest of the model took; 0 where nobody asked for it.
@@ -133,6 +138,9 @@ impl Processor {
 /// The figures of one rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RankReport {
+    /// What it counted of lists that are cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cut_lists: Vec<CutColumn>,
     /// By tier.
     pub tiers: Tiers,
     /// By stage of the pipeline.
@@ -151,6 +159,7 @@ impl RankReport {
     /// Those of a rank's own report.
     pub(crate) fn of(report: &Report) -> Self {
         Self {
+            cut_lists: report.cut_lists.clone(),
             tiers: report.tiers.clone(),
             stages: report.stages.clone(),
             compute_seconds: report.compute_seconds,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, as_given, model_settings, unnamed_text};
+use stepwell_settings::{Config, as_given, model_settings, resumed_settings, unnamed_text};
 
 use crate::batch::RunPosition;
 use crate::run::identify;
@@ -147,6 +147,12 @@ impl RunState {
             let was = as_given(was);
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
+        if let Some((key, was, is)) = self.read_otherwise(now) {
+            return wrong(format!(
+                "was trained with {key} = {was}, this run has {is}; a resumed run must keep it, \
+                 since places in the data count by it"
+            ));
+        }
         if let Some((why, mend)) = changed(&self.files, &now.files) {
             return wrong(format!("{why}; {mend}"));
         }
@@ -159,6 +165,20 @@ impl RunState {
             ));
         }
         Ok(())
+    }
+
+    /// The first of the settings of how data is read that `now` has otherwise: its key, what it was,
+    /// what it is.
+    fn read_otherwise(&self, now: &Self) -> Option<(&'static str, String, String)> {
+        let said = |value: &Value| match value {
+            Value::Null => "nothing".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        resumed_settings().find_map(|key| {
+            let (was, is) = (self.config.get(key)?, now.config.get(key)?);
+            (was != is).then(|| (key, said(was), said(is)))
+        })
     }
 
     /// In what the data that `config` names is not what was trained on; none where it is, or where
@@ -292,6 +312,21 @@ pub(crate) fn job_of(
 fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)> {
     if was == now {
         return None;
+    }
+    let sorted = |files: &[DataFile]| {
+        let mut files: Vec<_> = files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
+        files.sort();
+        files
+    };
+    if sorted(was) == sorted(now)
+        && let Some((was, now)) = was.iter().zip(now).find(|(was, now)| was.name != now.name)
+    {
+        let (was, now) = (&was.name, &now.name);
+        return Some((
+            format!("was trained on the same files in another order, '{was}' where '{now}' is now"),
+            "name them in that order, one by one: matches of a pattern are in the order of the \
+             numbers in their names, and were in that of their letters in earlier versions",
+        ));
     }
     let same_names = was.len() == now.len() && was.iter().zip(now).all(|(a, b)| a.name == b.name);
     let different = was.iter().zip(now).find(|(was, now)| was != now);

@@ -8,7 +8,9 @@ use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
 use crate::Chunk;
 use crate::block::Block;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Split, Transform, transformed};
+use crate::layout::{
+    Dense, Ids, Label, Layout, Made, Nested, Says, Split, Transform, each_item, transformed,
+};
 use crate::log1p::Log1p;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain, label_of_text, why_no_label};
@@ -19,8 +21,7 @@ type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
 /// Rows, and what of them is missing.
 struct Data<'a> {
     rows: &'a Rows,
-    /// Texts that stand for a missing value.
-    missing: &'a [String],
+    layout: &'a Layout,
     count: usize,
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     chunk.clear();
     chunk.begin(block);
     let count = block.lines as usize;
-    let data = &Data { rows, missing: &layout.options().missing, count };
+    let data = &Data { rows, layout, count };
     let mut faults = Faults::new();
     let others = layout.split.as_ref().map(|split| unwanted(split, data));
     let labels: Vec<Vec<f32>> =
@@ -60,7 +61,10 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             chunk.weights.extend(weights.iter().map(|column| column[row]));
             chunk.lines.push(line);
             chunk.dense.extend(dense.iter().map(|column| column[row]));
-            for bags in &ids {
+            for (column, bags) in ids.iter().enumerate() {
+                if let Some(left_out) = bags.cut.get(&row) {
+                    chunk.note_cut_list(column, *left_out);
+                }
                 match &bags.ends {
                     // A key is moved faster than a slice of one.
                     None => chunk.keys.push(bags.keys[row]),
@@ -85,7 +89,7 @@ fn put_no_labels(chunk: &mut Chunk) {
 fn unwanted(split: &Split, data: &Data<'_>) -> Vec<bool> {
     let mut walk = Walk::new(&data.rows.columns[split.source]);
     let mut room = Spelled::default();
-    let mut of = |_| match walk.next().known(data.missing) {
+    let mut of = |_| match walk.next().known(data.layout) {
         Found::One(value) => !split.wants(value.spell(&mut room)),
         Found::Missing | Found::List(_) => !split.wants(b""),
     };
@@ -97,6 +101,8 @@ struct Bags {
     keys: Vec<Key>,
     /// Where those of each row end; none where each has one.
     ends: Option<Vec<u32>>,
+    /// Ids that are left out of the lists of rows, of those that have too many.
+    cut: BTreeMap<usize, usize>,
 }
 
 impl Bags {
@@ -119,10 +125,11 @@ fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let (source, mut walk) = (label.source, Walk::new(&data.rows.columns[label.source]));
     let mut room = Spelled::default();
     let mut of = |row: usize| {
-        let found = walk.next().known(data.missing);
+        let found = walk.next().known(data.layout);
         let (why, value) = match found {
             Found::Missing => (Why::MissingLabel, Vec::new()),
             Found::List(_) => (Why::List, Vec::new()),
+            Found::One(value) if value.is_any_of(&label.positive, &mut room) => return 1.0,
             Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
                 Some(label) => return label,
                 None => (why_no_label(label), spelled(value)),
@@ -137,7 +144,7 @@ fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
 fn weights_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let mut walk = Walk::new(&data.rows.columns[source]);
     let mut of = |row: usize| {
-        let (why, value) = match walk.next().known(data.missing) {
+        let (why, value) = match walk.next().known(data.layout) {
             Found::Missing => (Why::MissingWeight, Vec::new()),
             Found::List(_) => (Why::List, Vec::new()),
             Found::One(value) => match value.number().filter(|number| *number >= 0.0) {
@@ -157,18 +164,18 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     }
     let column = &data.rows.columns[dense.source];
     if dense.says == Says::Number
-        && data.missing.is_empty()
+        && data.layout.options().missing.is_empty()
         && let Some(numbers) = whole_numbers(dense, column)
     {
         return numbers;
     }
     let mut walk = Walk::new(&data.rows.columns[dense.source]);
     let mut of = |row: usize| {
-        let (why, value) = match walk.next().known(data.missing) {
+        let (why, value) = match walk.next().known(data.layout) {
             Found::Missing => return dense.missing,
             Found::One(_) if dense.says == Says::Missing => return 0.0,
             Found::List(_) => (Why::List, Vec::new()),
-            Found::One(value) => match value.number() {
+            Found::One(value) => match value.amount() {
                 Some(number) => return transformed(&dense.rule, number),
                 None => (Why::NoNumber, spelled(value)),
             },
@@ -208,7 +215,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
     match &ids.made {
         Made::Text(source) => maker.texts(*source, faults),
         Made::Buckets { source, bounds, keys } => maker.buckets(*source, (bounds, keys), faults),
-        Made::List { source, separator, most } => maker.lists((*source, separator, *most)),
+        Made::List { source, separator, most } => maker.lists((*source, separator, *most), faults),
         Made::Cross(sources) => maker.crosses(sources, faults),
     }
 }
@@ -228,7 +235,7 @@ struct Putting {
 impl Putting {
     fn new(count: usize, has_ends: bool, ids: &Ids) -> Self {
         let ends = (has_ends || ids.skip_missing).then(|| Vec::with_capacity(count));
-        let bags = Bags { keys: Vec::with_capacity(count), ends };
+        let bags = Bags { keys: Vec::with_capacity(count), ends, cut: BTreeMap::new() };
         Self { bags, skip_missing: ids.skip_missing }
     }
 
@@ -248,12 +255,12 @@ impl Maker<'_> {
     /// Keys of a column of texts that was read page by page, each made once as far as it is known.
     fn segments(&self, column: &Column) -> Option<Bags> {
         let Values::Segments(segments) = &column.values else { return None };
-        if self.ids.skip_missing {
+        let layout = self.data.layout;
+        if self.ids.skip_missing || layout.options().trim {
             return None;
         }
         let namespace = &self.ids.namespace;
-        let missing = self.data.missing;
-        let is_missing = |text: &[u8]| missing.iter().any(|missing| missing.as_bytes() == text);
+        let is_missing = |text: &[u8]| layout.is_missing(text);
         let mut keys = Vec::with_capacity(self.data.count);
         for segment in segments {
             segment.append_keys(namespace, is_missing, &mut keys);
@@ -268,7 +275,7 @@ impl Maker<'_> {
             }
             OfRows::Lists(_) => return None,
         };
-        Some(Bags { keys, ends: None })
+        Some(Bags { keys, ends: None, cut: BTreeMap::new() })
     }
 
     fn texts(mut self, source: usize, faults: &mut Faults) -> Bags {
@@ -279,7 +286,7 @@ impl Maker<'_> {
         let mut walk = Walk::new(column);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
-            match walk.next().known(self.data.missing) {
+            match walk.next().known(self.data.layout) {
                 Found::Missing => put.missing(self.ids),
                 Found::One(value) => {
                     let key = self.ids.namespace.key_of(value.spell(&mut self.room));
@@ -299,10 +306,10 @@ impl Maker<'_> {
         let mut walk = Walk::new(&self.data.rows.columns[source]);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
-            let fault = match walk.next().known(self.data.missing) {
+            let fault = match walk.next().known(self.data.layout) {
                 Found::Missing => None,
                 Found::List(_) => Some((source, Why::List, Vec::new())),
-                Found::One(value) => match value.number() {
+                Found::One(value) => match value.amount() {
                     Some(number) => {
                         let reached = bounds.partition_point(|bound| *bound <= number);
                         put.bags.keys.push(keys[reached]);
@@ -321,33 +328,49 @@ impl Maker<'_> {
         put.bags
     }
 
-    fn lists(mut self, (source, separator, most): (usize, &[u8], usize)) -> Bags {
-        let column = &self.data.rows.columns[source];
+    /// Items that are empty or missing are no ids.
+    fn lists(
+        mut self,
+        (source, separator, most): (usize, &[u8], usize),
+        faults: &mut Faults,
+    ) -> Bags {
+        let (column, layout) = (&self.data.rows.columns[source], self.data.layout);
         let mut walk = Walk::new(column);
         let mut put = Putting::new(self.data.count, true, self.ids);
-        for _ in 0..self.data.count {
-            match walk.next().known(self.data.missing) {
+        for row in 0..self.data.count {
+            let (first, mut count) = (put.bags.keys.len(), 0);
+            let mut id = |text: &[u8]| {
+                count += 1;
+                if count <= most {
+                    put.bags.keys.push(self.ids.namespace.key_of(text));
+                }
+            };
+            match walk.next().known(layout) {
                 Found::Missing => {}
                 Found::List(range) => {
-                    for at in range.take(most) {
-                        let value = column.values.get(at);
-                        let text = value.spell(&mut self.room);
-                        if !text.is_empty() {
-                            put.bags.keys.push(self.ids.namespace.key_of(text));
+                    for at in range {
+                        let item = Found::One(column.values.get(at));
+                        if let Found::One(value) = item.known_item(layout) {
+                            id(value.spell(&mut self.room));
                         }
                     }
                 }
                 Found::One(value) => {
                     let text = value.spell(&mut self.room);
-                    let mut from = 0;
-                    let ends = memchr::memmem::find_iter(text, separator).chain([text.len()]);
-                    let parts = ends.map(|end| {
-                        let start = std::mem::replace(&mut from, end + separator.len());
-                        &text[start.min(end)..end]
-                    });
-                    let parts = parts.filter(|part| !part.is_empty()).take(most);
-                    put.bags.keys.extend(parts.map(|part| self.ids.namespace.key_of(part)));
+                    let item = |text: &[u8], start: usize, end: usize| {
+                        if start < end && !layout.is_missing(&text[start..end]) {
+                            id(&text[start..end]);
+                        }
+                    };
+                    if let Err(Nested) = each_item((text, 0, text.len()), separator, item) {
+                        let fault = (source, Why::Nested, Vec::new());
+                        faults.entry(row).or_insert(fault);
+                        put.bags.keys.truncate(first);
+                    }
                 }
+            }
+            if count > most {
+                put.bags.cut.insert(row, count - most);
             }
             put.end_row();
         }
@@ -366,7 +389,7 @@ impl Maker<'_> {
                 if number > 0 {
                     joined.push(CROSSED);
                 }
-                match walk.next().known(self.data.missing) {
+                match walk.next().known(self.data.layout) {
                     Found::Missing => missing = true,
                     Found::One(value) => joined.extend_from_slice(value.spell(&mut self.room)),
                     Found::List(_) => {

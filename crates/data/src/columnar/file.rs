@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::guard::guarded;
+use super::meaning::Meaning;
 use crate::DataError;
 use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
-use crate::layout::Layout;
+use crate::layout::{Layout, Named, find_names};
 
 /// Rows of a file whose end could be read.
 pub(crate) struct ColumnFile {
@@ -26,8 +28,8 @@ pub(crate) struct ColumnFile {
 pub(super) struct Place {
     /// Its number in the file.
     pub(super) leaf: usize,
-    /// Whether its whole numbers have no sign.
-    pub(super) unsigned: bool,
+    /// What its values mean.
+    pub(super) meaning: Meaning,
     /// Definition level of a value that is there.
     pub(super) defined: i16,
     /// Whether a row has a list of values.
@@ -93,10 +95,16 @@ impl ColumnFile {
         Ok(self.bytes.will_read(&ranges)?)
     }
 
+    /// Names of all columns.
+    pub(crate) fn all_names(&self) -> Vec<String> {
+        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        columns.iter().map(|column| name_of(column)).collect()
+    }
+
     /// Names of the columns that can be read, each once.
     pub(crate) fn names(&self) -> Vec<String> {
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();
-        let all: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
+        let all = self.all_names();
         let can = |(leaf, name): (usize, &String)| {
             let once = all.iter().filter(|other| *other == name).count() == 1;
             (once && place_of(&columns[leaf], leaf).is_ok()).then(|| name.clone())
@@ -108,20 +116,23 @@ impl ColumnFile {
     pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();
-        let names: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
-        let place = |source: &String| {
-            let mut found = (0..columns.len()).filter(|leaf| names[*leaf] == *source);
-            let Some(leaf) = found.next() else {
+        let names = self.all_names();
+        let place = |(source, named): (&String, Named)| {
+            let Some(leaf) = named.place() else {
                 let names = names.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
                 return Err(wrong(format!("has no column {source}: it has {names}")));
             };
-            let several = found.next().is_some();
+            let several = names.iter().filter(|name| **name == names[leaf]).count() > 1;
             if several {
                 return Err(wrong(format!("has several values in column {source}, such as a map")));
             }
-            place_of(&columns[leaf], leaf).map_err(|why| wrong(format!("column {source} {why}")))
+            let place = place_of(&columns[leaf], leaf);
+            let groups = self.reader.metadata().row_groups().iter();
+            let unread = groups.map(|group| group.column(leaf)).find_map(why_unread);
+            let place = unread.map_or(place, Err);
+            place.map_err(|why| wrong(format!("column {source} {why}")))
         };
-        layout.sources.iter().map(place).collect()
+        layout.sources.iter().zip(find_names(&layout.sources, &names)).map(place).collect()
     }
 }
 
@@ -135,18 +146,42 @@ fn place_of(column: &ColumnDescriptor, leaf: usize) -> Result<Place, String> {
     if column.max_rep_level() > 1 {
         return Err("has lists of lists: write it as one list".to_owned());
     }
-    let kind = column.physical_type();
-    let decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
-    if decimal || matches!(kind, PhysicalType::INT96 | PhysicalType::FIXED_LEN_BYTE_ARRAY) {
-        return Err(format!(
-            "is of a type that is not read ({}): write it as a number or a text",
-            if decimal { "decimal".to_owned() } else { kind.to_string() }
-        ));
-    }
-    let unsigned = matches!(
-        column.logical_type_ref(),
-        Some(LogicalType::Integer(integer)) if !integer.is_signed
-    );
+    let meaning = Meaning::of(column)?;
     let (defined, is_list) = (column.max_def_level(), column.max_rep_level() > 0);
-    Ok(Place { leaf, unsigned, defined, is_list })
+    Ok(Place { leaf, meaning, defined, is_list })
+}
+
+/// Why the pages of a part of a column are not read, if they are not.
+fn why_unread(chunk: &ColumnChunkMetaData) -> Option<String> {
+    let codec = match chunk.compression() {
+        Compression::BROTLI(_) => "Brotli",
+        Compression::LZO => "LZO",
+        _ => return None,
+    };
+    Some(format!("has pages in {codec}, which are not read: write them with zstd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::basic::Type as PhysicalType;
+    use parquet::schema::types::{ColumnPath, Type};
+
+    use super::*;
+
+    #[test]
+    fn pages_in_codecs_that_are_not_read_are_refused_by_name() {
+        let kind = Type::primitive_type_builder("a", PhysicalType::INT32).build().unwrap();
+        let path = ColumnPath::new(vec!["a".to_owned()]);
+        let column = Arc::new(ColumnDescriptor::new(Arc::new(kind), 0, 0, path));
+        let why = |codec| {
+            let chunk = ColumnChunkMetaData::builder(Arc::clone(&column)).set_compression(codec);
+            why_unread(&chunk.build().unwrap())
+        };
+        let told = |codec: &str| format!("has pages in {codec}, which are not read: ");
+        assert!(why(Compression::BROTLI(Default::default())).unwrap().starts_with(&told("Brotli")));
+        assert!(why(Compression::LZO).unwrap().starts_with(&told("LZO")));
+        assert_eq!(why(Compression::LZ4), None);
+    }
 }

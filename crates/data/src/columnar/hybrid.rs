@@ -5,6 +5,9 @@
 //! follows in whole bytes; an odd one says how many groups of 8 packed numbers follow, the lowest
 //! bits first.
 
+/// Numbers that are counted at once.
+const COUNTED: usize = 1024;
+
 /// Reads such numbers, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Hybrid {
@@ -70,6 +73,22 @@ impl Hybrid {
             }
         }
         Ok(())
+    }
+
+    /// How many of the next `count` numbers are `wanted`.
+    pub(super) fn count(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        wanted: u32,
+    ) -> Result<usize, Broken> {
+        let (mut found, mut numbers) = (0, Vec::new());
+        for counted in (0..count).step_by(COUNTED) {
+            numbers.clear();
+            self.read(bytes, COUNTED.min(count - counted), &mut numbers)?;
+            found += numbers.iter().filter(|number| **number == wanted).count();
+        }
+        Ok(found)
     }
 
     fn next_run(&mut self, bytes: &[u8]) -> Result<(), Broken> {
@@ -152,6 +171,12 @@ mod tests {
         let both = [6, 0x34, 0x12, 3, 1, 0, 2, 0, 3, 0, 4, 0];
         assert_eq!(read(16, &both, &[2, 5]), Ok(vec![0x1234, 0x1234, 0x1234, 1, 2, 3, 4]));
         assert_eq!(read(16, &both, &[8]), Err(Broken));
+        let count = |counts: usize, wanted| {
+            Hybrid::new(16, 0, both.len()).and_then(|mut of| of.count(&both, counts, wanted))
+        };
+        assert_eq!((count(7, 0x1234), count(3, 2), count(8, 1)), (Ok(3), Ok(0), Err(Broken)));
+        let long = Hybrid::new(1, 0, 4).and_then(|mut of| of.count(&[0x80, 0x80, 4, 1], 9999, 1));
+        assert_eq!(long, Ok(9999));
         // Numbers of no bit take none.
         assert_eq!(read(0, &[10], &[5]), Ok(vec![0; 5]));
         assert_eq!(read(0, &[3], &[8]), Ok(vec![0; 8]));

@@ -1,8 +1,9 @@
 //! Files of columns: Parquet.
 //!
 //! The library reads pages; one thread takes so many rows of each column that something is made of,
-//! and any number of threads make examples of them, column by column. A whole number is the text of
-//! its decimal digits where it is an id, so that the same rows as text give the same examples.
+//! and any number of threads make examples of them, column by column. Where it is an id, a value is the
+//! text that CSV has of it (`meaning.rs`, `values.rs`), so that the same rows as text give the same
+//! examples.
 //!
 //! Failure  A value that no example can be made of makes its row malformed, as a line is. A file
 //! that the library cannot read ends the run with its words.
@@ -14,6 +15,7 @@ mod emit;
 mod file;
 mod guard;
 mod hybrid;
+mod meaning;
 mod reader;
 mod texts;
 mod values;

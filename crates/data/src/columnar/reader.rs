@@ -1,12 +1,13 @@
 //! Blocks of rows, one after the other.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::FileReader;
 
 use super::file::{ColumnFile, Place};
 use super::guard::guarded;
+use super::meaning::Meaning;
 use super::texts::TextReader;
 use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
@@ -155,7 +156,8 @@ impl ColumnFileReader {
             Ok(match TextReader::suits(place, chunk) {
                 true => {
                     let pages = group.get_column_page_reader(place.leaf)?;
-                    Reading::Texts(TextReader::new(pages, place))
+                    let rows = group.metadata().num_rows().max(0).cast_unsigned();
+                    Reading::Texts(TextReader::new(pages, place, rows))
                 }
                 false => Reading::Library(Box::new(group.get_column_reader(place.leaf)?)),
             })
@@ -243,20 +245,13 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
     let values = match reader {
         ColumnReader::BoolColumnReader(reader) => Values::Bool(levels.values(reader, place, rows)?),
         ColumnReader::Int32ColumnReader(reader) => {
-            let values: Vec<i32> = levels.values(reader, place, rows)?;
-            match place.unsigned {
-                true => Values::Unsigned(
-                    values.into_iter().map(|value| value.cast_unsigned().into()).collect(),
-                ),
-                false => Values::Int(values.into_iter().map(i64::from).collect()),
-            }
+            place.meaning.of_small(levels.values(reader, place, rows)?)
         }
         ColumnReader::Int64ColumnReader(reader) => {
-            let values: Vec<i64> = levels.values(reader, place, rows)?;
-            match place.unsigned {
-                true => Values::Unsigned(values.into_iter().map(i64::cast_unsigned).collect()),
-                false => Values::Int(values),
-            }
+            place.meaning.of_whole(levels.values(reader, place, rows)?)
+        }
+        ColumnReader::Int96ColumnReader(reader) => {
+            Meaning::of_days_and_nanos(levels.values(reader, place, rows)?)
         }
         ColumnReader::FloatColumnReader(reader) => {
             Values::Float(levels.values(reader, place, rows)?)
@@ -265,11 +260,10 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
             Values::Double(levels.values(reader, place, rows)?)
         }
         ColumnReader::ByteArrayColumnReader(reader) => {
-            let values: Vec<ByteArray> = levels.values(reader, place, rows)?;
-            Values::Text(values)
+            place.meaning.of_bytes(levels.values(reader, place, rows)?)?
         }
-        ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
-            return Err(ParquetError::General("a type that is not read".to_owned()));
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+            place.meaning.of_fixed(levels.values(reader, place, rows)?)?
         }
     };
     let of_rows = levels.of_rows(place, rows);

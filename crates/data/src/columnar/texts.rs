@@ -20,6 +20,10 @@ use stepwell_base::{Key, Namespace};
 
 use super::file::Place;
 use super::hybrid::{Broken, Hybrid};
+use crate::data_file::Unreadable;
+
+/// Rows that are passed over at once.
+const SKIP_ROWS: usize = 4096;
 
 /// Texts of a page.
 pub(super) struct Texts {
@@ -123,6 +127,14 @@ fn broken() -> ParquetError {
     ParquetError::General("a page of texts is not as its encoding says".to_owned())
 }
 
+/// What to say of an encoding that pages of texts do not have.
+fn unread(encoding: Encoding) -> ParquetError {
+    let why = format!(
+        "has a page of texts in {encoding}, which is not read: write it in PLAIN or RLE_DICTIONARY"
+    );
+    ParquetError::External(Box::new(Unreadable(why)))
+}
+
 impl From<Broken> for ParquetError {
     fn from(_: Broken) -> Self {
         broken()
@@ -134,6 +146,8 @@ pub(super) struct TextReader {
     pages: Box<dyn PageReader>,
     /// Whether values may be missing.
     optional: bool,
+    /// Rows of pages that were not come to yet.
+    rows: u64,
     dictionary: Option<Arc<Texts>>,
     page: Option<AtPage>,
 }
@@ -160,13 +174,15 @@ impl TextReader {
         let known =
             [Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
         !place.is_list
+            && place.meaning.is_text()
             && place.defined <= 1
             && chunk.column_type() == parquet::basic::Type::BYTE_ARRAY
             && chunk.encodings().all(|encoding| known.contains(&encoding))
     }
 
-    pub(super) fn new(pages: Box<dyn PageReader>, place: &Place) -> Self {
-        Self { pages, optional: place.defined > 0, dictionary: None, page: None }
+    /// Reads the pages of a column of a row group of so many rows.
+    pub(super) fn new(pages: Box<dyn PageReader>, place: &Place, rows: u64) -> Self {
+        Self { pages, optional: place.defined > 0, rows, dictionary: None, page: None }
     }
 
     /// The next `rows` rows: their values, and which of them have one where some have none.
@@ -197,7 +213,10 @@ impl TextReader {
 
     /// Passes over `rows` rows.
     pub(super) fn skip(&mut self, rows: usize) -> Result<usize, ParquetError> {
-        self.read(rows).map(|_| rows)
+        for skipped in (0..rows).step_by(SKIP_ROWS) {
+            self.read(SKIP_ROWS.min(rows - skipped))?;
+        }
+        Ok(rows)
     }
 
     /// The page at hand, or the next one that has rows.
@@ -207,11 +226,20 @@ impl TextReader {
                 return Err(ParquetError::EOF("fewer rows than are promised".to_owned()));
             };
             match &page {
-                Page::DictionaryPage { num_values, .. } => {
+                Page::DictionaryPage { num_values, encoding, .. } => {
+                    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+                        return Err(unread(*encoding));
+                    }
                     let count = *num_values as usize;
                     self.dictionary = Some(Arc::new(Texts::new(Arc::new(page), 0, count)?));
                 }
-                _ => self.page = Some(self.enter(Arc::new(page))?),
+                _ => {
+                    let rows = self.rows.checked_sub(page.num_values().into());
+                    self.rows = rows.ok_or_else(|| {
+                        ParquetError::General("its pages have more values than rows".to_owned())
+                    })?;
+                    self.page = Some(self.enter(Arc::new(page))?);
+                }
             }
         }
         self.page.as_mut().ok_or_else(broken)
@@ -227,7 +255,10 @@ impl TextReader {
                 let end = start + *def_levels_byte_len as usize;
                 (start..end, end)
             }
-            _ if self.optional => {
+            Page::DataPage { def_level_encoding, .. } if self.optional => {
+                if *def_level_encoding != Encoding::RLE {
+                    return Err(unread(*def_level_encoding));
+                }
                 let head = bytes.first_chunk::<4>().ok_or_else(broken)?;
                 let end = 4 + u32::from_le_bytes(*head) as usize;
                 (4..end, end)
@@ -243,15 +274,13 @@ impl TextReader {
         };
         let values = match page.encoding() {
             Encoding::PLAIN => {
-                let mut count = left;
-                if let Some(levels) = &defined {
-                    let mut all = Vec::new();
-                    levels.clone().read(bytes, left, &mut all)?;
-                    count = all.iter().filter(|level| **level == 1).count();
-                }
+                let count = match &defined {
+                    Some(levels) => levels.clone().count(bytes, left, 1)?,
+                    None => left,
+                };
                 PageValues::Texts(Arc::new(Texts::new(Arc::clone(&page), at, count)?), 0)
             }
-            _ => {
+            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
                 let dictionary = self.dictionary.clone().ok_or_else(broken)?;
                 // A page without values need not say how wide they are.
                 let width = bytes.get(at).copied().unwrap_or(0);
@@ -259,6 +288,7 @@ impl TextReader {
                 let numbers = Hybrid::new(width.into(), start, bytes.len())?;
                 PageValues::Numbers(Arc::clone(&page), numbers, dictionary)
             }
+            other => return Err(unread(other)),
         };
         Ok(AtPage { left, defined: defined.map(|levels| (page, levels)), values })
     }

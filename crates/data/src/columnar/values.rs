@@ -3,7 +3,11 @@
 use parquet::data_type::ByteArray;
 
 use super::texts::Segment;
+use crate::moment::{Form, Moment};
 use crate::texts::LIST_SEPARATOR;
+
+/// Up to this, whole numbers are exact in 64 bits with a point.
+const WHOLE_MAX: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// Values of the columns that something is made of, of some rows that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,6 +116,10 @@ pub(super) enum Values {
     Unsigned(Vec<u64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
+    /// Whole numbers with so many digits behind the point.
+    Decimals(u32, Vec<i128>),
+    Moments(Form, Vec<Moment>),
+    Uuid(Vec<[u8; 16]>),
     Text(Vec<ByteArray>),
     /// The same, of a column whose pages were read here.
     Segments(Vec<Segment>),
@@ -125,6 +133,9 @@ pub(super) enum Value<'a> {
     Unsigned(u64),
     Float(f32),
     Double(f64),
+    Decimal(u32, i128),
+    Moment(Form, Moment),
+    Uuid([u8; 16]),
     Text(&'a [u8]),
 }
 
@@ -136,6 +147,9 @@ impl Values {
             Self::Unsigned(values) => values.len(),
             Self::Float(values) => values.len(),
             Self::Double(values) => values.len(),
+            Self::Decimals(_, values) => values.len(),
+            Self::Moments(_, values) => values.len(),
+            Self::Uuid(values) => values.len(),
             Self::Text(values) => values.len(),
             Self::Segments(segments) => segments.iter().map(|of| of.numbers.len()).sum(),
         }
@@ -148,6 +162,9 @@ impl Values {
             Self::Unsigned(values) => Value::Unsigned(values[at]),
             Self::Float(values) => Value::Float(values[at]),
             Self::Double(values) => Value::Double(values[at]),
+            Self::Decimals(scale, values) => Value::Decimal(*scale, values[at]),
+            Self::Moments(form, values) => Value::Moment(*form, values[at]),
+            Self::Uuid(values) => Value::Uuid(values[at]),
             Self::Text(values) => Value::Text(values[at].data()),
             Self::Segments(segments) => Value::Text(text_of(segments, at)),
         }
@@ -175,32 +192,52 @@ pub(super) struct Spelled {
 }
 
 impl Value<'_> {
-    /// The value as text has it.
+    /// The value as text has it: a whole number by its digits alone, also where it is stored with a
+    /// point, as some writers do with columns of whole numbers of which some are missing.
     pub(super) fn spell<'s>(&'s self, room: &'s mut Spelled) -> &'s [u8] {
         use std::fmt::Write as _;
-        match *self {
+        let whole = match *self {
             Self::Text(text) => return text,
             Self::Bool(true) => return b"true",
             Self::Bool(false) => return b"false",
-            Self::Float(value) => return room.number.format(value).as_bytes(),
-            Self::Double(value) => return room.number.format(value).as_bytes(),
-            Self::Int(_) | Self::Unsigned(_) => {}
-        }
+            Self::Float(value) => whole_of(value.into()),
+            Self::Double(value) => whole_of(value),
+            Self::Int(value) => Some(value),
+            _ => None,
+        };
         room.text.clear();
         // Writing into a text does not fail.
         let _ = match *self {
-            Self::Int(value) => write!(room.text, "{value}"),
+            Self::Float(value) if whole.is_none() => return room.number.format(value).as_bytes(),
+            Self::Double(value) if whole.is_none() => return room.number.format(value).as_bytes(),
             Self::Unsigned(value) => write!(room.text, "{value}"),
-            _ => Ok(()),
+            Self::Decimal(scale, value) => spell_decimal(scale as usize, value, &mut room.text),
+            Self::Moment(form, moment) => moment.spell(form, &mut room.text),
+            Self::Uuid(bytes) => spell_uuid(u128::from_be_bytes(bytes), &mut room.text),
+            _ => write!(room.text, "{}", whole.unwrap_or(0)),
         };
         room.text.as_bytes()
+    }
+
+    /// Whether the value is one of these texts. A whole number that is stored with a point is also
+    /// the text with `.0`, which is what CSV may have of its column.
+    pub(super) fn is_any_of<T: AsRef<[u8]>>(&self, texts: &[T], room: &mut Spelled) -> bool {
+        let is_one = |text: &[u8]| texts.iter().any(|known| known.as_ref() == text);
+        if texts.is_empty() || is_one(self.spell(room)) {
+            return !texts.is_empty();
+        }
+        match *self {
+            Self::Float(value) => is_one(room.number.format(value).as_bytes()),
+            Self::Double(value) => is_one(room.number.format(value).as_bytes()),
+            _ => false,
+        }
     }
 
     /// The nearest number of 32 bits, as of the text that says it; none for what is no finite
     /// number.
     pub(super) fn number(&self) -> Option<f32> {
         let number = match *self {
-            Self::Bool(_) => return None,
+            Self::Bool(_) | Self::Moment(..) | Self::Uuid(_) => return None,
             Self::Int(value) => value as f32,
             Self::Unsigned(value) => value as f32,
             Self::Float(value) => value,
@@ -208,10 +245,43 @@ impl Value<'_> {
                 return crate::number::number(zmij::Buffer::new().format(value).as_bytes());
             }
             Self::Double(value) => value as f32,
+            Self::Decimal(..) => return crate::number::number(self.spell(&mut Spelled::default())),
             Self::Text(text) => return crate::number::number(text),
         };
         number.is_finite().then_some(number)
     }
+
+    /// The same of an amount, for which a date or a time counts by its seconds.
+    pub(super) fn amount(&self) -> Option<f32> {
+        match *self {
+            Self::Moment(_, moment) => Some(moment.number()),
+            Self::Text(text) => crate::number::amount(text),
+            _ => self.number(),
+        }
+    }
+}
+
+/// The whole number that a number with a point is, where all of its digits are exact.
+fn whole_of(value: f64) -> Option<i64> {
+    (value.abs() <= WHOLE_MAX && value.trunc() == value).then_some(value as i64)
+}
+
+fn spell_decimal(scale: usize, value: i128, text: &mut String) -> std::fmt::Result {
+    use std::fmt::Write as _;
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = scale + 1;
+    write!(text, "{sign}{:0digits$}", value.unsigned_abs())?;
+    if scale > 0 {
+        text.insert(text.len() - scale, '.');
+    }
+    Ok(())
+}
+
+fn spell_uuid(number: u128, text: &mut String) -> std::fmt::Result {
+    use std::fmt::Write as _;
+    write!(text, "{number:032x}")?;
+    [20, 16, 12, 8].into_iter().for_each(|at| text.insert(at, '-'));
+    Ok(())
 }
 
 /// Whether a number of 64 bits lies just between two of 32, so that the shortest text for it may

@@ -1,6 +1,7 @@
 //! A column, value by value.
 
 use super::values::{Column, OfRows, Spelled, Value};
+use crate::layout::Layout;
 
 /// What a row has in a column.
 pub(super) enum Found<'a> {
@@ -41,17 +42,27 @@ impl<'a> Walk<'a> {
 }
 
 impl Found<'_> {
-    /// The same, where what is spelled as one of `missing` is missing.
-    pub(super) fn known(self, missing: &[String]) -> Self {
+    /// The same as `layout` has it: without the spaces around a text where they are no part of it,
+    /// and missing where it is spelled as what is.
+    pub(super) fn known(self, layout: &Layout) -> Self {
+        match self {
+            Found::One(Value::Text(text)) => {
+                Found::One(Value::Text(layout.trimmed(text))).known_item(layout)
+            }
+            other => other.known_item(layout),
+        }
+    }
+
+    /// The same of an item of a list, which is as it stands.
+    pub(super) fn known_item(self, layout: &Layout) -> Self {
         match self {
             Found::One(Value::Text([])) => Found::Missing,
             Found::One(Value::Float(number)) if number.is_nan() => Found::Missing,
             Found::One(Value::Double(number)) if number.is_nan() => Found::Missing,
             // A number, too: -1 may stand for a missing one in every format.
-            Found::One(value) if !missing.is_empty() => {
+            Found::One(value) if !layout.options().missing.is_empty() => {
                 let mut room = Spelled::default();
-                let text = value.spell(&mut room);
-                match missing.iter().any(|missing| missing.as_bytes() == text) {
+                match value.is_any_of(&layout.options().missing, &mut room) {
                     true => Found::Missing,
                     false => Found::One(value),
                 }

@@ -1,5 +1,6 @@
 //! URLs among data files: which texts are some, and patterns of them.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
@@ -7,7 +8,7 @@ use glob::{MatchOptions, Pattern};
 use super::DataFile;
 use super::object::{objects, unreadable};
 use crate::DataError;
-use crate::files::explain;
+use crate::files::{by_number, explain};
 
 /// What makes a pattern of a name.
 const META: [char; 3] = ['*', '?', '['];
@@ -35,7 +36,7 @@ fn is_web(scheme: &str) -> bool {
     ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
-/// URLs of the objects that `pattern` names, sorted; itself where an object has that name.
+/// URLs of the objects that `pattern` names, sorted as files are; itself where an object has that name.
 pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let wrong = |why: String| DataError::Path { path: pattern.to_owned(), why };
     let text = pattern.to_str().ok_or_else(|| wrong("a pattern must be UTF-8".to_owned()))?;
@@ -58,7 +59,7 @@ pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let fits =
         |name: &String| asked_for.matches_with(name, options) && (hidden || !last(name.as_str()));
     let mut names: Vec<String> = names.into_iter().filter(fits).collect();
-    names.sort();
+    names.sort_by(|one, other| by_number(OsStr::new(one), OsStr::new(other)));
     if names.is_empty() {
         return Err(wrong("matches no file".to_owned()));
     }

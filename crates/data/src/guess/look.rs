@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::labels::{label_of, positive_of};
 use super::sample::Sample;
-use crate::layout::Format;
+use crate::layout::{Format, each_item};
+use crate::moment::Moment;
 use crate::record::Kind;
 
 /// Texts that often stand for a missing value.
@@ -104,6 +105,8 @@ pub(super) struct Seen {
     pub(super) distinct: BTreeMap<String, usize>,
     pub(super) more: bool,
     numbers: usize,
+    /// Dates and times.
+    moments: usize,
     whole: bool,
     /// Mean of the numbers so far, and the sum of the squares of their distances from it.
     mean: f64,
@@ -130,7 +133,8 @@ pub(super) fn look(sample: &Sample) -> Guess {
             true => Guessed::Label(positive_of(&seen[at])),
             false => kind_of(name, &seen[at], sample, at),
         };
-        (name.clone(), guessed, said(&seen[at]))
+        let hint = if guessed == Guessed::Id { list_hint(&sample.values[at]) } else { None };
+        (name.clone(), guessed, said(&seen[at]) + hint.as_deref().unwrap_or_default())
     });
     Guess {
         format: Format::Auto,
@@ -191,6 +195,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
         distinct: BTreeMap::new(),
         more: false,
         numbers: 0,
+        moments: 0,
         whole: true,
         mean: 0.0,
         squares: 0.0,
@@ -211,6 +216,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
             }
             None => seen.more = true,
         }
+        seen.moments += usize::from(Moment::of_text(value.as_bytes()).is_some());
         let number =
             crate::number::number(value.as_bytes()).and_then(|_| value.parse::<f64>().ok());
         if let Some(number) = number {
@@ -234,8 +240,12 @@ impl Seen {
         (self.squares / self.values.max(1) as f64).max(0.0).sqrt()
     }
 
-    /// Whether its numbers are seconds or milliseconds since 1970, of this century.
+    /// Whether its values are dates or times, or its numbers seconds or milliseconds since 1970, of
+    /// this century.
     fn is_time(&self) -> bool {
+        if self.values > 0 && self.moments == self.values {
+            return true;
+        }
         let within = |unit: f64| self.least >= 9.4e8 * unit && self.most <= 4.2e9 * unit;
         let many = self.more || self.distinct.len() > FEW;
         self.is_number() && self.whole && many && (within(1.0) || within(1e3))
@@ -260,9 +270,13 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
         let values = &sample.values[at];
         // Where lists have a form of their own a text is none.
         let is_text = matches!(sample.kind, Kind::Delimited { .. });
-        let separator = separator_of(values).filter(|_| is_text);
+        let separator = if are_in_brackets(values) {
+            Some("|".to_owned())
+        } else {
+            separator_of(values).filter(|_| is_text)
+        };
         let Some(separator) = separator else { return Guessed::Id };
-        let longest = values.iter().map(|value| value.matches(&separator).count() + 1).max();
+        let longest = values.iter().map(|value| items_of(value, &separator)).max();
         return Guessed::Ids(separator, room(longest.unwrap_or(1)));
     }
     let is_named = names_something(name);
@@ -303,7 +317,7 @@ fn names_something(name: &str) -> bool {
 
 /// Ids that a list may have, of which so many were seen: longer ones may follow.
 fn room(longest: usize) -> usize {
-    (2 * longest).next_power_of_two().clamp(4, 1024)
+    (2 * longest).next_power_of_two().clamp(4, longest.max(1024))
 }
 
 /// A mean, as exact as it matters beside a deviation.
@@ -315,6 +329,22 @@ fn rounded_beside(mean: f64, deviation: f64) -> f64 {
 /// A number of four digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// Whether most values are lists in brackets, as Python writes them.
+fn are_in_brackets(values: &[String]) -> bool {
+    let looked = || values.iter().take(1000).map(|value| value.trim());
+    let lists = looked().filter(|value| value.starts_with('[') && value.ends_with(']')).count();
+    lists * 2 > looked().filter(|value| !value.is_empty()).count()
+}
+
+/// Items of a list.
+fn items_of(value: &str, separator: &str) -> usize {
+    let (value, mut items) = (value.as_bytes(), 0);
+    let each = |_: &[u8], _, _| items += 1;
+    // One within another is one item here, and refused where it is read.
+    let Ok(()) = each_item((value, 0, value.len()), separator.as_bytes(), each) else { return 1 };
+    items
 }
 
 /// What is between the ids of a list, where the values look like lists.
@@ -329,6 +359,15 @@ fn separator_of(values: &[String]) -> Option<String> {
         let lists = looked.iter().filter(|value| value.contains(separator));
         (lists.count() * 4 > looked.len()).then(|| separator.to_owned())
     })
+}
+
+/// What to say of texts that may be lists by a separator that names have, too.
+fn list_hint(values: &[String]) -> Option<String> {
+    let looked = || values.iter().take(1000).filter(|value| !value.is_empty());
+    let found = [",", "^"].into_iter().find(|separator| {
+        looked().filter(|value| value.contains(separator)).count() * 4 > looked().count()
+    })?;
+    Some(format!("; if its texts are lists, type = \"ids\" and separator = \"{found}\""))
 }
 
 /// What was seen, in words.

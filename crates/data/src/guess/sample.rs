@@ -11,7 +11,7 @@ use crate::begin::{UTF16, is_utf16};
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
-use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said};
+use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said, without_comment};
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};
 
@@ -151,8 +151,7 @@ fn of_svm(lines: &[&[u8]]) -> Sample {
     let mut longest: BTreeMap<String, usize> = BTreeMap::new();
     let lines = &lines[..lines.len().min(RECORDS_MAX)];
     for line in lines {
-        let line = String::from_utf8_lossy(line);
-        let line = line.split('#').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(without_comment(line));
         let mut here: BTreeMap<&str, usize> = BTreeMap::new();
         for word in line.split_ascii_whitespace().skip(1) {
             let mut parts = word.split(':');

@@ -78,9 +78,29 @@ pub(super) fn compile_parts(
     };
     // Made of others, or a column of the data.
     let own = columns.iter().filter(|column| column.of.is_empty());
-    let places = own.map(|column| sources.find(&column.name)).collect();
+    let places = own.clone().map(|column| sources.find(&column.name)).collect();
+    let placed_labels = own.map(placed_label).collect();
     let (label_count, sources) = (labels.len(), sources.names);
-    Ok(Layout { options, columns, sources, places, labels, label_count, weight, dense, ids, split })
+    Ok(Layout {
+        options,
+        columns,
+        sources,
+        places,
+        placed_labels,
+        labels,
+        label_count,
+        weight,
+        dense,
+        ids,
+        split,
+    })
+}
+
+/// The label that a column is.
+fn placed_label(column: &Column) -> Option<Label> {
+    let ColumnKind::Label(rule) = &column.kind else { return None };
+    // Its values are looked at, and not where they come from.
+    label_of(&[0], rule).ok()
 }
 
 fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Result<Split, String> {
@@ -102,6 +122,11 @@ pub fn may_separate(byte: u8) -> bool {
 
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
     match options.separator {
+        Some(b' ') if options.trim => Err(
+            "data.trim = true drops spaces around fields, and data.separator = space is what is \
+             between them: give one of them"
+                .to_owned(),
+        ),
         Some(byte) if !may_separate(byte) => Err(format!(
             "data.separator is {:?}, which may be part of a field: give another, such as , or ;",
             char::from(byte)

@@ -6,10 +6,10 @@
 //! the same rows give the same examples.
 //!
 //! Rules, which are part of a model ([`Layout::rules_name`]):
-//! - a value is a text. Numbers of JSON and whole numbers of Parquet are the text that they are
-//!   written as in decimal digits, so that 107 and "107" are one id;
+//! - a value is a text. Numbers of JSON are the text that they are written as, and values of Parquet
+//!   the text that CSV has of them, so that 107 and "107" are one id;
 //! - a value is missing where there is none, where it is empty, and where it is one of the texts
-//!   that the layout calls missing;
+//!   that the layout calls missing; so is an item of a list, which is no id then;
 //! - a number is rounded once, to the nearest of 32 bits;
 //! - where no column is a number, examples have one dense feature all the same, which is 1, so that
 //!   every model has an intercept;
@@ -18,6 +18,8 @@
 //!   between them; of a number in buckets, that of the number of bounds which are at most as large.
 
 mod compile;
+mod list;
+mod names;
 mod rules;
 mod split;
 
@@ -25,9 +27,11 @@ use stepwell_base::{Key, Namespace};
 
 pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
+pub(crate) use self::list::{Nested, each_item};
+pub(crate) use self::names::{Named, find_names, other_case_note};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
-use crate::{DataError, Labels, Schema};
+use crate::{DataError, Labels, Schema, cut_lists};
 
 /// How records lie in a file of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,7 +172,7 @@ pub struct IdRule {
 pub struct ListRule {
     /// What is between two ids, where the list is a text.
     pub separator: String,
-    /// Ids that are taken; those behind them are left out.
+    /// Ids that are taken; those behind them are left out, and counted.
     pub most: usize,
 }
 
@@ -181,6 +185,8 @@ pub struct Layout {
     pub(crate) sources: Vec<String>,
     /// Of each column of a text without names, its source.
     pub(crate) places: Vec<Option<u16>>,
+    /// Of each of these columns the label that it is, which tells a record from names.
+    pub(crate) placed_labels: Vec<Option<Label>>,
     /// In the order of their columns; none where the data has no label.
     pub(crate) labels: Vec<Label>,
     /// Labels of an example, those of data without them among them.
@@ -261,19 +267,44 @@ impl Layout {
         compile::compile_parts(options, columns)
     }
 
-    /// The same without labels and weights: data to be scored. Labels of all examples are 0.
+    /// The same without labels and weights: data to be scored. Labels of all examples are 0. A
+    /// weight that something else is made of stays as a column of the data.
     ///
     /// # Errors
     /// As [`Layout::new`]: a column that is made of the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
-        let is_learned =
-            |column: &Column| matches!(column.kind, ColumnKind::Label(_) | ColumnKind::Weight);
-        let columns: Vec<Column> =
-            self.columns.iter().filter(|column| !is_learned(column)).cloned().collect();
-        let count = self.labels.len();
-        let layout = compile::compile_parts(self.options.clone(), columns);
-        let layout = layout.map_err(DataError::Options)?;
-        Ok(Self { label_count: count, ..layout })
+        let names_it = |column: &Column, other: &Column| other.of.contains(&column.name);
+        let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            match (&column.kind, user(column)) {
+                (ColumnKind::Label(_), Some(user)) => {
+                    return Err(DataError::Options(format!(
+                        "column {}: is made of {}, which is a label, and data without labels has \
+                         none",
+                        user.name, column.name
+                    )));
+                }
+                (ColumnKind::Weight, Some(_)) => {
+                    columns.push(Column { kind: ColumnKind::Ignored, ..column.clone() });
+                }
+                (ColumnKind::Label(_) | ColumnKind::Weight, None) => {}
+                _ => columns.push(column.clone()),
+            }
+        }
+        let label_count = self.labels.len();
+        let layout = self.of_columns(columns).map_err(DataError::Options)?;
+        Ok(Self { label_count, ..layout })
+    }
+
+    /// Other columns of the same part of the same data; they may have no label.
+    ///
+    /// # Errors
+    /// As [`Layout::new`], in words.
+    pub(crate) fn of_columns(&self, columns: Vec<Column>) -> Result<Self, String> {
+        let layout = compile::compile_parts(self.options.clone(), columns)?;
+        let part = self.split.as_ref().and_then(|split| split.part);
+        Ok(part.map_or(layout.clone(), |part| layout.of_part(part)))
     }
 
     /// The same, of which one part of the data is wanted; of a layout that splits it.
@@ -283,6 +314,12 @@ impl Layout {
             split.part = Some(part);
         }
         layout
+    }
+
+    /// The same, which takes for records what `other` does: a layout of the same columns.
+    pub(crate) fn with_records_of(mut self, other: &Self) -> Self {
+        self.placed_labels.clone_from(&other.placed_labels);
+        self
     }
 
     /// Whether a column says which examples are evaluated on.
@@ -298,6 +335,17 @@ impl Layout {
     /// The columns as they were given.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// A value without the spaces around it, where they are no part of it.
+    #[inline]
+    pub(crate) fn trimmed<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        if !self.options.trim {
+            return text;
+        }
+        let spaces = |text: &mut dyn Iterator<Item = &u8>| text.take_while(|b| **b == b' ').count();
+        let text = &text[spaces(&mut text.iter())..];
+        &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
     /// Whether a text stands for a missing value, as the empty one does.
@@ -373,7 +421,8 @@ impl Layout {
 
     /// The most bytes that a chunk made of a block of `block_bytes` takes.
     pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
-        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>();
+        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>()
+            + cut_lists::bytes_max(self.lists(), block_bytes);
         // Keys of lists are pushed one by one, which may double their room; so may all others.
         2 * (self.schema().chunk_bytes_max(block_bytes) + lists)
     }

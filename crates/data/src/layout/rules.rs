@@ -4,6 +4,12 @@ use stepwell_base::hash::Digest128;
 
 use super::{Column, ColumnKind, Layout, LayoutOptions, Transform};
 
+/// Name of how a value is a text, a number, or missing, whatever the columns are; another way is
+/// another name, so that no packed file is read that was made in a former one.
+const VALUES: &str = "values 2";
+/// Name of how columns are found in files, so that no cache is read that was made in a former way.
+const READING: &str = "names in any case";
+
 impl Layout {
     /// Name of the rules by which records become examples: a digest of [`Layout::rules`], 40 bytes.
     pub fn rules_name(&self) -> String {
@@ -16,6 +22,7 @@ impl Layout {
     pub(crate) fn reading_name(&self) -> String {
         let LayoutOptions { format, separator, header, .. } = &self.options;
         let reading = format!("format {} separator {separator:?} header {header:?}", format.name());
+        let reading = format!("{reading} {READING}");
         let mut digest = Digest128::new();
         digest.update(reading.as_bytes());
         digest.update(self.rules().as_bytes());
@@ -29,7 +36,7 @@ impl Layout {
     /// are told apart by it.
     pub fn rules(&self) -> String {
         let LayoutOptions { trim, missing, .. } = &self.options;
-        let mut text = format!("trim {trim} missing {missing:?}\n");
+        let mut text = format!("{VALUES} trim {trim} missing {missing:?}\n");
         for column in &self.columns {
             text += &rules_of(column);
             text.push('\n');

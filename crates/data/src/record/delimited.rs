@@ -152,8 +152,9 @@ fn quoted(
             true => fields.put_bytes(source, &text),
         }
     }
+    let is_space = |byte: u8| byte == b'\r' || (byte == b' ' && separator != b' ');
     let mut after = end + 1;
-    while matches!(body.get(after), Some(b' ' | b'\r')) {
+    while body.get(after).is_some_and(|byte| is_space(*byte)) {
         after += 1;
     }
     match body.get(after) {
@@ -225,14 +226,17 @@ pub(crate) fn name_of(separator: u8) -> String {
 pub(crate) fn names(line: &[u8], separator: u8) -> Vec<String> {
     let mut names = Vec::new();
     let mut at = 0;
+    // Where spaces are what is between fields, none of them is around one.
+    let trims = separator != b' ';
     loop {
-        let start = after_spaces(line, at);
+        let start = if trims { after_spaces(line, at) } else { at };
         let (text, end) = if line.get(start) == Some(&b'"') {
             let (text, close) = without_quotes(line, start);
             (text, memchr(separator, &line[close..]).map_or(line.len(), |end| close + end))
         } else {
             let end = memchr(separator, &line[at..]).map_or(line.len(), |end| at + end);
-            let text = &line[start.min(end)..before_spaces(line, start.min(end), end)];
+            let stop = if trims { before_spaces(line, start.min(end), end) } else { end };
+            let text = &line[start.min(end)..stop];
             (String::from_utf8_lossy(text).into_owned(), end)
         };
         names.push(text);

@@ -3,9 +3,11 @@
 use super::fields::{Found, Value};
 use super::{Fault, Fields, Why, shown};
 use crate::Chunk;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
+use crate::layout::{
+    Dense, Ids, Label, Layout, Made, Nested, Says, Transform, each_item, transformed,
+};
 use crate::log1p::Log1p;
-use crate::number::{number, why_no_number};
+use crate::number::{amount, number, why_no_number};
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
 /// What is between the texts of columns that are crossed.
@@ -15,11 +17,15 @@ pub(crate) const CROSSED: u8 = 0x1F;
 pub(crate) struct Emitter<'a> {
     layout: &'a Layout,
     log1p: Log1p,
+    /// Id columns that are lists.
+    lists: Vec<usize>,
 }
 
 impl<'a> Emitter<'a> {
     pub(crate) fn new(layout: &'a Layout) -> Self {
-        Self { layout, log1p: Log1p::new() }
+        let is_list = |column: &usize| matches!(layout.ids[*column].made, Made::List { .. });
+        let lists = (0..layout.ids.len()).filter(is_list).collect();
+        Self { layout, log1p: Log1p::new(), lists }
     }
 
     /// Adds the example of a record in `text` to `chunk`, or nothing; whether it did.
@@ -39,6 +45,9 @@ impl<'a> Emitter<'a> {
         let (labels, weights) = (chunk.labels.len(), chunk.weights.len());
         let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
         let outcome = self.try_emit(fields, text, chunk);
+        if outcome.is_ok() && !self.lists.is_empty() {
+            self.note_cut_lists(fields, text, chunk);
+        }
         if outcome.is_err() {
             chunk.labels.truncate(labels);
             chunk.weights.truncate(weights);
@@ -47,6 +56,25 @@ impl<'a> Emitter<'a> {
             chunk.bag_ends.truncate(bags);
         }
         outcome.map(|()| true)
+    }
+
+    /// Counts what the lists of the last example lost.
+    fn note_cut_lists(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) {
+        let example = chunk.len() - 1;
+        for column in self.lists.iter().copied() {
+            let made = &self.layout.ids[column].made;
+            let Made::List { source, separator, most } = made else { continue };
+            if chunk.bag(example, column).len() < *most {
+                continue;
+            }
+            let mut count = 0;
+            let value = (*source, separator.as_slice());
+            // It was read before.
+            let _ = each_id(self.layout, value, (fields, text), |_, _, _| count += 1);
+            if count > *most {
+                chunk.note_cut_list(column, count - most);
+            }
+        }
     }
 
     #[inline]
@@ -64,7 +92,7 @@ impl<'a> Emitter<'a> {
             chunk.dense.push(self.dense_of(dense, fields.found(dense.source, text))?);
         }
         for ids in &self.layout.ids {
-            push_keys(ids, fields, text, chunk)?;
+            push_keys(self.layout, ids, (fields, text), chunk)?;
             // Keys of a block count in 32 bits, as its bytes do.
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
@@ -88,7 +116,7 @@ impl<'a> Emitter<'a> {
             }
             return Ok(transformed(rule, short as f32));
         }
-        let number = number(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
+        let number = amount(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
         Ok(transformed(&dense.rule, number))
     }
 }
@@ -168,7 +196,12 @@ fn plain_label(text: &[u8]) -> Option<f32> {
 }
 
 #[inline]
-fn push_keys(ids: &Ids, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
+fn push_keys(
+    layout: &Layout,
+    ids: &Ids,
+    (fields, text): (&Fields, &[u8]),
+    chunk: &mut Chunk,
+) -> Result<(), Fault> {
     match &ids.made {
         Made::Text(source) => match fields.found(*source, text) {
             Found::One(value) => {
@@ -178,12 +211,19 @@ fn push_keys(ids: &Ids, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Resu
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
         Made::List { source, separator, most } => {
-            push_list(ids, (*source, separator, *most), (fields, text), chunk);
+            let (namespace, mut left) = (&ids.namespace, *most);
+            each_id(layout, (*source, separator), (fields, text), |text, start, end| {
+                if left > 0 {
+                    chunk.keys.push(namespace.key_within(text, start, end));
+                    left -= 1;
+                }
+            })?;
         }
         Made::Buckets { source, bounds, keys } => match fields.found(*source, text) {
             Found::One(value) => {
-                let number =
-                    number_of(&value).ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
+                let number = short_of(&value).map(|short| short as f32);
+                let number = number.or_else(|| amount(value.bytes()));
+                let number = number.ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
                 chunk.keys.push(keys[bounds.partition_point(|bound| *bound <= number)]);
             }
             Found::Missing => push_missing(ids, chunk),
@@ -201,32 +241,31 @@ fn push_missing(ids: &Ids, chunk: &mut Chunk) {
     }
 }
 
-fn push_list(
-    ids: &Ids,
-    (source, separator, most): (usize, &[u8], usize),
+/// Gives `id` each id of the list that `source` is: the text that it lies in, and its start and end
+/// there. Items that are empty or missing are none.
+#[inline]
+fn each_id(
+    layout: &Layout,
+    (source, separator): (usize, &[u8]),
     (fields, text): (&Fields, &[u8]),
-    chunk: &mut Chunk,
-) {
-    let first = chunk.keys.len();
-    let mut push = |text: &[u8], start: usize, end: usize| {
-        if start < end && chunk.keys.len() - first < most {
-            chunk.keys.push(ids.namespace.key_within(text, start, end));
+    mut id: impl FnMut(&[u8], usize, usize),
+) -> Result<(), Fault> {
+    let mut item = |text: &[u8], start: usize, end: usize| {
+        if start < end && !layout.is_missing(&text[start..end]) {
+            id(text, start, end);
         }
     };
     match fields.found(source, text) {
         Found::Missing => {}
         Found::List => {
-            fields.list(source, text).for_each(|value| push(value.text, value.start, value.end));
+            fields.list(source, text).for_each(|value| item(value.text, value.start, value.end));
         }
         Found::One(Value { text, start, end }) => {
-            let mut from = start;
-            for at in memchr::memmem::find_iter(&text[start..end], separator) {
-                push(text, from, start + at);
-                from = start + at + separator.len();
-            }
-            push(text, from.min(end), end);
+            let nested = |Nested| Fault::value(source, Why::Nested);
+            each_item((text, start, end), separator, item).map_err(nested)?;
         }
     }
+    Ok(())
 }
 
 fn push_cross(

@@ -6,6 +6,7 @@
 mod quick;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -51,6 +52,12 @@ pub(super) fn split(
             Err(Fault::Record { column, why })
         }
     }
+}
+
+/// The keys of an object.
+pub(super) fn keys_of(line: &[u8]) -> Vec<String> {
+    let object: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_slice(line);
+    object.map_or_else(|_| Vec::new(), |object| object.into_keys().collect())
 }
 
 /// Reads all that there is as one object.
@@ -126,17 +133,20 @@ impl Object<'_, '_> {
                     self.push(source, value.get())?;
                 }
             }
-            [b'"', ..] => match text_of(raw)? {
-                text if self.layout.is_missing(text.as_bytes()) => self.put_missing(source),
-                Cow::Borrowed(text) => {
-                    let start = self.place(text);
-                    self.fields.put(source, start, start + text.len());
+            [b'"', ..] => {
+                let text = text_of(raw)?;
+                match (self.layout.trimmed(text.as_bytes()), &text) {
+                    (value, _) if self.layout.is_missing(value) => self.put_missing(source),
+                    (value, Cow::Borrowed(_)) => {
+                        let start = self.place(value);
+                        self.fields.put(source, start, start + value.len());
+                    }
+                    (value, Cow::Owned(_)) => self.fields.put_bytes(source, value),
                 }
-                Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
-            },
+            }
             number if self.layout.is_missing(number) => self.put_missing(source),
             _ => {
-                let start = self.place(raw);
+                let start = self.place(raw.as_bytes());
                 self.fields.put(source, start, start + raw.len());
             }
         }
@@ -151,7 +161,7 @@ impl Object<'_, '_> {
             [b'[', ..] => return Err(Why::Nested),
             [b'"', ..] => self.fields.push_bytes(source, text_of(raw)?.as_bytes()),
             _ => {
-                let start = self.place(raw);
+                let start = self.place(raw.as_bytes());
                 self.fields.push(source, start, start + raw.len());
             }
         }
@@ -164,7 +174,7 @@ impl Object<'_, '_> {
     }
 
     /// Where a part of the body begins.
-    fn place(&self, part: &str) -> usize {
+    fn place(&self, part: &[u8]) -> usize {
         part.as_ptr() as usize - self.body.as_ptr() as usize
     }
 }

@@ -16,6 +16,7 @@ mod delimited;
 mod emit;
 mod fields;
 mod head;
+mod header;
 mod json;
 mod svm;
 
@@ -35,6 +36,7 @@ pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text, why_no_lab
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
+pub(crate) use self::svm::without_comment;
 
 /// Why a line is no example.
 #[derive(Debug)]
@@ -138,6 +140,19 @@ pub(crate) fn fields_of(
     (end + 1, outcome.is_ok())
 }
 
+/// What to say of a line that names the columns once more.
+const AGAIN: &str = "the line names the columns again, as where files with such a line were joined: \
+                     remove it, or pass over such lines with data.skip_max";
+
+/// The names that a record gives its values, where records of its kind do.
+pub(crate) fn keys_of(kind: Kind, line: &[u8]) -> Vec<String> {
+    match kind {
+        Kind::Delimited { .. } => Vec::new(),
+        Kind::JsonLines => json::keys_of(line),
+        Kind::LibSvm => svm::keys_of(line),
+    }
+}
+
 struct Parser<'a> {
     body: &'a [u8],
     /// The same as a text, where it is one and somebody wants to know.
@@ -172,6 +187,8 @@ impl Parser<'_> {
     fn delimited(&mut self, at: usize, line: u32, chunk: &mut Chunk) -> usize {
         let (head, body, fields) = (self.head, self.body, &mut self.fields);
         let outcome = match fields.is_plain {
+            // Of texts alone it would be a record.
+            _ if head.is_again(body, at) => Err(Fault::Record { column: 0, why: AGAIN.to_owned() }),
             true => delimited::split_plain(head, body, at, &mut self.ends, fields),
             false => delimited::split(self.layout, head, body, at, fields),
         };
@@ -225,18 +242,15 @@ impl Parser<'_> {
         let mut places = self.head.places.iter().zip(&names);
         names.len() == self.head.places.len()
             && places.all(|(place, name)| {
-                place.is_none_or(|source| self.layout.sources[usize::from(source)] == *name)
+                let is = |source: u16| self.layout.sources[usize::from(source)].to_lowercase();
+                place.is_none_or(|source| is(source) == name.to_lowercase())
             })
     }
 
     #[cold]
     fn refuse(&self, text: Range<usize>, line: u32, fault: Fault, chunk: &mut Chunk) {
         refuse(chunk, line, || match fault {
-            _ if self.repeats_header(&text) => {
-                let why = "the line names the columns again, as where files with such a line were \
-                           joined: remove it, or pass over such lines with data.skip_max";
-                (0, why.to_owned())
-            }
+            _ if self.repeats_header(&text) => (0, AGAIN.to_owned()),
             Fault::Record { .. } if text.is_empty() => (0, "the line is empty".to_owned()),
             Fault::Record { column, why } => (column, why),
             Fault::Value { source, why } => {

@@ -3,7 +3,8 @@
 //!
 //! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
 //! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column
-//! `field` has one more id. What stands behind `#` is a comment.
+//! `field` has one more id. A word that begins with `#` begins a comment; within a word it is part
+//! of it, as of ids that are tags.
 
 use std::ops::Range;
 
@@ -27,9 +28,7 @@ pub(super) fn split(
     fields.clear();
     let source = |name: &[u8]| layout.sources.iter().position(|known| known.as_bytes() == name);
     let indices = source(INDICES.as_bytes());
-    let text = &body[line.clone()];
-    let text = &text[..memchr(b'#', text).unwrap_or(text.len())];
-    let mut tokens = tokens(text, line.start);
+    let mut tokens = tokens(without_comment(&body[line.clone()]), line.start);
     let label = tokens.next();
     // Records that nobody has labelled may begin with their first value.
     let is_value = |word: &Range<usize>| memchr(b':', &body[word.clone()]).is_some();
@@ -77,6 +76,17 @@ pub(super) fn split(
     Ok(())
 }
 
+/// The names of the values of a line.
+pub(super) fn keys_of(line: &[u8]) -> Vec<String> {
+    let line = without_comment(line.trim_ascii_end());
+    let words = tokens(line, 0).map(|word| &line[word]);
+    let name = |word: &[u8]| {
+        let colon = memchr(b':', word)?;
+        Some(String::from_utf8_lossy(&word[..colon]).into_owned())
+    };
+    words.filter_map(name).collect()
+}
+
 /// Gives `source` the label, the word at `label`.
 fn put_label(
     layout: &Layout,
@@ -96,11 +106,13 @@ fn put_label(
             ),
         };
     };
-    let is_number = layout.labels.iter().any(|of| of.source == source && of.is_number);
+    let text = &body[label.clone()];
+    let mut rules = layout.labels.iter().filter(|of| of.source == source);
+    let as_it_is = rules.any(|of| of.is_number || of.positive.iter().any(|known| known == text));
     // -1 and +1 are how the format has it.
-    match &body[label.clone()] {
-        b"-1" if !is_number => fields.put_bytes(source, b"0"),
-        b"+1" if !is_number => fields.put_bytes(source, b"1"),
+    match text {
+        b"-1" if !as_it_is => fields.put_bytes(source, b"0"),
+        b"+1" if !as_it_is => fields.put_bytes(source, b"1"),
         text if layout.is_missing(text) => fields.put(source, label.start, label.start),
         _ => fields.put(source, label.start, label.end),
     }
@@ -129,16 +141,26 @@ fn push(
     Ok(())
 }
 
+/// A line without the comment at its end.
+pub(crate) fn without_comment(line: &[u8]) -> &[u8] {
+    let begins = |at: &usize| *at == 0 || is_space(line[at - 1]);
+    let comment = memchr::memchr_iter(b'#', line).find(begins);
+    &line[..comment.unwrap_or(line.len())]
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
 /// The words of a text that begins at `start`.
 fn tokens(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
-        while text.get(at).is_some_and(is_space) {
+        while text.get(at).is_some_and(|byte| is_space(*byte)) {
             at += 1;
         }
         let from = at;
-        while text.get(at).is_some_and(|byte| !is_space(byte)) {
+        while text.get(at).is_some_and(|byte| !is_space(*byte)) {
             at += 1;
         }
         (from < at).then_some(start + from..start + at)
@@ -147,10 +169,11 @@ fn tokens(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
 
 /// Whether a line looks like one of this format.
 pub(super) fn looks_like(line: &[u8]) -> bool {
+    let line = without_comment(line);
     let mut words = tokens(line, 0).map(|word| &line[word]);
     let label = words.next().is_some_and(|label| crate::number::number(label).is_some());
     let mut some = false;
-    let all = words.take_while(|word| word[0] != b'#').all(|word| {
+    let all = words.all(|word| {
         some = true;
         let mut parts = word.split(|byte| *byte == b':');
         let named = parts.next().is_some_and(|name| !name.is_empty());

@@ -11,10 +11,10 @@
 
 mod cache;
 mod check;
+mod names;
 mod share;
 mod streams;
 mod unscaled;
-mod unseen;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use self::cache::{Found, Wanted};
+pub use self::names::names_notes;
 use self::share::Shared;
 use crate::{
     Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Part, Pass, Passes,
@@ -124,8 +125,12 @@ impl Sources {
         notes.extend(empty_note(eval_files, "files to evaluate on")?);
         notes.extend(repeated_note(input.files(), "data files"));
         notes.extend(repeated_note(eval_files, "files to evaluate on"));
-        if let Input::Files(files) = &input {
-            notes.extend(unseen::unseen_note(files));
+        // Those of a split are the same files.
+        let others = eval_input.as_deref().filter(|_| !is_split);
+        for input in std::iter::once(&input).chain(others) {
+            if let Input::Files(files) = input {
+                notes.extend(names_notes(files));
+            }
         }
         cache::check_apart(input.files())?;
         cache::check_apart(eval_files)?;

@@ -75,12 +75,8 @@ fn example(record: &Record) -> Example {
     let key = |name: &str, text: &str| key_of(name, text.as_bytes()).0;
     let [a, b] = &record.texts;
     let b = if is_missing(b) { vec![] } else { vec![key("b", b)] };
-    let tags = record.tags.iter().filter(|tag| !tag.is_empty()).take(TAGS_MAX);
-    // A list of one text that stands for a missing value cannot be told from one.
-    let tags: Vec<u64> = match is_missing(&record.tags.join("|")) {
-        true => Vec::new(),
-        false => tags.map(|tag| key("tags", tag)).collect(),
-    };
+    let tags = record.tags.iter().filter(|tag| !is_missing(tag)).take(TAGS_MAX);
+    let tags: Vec<u64> = tags.map(|tag| key("tags", tag)).collect();
     let label = f32::from(u8::from(record.label)).to_bits();
     (label, dense.map(f32::to_bits).to_vec(), vec![vec![key("a", &known(a))], b, tags])
 }
@@ -169,8 +165,7 @@ impl Dress {
                 1 if fields[1].is_empty() && escape => continue,
                 1 if fields[1].is_empty() => "null".to_owned(),
                 0 | 1 if !escape => fields[*at].clone(),
-                // A list of one that stands for a missing value is one in a list.
-                4 if escape && record.tags.len() != 1 => {
+                4 if escape => {
                     let tags: Vec<String> = record.tags.iter().map(|tag| json(tag, true)).collect();
                     format!("[{}]", tags.join(" ,"))
                 }
@@ -327,10 +322,7 @@ proptest! {
             let expected = example(record);
             prop_assert_eq!((*label, dense), (expected.0, &expected.1));
             prop_assert_eq!(&bags[..2], &expected.2[..2]);
-            // Words of a list are never missing.
-            let tags = record.tags.iter().filter(|tag| !tag.is_empty()).take(TAGS_MAX);
-            let tags: Vec<u64> = tags.map(|tag| key_of("tags", tag.as_bytes()).0).collect();
-            prop_assert_eq!(&bags[2], &tags);
+            prop_assert_eq!(&bags[2], &expected.2[2]);
         }
         prop_assert_eq!(rows.len(), records.len());
     }

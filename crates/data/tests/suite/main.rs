@@ -17,7 +17,11 @@ mod formats;
 #[cfg(test)]
 mod guesses;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod malformed;
+#[cfg(test)]
+mod names;
 #[cfg(test)]
 mod packed;
 #[cfg(test)]
@@ -34,3 +38,5 @@ mod shares;
 mod sources;
 #[cfg(test)]
 mod stages;
+#[cfg(test)]
+mod types;

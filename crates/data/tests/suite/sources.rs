@@ -98,7 +98,7 @@ fn patterns_are_resolved_in_order() {
     }
     let path = |name: &str| folder.path().join(name);
     let found = resolve(&[path("other"), path("day_*"), path("odd[1]")]).unwrap();
-    let wanted = ["other", "day_1", "day_10", "day_2", "odd[1]"].map(path);
+    let wanted = ["other", "day_1", "day_2", "day_10", "odd[1]"].map(path);
     assert_eq!(found, wanted);
     // Hidden files are those of somebody else, unless they are asked for.
     assert_eq!(resolve(&[path("*[1-2]")]).unwrap(), ["day_1", "day_2"].map(path));

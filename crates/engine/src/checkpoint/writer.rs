@@ -14,10 +14,12 @@ use stepwell_ssd::MANIFEST_NAME;
 use super::mark::{Claim, Marks};
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep, KeptPart,
-    META_FILE, ModelPart, WholeModel,
+    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep,
+    KeptPart, META_FILE, ModelPart, WholeModel,
 };
-use super::{SUMS_FILE, best, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces};
+use super::{
+    SUMS_FILE, best, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces,
+};
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
 

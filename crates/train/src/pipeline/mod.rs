@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stepwell_base::NO_THREAD;
 use stepwell_base::queue::{Events, bounded};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
+use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
     WithoutRow,
@@ -75,6 +75,7 @@ pub(crate) struct Counters {
     /// What the planner counts.
     pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
+    cut_lists: Mutex<CutLists>,
     keys_asked: AtomicU64,
     weights_asked: AtomicU64,
 }
@@ -87,6 +88,17 @@ impl Counters {
     /// Malformed lines that were skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Counts what the lists of the first `examples` examples of `chunk` lose.
+    fn add_cut_lists(&self, chunk: &Chunk, examples: usize) {
+        let mut cut = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.add(chunk, examples);
+    }
+
+    /// What lists lose.
+    pub(crate) fn cut_lists(&self) -> CutLists {
+        self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn add_asked(&self, keys: usize, weights: usize) {

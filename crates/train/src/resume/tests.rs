@@ -1,6 +1,6 @@
 use serde_json::json;
 use stepwell_nn::Precision;
-use stepwell_settings::{FeatureConfig, ModelKind};
+use stepwell_settings::{FeatureConfig, ModelKind, to_json};
 
 use super::*;
 
@@ -51,6 +51,42 @@ fn a_setting_that_an_earlier_build_did_not_know_was_as_it_is_by_default() {
     assert!(error.contains("model.precision = f32, this run has bf16"), "{error}");
     let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
     assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
+}
+
+#[test]
+fn how_data_is_read_is_kept() {
+    let of = |config: &Config| RunState { config: to_json(config), ..state(config) };
+    let mut quoted = Config::default();
+    (quoted.data.header, quoted.data.separator) = (Some(false), Some(";".to_owned()));
+    let was = of(&quoted);
+    let check = |now: &RunState| {
+        was.check(now, &checkpoint()).map_err(|error| error.to_string()).err().unwrap_or_default()
+    };
+    assert_eq!(check(&of(&quoted)), "");
+    let mut other = quoted.clone();
+    other.data.header = None;
+    assert!(check(&of(&other)).contains("data.header = false, this run has nothing"));
+    other.data.header = Some(true);
+    assert!(check(&of(&other)).contains("data.header = false, this run has true"));
+    let mut other = quoted.clone();
+    other.data.separator = Some(",".to_owned());
+    assert!(check(&of(&other)).contains("data.separator = ;, this run has ,"));
+    let mut other = quoted.clone();
+    other.data.format = stepwell_data::Format::Csv;
+    assert!(check(&of(&other)).contains("data.format = auto, this run has csv"));
+    // A checkpoint that says nothing of it.
+    assert_eq!(check(&state(&quoted)), "");
+    // Jobs are told apart as they were.
+    assert_eq!(was.model, state(&Config::default()).model);
+}
+
+#[test]
+fn the_same_files_in_another_order_are_said_to_be_so() {
+    let file = |name: &str| DataFile { name: name.to_owned(), bytes: 4, content: String::new() };
+    let was = RunState { files: vec![file("d10"), file("d2")], ..state(&Config::default()) };
+    let now = RunState { files: vec![file("d2"), file("d10")], ..was.clone() };
+    let error = was.check(&now, &checkpoint()).unwrap_err().to_string();
+    assert!(error.contains("in another order, 'd10' where 'd2' is now"), "{error}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(super) fn assemble(
         examples: measured.examples,
         steps: measured.steps,
         skipped_lines: counters.skipped(),
+        cut_lists: Vec::new(),
         wall_seconds: 0.0,
         digest_seconds: 0.0,
         train_seconds: measured.trained_at,

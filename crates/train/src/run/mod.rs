@@ -101,7 +101,9 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    report.map_err(|error| reading::name_columns(told(error, config), config))
+    let report = report.map_err(|error| reading::name_columns(told(error, config), config))?;
+    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
+    Ok(report)
 }
 
 /// Where a device failed somebody wants to know what is left.
@@ -293,6 +295,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     if report.eval.examples == 0 {
         return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
     }
+    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
 }
 
@@ -409,6 +412,9 @@ fn finish(
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
+    if let Some(layout) = config.layout().map_err(Error::Config)? {
+        report.cut_lists = counters.cut_lists().of(&layout);
+    }
     report.tiers.disk.set_aside = place.aside();
     report.processor = Processor::of(seconds);
     report.interrupted = stopped || (around.digest && digest.is_none());

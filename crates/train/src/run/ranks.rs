@@ -108,6 +108,9 @@ fn with_ranks(report: Report, by_rank: Vec<RankReport>) -> Report {
     // Somebody will want to look at what was set aside, wherever that is.
     let aside = by_rank.iter().flat_map(|rank| &rank.tiers.disk.set_aside);
     report.tiers.disk.set_aside = aside.cloned().collect();
+    report.cut_lists.clear();
+    let cut = by_rank.iter().flat_map(|rank| rank.cut_lists.clone());
+    cut.for_each(|column| column.add_to(&mut report.cut_lists));
     Report { by_rank, ..report }
 }
 

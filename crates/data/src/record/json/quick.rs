@@ -129,7 +129,12 @@ fn put_value(
         return None;
     }
     let (value, end) = value_at(body, at)?;
-    match value {
+    let trimmed = |value: Range<usize>| {
+        let text = layout.trimmed(&body[value.clone()]);
+        let start = text.as_ptr() as usize - body.as_ptr() as usize;
+        start..start + text.len()
+    };
+    match value.map(trimmed) {
         Some(value) if !layout.is_missing(&body[value.clone()]) => {
             fields.put(source, value.start, value.end);
         }

@@ -1,0 +1,155 @@
+//! Whether the first line of delimited text names the columns, and which is where.
+//!
+//! A line that names all columns, be it in another case, is a header. One that names some of them
+//! alone is refused. One that names none is a record where something in it shows that: a number,
+//! which names no column, a text that counts as a click, or a value that later lines repeat.
+//! Where nothing shows what it is, it is refused, too: as a record it would be an example of names,
+//! and all columns would be taken by their order.
+
+use std::collections::BTreeSet;
+
+use super::delimited::names as fields_of_line;
+use super::emit::{UNLABELLED, label_of_text};
+use crate::layout::{Label, Layout, Named, find_names};
+use crate::number::number;
+
+/// What a first line is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FirstLine {
+    /// It names columns: of each place the source that is there.
+    Names(Vec<Option<u16>>),
+    /// A record.
+    Record,
+    /// Nothing in it, or in what is known of the lines behind it, shows which.
+    Unclear,
+}
+
+/// What the first line is that has `names`, before the lines `behind`.
+pub(super) fn first_line(
+    layout: &Layout,
+    names: &[String],
+    (behind, separator): (&[u8], u8),
+) -> Result<FirstLine, String> {
+    let given = layout.options().header;
+    if given == Some(false) {
+        return Ok(FirstLine::Record);
+    }
+    let found = find_names(&layout.sources, names);
+    let is_absent = |named: &&Named| **named == Named::Absent;
+    if found.iter().filter(is_absent).count() == 0 {
+        return places_of(names, &found).map(FirstLine::Names);
+    }
+    let is_named = found.iter().any(|named| matches!(named, Named::Same(_)));
+    if is_named || given == Some(true) {
+        return Err(lacking(layout, names, &found));
+    }
+    let is_record = is_record(layout, names) || repeats(names, behind, separator);
+    Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
+}
+
+/// Whether a value of the line cannot be the name of a column.
+fn is_record(layout: &Layout, values: &[String]) -> bool {
+    let is_label = |(value, label): (&String, &Option<Label>)| match label {
+        None => false,
+        Some(label) if label.positive.is_empty() => {
+            label_of_text(label, value.as_bytes()).is_some()
+        }
+        Some(label) => label.positive.iter().any(|known| known == value.as_bytes()),
+    };
+    values.iter().any(|value| number(value.as_bytes()).is_some())
+        || values.iter().zip(&layout.placed_labels).any(is_label)
+}
+
+/// Whether one of the lines `behind` has a value of the first one in the same column.
+fn repeats(first: &[String], behind: &[u8], separator: u8) -> bool {
+    // What stands behind the last line end is a part of a line.
+    let whole = behind.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    behind[..whole].split(|byte| *byte == b'\n').any(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let values = fields_of_line(line, separator);
+        // Where files with headers were joined, all of it comes again.
+        values != first
+            && values.iter().zip(first).any(|(value, first)| value == first && !value.is_empty())
+    })
+}
+
+/// What to say of a first line of which nothing shows whether it is a record.
+pub(super) fn unclear(layout: &Layout, names: &[String]) -> String {
+    format!(
+        "its first line names none of the columns {}, and nothing shows that it is a record: it has \
+         {}; name its columns as they are called there, or give data.header = false where that line \
+         is a record",
+        listed(&layout.sources),
+        listed(names)
+    )
+}
+
+/// The source of each of `names`.
+fn places_of(names: &[String], found: &[Named]) -> Result<Vec<Option<u16>>, String> {
+    let mut seen = BTreeSet::new();
+    let mut places = vec![None; names.len()];
+    for (source, named) in (0..).zip(found) {
+        let Some(place) = named.place() else { continue };
+        places[place] = Some(source);
+        seen.insert(&names[place]);
+    }
+    for name in seen {
+        let times = names.iter().filter(|other| *other == name).count();
+        if times > 1 {
+            return Err(format!("its header has the column {name} {times} times: name each once"));
+        }
+    }
+    Ok(places)
+}
+
+/// What to say of a header that has no column for the first of the sources that are absent.
+fn lacking(layout: &Layout, names: &[String], found: &[Named]) -> String {
+    let all = found.iter().all(|named| *named == Named::Absent);
+    let absent = found.iter().position(|named| *named == Named::Absent).unwrap_or(0);
+    let first = &layout.sources[absent];
+    let mut labels = layout.labels.iter().map(|label| label.source);
+    let is_label = labels.any(|label| label == absent) || layout.weight == Some(absent);
+    let others = names.iter().filter(|name| !layout.sources.contains(name));
+    let mend = match nearest(first, others) {
+        _ if all => {
+            "; name its columns as they are called there, or give data.header = false where \
+                     the first line is a record"
+                .to_owned()
+        }
+        Some(name) => format!(
+            "; if it is {}, call that {first} in the header, or name the column so in the settings \
+             that a model is trained with",
+            listed(std::slice::from_ref(name))
+        ),
+        None if is_label => "; add it".to_owned(),
+        None => "; add it, or name its columns as they are called there in the settings that a \
+                 model is trained with"
+            .to_owned(),
+    };
+    let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
+    let names = listed(names);
+    format!("its header has no column {first}: it has {names}{mend}{hint}")
+}
+
+/// Likeness in millionths from which on a name may have been meant.
+const LIKENESS_MIN: u64 = 750_000;
+
+/// The one of `names` that is most like `name`, if it is like it at all.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let plain = |name: &str| name.to_lowercase().replace(['_', '-', ' ', '.'], "");
+    let likeness = |other: &String| {
+        let likeness = strsim::jaro_winkler(&plain(name), &plain(other));
+        (likeness * 1e6) as u64
+    };
+    let likest = names.map(|other| (likeness(other), other)).max_by_key(|(like, _)| *like);
+    likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
+}
+
+/// Some names, in a sentence.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<String> =
+        names.iter().take(SHOWN).map(|name| name.chars().take(40).collect()).collect();
+    let more = if names.len() > SHOWN { " and others" } else { "" };
+    shown.join(", ") + more
+}
