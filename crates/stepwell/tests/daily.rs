@@ -193,7 +193,7 @@ fn a_pattern_that_finds_one_more_file_trains_on_that_one() {
     std::fs::rename(days.shop.path("later"), days.shop.path("day_3.csv")).unwrap();
     let args = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
     let said =
-        days.shop.ok(&[&["train", "run.toml", "--report", "report.json"], &args[..]].concat());
+        days.said(&[&["train", "run.toml", "--report", "report.json"], &args[..]].concat());
     assert!(said.contains("2 of 3 files were trained before"), "{said}");
     let report = days.shop.report("report.json");
     assert_eq!(report["model_digest"], days.whole(&[]));
@@ -282,7 +282,7 @@ fn what_would_mix_up_runs_or_data_is_refused() {
     // A day without a record trains nothing, and says so.
     std::fs::write(days.shop.path("none.csv"), "click,price,user,item,device\n").unwrap();
     let why = fails(&["--from", "one", "--data", "none.csv", "--checkpoint", "one"]);
-    assert!(why.contains("no example"), "{why}");
+    assert!(why.contains("no record"), "{why}");
 }
 
 #[test]
