@@ -79,6 +79,28 @@ fn processes_train_the_model_of_one() {
     assert_eq!(digest(&shop, "4", &data, &goes_on), oracle);
 }
 
+#[test]
+fn processes_begin_with_the_model_of_a_checkpoint() {
+    let shop = Workshop::new();
+    let all = shop.examples("all.tsv", 1280);
+    let text = std::fs::read_to_string(&all).unwrap();
+    // Whole mini-batches of 64 examples.
+    let lines: Vec<&str> = text.lines().collect();
+    let days: Vec<String> = lines.chunks(640).map(|lines| lines.join("\n") + "\n").collect();
+    let paths = [shop.text("day_1.tsv"), shop.text("day_2.tsv")];
+    paths.iter().zip(days).for_each(|(path, day)| std::fs::write(path, day).unwrap());
+    let whole = ["--set", "data.eval_fraction=0"];
+    let oracle = digest(&shop, "1", &all, &whole);
+    let keeps = [&whole[..], &["--checkpoint", "saved", "--tiers.ssd", "rows"]].concat();
+    digest(&shop, "2", &paths[0], &keeps);
+    let from = [&keeps[..], &["--from", "saved"]].concat();
+    assert_eq!(digest(&shop, "3", &paths[1], &from), oracle);
+    // All of them know that nothing is left to do.
+    let output = launch(&shop, "3", &train(&paths[1], &from));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("trained before"), "{said}");
+}
+
 /// The settings of ranks that are out of step.
 fn apart<'a>(dense: &'a str, staleness: &'a str) -> [&'a str; 6] {
     ["--sync.dense", dense, "--sync.rows", "bounded", "--sync.staleness", staleness]
