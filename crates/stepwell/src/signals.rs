@@ -80,11 +80,12 @@ impl Signals {
         Failure::Interrupted { signal, line }
     }
 
-    /// That a command was interrupted, in the place of why it failed where it was asked to stop:
-    /// reading ends with an error then. For what leaves nothing behind, `line` says.
+    /// That a command was interrupted, in the place of why it failed, where a signal came: reading
+    /// ends with an error then. `line` says what is left.
     pub(crate) fn or_interrupted(&self, failure: Failure, line: &str) -> Failure {
+        let came = self.first.load(Ordering::Acquire) != 0;
         match failure {
-            Failure::Error(_) if self.stop.is_made() => self.interrupted(line.to_owned()),
+            Failure::Error(_) if came => self.interrupted(line.to_owned()),
             other => other,
         }
     }

@@ -184,11 +184,14 @@ fn never_stopped(more: &[&str]) {
     assert!(dense("saved") == dense("other"), "{step}");
 }
 
+/// What a stream asks for.
+const ONCE: [&str; 4] = ["--data.epochs", "1", "--data.eval_fraction", "0"];
+
 /// A run of data from standard input, of which the first steps come and then nothing.
 fn stalled(shop: &Workshop, more: &[&str]) -> (Child, UnixStream) {
     let data = shop.examples("data.tsv", 12_000);
     let (input, mut feed) = UnixStream::pair().unwrap();
-    let args = train("-", &[&["--data.epochs", "1", "--data.eval_fraction", "0"], more].concat());
+    let args = train("-", &[&ONCE[..], more].concat());
     let mut command = shop.command(&args);
     let command = command.stdin(OwnedFd::from(input)).stdout(Stdio::piped());
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -233,7 +236,7 @@ fn a_stop_is_heeded_before_the_first_byte() {
     let is_remote = cfg!(feature = "remote");
     for source in ["-", &url].into_iter().filter(|source| is_remote || *source == "-") {
         let commands = [
-            train(source, &["--checkpoint", "new"]),
+            train(source, &[&ONCE[..], &["--checkpoint", "new"]].concat()),
             vec!["eval", "saved", "--data", source],
             vec!["predict", "saved", "--data", source, "--out", "scores.csv"],
             vec!["convert", source, "--out", "data.packed"],

@@ -270,23 +270,14 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
-    let report = score(&config, around, checkpoint);
-    report.map_err(|error| told(stopped(error, &around.stop), &config))
+    score(&config, around, checkpoint).map_err(|error| told(error, &config))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.machine.clock.seconds();
-    let sources = sources(config, &around.stop)?;
-    sources.notes.iter().for_each(|note| (around.on_note)(note));
-    let pass = sources.evaluation(Purpose::Evaluate, 0);
-    let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
-    checkpoints::accept_rows(checkpoint, around)?;
-    last_step::check_counts(config, checkpoint)?;
-    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
-    let passes = Box::new(std::iter::once(pass)) as Passes;
-    let start = RunPosition::default();
-    let reads = Reads { passes, start, cache: None, only_scores: true };
+    let ready = get_ready_to_score(config, around, checkpoint);
+    let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
     let report = finish(config, around, built, (reads, None, false), begin)?;
     if report.interrupted {
         // A part of the data has no figures of its own.
@@ -297,6 +288,24 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     }
     report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
+}
+
+/// Does all that comes before the first mini-batch is scored.
+fn get_ready_to_score(
+    config: &Config,
+    around: &Surroundings,
+    checkpoint: &Checkpoint,
+) -> Result<(Built, Reads)> {
+    let sources = sources(config, &around.stop)?;
+    sources.notes.iter().for_each(|note| (around.on_note)(note));
+    let pass = sources.evaluation(Purpose::Evaluate, 0);
+    let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
+    checkpoints::accept_rows(checkpoint, around)?;
+    last_step::check_counts(config, checkpoint)?;
+    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
+    let passes = Box::new(std::iter::once(pass)) as Passes;
+    let start = RunPosition::default();
+    Ok((built, Reads { passes, start, cache: None, only_scores: true }))
 }
 
 /// The capacity plan of a run, without running it.
