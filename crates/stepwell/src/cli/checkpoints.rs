@@ -54,7 +54,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Option<String>,
     /// The data has no label column
-    #[arg(long)]
+    #[arg(long, alias = "unlabeled")]
     pub(crate) unlabelled: bool,
     /// File of scores, in CSV, or in Parquet where it is named so; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
@@ -71,7 +71,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
     /// Directory to make: the dense part, and table-NAME for each table
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
     /// Format of the tensors; `import` reads safetensors
     #[arg(long, value_enum, default_value = "safetensors", value_name = "NAME")]
@@ -101,7 +101,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) like: PathBuf,
     /// Directory of checkpoints to make, with one in it, of the same step
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
     /// Take weights alone; optimizer state and history begin anew
     #[arg(long)]
