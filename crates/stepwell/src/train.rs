@@ -45,6 +45,7 @@ pub(crate) struct Prepared {
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let (mut config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
+    resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     let outputs = [
         ("--report", args.report.as_deref()),
@@ -288,6 +289,7 @@ pub(crate) fn surroundings(
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", plan::page(capacity, ranks).text().trim_end());
+            plan::memory_note(&planned.0).iter().for_each(say::note);
             planned.1.planned(&planned.0, capacity);
         }),
         on_note: Arc::new(|note| say!("{note}")),
