@@ -203,7 +203,7 @@ fn a_guess_is_written_to_a_file_that_is_not_there() {
     let said = shop.fails(&["schema", "rows.csv", "--out", "rows.csv", "--force"]);
     assert!(said.contains("this run reads that file"), "{said}");
     for (name, bytes, says) in [
-        ("book.xlsx", &b"PK\x03\x04\x14\x00\x06\x00\x08\x00rest\n"[..], "zip archive"),
+        ("book.xlsx", &b"PK\x03\x04\x14\x00\x06\x00\x08\x00rest\n"[..], "zip"),
         ("rows.bin", b"user,item\n1,2\0\n3,4\n", "is binary"),
     ] {
         fs::write(shop.path(name), bytes).unwrap();
