@@ -8,10 +8,10 @@ pub struct ByteCount(pub u64);
 
 /// A text that is not a number of bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("'{0}' is not a number of bytes; write for example 4096, 64MiB or 1.5GiB")]
+#[error("'{0}' is not a number of bytes; write for example 4096, 64MiB or 1.5G")]
 pub struct ByteCountError(String);
 
-const UNITS: [(&str, u64); 9] = [
+const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
     ("gib", 1 << 30),
@@ -21,7 +21,15 @@ const UNITS: [(&str, u64); 9] = [
     ("gb", 1_000_000_000),
     ("tb", 1_000_000_000_000),
     ("b", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
 ];
+
+/// Units that are written, with digits behind the point.
+const WRITTEN: [(&str, u64, usize); 4] =
+    [("KiB", 1 << 10, 1), ("MiB", 1 << 20, 1), ("GiB", 1 << 30, 2), ("TiB", 1 << 40, 2)];
 
 impl std::str::FromStr for ByteCount {
     type Err = ByteCountError;
@@ -47,13 +55,18 @@ impl std::str::FromStr for ByteCount {
 
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.0 as f64;
-        match self.0 {
-            0..1024 => write!(f, "{} B", self.0),
-            1024..1_048_576 => write!(f, "{:.1} KiB", bytes / 1024.0),
-            1_048_576..1_073_741_824 => write!(f, "{:.1} MiB", bytes / 1_048_576.0),
-            _ => write!(f, "{:.2} GiB", bytes / 1_073_741_824.0),
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
         }
+        let in_unit =
+            |bytes: u64, digits: usize| format!("{:.digits$}", self.0 as f64 / bytes as f64);
+        // The first unit of which there are less than 1024, as it is written.
+        let fits = |text: &str| {
+            text.split('.').next().is_some_and(|whole| whole.len() < 4 || whole < "1024")
+        };
+        let units = WRITTEN.map(|(name, bytes, digits)| (in_unit(bytes, digits), name));
+        let unit = units.iter().find(|(text, _)| fits(text)).unwrap_or(&units[WRITTEN.len() - 1]);
+        write!(f, "{} {}", unit.0, unit.1)
     }
 }
 
@@ -86,6 +99,10 @@ mod tests {
             ("GB", 1000 * 1000 * 1000),
             ("TB", 1000 * 1000 * 1000 * 1000),
             ("b", 1),
+            ("K", 1024),
+            ("m", 1024 * 1024),
+            ("G", 1024 * 1024 * 1024),
+            ("T", 1024 * 1024 * 1024 * 1024),
             ("", 1),
         ];
         for (unit, bytes) in units {
@@ -101,11 +118,10 @@ mod tests {
     fn is_written_in_the_unit_that_fits() {
         let written = |bytes: u64| ByteCount(bytes).to_string();
         assert_eq!([0, 1, 1023].map(written), ["0 B", "1 B", "1023 B"]);
-        assert_eq!([1024, 1536, (1 << 20) - 1].map(written), ["1.0 KiB", "1.5 KiB", "1024.0 KiB"]);
+        assert_eq!([1024, 1536, (1 << 20) - 1].map(written), ["1.0 KiB", "1.5 KiB", "1.0 MiB"]);
         assert_eq!([1 << 20, 5 << 19].map(written), ["1.0 MiB", "2.5 MiB"]);
-        assert_eq!(
-            [1 << 30, 5 << 28, 1 << 40].map(written),
-            ["1.00 GiB", "1.25 GiB", "1024.00 GiB"]
-        );
+        assert_eq!([1 << 30, 5 << 28, 1 << 40].map(written), ["1.00 GiB", "1.25 GiB", "1.00 TiB"]);
+        let below = [(1 << 30) - 1, 1000 << 20, (1 << 40) - 1, 5 << 50].map(written);
+        assert_eq!(below, ["1.00 GiB", "1000.0 MiB", "1.00 TiB", "5120.00 TiB"]);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     if let Some(path) = &args.picture {
         cache_sim::check_picture(path)?;
     }
-    let outputs = [("--json", file_of(&args.json)), ("--picture", args.picture.as_deref())];
+    let outputs = [("--json", file_of(&args.json)), ("--svg", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
     file_of(&args.json).map_or(Ok(()), refuse_trace)?;
     // Before the first is computed, which takes long, and whose figures a later error would lose.

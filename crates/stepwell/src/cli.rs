@@ -98,10 +98,16 @@ pub(crate) struct ConfigArgs {
     /// Settings in TOML
     #[arg(value_name = "CONFIG.toml")]
     pub(crate) config: Option<PathBuf>,
+    /// The same, as other commands name it
+    #[arg(long = "config", value_name = "CONFIG.toml", hide = true, conflicts_with = "config")]
+    pub(crate) config_named: Option<PathBuf>,
     /// Training data: a file or glob (may be given several times) of CSV, TSV, JSON lines, LibSVM,
     /// LibFFM, Parquet or packed; text plain, gzip or zstd
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
+    /// Take the built-in stream of clicks instead of data
+    #[arg(long, conflicts_with = "data")]
+    pub(crate) synth: bool,
     /// Columns of a well-known data set; for other data `stepwell schema` writes a file of settings
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
@@ -177,6 +183,25 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
     command.after_help(statuses())
 }
 
+/// Whether nothing was given, which the help answers.
+fn is_help(answer: &clap::Error) -> bool {
+    answer.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+}
+
+/// What is wrong with a command line, in one line.
+fn wrong(answer: &clap::Error) -> Failure {
+    let text = answer.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let is_said = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
+    let lines = text.lines().take_while(is_said).map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.fold(String::new(), |line, next| match line.chars().last() {
+        None => next.to_owned(),
+        Some(':') => line + " " + next,
+        Some(_) => line + "; " + next,
+    });
+    Failure::Usage(line)
+}
+
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
 ///
 /// # Errors
@@ -190,9 +215,11 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     });
     let (matches, mut cli) = match parsed {
         Ok(parsed) => parsed,
-        Err(answer) if answer.use_stderr() && launched::speaks() => answer.exit(),
-        // Another process says the same.
-        Err(answer) if answer.use_stderr() => return Err(Failure::Said(answer.exit_code() as u8)),
+        Err(answer) if is_help(&answer) && launched::speaks() => answer.exit(),
+        Err(answer) if answer.use_stderr() => {
+            // Another process says the same.
+            return Err(Failure::Said(wrong(&answer).say(launched::speaks())));
+        }
         Err(answer) => {
             // In its colours, where there is a terminal.
             say::written(answer.print())?;
@@ -200,6 +227,13 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
         }
     };
     let given = matches.subcommand().map(|(_, matches)| matches);
+    if let Job::Train(TrainArgs { settings, .. })
+    | Job::Config(ConfigListArgs { settings, .. })
+    | Job::Plan(PlanArgs { settings, .. }) = &mut cli.job
+    {
+        let named = settings.config_named.take();
+        settings.config = settings.config.take().or(named);
+    }
     match (&mut cli.job, given) {
         (Job::Train(args), Some(matches)) => {
             args.settings.by_key = by_key(matches, &of_parts);

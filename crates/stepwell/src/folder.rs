@@ -31,7 +31,7 @@ pub(crate) struct Folder {
 impl Folder {
     /// Begins the directory that will be at `target`, where there is nothing yet.
     pub(crate) fn begin(target: &Path) -> Result<Self, String> {
-        let fail = |why: &str| Err(format!("--to {}: {why}", target.display()));
+        let fail = |why: &str| Err(format!("--out {}: {why}", target.display()));
         if target.symlink_metadata().is_ok() {
             return fail("is there already: name a directory to make");
         }
@@ -100,7 +100,7 @@ impl Folder {
         if self.target.symlink_metadata().is_ok() {
             // An empty directory would be replaced, and it is somebody else's.
             let name = self.name();
-            return Err(format!("--to {name}: is there since: name a directory to make"));
+            return Err(format!("--out {name}: is there since: name a directory to make"));
         }
         fs::remove_file(self.unfinished.join(MARK)).map_err(fail)?;
         let said = |error: stepwell_disk::Error| error.to_string();

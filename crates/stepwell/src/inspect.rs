@@ -348,7 +348,7 @@ fn show_meaning(page: &mut Page, table: &Value) {
         table["id"],
         table["seed"],
         table["dim"],
-        table["init_range"],
+        table["init_range"].as_f64().unwrap_or(0.0) as f32,
         table["wide"]
     );
     put!(page, "  changes: {}", settings_of(&table["optimizer"]));

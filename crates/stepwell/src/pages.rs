@@ -2,7 +2,7 @@
 //! shells and as pages of the manual.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_mangen::Man;
@@ -36,18 +36,38 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     outputs::check_directory("--dir", directory)?;
     let fail = |error| format!("cannot make {}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(fail)?;
+    if !args.force
+        && let Some(there) = files(&all, directory).into_iter().find(|file| file.exists())
+    {
+        let why = format!("{} exists; replace the pages with --force", there.display());
+        return Err(Failure::Error(why));
+    }
     let pages = write(&all, directory)?;
     tell!("{pages} pages in {}", directory.display());
     Ok(())
 }
 
+/// The commands below one that have pages.
+fn below(command: &Command) -> impl Iterator<Item = &Command> {
+    let below = command.get_subcommands();
+    below.filter(|below| !below.is_hide_set() && below.get_name() != "help")
+}
+
+/// The file of a command's page.
+fn file_of(command: &Command, directory: &Path) -> PathBuf {
+    directory.join(format!("{}.1", name(command)))
+}
+
+/// The files of the pages of a command and of those below it.
+fn files(command: &Command, directory: &Path) -> Vec<PathBuf> {
+    let of_below = below(command).flat_map(|below| files(below, directory));
+    std::iter::once(file_of(command, directory)).chain(of_below).collect()
+}
+
 /// Writes the pages of a command and of those below it; gives how many.
 fn write(command: &Command, directory: &Path) -> Result<usize, String> {
-    let file = directory.join(format!("{}.1", name(command)));
-    outputs::write_text(&file, &page(command)?)?;
-    let below = command.get_subcommands();
-    let below = below.filter(|below| !below.is_hide_set() && below.get_name() != "help");
-    below.map(|below| write(below, directory)).try_fold(1, |all, pages| Ok(all + pages?))
+    outputs::write_text(&file_of(command, directory), &page(command)?)?;
+    below(command).map(|below| write(below, directory)).try_fold(1, |all, pages| Ok(all + pages?))
 }
 
 /// `stepwell-bench-ssd`.

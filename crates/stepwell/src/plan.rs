@@ -34,6 +34,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         let note = "ranks would be out of step; the forecast is what they send and reach in step";
         capacity.notes.push(note.to_owned());
     }
+    capacity.notes.extend(memory_note(&config));
     let ranks = config.ranks.count;
     if args.json {
         return say::whole(&format!("{:#}\n", of_machines(&capacity, ranks, forecast.as_ref())));
@@ -61,6 +62,21 @@ fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
     let profile = args.profile.as_deref().map(|path| Profile::read(path, &settings));
     let profile = profile.transpose()?;
     Ok(Some(Known { network, profile }))
+}
+
+/// Note that rows on disk would lie in a file system that is in memory.
+pub(crate) fn memory_note(config: &Config) -> Option<String> {
+    const KINDS: [i64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
+    let place = config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
+    let there = place.ancestors().find(|place| place.exists())?;
+    let about = rustix::fs::statfs(there).ok()?;
+    KINDS.contains(&(about.f_type as i64)).then(|| {
+        format!(
+            "rows on disk go to {0}, which is in memory (tmpfs): they take memory beside this plan, \
+             up to what `df {0}` has left; name a directory on a disk as tiers.ssd",
+            place.display()
+        )
+    })
 }
 
 /// The plan of a rank, and the sum of all where there are several.

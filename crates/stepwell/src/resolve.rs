@@ -43,7 +43,7 @@ pub(crate) fn resolve(
         }
         chosen.push("data.preset".to_owned());
     }
-    if !args.data.is_empty() {
+    if !args.data.is_empty() || args.synth {
         config.data.paths.clone_from(&args.data);
     }
     if let Some(model) = &args.model {
@@ -70,6 +70,24 @@ pub(crate) fn resolve(
     }
     adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
+}
+
+/// Refuses to train with the settings of a file that name no data: whoever wrote it has some. The
+/// built-in stream is asked for by name, or by its own settings.
+pub(crate) fn check_data(
+    args: &ConfigArgs,
+    config: &Config,
+    chosen: &[String],
+) -> Result<(), String> {
+    let is_stream = args.synth || chosen.iter().any(|key| key.starts_with("synth."));
+    match args.config.as_ref().filter(|_| config.data.paths.is_empty() && !is_stream) {
+        None => Ok(()),
+        Some(file) => Err(format!(
+            "{}: no data is named: give data.paths there, or --data FILE; --synth trains on the \
+             built-in stream of clicks",
+            file.display()
+        )),
+    }
 }
 
 /// Whether the data is chosen, by its flag or by its key.

@@ -2,18 +2,29 @@
 
 use std::path::Path;
 
+use stepwell_base::counted;
 use stepwell_data::{Format, Guess, Guessed, guess};
 use stepwell_settings::{self as settings, ColumnConfig, ColumnType, TransformKind};
 
 use crate::cli::SchemaArgs;
 use crate::failure::Failure;
-use crate::say;
+use crate::say::tell;
+use crate::{outputs, say};
 
-/// Records up to which mini-batches are small.
-const FEW_RECORDS: usize = 50_000;
+/// Steps of an epoch at least: fewer learn little.
+const STEPS_LEAST: u64 = 200;
+/// Examples of a mini-batch at most, which is the default.
+const MINI_BATCH_MAX: u64 = 4096;
 
-/// Prints a file of settings.
+/// Prints a file of settings, or writes it.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
+    if let Some(out) = &args.out {
+        if out.is_file() && !args.force {
+            let why = format!("--out {} exists; replace it with --force", out.display());
+            return Err(Failure::Error(why));
+        }
+        outputs::check(&[("--out", Some(out))], std::slice::from_ref(&args.file))?;
+    }
     let guess = guess(&args.file)?;
     let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.1));
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
@@ -22,7 +33,20 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..))) {
         say::note("no column looks like an id: give one type = \"id\", or a number buckets");
     }
-    say::whole(&text(&args.file, &guess))
+    let text = text(&args.file, &guess);
+    let Some(out) = &args.out else { return say::whole(&text) };
+    outputs::write_text(out, &text)?;
+    let (columns, out) = (counted(guess.columns.len() as u64, "column"), out.display());
+    tell!("{columns} in {out}: look at them, correct what is wrong, and `stepwell train {out}`");
+    Ok(())
+}
+
+/// Examples of a mini-batch with which an epoch of so many records has steps enough.
+fn mini_batch(records: u64) -> u64 {
+    // A tenth is evaluated on.
+    let of_step = (records - records / 10) / STEPS_LEAST;
+    let power = of_step.checked_ilog2().map_or(1, |power| 1 << power);
+    power.min(MINI_BATCH_MAX)
 }
 
 /// The settings.
@@ -42,9 +66,11 @@ fn text(path: &Path, guess: &Guess) -> String {
     if let Some(header) = guess.header {
         text += &format!("header = {header}\n");
     }
-    if looked < FEW_RECORDS {
-        text += "# Few records want many steps.\nmini_batch = 256\nepochs = 3\n";
-    }
+    let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
+    text += &format!(
+        "# Examples of a step: of the {records} records that the file has at least, about, an epoch\n\
+         # makes {STEPS_LEAST} steps or more.\nmini_batch = {batch}\nepochs = 1\n"
+    );
     if guess.trim {
         text += "trim = true\n";
     }
@@ -131,4 +157,19 @@ fn shown(text: &str) -> String {
 /// A text as a file of settings has it.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_has_steps_enough() {
+        let of = [0, 1, 100, 223, 3_000, 60_000, 900_000, 1_000_000, 100_000_000];
+        assert_eq!(of.map(mini_batch), [1, 1, 1, 1, 8, 256, 2048, 4096, 4096]);
+        for records in (223..2_000_000).step_by(997) {
+            let trained = records - (records as f64 * 0.1).round() as u64;
+            assert!(trained.div_ceil(mini_batch(records)) >= STEPS_LEAST, "{records}");
+        }
+    }
 }

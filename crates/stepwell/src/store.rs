@@ -211,7 +211,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
         said = say::whole(&format!("{:#}\n", json!({ "checkpoint": parts, "stores": all })));
     }
     let places = counted(damaged as u64, "damaged place");
-    let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
+    let mend = "`stepwell store repair DIR --out NEW` salvages the rest";
     match (unchecked.is_empty(), damaged) {
         (true, 0) => said,
         (true, _) => Err(Failure::Damage(format!("{places}; {mend}"))),

@@ -222,15 +222,14 @@ fn put_disk(to: &mut Rows, report: &Report) {
         to,
         "disk",
         &format!(
-            "{} live and {} stale rows in {} segments ({}); {} read, {} written, {} segments \
-             compacted",
+            "{} live and {} stale rows in {} ({}); {} read, {} written, {} compacted",
             disk.rows_live,
             disk.rows_stale,
-            disk.segments,
+            counted(disk.segments, "segment"),
             ByteCount(disk.bytes),
             ByteCount(disk.bytes_read),
             ByteCount(disk.bytes_written),
-            disk.compactions
+            counted(disk.compactions, "segment")
         ),
     );
     row(

@@ -55,6 +55,9 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     let from = args.from.as_deref().map(From::open).transpose()?;
     let base = from.as_ref().map(From::base);
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
+    if from.is_none() {
+        resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
+    }
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     if from.is_some() {
         warm_start::check_data(args, &config)?;
@@ -336,6 +339,7 @@ pub(crate) fn surroundings(
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", plan::page(capacity, ranks).text().trim_end());
+            plan::memory_note(&planned.0).iter().for_each(say::note);
             planned.1.planned(&planned.0, capacity);
         }),
         on_note: Arc::new(say::told),

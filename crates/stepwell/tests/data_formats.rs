@@ -226,7 +226,7 @@ fn a_file_of_ones_own_becomes_scores() {
         let found = found.and_then(|text| text.split('"').nth(1));
         assert_eq!(found, Some(kind), "{column}: {settings}");
     }
-    shop.ok(&["train", "mine.toml", "--checkpoint", "saved", "--set", "data.epochs=4"]);
+    shop.ok(&["train", "mine.toml", "--checkpoint", "saved"]);
     // Rows that nobody has labelled yet.
     let bare: String = delimited(&rows[2500..], ",", true)
         .lines()

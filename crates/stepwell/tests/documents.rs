@@ -178,8 +178,13 @@ impl Help {
             return known.clone();
         }
         let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
-        args.push("--help");
-        let output = self.shop.run(&args);
+        args.push("--help-all");
+        let mut output = self.shop.run(&args);
+        if !output.status.success() {
+            args.pop();
+            args.push("--help");
+            output = self.shop.run(&args);
+        }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let help = output.status.success().then_some(text);
         self.known.insert(command.to_vec(), help.clone());

@@ -137,3 +137,115 @@ fn damaged_rows_are_told_what_repairs_them() {
         }
     }
 }
+
+#[test]
+fn data_without_columns_is_told_how_they_are_named() {
+    let shop = Workshop::new();
+    fs::write(shop.path("rows.csv"), format!("{NAMES}{}", records())).unwrap();
+    for more in [&[][..], &["--ranks", "2"], &["--data.eval_fraction", "0"], &["--skip-max", "3"]] {
+        let said = shop.fails(&[&["train", "--data", "rows.csv", "-q"], more].concat());
+        // Where some are skipped, that is the first that is not.
+        let line = if more.contains(&"3") { "line 4" } else { "line 1" };
+        assert!(said.contains(&format!("rows.csv: {line}")), "{said}");
+        let hint = "no columns are given, and lines are taken for those of Criteo's click logs: \
+                    `stepwell schema rows.csv --out run.toml`";
+        assert!(said.contains(hint), "{said}");
+    }
+    // The same lines with columns are none that lack them.
+    shop.ok(&["schema", "rows.csv", "--out", "run.toml"]);
+    fs::write(shop.path("rows.csv"), format!("{NAMES}{}x\n", records())).unwrap();
+    let said = shop.fails(&["train", "run.toml", "-q"]);
+    assert!(said.contains("line 302") && !said.contains("Criteo"), "{said}");
+}
+
+#[test]
+fn of_several_bad_lines_the_first_is_reported() {
+    let shop = Workshop::new();
+    shop.examples("data.tsv", 1000);
+    let text = fs::read_to_string(shop.path("data.tsv")).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    (lines[500], lines[990]) = ("none", "none");
+    fs::write(shop.path("data.tsv"), lines.join("\n") + "\n").unwrap();
+    let said = shop.fails(&["train", "--data", "data.tsv", "-q"]);
+    assert!(said.contains("line 501, ") && !said.contains("no columns are given"), "{said}");
+    let said = shop.fails(&["train", "--data", "data.tsv", "-q", "--skip-max=1"]);
+    assert!(said.contains("line 991, "), "{said}");
+}
+
+#[test]
+fn settings_that_name_no_data_ask_for_it() {
+    let shop = Workshop::new();
+    fs::write(shop.path("run.toml"), "[data]\nmini_batch = 64\n").unwrap();
+    let said = shop.fails(&["train", "run.toml"]);
+    assert!(said.contains("run.toml: no data is named: give data.paths there"), "{said}");
+    assert!(said.contains("--synth trains on the built-in stream"), "{said}");
+    let small = ["--tiers.index=8MiB", "--dim=4", "--model=lr", "--synth.examples=500"];
+    shop.ok(&[&["train", "run.toml"], &small[..]].concat());
+    shop.ok(&[&["train", "run.toml", "--synth"], &small[..]].concat());
+    shop.ok(&[&["train"], &small[..]].concat());
+    // Its own settings ask for the stream, in the file as well.
+    fs::write(shop.path("run.toml"), "[synth]\nexamples = 500\n").unwrap();
+    shop.ok(&[&["train", "run.toml"], &small[..3]].concat());
+}
+
+#[test]
+fn a_guess_is_written_to_a_file_that_is_not_there() {
+    let shop = Workshop::new();
+    fs::write(shop.path("rows.csv"), format!("{NAMES}{}", records())).unwrap();
+    let said = shop.ok(&["schema", "rows.csv", "--out", "run.toml"]);
+    assert!(said.contains("5 columns in run.toml") && said.contains("`stepwell train run.toml`"));
+    let written = fs::read_to_string(shop.path("run.toml")).unwrap();
+    assert_eq!(written, shop.ok(&["schema", "rows.csv"]));
+    assert!(written.contains("mini_batch = 1\n") && written.contains("epochs = 1\n"), "{written}");
+    let said = shop.fails(&["schema", "rows.csv", "--out", "run.toml"]);
+    assert!(said.contains("run.toml exists; replace it with --force"), "{said}");
+    shop.ok(&["schema", "rows.csv", "--out", "run.toml", "--force"]);
+    let said = shop.fails(&["schema", "rows.csv", "--out", "rows.csv", "--force"]);
+    assert!(said.contains("this run reads that file"), "{said}");
+    for (name, bytes, says) in [
+        ("book.xlsx", &b"PK\x03\x04\x14\x00\x06\x00\x08\x00rest\n"[..], "zip"),
+        ("rows.bin", b"user,item\n1,2\0\n3,4\n", "is binary"),
+    ] {
+        fs::write(shop.path(name), bytes).unwrap();
+        let said = shop.fails(&["schema", name]);
+        assert!(said.contains(name) && said.contains(says), "{said}");
+    }
+}
+
+/// As pandas writes a column of whole numbers of which some are missing.
+#[test]
+fn ids_that_became_numbers_with_a_point_are_ids() {
+    let shop = Workshop::new();
+    let rows = |number: usize| match number % 7 {
+        0 => format!("{},,{}.0\n", number % 2, number % 50),
+        _ => format!("{},{}.0,{}.5\n", number % 2, number * 31 % 977, number % 50),
+    };
+    let text: String = (0..500).map(rows).collect();
+    fs::write(shop.path("rows.csv"), format!("click,user_id,price\n{text}")).unwrap();
+    let settings = shop.ok(&["schema", "rows.csv"]);
+    let kind = |name: &str| {
+        let after = settings.split(&format!("[\"{name}\"]")).nth(1).unwrap();
+        after.split('"').nth(1).unwrap().to_owned()
+    };
+    assert_eq!((kind("user_id"), kind("price")), ("id".to_owned(), "dense".to_owned()));
+}
+
+#[test]
+fn rows_on_a_disk_that_is_memory_are_told() {
+    let shop = Workshop::new();
+    let shared = std::path::Path::new("/dev/shm");
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    if !mounts.lines().any(|line| line.contains(" /dev/shm tmpfs ")) {
+        return stepwell_skip::skipped("a tmpfs at /dev/shm");
+    }
+    let note = "which is in memory (tmpfs)";
+    let plan = |args: &[&str]| {
+        let mut command = shop.command(&[&["plan"], args].concat());
+        let output = command.env("TMPDIR", shared).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(plan(&[]).contains(note) && plan(&["--json"]).contains(note));
+    let elsewhere = shop.text("rows");
+    let is_memory = mounts.lines().any(|line| line.contains(" /tmp tmpfs "));
+    assert_eq!(plan(&["--tiers.ssd", &elsewhere]).contains(note), is_memory);
+}

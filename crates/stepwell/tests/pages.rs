@@ -63,6 +63,9 @@ fn every_command_has_a_page_of_the_manual() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(said.contains(&format!("{} pages in pages", names.len())), "{said}");
+    let error = shop.fails(&["man", "--dir", "pages"]);
+    assert!(error.contains("exists; replace the pages with --force"), "{error}");
+    shop.ok(&["man", "--dir", "pages", "--force"]);
     for name in ["stepwell.1", "stepwell-train.1", "stepwell-bench-ssd.1", "stepwell-store-check.1"]
     {
         assert!(names.contains(&name.to_owned()), "{names:?}");
@@ -79,7 +82,7 @@ fn every_command_has_a_page_of_the_manual() {
 #[test]
 fn help_says_defaults_names_and_examples() {
     let shop = Workshop::new();
-    let help = shop.ok(&["train", "--help"]);
+    let help = shop.ok(&["train", "--help-all"]);
     for part in [
         "[default: 4096]",
         "[default: all cores]",
@@ -90,7 +93,7 @@ fn help_says_defaults_names_and_examples() {
         assert!(help.contains(part), "{part}");
     }
     for command in ["eval", "predict"] {
-        let help = shop.ok(&[command, "--help"]);
+        let help = shop.ok(&[command, "--help-all"]);
         let dram = help.split("--tiers.dram").nth(1).unwrap();
         let default = dram.split("[default: ").nth(1).unwrap();
         assert!(default.starts_with("as the model was trained]"), "{command}: {dram}");
@@ -100,6 +103,14 @@ fn help_says_defaults_names_and_examples() {
     assert!(
         shop.ok(&["cache-sim", "--help"]).contains("[possible values: all, lru-lfu, lru, lfu,")
     );
+    // What most people need fits on a screen or two, and says where the rest is.
+    let short = shop.ok(&["train", "--help"]);
+    assert!(short.lines().count() <= 60, "{short}");
+    for part in ["--data", "--epochs", "--lr", "--batch-size", "--help-all", "`stepwell config`"] {
+        assert!(short.contains(part), "{part}: {short}");
+    }
+    assert!(!short.contains("--pipeline.horizon"), "{short}");
+    assert_eq!(shop.ok(&["train", "-h"]), short);
     // A name that is wrong is refused with the key, as everywhere.
     let error = shop.fails(&["train", "--model", "transformer"]);
     assert!(error.contains("model.kind = transformer: give one of lr, wide_deep"), "{error}");

@@ -40,7 +40,9 @@ fn quiet_runs_say_results_alone_and_errors() {
     assert_eq!(err(&quiet), "");
     let (table, digest) = (out(&quiet), shop.report("report.json")["model_digest"].clone());
     assert!(table.contains(digest.as_str().unwrap()), "{table}");
-    for said in ["memory at most", "epoch trained", "checkpoint of step", "training deepfm"] {
+    for said in
+        ["memory at most", "epoch 1/1, progressive", "checkpoint of step", "training deepfm"]
+    {
         assert!(!table.contains(said), "{said}: {table}");
     }
     let refused = shop.run(&args(&[&data], &["--checkpoint", "saved", "-q"]));

@@ -321,13 +321,13 @@ fn a_rank_that_fails_ends_all_with_its_own_words() {
 #[test]
 fn one_rank_scores_with_the_rows_of_all() {
     let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 3000);
-    let barely = ["--tiers.index", "180000", "--checkpoint", "saved", "--data", &data];
+    let data = shop.examples("data.tsv", 6000);
+    let barely = ["--tiers.index", "328000", "--checkpoint", "saved", "--data", &data];
     assert!(shop.fails(&train(&[&["--force"], &barely[..]].concat())).contains("tiers.index"));
     shop.ok(&train(&[&["--ranks", "4", "--force", "--threads", "1"], &barely[..]].concat()));
     shop.ok(&["eval", "saved", "--data", &data, "--report", "eval.json"]);
     let scores = shop.ok(&["predict", "saved", "--data", &data]);
-    assert_eq!(scores.lines().count(), 3001);
+    assert_eq!(scores.lines().count(), 6001);
     // It needs what it needs, however much is offered.
     let offered = ["eval", "saved", "--data", &data, "--tiers.index", "1GiB", "--report", "b.json"];
     let output = shop.run(&offered);

@@ -314,7 +314,7 @@ fn what_is_no_place_for_a_new_store_is_named_before_anything_is_salvaged() {
         for into in ["run.toml", "run.toml/new"] {
             let message = shop.fails(&["store", "repair", &store, "--into", into]);
             assert!(message.contains("run.toml is no directory"), "{message}");
-            assert!(message.contains("--into names a new directory"), "{message}");
+            assert!(message.contains("--out names a new directory"), "{message}");
         }
     }
     assert!(!shop.path("run.toml.partial").exists());

@@ -158,13 +158,14 @@ impl Error {
         }
     }
 
-    /// Whether settings make no sense, whatever the data holds.
+    /// Whether settings make no sense, whatever the data holds, or not with the checkpoint.
     pub fn is_of_settings(&self) -> bool {
         use stepwell_engine::Error as EngineError;
         use stepwell_ssd::Error::Options;
         matches!(
             self,
             Self::Config(_)
+                | Self::Resume { .. }
                 | Self::Data(stepwell_data::DataError::Options(_))
                 | Self::Store(Options(_))
                 | Self::Engine(

@@ -79,6 +79,8 @@ pub struct Guess {
     pub columns: Vec<(String, Guessed, String)>,
     /// Records that were looked at.
     pub records: usize,
+    /// Records that the whole file has at least, about.
+    pub records_least: u64,
 }
 
 /// What a column probably is.
@@ -108,6 +110,9 @@ pub(super) struct Seen {
     /// Dates and times.
     moments: usize,
     whole: bool,
+    /// Whether numbers are whole that may end in `.0`, as pandas writes whole ones where some are
+    /// missing.
+    whole_as_floats: bool,
     /// Mean of the numbers so far, and the sum of the squares of their distances from it.
     mean: f64,
     squares: f64,
@@ -143,6 +148,7 @@ pub(super) fn look(sample: &Sample) -> Guess {
         missing,
         columns: columns.collect(),
         records: sample.records,
+        records_least: sample.records_least,
     }
 }
 
@@ -174,6 +180,7 @@ fn of_libsvm(sample: &Sample) -> Guess {
         missing: Vec::new(),
         columns,
         records: sample.records,
+        records_least: sample.records_least,
     }
 }
 
@@ -197,6 +204,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
         numbers: 0,
         moments: 0,
         whole: true,
+        whole_as_floats: true,
         mean: 0.0,
         squares: 0.0,
         least: f64::INFINITY,
@@ -221,7 +229,9 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
             crate::number::number(value.as_bytes()).and_then(|_| value.parse::<f64>().ok());
         if let Some(number) = number {
             seen.numbers += 1;
-            seen.whole &= !value.contains(['.', 'e', 'E']);
+            let is_whole = |value: &str| !value.contains(['.', 'e', 'E']);
+            seen.whole &= is_whole(value);
+            seen.whole_as_floats &= is_whole(value.strip_suffix(".0").unwrap_or(value));
             let distance = number - seen.mean;
             seen.mean += distance / seen.numbers as f64;
             seen.squares += distance * (number - seen.mean);
@@ -285,7 +295,7 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     let is_sparse = seen.least > 1000.0
         && !seen.more
         && seen.most - seen.least > 1000.0 * seen.distinct.len() as f64;
-    if seen.whole && (is_named || is_few || is_sparse) {
+    if (seen.whole && (is_few || is_sparse)) || (seen.whole_as_floats && is_named) {
         return Guessed::Id;
     }
     let spans = seen.least >= 0.0 && seen.most > 20.0 * (seen.mean + 1.0);

@@ -1,10 +1,12 @@
 //! The first records of a file, as texts.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value};
 
 use crate::begin::{UTF16, is_utf16};
@@ -33,6 +35,8 @@ pub(super) struct Sample {
     /// Of each column the values, of lists their items one by one. // (columns) of (values)
     pub(super) values: Vec<Vec<String>>,
     pub(super) records: usize,
+    /// Records that the whole file has at least, about.
+    pub(super) records_least: u64,
 }
 
 impl Sample {
@@ -55,10 +59,33 @@ impl Sample {
                 if is_utf16(&bytes) {
                     return Err(wrong(UTF16.to_owned()));
                 }
-                of_text(&bytes).map_err(wrong)
+                if let Some(why) = no_text(&bytes) {
+                    return Err(wrong(why.to_owned()));
+                }
+                let sample = of_text(&bytes).map_err(wrong)?;
+                let of_file = fs::metadata(path).map_or(0, |about| about.len());
+                Ok(Sample { records_least: lines_least(&bytes, of_file), ..sample })
             }
         }
     }
+}
+
+/// Why bytes are no text.
+fn no_text(bytes: &[u8]) -> Option<&'static str> {
+    memchr(0, bytes)?;
+    Some(match bytes.starts_with(b"PK") {
+        true => "is a zip archive, as workbooks (.xlsx) are: write its data as CSV or Parquet",
+        false => "is binary: text is read as CSV, TSV, JSON lines or LibSVM, or else Parquet",
+    })
+}
+
+/// Lines that a file of so many bytes has at least, about, which begins with this text: a packed
+/// one is longer than it says.
+fn lines_least(text: &[u8], of_file: u64) -> u64 {
+    let lines = memchr_iter(b'\n', text).count() as u64;
+    let of_line = (text.len() as u64 / lines.max(1)).max(1);
+    let is_whole = text.len() < SAMPLE_BYTES as usize;
+    if is_whole { lines } else { lines.max(of_file / of_line) }
 }
 
 fn of_text(bytes: &[u8]) -> Result<Sample, String> {
@@ -125,7 +152,8 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
             name_of(separator)
         ));
     }
-    Ok(Sample { kind, header, names, lists, longest, values, records: count })
+    let records_least = count as u64;
+    Ok(Sample { kind, header, names, lists, longest, values, records: count, records_least })
 }
 
 /// The fields of a line, with the spaces around them where it has no quotes.
@@ -175,6 +203,7 @@ fn of_svm(lines: &[&[u8]]) -> Sample {
         longest: Vec::new(),
         values: Vec::new(),
         records: lines.len(),
+        records_least: 0,
     };
     for (name, (is_field, values)) in found {
         sample.longest.push(longest.get(&name).copied().unwrap_or(1));
@@ -194,6 +223,7 @@ fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
         longest: Vec::new(),
         values: Vec::new(),
         records: 0,
+        records_least: 0,
     };
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let records = lines.iter().zip(1..).filter(|(line, _)| !line.is_empty());
@@ -254,6 +284,7 @@ fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
         values: vec![Vec::new(); names.len()],
         names,
         records: 0,
+        records_least: rows,
     };
     let mut reader = crate::columnar::ColumnFileReader::open(file, 0, 0, (&layout, &options))?;
     let mut block = Block::default();

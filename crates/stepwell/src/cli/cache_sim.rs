@@ -42,6 +42,6 @@ pub(crate) struct CacheSimArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
     /// Draw hit rates over sizes into this file
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long = "svg", alias = "picture", value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
 }

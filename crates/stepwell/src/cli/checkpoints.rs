@@ -60,7 +60,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, conflicts_with = "unlabelled")]
     pub(crate) label: bool,
     /// The data has no label column
-    #[arg(long)]
+    #[arg(long, alias = "unlabeled")]
     pub(crate) unlabelled: bool,
     /// File of scores: CSV, or TSV or Parquet where it is named so; - for CSV on standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
@@ -78,7 +78,7 @@ pub(crate) struct ExportArgs {
     pub(crate) checkpoint: PathBuf,
     /// Directory to make: the dense part, and table-NAME for each table; with --ids a file, of CSV, or
     /// TSV or Parquet where it is named so
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
     /// Write the embeddings of the ids in this file alone, which names their column in its first line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "state", "since"])]
@@ -117,7 +117,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) like: PathBuf,
     /// Directory of checkpoints to make, with one in it, of the same step
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
     /// Take weights alone; optimizer state and history begin anew
     #[arg(long)]

@@ -105,4 +105,10 @@ pub(crate) struct SchemaArgs {
     /// The file: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// File of settings to write; without it they are printed
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the file of settings if it exists
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use stepwell_settings::{Config, SETTINGS, Setting, default_text};
 
 use super::named::Named;
@@ -15,8 +15,20 @@ const ALSO: [(&str, &str); 4] = [
     ("model.kind", "model"),
     ("checkpoint.dir", "checkpoint"),
 ];
-/// Settings that are flags of other commands under this name, and so of all.
-const ALIASES: [(&str, &str); 1] = [("data.skip_max", "skip-max")];
+/// Names that people know for settings.
+const ALIASES: [(&str, &str); 4] = [
+    ("data.skip_max", "skip-max"),
+    ("data.epochs", "epochs"),
+    ("data.mini_batch", "batch-size"),
+    ("model.dim", "dim"),
+];
+/// The flag that sets all learning rates, and which these are.
+const RATE: &str = "lr";
+const RATES: [&str; 2] = ["optim.rows.lr", "optim.dense.lr"];
+
+/// Settings whose flags the short help shows.
+const SHOWN: [&str; 7] =
+    ["threads", "seed", "data.epochs", "data.mini_batch", "model.dim", "tiers.dram", "tiers.ssd"];
 
 /// Whether a setting is one of the machine, which an evaluation chooses anew.
 pub(super) fn of_machine(key: &str) -> bool {
@@ -61,7 +73,7 @@ pub(super) fn with_flags(
     wanted: fn(&str) -> bool,
 ) -> Command {
     let command = SETTINGS.iter().fold(command, |command, setting| {
-        let shown = ["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key);
+        let shown = SHOWN.contains(&setting.key);
         let flag = flag_of(setting, &command).hide_short_help(!shown).hide(!wanted(setting.key));
         let command = command.arg(flag);
         match setting.short {
@@ -69,7 +81,19 @@ pub(super) fn with_flags(
             None => command,
         }
     });
+    let rate = flag(RATE).help("Learning rate of rows and dense parameters, whose settings win");
+    let command = with_helps(command.arg(rate.hide(!wanted(RATES[0]))));
     of_parts.iter().fold(command, |command, key| command.arg(flag(key).hide(true)))
+}
+
+/// A help of what most people need, and one of all.
+fn with_helps(command: Command) -> Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let all = Arg::new("help_all").long("help-all").action(ArgAction::HelpLong);
+    command
+        .disable_help_flag(true)
+        .arg(help.help("Print help of what most runs need"))
+        .arg(all.help("Print help of all flags, with one for each setting"))
 }
 
 /// The same of a command that takes what is not given from a checkpoint.
@@ -128,7 +152,11 @@ fn short_flag(short: &'static str, key: &'static str) -> Arg {
 pub(super) fn by_key(matches: &ArgMatches, of_parts: &[String]) -> Vec<(String, String)> {
     let of_run = SETTINGS.iter().flat_map(Setting::names);
     let keys = of_run.map(str::to_owned).chain(of_parts.iter().cloned());
-    keys.filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value))).collect()
+    let rate: Option<String> = matches.get_one(RATE).cloned();
+    // First, so that the rate of one of them wins.
+    let rates = rate.iter().flat_map(|rate| RATES.map(|key| (key.to_owned(), rate.clone())));
+    let given = keys.filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value)));
+    rates.chain(given).collect()
 }
 
 #[cfg(test)]
@@ -139,7 +167,8 @@ mod tests {
 
     #[test]
     fn other_flags_are_of_settings() {
-        ALSO.iter().chain(&ALIASES).for_each(|(key, _)| assert!(find(key).is_ok(), "{key}"));
+        let keys = ALSO.iter().chain(&ALIASES).map(|(key, _)| key).chain(&RATES).chain(&SHOWN);
+        keys.for_each(|key| assert!(find(key).is_ok(), "{key}"));
     }
 
     #[test]
@@ -168,6 +197,17 @@ mod tests {
             let given: Vec<_> = given.iter().map(|(key, value)| (&key[..], &value[..])).collect();
             assert_eq!(given, [value]);
         }
+    }
+
+    #[test]
+    fn one_rate_is_that_of_all_but_of_those_that_have_their_own() {
+        let command = with_flags(Command::new("train"), &[], |_| true);
+        let args = ["train", "--optim.dense.lr=0.5", "--lr", "0.1", "--epochs=3", "--dim", "8"];
+        let given = by_key(&command.try_get_matches_from(args).unwrap(), &[]);
+        let mut config = Config::default();
+        given.iter().for_each(|(key, value)| find(key).unwrap().set(&mut config, value).unwrap());
+        assert_eq!((config.rows.lr, config.dense.lr), (0.1, 0.5));
+        assert_eq!((config.data.epochs, config.model.dim), (3, 8));
     }
 
     #[test]

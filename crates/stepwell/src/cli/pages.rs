@@ -31,4 +31,7 @@ pub(crate) struct ManArgs {
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Replace pages that are there
+    #[arg(long, requires = "dir")]
+    pub(crate) force: bool,
 }

@@ -44,7 +44,7 @@ pub(crate) enum StoreJob {
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
         /// Directory of the new store
-        #[arg(long, value_name = "NEW")]
+        #[arg(long = "out", alias = "into", value_name = "NEW")]
         into: PathBuf,
         /// Print one JSON object
         #[arg(long)]

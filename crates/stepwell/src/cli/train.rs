@@ -8,8 +8,9 @@ use super::ConfigArgs;
 
 /// How it is used.
 const EXAMPLES: &str = "\
-Defaults are those of a run on data; without data and settings it trains the built-in example, which
-has its own.
+Every setting is a flag by its key: --help-all shows them all, and `stepwell config` lists them with
+their values. Defaults are those of a run on data; without data and settings it trains the built-in
+example, which has its own.
 
 Examples:
   stepwell train

@@ -39,6 +39,8 @@ const DIGESTING: &str = "computing the digest of the model";
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     mini_batch: u64,
+    /// Epochs of the run.
+    epochs: u64,
     /// Whether nothing is trained: then what is scored is what goes by.
     only_scores: bool,
     waiting: Waiting,
@@ -58,6 +60,8 @@ struct State {
     scored: Recent,
     /// Examples that were trained on before this process was.
     before: Option<u64>,
+    /// Epochs that this process has trained.
+    epochs: u64,
     shown: Option<Instant>,
 }
 
@@ -77,16 +81,16 @@ impl Progress {
         let bar = shows_bars().then(|| bar_of(total));
         let mini_batch = config.data.mini_batch as u64;
         let (trained, scored) = (Recent::default(), Recent::default());
-        let (purpose, before, shown) = (None, None, None);
-        let state = State { waits: true, total, purpose, trained, scored, before, shown };
+        let (purpose, before, shown, epochs) = (None, None, None, 0);
+        let state = State { waits: true, total, purpose, trained, scored, before, epochs, shown };
         let (told, seconds) = (bar.clone(), if bar.is_some() { 1 } else { LINE_SECONDS });
         let waiting =
             Waiting::new(LOOKING, Duration::from_secs(seconds), move |line| match &told {
                 Some(bar) => bar.set_message(line.to_owned()),
                 None => say!("{line}"),
             });
-        let only_scores = false;
-        Self { bar, mini_batch, only_scores, waiting, state: Mutex::new(state) }
+        let (only_scores, epochs) = (false, config.data.epochs);
+        Self { bar, mini_batch, epochs, only_scores, waiting, state: Mutex::new(state) }
     }
 
     /// The plan is made: how many lines there are is known, where they were counted.
@@ -224,7 +228,14 @@ impl Observer for Progress {
     }
 
     fn epoch_trained(&self, metrics: &Metrics) {
-        self.line(&format!("epoch trained, progressive: {}", crate::table::metrics_line(metrics)));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.epochs += 1;
+        // A run that goes on does not say how many it has behind it.
+        let is_whole = state.before.is_none_or(|before| before == 0);
+        let number = format!(" {}/{}", state.epochs, self.epochs);
+        drop(state);
+        let what = format!("epoch{}, progressive:", if is_whole { &number } else { "" });
+        self.line(&format!("{what:<28}{}", crate::table::metrics_line(metrics)));
     }
 
     fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {

@@ -87,7 +87,7 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
 fn refuse_file(into: &Path) -> Result<(), String> {
     match into.ancestors().find(|path| path.exists()) {
         Some(path) if !path.is_dir() => {
-            Err(format!("{} is no directory: --into names a new directory", path.display()))
+            Err(format!("{} is no directory: --out names a new directory", path.display()))
         }
         _ => Ok(()),
     }
