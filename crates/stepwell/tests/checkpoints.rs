@@ -183,37 +183,34 @@ fn evaluated(shop: &Workshop, figure: &str) -> (Vec<f64>, f64) {
 #[test]
 fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 3000);
-    // Learned by heart soon.
-    let more = ["--optim.rows.lr=0.5", "--checkpoint=saved", "--checkpoint.keep=1"];
-    let args = |epochs: &'static str, best: &'static str, more: &[&'static str]| -> Vec<String> {
-        let own = ["--data.epochs", epochs, "--checkpoint.best", best];
-        let all = [&train(&data, &[])[..], &own, more].concat();
-        all.into_iter().map(str::to_owned).collect()
+    let data = shop.examples("data.tsv", 800);
+    let run = |epochs: &str, best: &str, more: &[&str]| {
+        // Learned by heart soon.
+        let own = ["--optim.rows.lr=0.5", "--checkpoint=saved", "--checkpoint.keep=1"];
+        let all = ["--data.epochs", epochs, "--checkpoint.best", best, "--report", "report.json"];
+        let args = [&["train", "--data", &data, "-q"][..], &SMALL, &own, &all, more].concat();
+        shop.ok(&args);
+        shop.report("report.json")
     };
-    let run = |args: Vec<String>| shop.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    for (figure, better) in [("logloss", f64::min as fn(f64, f64) -> f64), ("auc", f64::max)] {
-        for ranks in [&["--ranks=1"][..], &["--ranks=2"]] {
-            run(args("4", figure, &[&more[..], ranks, &["--force"]].concat()));
-            let (epochs, found) = evaluated(&shop, figure);
-            let best = epochs.iter().copied().reduce(better).unwrap();
-            assert!((found - best).abs() < 1e-7, "{figure}: {epochs:?}, {found}");
-            let at = epochs.iter().position(|of| *of == best).unwrap();
-            let last = shop.report("report.json")["steps"].as_u64().unwrap();
-            let wanted = last / 4 * (at as u64 + 1);
-            let mut kept = vec![wanted, last];
-            kept.dedup();
-            assert_eq!(steps(&shop, "saved"), kept, "{figure} {epochs:?}");
-            // What it trains is the same.
-            let digest = shop.report("report.json")["model_digest"].clone();
-            run(args("4", "none", &["--optim.rows.lr=0.5"]));
-            assert_eq!(shop.report("report.json")["model_digest"], digest);
-        }
+    let better: [fn(f64, f64) -> f64; 2] = [f64::min, f64::max];
+    let mut digests = Vec::new();
+    for ((figure, ranks), better) in [("logloss", "1"), ("auc", "2")].into_iter().zip(better) {
+        let report = run("4", figure, &["--ranks", ranks, "--force"]);
+        let (epochs, found) = evaluated(&shop, figure);
+        let best = epochs.iter().copied().reduce(better).unwrap();
+        assert!((found - best).abs() < 1e-7, "{figure}: {epochs:?}, {found}");
+        let at = epochs.iter().position(|of| *of == best).unwrap();
+        let last = report["steps"].as_u64().unwrap();
+        let mut kept = vec![last / 4 * (at as u64 + 1), last];
+        kept.dedup();
+        assert_eq!(steps(&shop, "saved"), kept, "{figure} {epochs:?}");
+        digests.push(report["model_digest"].clone());
     }
+    assert_eq!(digests[0], digests[1]);
     // A run that goes on knows what was the best before.
-    run(args("2", "logloss", &[&more[..], &["--force"]].concat()));
+    run("2", "logloss", &["--force"]);
     let (mut epochs, _) = evaluated(&shop, "logloss");
-    run(args("5", "logloss", &[&more[..], &["--resume"]].concat()));
+    assert_eq!(run("4", "logloss", &["--resume"])["model_digest"], digests[0]);
     let (later, found) = evaluated(&shop, "logloss");
     epochs.extend(later);
     let best = epochs.iter().copied().reduce(f64::min).unwrap();
@@ -221,7 +218,7 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     let said = shop.ok(&["eval", "saved"]);
     assert!(said.contains("is the best evaluated one (logloss "), "{said}");
     // Without the setting the newest is taken again.
-    run(args("6", "none", &[&more[..], &["--resume"]].concat()));
+    run("5", "none", &["--resume"]);
     let (later, found) = evaluated(&shop, "logloss");
     assert!((found - later.last().unwrap()).abs() < 1e-7, "{later:?} {found}");
     let output = shop.run(&train(&data, &["--checkpoint.best=auc"]));

@@ -216,7 +216,7 @@ fn embeddings_of_given_ids_are_those_of_their_rows() {
             let (embedding, _) = tensor(&shop, &file, "embedding");
             let (first_order, _) = tensor(&shop, &file, "first_order");
             for (line, id) in lines.zip(["i7", "nobody", "i3"]) {
-                let key = Namespace::new("item").key_of(id.as_bytes()).0;
+                let key = Namespace::new("item").unwrap().key_of(id.as_bytes()).0;
                 let row = keys.iter().position(|known| *known == key);
                 assert_eq!((line[0], line[1]), (id, if row.is_none() { "1.0" } else { "0.0" }));
                 let numbers: Vec<f32> =

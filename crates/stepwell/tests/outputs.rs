@@ -219,11 +219,17 @@ fn another_name_of_what_is_read_is_not_written_over() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 300);
     fs::write(shop.path("run.toml"), "seed = 1\n").unwrap();
-    let train = |more: &[&str]| {
-        [&["train", "run.toml", "--data", &data, "--threads=1", "-q"][..], &SMALL, more].concat()
+    let train = |more: [&str; 2]| {
+        let first = ["train", "run.toml", "--data", &data, "--threads=1", "-q"];
+        let args: Vec<String> =
+            first.into_iter().chain(SMALL).chain(more).map(str::to_owned).collect();
+        args
     };
-    let args = train(&["--checkpoint", "saved"]).into_iter().map(str::to_owned).collect::<Vec<_>>();
-    shop.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    fn words(args: &[String]) -> Vec<&str> {
+        args.iter().map(String::as_str).collect()
+    }
+    let fails = |args: &[String]| shop.fails(&words(args));
+    shop.ok(&words(&train(["--checkpoint", "saved"])));
     let step = fs::read_dir(shop.path("saved")).unwrap().next().unwrap().unwrap().path();
     for (link, of) in [
         ("data.link", shop.path("data.tsv")),
@@ -236,7 +242,7 @@ fn another_name_of_what_is_read_is_not_written_over() {
     let was = ["data.link", "run.link", "meta.link"].map(before);
     for flag in ["--metrics", "--report", "--html"] {
         for link in ["data.link", "run.link"] {
-            let said = shop.fails(&train(&[flag, link]));
+            let said = fails(&train([flag, link]));
             assert!(said.contains("this run reads that file"), "{flag} {link}: {said}");
         }
     }
@@ -258,11 +264,11 @@ fn another_name_of_what_is_read_is_not_written_over() {
         let said = shop.fails(args);
         assert!(said.contains("it is another name of a file in"), "{args:?}: {said}");
     }
-    fs::hard_link(shop.path("report.json"), shop.path("two.json")).unwrap_or_else(|_| {
-        fs::write(shop.path("report.json"), "{}").unwrap();
-        fs::hard_link(shop.path("report.json"), shop.path("two.json")).unwrap();
-    });
-    let said = shop.fails(&train(&["--report", "report.json", "--metrics", "two.json"]));
+    fs::write(shop.path("one.json"), "{}").unwrap();
+    fs::hard_link(shop.path("one.json"), shop.path("two.json")).unwrap();
+    let mut args = train(["--report", "one.json"]);
+    args.extend(["--metrics", "two.json"].map(str::to_owned));
+    let said = fails(&args);
     assert!(said.contains("named for two outputs"), "{said}");
     assert_eq!(["data.link", "run.link", "meta.link"].map(before), was);
 }

@@ -91,8 +91,8 @@ pub(crate) fn read_json(path: &Path) -> Value {
 
 /// Settings of a model that trains in no time.
 pub(crate) const SMALL: [&str; 10] = [
-    "--model",
-    "deepfm",
+    "--set",
+    "model.kind=deepfm",
     "--set",
     "model.dim=4",
     "--set",
