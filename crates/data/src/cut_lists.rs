@@ -29,10 +29,10 @@ pub(crate) fn bytes_max(lists: usize, block_bytes: usize) -> usize {
 }
 
 impl Chunk {
-    /// So many ids of the last example's list in id column `column` are left out.
-    pub(crate) fn note_cut_list(&mut self, column: usize, ids: usize) {
+    /// So many ids of the list that `example`, the last one, has in id column `column` are left out.
+    pub(crate) fn note_cut_list(&mut self, example: usize, column: usize, ids: usize) {
         // Columns and examples of a chunk count in 32 bits.
-        let (example, column) = ((self.len() - 1) as u32, column as u32);
+        let (example, column) = (example as u32, column as u32);
         let entries = &mut self.cut_lists;
         if entries.len() >= ENTRIES_MAX
             && let Some(last) = entries.iter_mut().rfind(|entry| entry.column == column)

@@ -325,3 +325,115 @@ fn examples_learn_from_real_data() {
     let attribution = auc("criteo-attribution", &["--data", &train, "--data.eval_paths", &valid]);
     assert!(attribution > 0.645, "{attribution}");
 }
+
+/// What a command that succeeds says and prints.
+fn said(shop: &Workshop, args: &[&str]) -> String {
+    let output = shop.run(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn what_lists_lose_is_told_by_every_command() {
+    let (shop, files) = shop();
+    let cut = rows(1500).iter().filter(|row| row["tags"].as_array().unwrap().len() > 2).count();
+    let expected = json!([
+        {"column": "tags", "taken": 2, "examples": cut, "of_examples": 1500, "ids": cut}
+    ]);
+    let note = format!("tags: {cut} of 1500 examples have more than 2 ids, and {cut} ids behind");
+    let short = ["--set", "columns.5.ids=2"];
+    let settings = SETTINGS.replace("ids = 4", "ids = 2");
+    fs::write(shop.path("short.toml"), settings).unwrap();
+    for file in &files {
+        for more in [&["--ranks", "1"][..], &["--ranks", "2"], &["--data.shuffle", "100"]] {
+            let report = train(&shop, file, &[&short, more].concat());
+            assert_eq!(report["cut_lists"], expected, "{file} {more:?}");
+        }
+    }
+    assert!(train(&shop, files[0], &[]).get("cut_lists").is_none());
+    let trained = ["train", "short.toml", "--data", files[0], "--checkpoint", "saved"];
+    assert!(said(&shop, &trained).contains(&note));
+    assert!(said(&shop, &["eval", "saved", "--data", files[2]]).contains(&note));
+    assert!(said(&shop, &["predict", "saved", "--data", files[1], "--out", "s"]).contains(&note));
+    let convert = ["convert", files[0], "--config", "short.toml", "--out", "packed"];
+    assert!(said(&shop, &convert).contains(&note));
+}
+
+#[test]
+fn a_renamed_header_is_read_by_its_names_or_refused() {
+    let (shop, files) = shop();
+    let expected = train(&shop, files[0], &["--checkpoint", "saved"]);
+    let text = shop.text(files[0]);
+    let (names, records) = text.split_once('\n').unwrap();
+    fs::write(shop.path("upper.csv"), format!("{}\n{records}", names.to_uppercase())).unwrap();
+    same(&train(&shop, "upper.csv", &[]), &expected, "names in another case");
+    let said = said(&shop, &["eval", "saved", "--data", "upper.csv"]);
+    assert!(said.contains("upper.csv has CLICK for click"), "{said}");
+    // Of ids alone nothing but names could tell.
+    fs::write(shop.path("texts.toml"), "[[columns]]\nnames = ['liked']\ntype = 'label'\npositive = ['yes']\n[[columns]]\nnames = ['user', 'item']\n").unwrap();
+    fs::write(shop.path("texts.csv"), "liked,user,item\nyes,u1,i1\nno,u2,i2\n").unwrap();
+    fs::write(shop.path("other.csv"), "vote,film,customer\nyes,i1,u1\nno,i2,u2\n").unwrap();
+    fs::write(shop.path("bare.csv"), "Item,User\ni1,u1\ni2,u2\n").unwrap();
+    fs::write(shop.path("right.csv"), "user,item\nu1,i1\nu2,i2\n").unwrap();
+    let data = ["--data", "texts.csv", "--data.eval_fraction", "0"];
+    shop.ok(&[&["train", "texts.toml", "--checkpoint", "texts"], &data[..]].concat());
+    for args in [
+        &["train", "texts.toml", "--data", "other.csv"][..],
+        &["train", "texts.toml", "--data", "texts.csv", "--data", "other.csv"],
+        &["eval", "texts", "--data", "other.csv"],
+        &["predict", "texts", "--data", "other.csv", "--unlabelled"],
+        &["convert", "other.csv", "--config", "texts.toml", "--out", "packed"],
+    ] {
+        let refused = shop.fails(args);
+        assert!(refused.contains("other.csv") && refused.contains("data.header"), "{refused}");
+    }
+    let scores = |data: &str| shop.ok(&["predict", "texts", "--data", data, "--unlabelled"]);
+    assert_eq!(scores("bare.csv"), scores("right.csv"));
+}
+
+#[test]
+fn texts_of_settings_keep_their_spaces() {
+    let (shop, _) = shop();
+    let settings = "[data]\neval_fraction = 0\nmini_batch = ' 2 '\n[model]\nkind = 'lr '\n\
+                    [[columns]]\nnames = ['label']\ntype = 'label'\n\
+                    [[columns]]\nnames = ['tags']\ntype = 'ids'\nseparator = ', '\n";
+    fs::write(shop.path("spaces.toml"), settings).unwrap();
+    fs::write(shop.path("l.csv"), "label;tags\n1;red, new\n0;new, red, blue\n").unwrap();
+    let lists = "{\"label\":1,\"tags\":[\"red\",\"new\"]}\n\
+                 {\"label\":0,\"tags\":[\"new\",\"red\",\"blue\"]}\n";
+    fs::write(shop.path("l.jsonl"), lists).unwrap();
+    let run = |data: &str, more: &[&str]| {
+        let args = ["train", "spaces.toml", "--data", data, "--report", "r", "--threads", "1"];
+        shop.ok(&[&args[..], more].concat());
+        shop.report("r")
+    };
+    let expected = run("l.jsonl", &[]);
+    same(&run("l.csv", &["--checkpoint", "spaces"]), &expected, "a separator with a space");
+    let flag = ["--columns.2.separator", ", "];
+    same(&run("l.csv", &flag), &expected, "by a flag");
+    let pair = ["--set", "columns.2.separator=, "];
+    same(&run("l.csv", &pair), &expected, "by a pair");
+    // A checkpoint keeps it.
+    let scores = |data: &str| shop.ok(&["predict", "spaces", "--data", data]);
+    assert_eq!(scores("l.csv"), scores("l.jsonl"));
+}
+
+#[test]
+fn a_resumed_run_keeps_how_data_is_read() {
+    let (shop, files) = shop();
+    let first = ["--checkpoint", "saved", "--set", "checkpoint.every=13", "--data.epochs", "1"];
+    train(&shop, files[0], &first);
+    for (key, value) in [
+        ("data.header", "true"),
+        ("data.header", "false"),
+        ("data.separator", ","),
+        ("data.format", "csv"),
+    ] {
+        let pair = format!("{key}={value}");
+        let args = ["train", "run.toml", "--data", files[0], "--set", &pair, "--resume"];
+        let error = shop.fails(&[&args[..], &["--checkpoint", "saved"]].concat());
+        let says = format!("this run has {value}; a resumed run must keep it");
+        assert!(error.contains(key) && error.contains(&says), "{error}");
+    }
+    train(&shop, files[0], &[&first[..4], &["--resume"]].concat());
+}

@@ -63,7 +63,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             chunk.dense.extend(dense.iter().map(|column| column[row]));
             for (column, bags) in ids.iter().enumerate() {
                 if let Some(left_out) = bags.cut.get(&row) {
-                    chunk.note_cut_list(column, *left_out);
+                    chunk.note_cut_list(chunk.lines.len() - 1, column, *left_out);
                 }
                 match &bags.ends {
                     // A key is moved faster than a slice of one.
