@@ -360,7 +360,7 @@ fn what_lists_lose_is_told_by_every_command() {
 }
 
 #[test]
-fn a_renamed_header_is_read_by_its_names_or_refused() {
+fn a_header_in_another_case_is_read_by_its_names() {
     let (shop, files) = shop();
     let expected = train(&shop, files[0], &["--checkpoint", "saved"]);
     let text = shop.text(files[0]);
@@ -369,53 +369,6 @@ fn a_renamed_header_is_read_by_its_names_or_refused() {
     same(&train(&shop, "upper.csv", &[]), &expected, "names in another case");
     let said = said(&shop, &["eval", "saved", "--data", "upper.csv"]);
     assert!(said.contains("upper.csv has CLICK for click"), "{said}");
-    // Of ids alone nothing but names could tell.
-    fs::write(shop.path("texts.toml"), "[[columns]]\nnames = ['liked']\ntype = 'label'\npositive = ['yes']\n[[columns]]\nnames = ['user', 'item']\n").unwrap();
-    fs::write(shop.path("texts.csv"), "liked,user,item\nyes,u1,i1\nno,u2,i2\n").unwrap();
-    fs::write(shop.path("other.csv"), "vote,film,customer\nyes,i1,u1\nno,i2,u2\n").unwrap();
-    fs::write(shop.path("bare.csv"), "Item,User\ni1,u1\ni2,u2\n").unwrap();
-    fs::write(shop.path("right.csv"), "user,item\nu1,i1\nu2,i2\n").unwrap();
-    let data = ["--data", "texts.csv", "--data.eval_fraction", "0"];
-    shop.ok(&[&["train", "texts.toml", "--checkpoint", "texts"], &data[..]].concat());
-    for args in [
-        &["train", "texts.toml", "--data", "other.csv"][..],
-        &["train", "texts.toml", "--data", "texts.csv", "--data", "other.csv"],
-        &["eval", "texts", "--data", "other.csv"],
-        &["predict", "texts", "--data", "other.csv", "--unlabelled"],
-        &["convert", "other.csv", "--config", "texts.toml", "--out", "packed"],
-    ] {
-        let refused = shop.fails(args);
-        assert!(refused.contains("other.csv") && refused.contains("data.header"), "{refused}");
-    }
-    let scores = |data: &str| shop.ok(&["predict", "texts", "--data", data, "--unlabelled"]);
-    assert_eq!(scores("bare.csv"), scores("right.csv"));
-}
-
-#[test]
-fn texts_of_settings_keep_their_spaces() {
-    let (shop, _) = shop();
-    let settings = "[data]\neval_fraction = 0\nmini_batch = ' 2 '\n[model]\nkind = 'lr '\n\
-                    [[columns]]\nnames = ['label']\ntype = 'label'\n\
-                    [[columns]]\nnames = ['tags']\ntype = 'ids'\nseparator = ', '\n";
-    fs::write(shop.path("spaces.toml"), settings).unwrap();
-    fs::write(shop.path("l.csv"), "label;tags\n1;red, new\n0;new, red, blue\n").unwrap();
-    let lists = "{\"label\":1,\"tags\":[\"red\",\"new\"]}\n\
-                 {\"label\":0,\"tags\":[\"new\",\"red\",\"blue\"]}\n";
-    fs::write(shop.path("l.jsonl"), lists).unwrap();
-    let run = |data: &str, more: &[&str]| {
-        let args = ["train", "spaces.toml", "--data", data, "--report", "r", "--threads", "1"];
-        shop.ok(&[&args[..], more].concat());
-        shop.report("r")
-    };
-    let expected = run("l.jsonl", &[]);
-    same(&run("l.csv", &["--checkpoint", "spaces"]), &expected, "a separator with a space");
-    let flag = ["--columns.2.separator", ", "];
-    same(&run("l.csv", &flag), &expected, "by a flag");
-    let pair = ["--set", "columns.2.separator=, "];
-    same(&run("l.csv", &pair), &expected, "by a pair");
-    // A checkpoint keeps it.
-    let scores = |data: &str| shop.ok(&["predict", "spaces", "--data", data]);
-    assert_eq!(scores("l.csv"), scores("l.jsonl"));
 }
 
 #[test]
