@@ -29,10 +29,11 @@ pub(crate) fn bytes_max(lists: usize, block_bytes: usize) -> usize {
 }
 
 impl Chunk {
-    /// So many ids of the last example's list in id column `column` are left out.
-    pub(crate) fn note_cut_list(&mut self, column: usize, ids: usize) {
+    /// So many ids of the list that `example`, the last one, has in id column `column` are left
+    /// out.
+    pub(crate) fn note_cut_list(&mut self, example: usize, column: usize, ids: usize) {
         // Columns and examples of a chunk count in 32 bits.
-        let (example, column) = ((self.len() - 1) as u32, column as u32);
+        let (example, column) = (example as u32, column as u32);
         let entries = &mut self.cut_lists;
         if entries.len() >= ENTRIES_MAX
             && let Some(last) = entries.iter_mut().rfind(|entry| entry.column == column)
@@ -54,7 +55,8 @@ impl Chunk {
 pub struct CutLists {
     /// Examples that were looked at.
     pub examples: u64,
-    /// Of each id column with such lists: its number, its examples with them, ids that are left out.
+    /// Of each id column with such lists: its number, its examples with them, ids that are left
+    /// out.
     columns: Vec<(u32, u64, u64)>,
 }
 
@@ -121,8 +123,8 @@ impl CutColumn {
         let Self { column, taken, examples, of_examples, ids } = self;
         let verb = if *examples == 1 { "has" } else { "have" };
         format!(
-            "{column}: {examples} of {of_examples} examples {verb} more than {taken} ids, and {ids} \
-             ids behind these are left out; raise `ids` of the column to take them"
+            "{column}: {examples} of {of_examples} examples {verb} more than {taken} ids, and \
+             {ids} ids behind these are left out; raise `ids` of the column to take them"
         )
     }
 }

@@ -192,8 +192,7 @@ fn a_pattern_that_finds_one_more_file_trains_on_that_one() {
     days.train(&["--data", "day_*.csv", "--checkpoint", "saved"]);
     std::fs::rename(days.shop.path("later"), days.shop.path("day_3.csv")).unwrap();
     let args = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
-    let said =
-        days.said(&[&["train", "run.toml", "--report", "report.json"], &args[..]].concat());
+    let said = days.said(&[&["train", "run.toml", "--report", "report.json"], &args[..]].concat());
     assert!(said.contains("2 of 3 files were trained before"), "{said}");
     let report = days.shop.report("report.json");
     assert_eq!(report["model_digest"], days.whole(&[]));

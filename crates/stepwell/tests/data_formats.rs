@@ -325,3 +325,68 @@ fn examples_learn_from_real_data() {
     let attribution = auc("criteo-attribution", &["--data", &train, "--data.eval_paths", &valid]);
     assert!(attribution > 0.645, "{attribution}");
 }
+
+/// What a command that succeeds says and prints.
+fn said(shop: &Workshop, args: &[&str]) -> String {
+    let output = shop.run(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn what_lists_lose_is_told_by_every_command() {
+    let (shop, files) = shop();
+    let cut = rows(1500).iter().filter(|row| row["tags"].as_array().unwrap().len() > 2).count();
+    let expected = json!([
+        {"column": "tags", "taken": 2, "examples": cut, "of_examples": 1500, "ids": cut}
+    ]);
+    let note = format!("tags: {cut} of 1500 examples have more than 2 ids, and {cut} ids behind");
+    let short = ["--set", "columns.5.ids=2"];
+    let settings = SETTINGS.replace("ids = 4", "ids = 2");
+    fs::write(shop.path("short.toml"), settings).unwrap();
+    for file in &files {
+        for more in [&["--ranks", "1"][..], &["--ranks", "2"], &["--data.shuffle", "100"]] {
+            let report = train(&shop, file, &[&short, more].concat());
+            assert_eq!(report["cut_lists"], expected, "{file} {more:?}");
+        }
+    }
+    assert!(train(&shop, files[0], &[]).get("cut_lists").is_none());
+    let trained = ["train", "short.toml", "--data", files[0], "--checkpoint", "saved"];
+    assert!(said(&shop, &trained).contains(&note));
+    assert!(said(&shop, &["eval", "saved", "--data", files[2]]).contains(&note));
+    assert!(said(&shop, &["predict", "saved", "--data", files[1], "--out", "s"]).contains(&note));
+    let convert = ["convert", files[0], "--config", "short.toml", "--out", "packed"];
+    assert!(said(&shop, &convert).contains(&note));
+}
+
+#[test]
+fn a_header_in_another_case_is_read_by_its_names() {
+    let (shop, files) = shop();
+    let expected = train(&shop, files[0], &["--checkpoint", "saved"]);
+    let text = shop.text(files[0]);
+    let (names, records) = text.split_once('\n').unwrap();
+    fs::write(shop.path("upper.csv"), format!("{}\n{records}", names.to_uppercase())).unwrap();
+    same(&train(&shop, "upper.csv", &[]), &expected, "names in another case");
+    let said = said(&shop, &["eval", "saved", "--data", "upper.csv"]);
+    assert!(said.contains("upper.csv has CLICK for click"), "{said}");
+}
+
+#[test]
+fn a_resumed_run_keeps_how_data_is_read() {
+    let (shop, files) = shop();
+    let first = ["--checkpoint", "saved", "--set", "checkpoint.every=13", "--data.epochs", "1"];
+    train(&shop, files[0], &first);
+    for (key, value) in [
+        ("data.header", "true"),
+        ("data.header", "false"),
+        ("data.separator", ","),
+        ("data.format", "csv"),
+    ] {
+        let pair = format!("{key}={value}");
+        let args = ["train", "run.toml", "--data", files[0], "--set", &pair, "--resume"];
+        let error = shop.fails(&[&args[..], &["--checkpoint", "saved"]].concat());
+        let says = format!("this run has {value}; a resumed run must keep it");
+        assert!(error.contains(key) && error.contains(&says), "{error}");
+    }
+    train(&shop, files[0], &[&first[..4], &["--resume"]].concat());
+}

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Output;
 
-use common::{Workshop, args};
+use common::{Workshop, args, same};
 
 /// An argument in which `%` stands for a byte that no text has.
 fn odd(argument: &str) -> OsString {
@@ -104,4 +104,57 @@ fn control_characters_of_names_never_reach_a_terminal() {
     }
     let said = shop.ok(&["train", "run.toml", "--data", "*.jsonl"]);
     assert!(said.contains("records of a\\u{1b}[2J\\nb.jsonl has nobody"), "{said}");
+}
+
+#[test]
+fn names_of_texts_alone_are_never_a_record() {
+    let shop = Workshop::new();
+    let settings = "[[columns]]\nnames = ['liked']\ntype = 'label'\npositive = ['yes']\n\
+                    [[columns]]\nnames = ['user', 'item']\n";
+    fs::write(shop.path("texts.toml"), settings).unwrap();
+    fs::write(shop.path("texts.csv"), "liked,user,item\nyes,u1,i1\nno,u2,i2\n").unwrap();
+    fs::write(shop.path("other.csv"), "vote,film,customer\nyes,i1,u1\nno,i2,u2\n").unwrap();
+    fs::write(shop.path("bare.csv"), "Item,User\ni1,u1\ni2,u2\n").unwrap();
+    fs::write(shop.path("right.csv"), "user,item\nu1,i1\nu2,i2\n").unwrap();
+    let data = ["--data", "texts.csv", "--data.eval_fraction", "0"];
+    shop.ok(&[&["train", "texts.toml", "--checkpoint", "texts"], &data[..]].concat());
+    for args in [
+        &["train", "texts.toml", "--data", "other.csv"][..],
+        &["train", "texts.toml", "--data", "texts.csv", "--data", "other.csv"],
+        &["eval", "texts", "--data", "other.csv"],
+        &["predict", "texts", "--data", "other.csv", "--unlabelled"],
+        &["convert", "other.csv", "--config", "texts.toml", "--out", "packed"],
+    ] {
+        let refused = shop.fails(args);
+        assert!(refused.contains("other.csv") && refused.contains("data.header"), "{refused}");
+    }
+    let scores = |data: &str| shop.ok(&["predict", "texts", "--data", data, "--unlabelled"]);
+    assert_eq!(scores("bare.csv"), scores("right.csv"));
+}
+
+#[test]
+fn texts_of_settings_keep_their_spaces() {
+    let shop = Workshop::new();
+    let settings = "[data]\neval_fraction = 0\nmini_batch = ' 2 '\n[model]\nkind = 'lr '\n\
+                    [[columns]]\nnames = ['label']\ntype = 'label'\n\
+                    [[columns]]\nnames = ['tags']\ntype = 'ids'\nseparator = ', '\n";
+    fs::write(shop.path("spaces.toml"), settings).unwrap();
+    fs::write(shop.path("l.csv"), "label;tags\n1;red, new\n0;new, red, blue\n").unwrap();
+    let lists = "{\"label\":1,\"tags\":[\"red\",\"new\"]}\n\
+                 {\"label\":0,\"tags\":[\"new\",\"red\",\"blue\"]}\n";
+    fs::write(shop.path("l.jsonl"), lists).unwrap();
+    let run = |data: &str, more: &[&str]| {
+        let args = ["train", "spaces.toml", "--data", data, "--report", "r", "--threads", "1"];
+        shop.ok(&[&args[..], more].concat());
+        shop.report("r")
+    };
+    let expected = run("l.jsonl", &[]);
+    same(&run("l.csv", &["--checkpoint", "spaces"]), &expected, "a separator with a space");
+    let flag = ["--columns.2.separator", ", "];
+    same(&run("l.csv", &flag), &expected, "by a flag");
+    let pair = ["--set", "columns.2.separator=, "];
+    same(&run("l.csv", &pair), &expected, "by a pair");
+    // A checkpoint keeps it.
+    let scores = |data: &str| shop.ok(&["predict", "spaces", "--data", data]);
+    assert_eq!(scores("l.csv"), scores("l.jsonl"));
 }

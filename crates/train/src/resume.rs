@@ -167,8 +167,8 @@ impl RunState {
         Ok(())
     }
 
-    /// The first of the settings of how data is read that `now` has otherwise: its key, what it was,
-    /// what it is.
+    /// The first of the settings of how data is read that `now` has otherwise: its key, what it
+    /// was, what it is.
     fn read_otherwise(&self, now: &Self) -> Option<(&'static str, String, String)> {
         let said = |value: &Value| match value {
             Value::Null => "nothing".to_owned(),

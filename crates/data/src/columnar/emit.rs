@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use stepwell_base::Key;
 
+use super::bags::{Bags, Putting};
 use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
 use crate::Chunk;
@@ -63,7 +64,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             chunk.dense.extend(dense.iter().map(|column| column[row]));
             for (column, bags) in ids.iter().enumerate() {
                 if let Some(left_out) = bags.cut.get(&row) {
-                    chunk.note_cut_list(column, *left_out);
+                    chunk.note_cut_list(chunk.lines.len() - 1, column, *left_out);
                 }
                 match &bags.ends {
                     // A key is moved faster than a slice of one.
@@ -94,27 +95,6 @@ fn unwanted(split: &Split, data: &Data<'_>) -> Vec<bool> {
         Found::Missing | Found::List(_) => !split.wants(b""),
     };
     (0..data.count).map(&mut of).collect()
-}
-
-/// Keys of a column.
-struct Bags {
-    keys: Vec<Key>,
-    /// Where those of each row end; none where each has one.
-    ends: Option<Vec<u32>>,
-    /// Ids that are left out of the lists of rows, of those that have too many.
-    cut: BTreeMap<usize, usize>,
-}
-
-impl Bags {
-    fn of(&self, row: usize) -> &[Key] {
-        match &self.ends {
-            None => &self.keys[row..=row],
-            Some(ends) => {
-                let start = row.checked_sub(1).map_or(0, |before| ends[before]);
-                &self.keys[start as usize..ends[row] as usize]
-            }
-        }
-    }
 }
 
 fn spelled(value: Value<'_>) -> Vec<u8> {
@@ -224,31 +204,6 @@ struct Maker<'a> {
     ids: &'a Ids,
     data: &'a Data<'a>,
     room: Spelled,
-}
-
-/// Keys that are put together, row by row.
-struct Putting {
-    bags: Bags,
-    skip_missing: bool,
-}
-
-impl Putting {
-    fn new(count: usize, has_ends: bool, ids: &Ids) -> Self {
-        let ends = (has_ends || ids.skip_missing).then(|| Vec::with_capacity(count));
-        let bags = Bags { keys: Vec::with_capacity(count), ends, cut: BTreeMap::new() };
-        Self { bags, skip_missing: ids.skip_missing }
-    }
-
-    fn missing(&mut self, ids: &Ids) {
-        if !self.skip_missing {
-            self.bags.keys.push(ids.namespace.key_of(b""));
-        }
-    }
-
-    fn end_row(&mut self) {
-        let end = self.bags.keys.len() as u32;
-        self.bags.ends.iter_mut().for_each(|ends| ends.push(end));
-    }
 }
 
 impl Maker<'_> {

@@ -11,6 +11,7 @@
 //! Cost     Decompressed pages and dictionaries of the columns that are read, at most those of one
 //! row group; [`ColumnFile::bytes_max`] counts all of it.
 
+mod bags;
 mod emit;
 mod file;
 mod guard;

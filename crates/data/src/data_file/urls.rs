@@ -36,7 +36,8 @@ fn is_web(scheme: &str) -> bool {
     ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
-/// URLs of the objects that `pattern` names, sorted as files are; itself where an object has that name.
+/// URLs of the objects that `pattern` names, sorted as files are; itself where an object has that
+/// name.
 pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let wrong = |why: String| DataError::Path { path: pattern.to_owned(), why };
     let text = pattern.to_str().ok_or_else(|| wrong("a pattern must be UTF-8".to_owned()))?;

@@ -72,14 +72,12 @@ pub(super) fn compile_parts(
         let most = COLUMNS_MAX - 1;
         return Err(format!("the columns are {features} features: give at most {most}"));
     }
-    let split = match &options.split {
-        None => None,
-        Some(rule) => Some(split_of(rule, &mut sources, &columns)?),
-    };
+    let split = options.split.as_ref().map(|rule| split_of(rule, &mut sources, &columns));
+    let split = split.transpose()?;
     // Made of others, or a column of the data.
-    let own = columns.iter().filter(|column| column.of.is_empty());
-    let places = own.clone().map(|column| sources.find(&column.name)).collect();
-    let placed_labels = own.map(placed_label).collect();
+    let own = || columns.iter().filter(|column| column.of.is_empty());
+    let places = own().map(|column| sources.find(&column.name)).collect();
+    let placed_labels = own().map(placed_label).collect();
     let (label_count, sources) = (labels.len(), sources.names);
     Ok(Layout {
         options,

@@ -72,7 +72,7 @@ impl<'a> Emitter<'a> {
             // It was read before.
             let _ = each_id(self.layout, value, (fields, text), |_, _, _| count += 1);
             if count > *most {
-                chunk.note_cut_list(column, count - most);
+                chunk.note_cut_list(example, column, count - most);
             }
         }
     }

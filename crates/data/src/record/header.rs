@@ -76,9 +76,9 @@ fn repeats(first: &[String], behind: &[u8], separator: u8) -> bool {
 /// What to say of a first line of which nothing shows whether it is a record.
 pub(super) fn unclear(layout: &Layout, names: &[String]) -> String {
     format!(
-        "its first line names none of the columns {}, and nothing shows that it is a record: it has \
-         {}; name its columns as they are called there, or give data.header = false where that line \
-         is a record",
+        "its first line names none of the columns {}, and nothing shows that it is a record: it \
+         has {}; name its columns as they are called there, or give data.header = false where that \
+         line is a record",
         listed(&layout.sources),
         listed(names)
     )

@@ -141,8 +141,8 @@ pub(crate) fn fields_of(
 }
 
 /// What to say of a line that names the columns once more.
-const AGAIN: &str = "the line names the columns again, as where files with such a line were joined: \
-                     remove it, or pass over such lines with data.skip_max";
+const AGAIN: &str = "the line names the columns again, as where files with such a line were \
+                     joined: remove it, or pass over such lines with data.skip_max";
 
 /// The names that a record gives its values, where records of its kind do.
 pub(crate) fn keys_of(kind: Kind, line: &[u8]) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What is to be said of the names of columns, file by file: those that are found in another case,
-//! and those that no record seems to have. In formats that leave out what is missing, a name that is
-//! written wrongly would be missing in every record without a word.
+//! and those that no record seems to have. In formats that leave out what is missing, a name that
+//! is written wrongly would be missing in every record without a word.
 
 use std::path::Path;
 

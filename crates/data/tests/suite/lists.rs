@@ -141,6 +141,8 @@ fn what_lists_lose_is_counted_alike_in_every_format() {
     for path in files_of(folder.path(), &texts) {
         let found = bags(&path, &layout).unwrap();
         assert_eq!(found, (expected.to_vec(), cut.to_vec()), "{}", path.display());
+        let bare = Arc::new(layout.without_label().unwrap());
+        assert_eq!(bags(&path, &bare).unwrap(), found, "{}", path.display());
     }
     let svm = "1 tags:a:1 tags:b:1 tags:c:1\n1 tags:a:1\n1 tags:a:1 tags:b:1\n";
     let path = write(folder.path(), "a.svm", svm);

@@ -58,8 +58,6 @@ pub(super) struct BatchStage {
     /// Nothing more is cut.
     over: bool,
     counters: Arc<Counters>,
-    /// The epoch of which it is counted what lists lose.
-    counted: u64,
     /// Makes a cache of what goes by, until it is whole.
     recorder: Option<Recorder>,
     ends: BatchEnds,
@@ -105,7 +103,6 @@ impl BatchStage {
             outgoing: VecDeque::new(),
             over: false,
             counters,
-            counted: start.epoch,
             recorder,
             ends,
         }
@@ -228,13 +225,7 @@ impl BatchStage {
                     }
                 }
                 self.cut.features.refuse_too_many(&chunk, pass.input.files())?;
-                // Of several ranks that read the same one counts.
-                let is_own =
-                    pass.share.is_some() || self.cut.rank.is_none_or(|(rank, _)| rank == 0);
-                if is_own && pass.epoch == self.counted {
-                    let examples = lines_within(&chunk, &chunk.lines, pass.end);
-                    self.counters.add_cut_lists(&chunk, examples);
-                }
+                self.counters.add_cut_lists(&chunk, pass, self.cut.rank);
                 match &mut self.shared {
                     Some(shared) => shared.give(chunk),
                     None if self.shuffle.is_active() => {

@@ -75,7 +75,8 @@ pub(crate) struct Counters {
     /// What the planner counts.
     pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
-    cut_lists: Mutex<CutLists>,
+    /// What lists lose in the first epoch, and which that is.
+    cut_lists: Mutex<(Option<u64>, CutLists)>,
     keys_asked: AtomicU64,
     weights_asked: AtomicU64,
 }
@@ -90,15 +91,20 @@ impl Counters {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Counts what the lists of the first `examples` examples of `chunk` lose.
-    fn add_cut_lists(&self, chunk: &Chunk, examples: usize) {
-        let mut cut = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
-        cut.add(chunk, examples);
+    /// Counts what the lists of `chunk` lose, which is of `pass`, where that is of the first epoch.
+    /// Of several ranks that read the same one counts.
+    fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<(usize, usize)>) {
+        let is_own = pass.share.is_some() || rank.is_none_or(|(rank, _)| rank == 0);
+        let mut counted = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, cut) = &mut *counted;
+        if is_own && *first.get_or_insert(pass.epoch) == pass.epoch {
+            cut.add(chunk, fill::lines_within(chunk, &chunk.lines, pass.end));
+        }
     }
 
     /// What lists lose.
     pub(crate) fn cut_lists(&self) -> CutLists {
-        self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
     fn add_asked(&self, keys: usize, weights: usize) {
