@@ -60,8 +60,8 @@ impl Texts {
         Ok(Self { reader, layout: texts, block: Block::default(), columns, files })
     }
 
-    /// Opens `path` for its column `column`, whatever else it has; one without a first line of names
-    /// has that column alone where `header` is false.
+    /// Opens `path` for its column `column`, whatever else it has; one without a first line of
+    /// names has that column alone where `header` is false.
     ///
     /// # Errors
     /// As [`Texts::open`].
@@ -76,8 +76,8 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Appends the texts of the next records to `texts`, those of all columns of a record after each
-    /// other, empty where they are missing; false at the end.
+    /// Appends the texts of the next records to `texts`, those of all columns of a record after
+    /// each other, empty where they are missing; false at the end.
     ///
     /// # Errors
     /// A file that cannot be read.

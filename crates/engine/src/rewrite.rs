@@ -1,9 +1,10 @@
 //! Rows of a checkpoint's table, written anew for a table whose rows have other parts.
 //!
-//! - **How.** A scan of the checkpoint's snapshots, rank by rank; each row keeps what both tables have
-//!   and begins as the new table's rows do in all else: lanes of a larger embedding, the state of
-//!   another optimizer, a history (last used at the checkpoint's step).
-//! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in memory.
+//! - **How.** A scan of the checkpoint's snapshots, rank by rank; each row keeps what both tables
+//!   have and begins as the new table's rows do in all else: lanes of a larger embedding, the state
+//!   of another optimizer, a history (last used at the checkpoint's step).
+//! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in
+//!   memory.
 //! - **Failure.** A row of another length than the table's is damage.
 
 use std::sync::Arc;

@@ -389,7 +389,8 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.best",
         checkpoint.best = BestKind::None,
         Never,
-        "logloss or auc: the best evaluated checkpoint is kept, too, and `eval` and `predict` take it"
+        "logloss or auc: the best evaluated checkpoint is kept, too, and `eval` and `predict` \
+        take it"
     )
     .idle(idle::without_best),
 ];

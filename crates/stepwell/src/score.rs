@@ -36,8 +36,8 @@ const IDLE: [&str; 8] = [
     "ranks.",
 ];
 
-/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or with
-/// the newest: again where it was removed meanwhile, as a run does with old ones.
+/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or
+/// with the newest: again where it was removed meanwhile, as a run does with old ones.
 pub(crate) fn with_newest<T>(
     path: &Path,
     work: impl Fn(&Checkpoint) -> Result<T, Failure>,

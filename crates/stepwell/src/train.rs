@@ -210,23 +210,28 @@ pub(crate) fn lead(
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
     report.before = before.map(|before| before.eval);
-    tell!("{}", table::report(&report).text().trim_end());
-    let keeps = config.checkpoint.dir.is_some();
-    if !keeps && !report.interrupted {
-        say!("no --checkpoint was given: the model ended with this run");
-    }
-    outputs::write(args.report.as_deref(), &report)?;
-    if args.json {
-        // Who asked for a stop wants to know how to go on, whoever reads the report.
-        match say::json(&report) {
-            Err(unheard) if !report.interrupted => return Err(unheard.into()),
-            _ => {}
-        }
-    }
+    say_report(args, &config, &report)?;
     match report.interrupted {
         true => Err(signals.interrupted(ended_early(&config, &report)).into()),
         false => Ok(()),
     }
+}
+
+/// Shows what came of a run, and writes it where that was asked for.
+fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
+    tell!("{}", table::report(report).text().trim_end());
+    if config.checkpoint.dir.is_none() && !report.interrupted {
+        say!("no --checkpoint was given: the model ended with this run");
+    }
+    outputs::write(args.report.as_deref(), report)?;
+    if args.json {
+        // Who asked for a stop wants to know how to go on, whoever reads the report.
+        match say::json(report) {
+            Err(unheard) if !report.interrupted => return Err(unheard),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Trains as one of the other `ranks`, with the settings of the first, and shows nothing.

@@ -171,8 +171,8 @@ impl Warm {
             return say::json(&json!({ "trained_before": true, "steps": step }));
         }
         tell!(
-            "nothing to train: all of this data was trained before (step {step}); --again trains on \
-             it once more"
+            "nothing to train: all of this data was trained before (step {step}); --again trains \
+             on it once more"
         );
         Ok(())
     }

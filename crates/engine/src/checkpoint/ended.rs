@@ -2,8 +2,8 @@
 //!
 //! - **Why.** A warm start has to know whether the data before is finished. A checkpoint is written
 //!   where it is due, often before anybody knows that the data ends there.
-//! - **How.** A file beside the others, written when the last epoch is trained: it holds step and job
-//!   of its checkpoint, so that a copy under another checkpoint says nothing.
+//! - **How.** A file beside the others, written when the last epoch is trained: it holds step and
+//!   job of its checkpoint, so that a copy under another checkpoint says nothing.
 //! - **Failure.** A crash before it leaves a checkpoint of a run that goes on: resuming it trains
 //!   nothing and writes the file.
 

@@ -38,8 +38,8 @@ pub trait Keep: Send {
     /// On any I/O error; nothing is begun any more then.
     fn end(&mut self, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<PathBuf>;
 
-    /// Says that the run ended with what `kept` keeps, the model after `step` steps: all of its data
-    /// is trained. Called by rank 0.
+    /// Says that the run ended with what `kept` keeps, the model after `step` steps: all of its
+    /// data is trained. Called by rank 0.
     ///
     /// # Errors
     /// On any I/O error; the model stays kept.

@@ -48,7 +48,7 @@ use crate::device::{PooledAt, RowsSent};
 use crate::group::{devices_above, group_of};
 use crate::ranks::Loan;
 use crate::request::BagsByRow;
-use crate::{Admission, Dense, Field, Group, Part, Result, TableSpec};
+use crate::{Dense, Field, Group, Part, Result, TableSpec};
 
 /// Where the fields of each table have their columns in the matrix of pooled embeddings, and how
 /// they are pooled.
@@ -174,18 +174,6 @@ impl EmbeddingBags {
     /// The most bytes of the versions that stale reads need, for mini-batches of `rows` rows.
     pub fn stale_bytes_max(table: &TableSpec, staleness: u64, rows: u64) -> u64 {
         StaleRows::bytes_max(staleness, rows, table.weight_count() as u64)
-    }
-
-    /// Names of the sections with stale versions: of step number `step` of those that count, the
-    /// oldest first, and of table `table`.
-    pub fn stale_names(step: usize, table: usize) -> [String; 2] {
-        [stale::keys_name(step, table), stale::weights_name(step, table)]
-    }
-
-    /// Name of the section with the sketch of `table`; none where nothing is counted.
-    pub fn sketch_name(table: &TableSpec) -> Option<String> {
-        let counts = table.life.is_some_and(|life| matches!(life.admission, Admission::After(_)));
-        counts.then(|| admission::section(table))
     }
 
     /// The bytes of a sketch that was given `bytes`.

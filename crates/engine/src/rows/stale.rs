@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
+use super::EmbeddingBags;
 use super::admission::Admissions;
 use super::working::TableRows;
 use crate::Dense;
@@ -182,11 +183,19 @@ impl StaleRows {
     }
 }
 
-pub(super) fn keys_name(step: usize, table: usize) -> String {
+impl EmbeddingBags {
+    /// Names of the sections with stale versions: of step number `step` of those that count, the
+    /// oldest first, and of table `table`.
+    pub fn stale_names(step: usize, table: usize) -> [String; 2] {
+        [keys_name(step, table), weights_name(step, table)]
+    }
+}
+
+fn keys_name(step: usize, table: usize) -> String {
     format!("ssp keys {step} {table}")
 }
 
-pub(super) fn weights_name(step: usize, table: usize) -> String {
+fn weights_name(step: usize, table: usize) -> String {
     format!("ssp weights {step} {table}")
 }
 

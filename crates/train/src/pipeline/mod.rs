@@ -215,10 +215,7 @@ fn wire(
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
         stop,
-        without_row: parts
-            .only_scores
-            .then(|| without_row(&parts.trainer, &parts.groups))
-            .flatten(),
+        without_row: without_row(parts.only_scores, &parts.trainer, &parts.groups),
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
@@ -248,8 +245,11 @@ fn wire(
     Ok((stages, finished))
 }
 
-/// A count of ids that have no row in `groups`.
-fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
+/// A count of ids that have no row in `groups`; none where nobody `counts` them.
+fn without_row(counts: bool, trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
+    if !counts {
+        return None;
+    }
     let fields = trainer.model().features().columns_of_fields();
     WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }

@@ -6,6 +6,7 @@
 
 mod apart;
 mod ends;
+mod keeping;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -21,7 +22,7 @@ pub(crate) use self::apart::Agreement;
 pub(super) use self::apart::ApartStage;
 pub(super) use self::ends::{Reporting, TrainEnds};
 use super::measured::{Done, Measured};
-use super::save::{Saver, Written};
+use super::save::Saver;
 use super::{Counters, Handoff, Held, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::{Meter, Scored};
@@ -276,64 +277,6 @@ impl TrainStage {
             }
         }
         Ok(())
-    }
-
-    /// Writes the model, once what was dirty is in the store; false while it waits for that, or for
-    /// other ranks.
-    fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
-        if !self.is_idle() || !self.save()? {
-            self.pause = Some(pause);
-            return Ok(false);
-        }
-        self.give_back(Retired::Checkpoint(pause));
-        Ok(true)
-    }
-
-    /// Whether all that left is in the stores.
-    fn is_idle(&self) -> bool {
-        self.groups.iter().all(|group| group.staging.is_idle())
-    }
-
-    /// Writes the model as it is now, unless that was done; false while it waits for other ranks.
-    fn save(&mut self) -> Result<bool> {
-        let position = self.position;
-        if self.measured.saved == Some(position.step) {
-            return self.end().map(|()| true);
-        }
-        let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
-            return Ok(true);
-        };
-        if !trainer.is_finite()? {
-            return Err(self.diverged(position.step, f64::NAN));
-        }
-        match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
-            Written::NotYet => return Ok(false),
-            Written::Here(path) => {
-                self.observer.saved(position.step, &path);
-                self.named = Some(path);
-            }
-            Written::ByRankZero => {}
-        }
-        self.measured.saved = Some(position.step);
-        self.end().map(|()| true)
-    }
-
-    /// Says in the checkpoint that was just named that the run ends with it, where it does.
-    fn end(&mut self) -> Result<()> {
-        let through = self.through;
-        if let (Some(saver), Some(named)) = (&mut self.saver, self.named.take_if(|_| through)) {
-            saver.ended(&named)?;
-        }
-        self.note_figure()
-    }
-
-    /// Notes what an evaluation gave of the model that is written.
-    fn note_figure(&mut self) -> Result<()> {
-        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
-        match &mut self.saver {
-            Some(saver) if names => saver.note_figure(self.position.step),
-            _ => Ok(()),
-        }
     }
 
     fn diverged(&self, step: u64, loss: f64) -> Error {

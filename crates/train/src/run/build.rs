@@ -7,20 +7,18 @@ use stepwell_base::owner::KEY_SHARDS;
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
-use stepwell_engine::{
-    Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner, Rewrite,
-};
+use stepwell_engine::{Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::{Config, DensePlace};
-use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
+use super::groups::Opening;
 use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
-use crate::warm_start::{GroupOrigin, Inheritance};
+use crate::warm_start::Inheritance;
 use crate::{Error, Result};
 
 /// What a run begins with.
@@ -213,45 +211,9 @@ pub(super) fn build(
     let place = place(config, around, from)?;
     let rules = machine.rules;
     let (above, devices) = devices(config, machine, &capacity)?;
-    let above = above.as_ref();
-    let mut groups = Vec::new();
-    // The stores of all groups take what one would.
-    let executor = Executor::new(ExecutorOptions::default());
-    // The store of a rank has the keys that the rank owns, and takes no others.
-    let ranks = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
-    let key_shards =
-        ranks.map_or(KeyShardSet::ALL, |fabric| KeyShardSet::part(fabric.rank(), fabric.size()));
-    for number in 0..capacity.tiers.groups.len() {
-        let options = |options: StoreOptions| StoreOptions {
-            compaction: machine.compaction,
-            index_seed: machine.index_seed,
-            executor: Some(executor.clone()),
-            stop: around.stop.clone(),
-            key_shards,
-            ..options
-        };
-        let origin = inherited.as_ref().map(|of| &of.groups[number]);
-        let begin = match (from, origin, around.rows.from.get(number)) {
-            (Some(checkpoint), None, _) => Begin::Checkpoint(checkpoint, number),
-            (Some(checkpoint), Some(GroupOrigin::Linked(there)), _) => {
-                Begin::Checkpoint(checkpoint, *there)
-            }
-            (None, _, Some(snapshot)) => Begin::Snapshot(snapshot),
-            _ => Begin::Empty,
-        };
-        let at = (place.directory(number)?, begin);
-        let group = capacity.tiers.open(number, model.tables(), at, options, (rules, above))?;
-        if let (Some(checkpoint), Some(GroupOrigin::Rewritten(tables)), Some(inherited)) =
-            (from, origin, &inherited)
-        {
-            for (there, here) in tables {
-                let (was, now) = (&inherited.tables()[*there], &model.tables()[*here]);
-                let rewrite = Rewrite { checkpoint, table: *there, was, now, key_shards };
-                rewrite.put_into(&group.store, &around.stop)?;
-            }
-        }
-        groups.push(group);
-    }
+    let opening =
+        Opening { capacity: &capacity, model: &model, from, inherited: inherited.as_ref() };
+    let groups = opening.groups(around, &*place, above.as_ref())?;
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {
         if around.rows.in_memory || group.is_whole() {
@@ -268,11 +230,8 @@ pub(super) fn build(
         match &inherited {
             None => trainer.load(&checkpoint.dense).map_err(wrong)?,
             Some(inherited) => {
-                let (dense, initial) = inherited.dense(config, &trainer, &checkpoint.dense)?;
-                if !initial.is_empty() {
-                    let note = format!("initial, in whole or in part: {}", initial.join(", "));
-                    (around.on_note)(&note);
-                }
+                let (dense, note) = inherited.dense(config, &trainer, &checkpoint.dense)?;
+                note.iter().for_each(|note| (around.on_note)(note));
                 trainer.load(&dense).map_err(wrong)?;
             }
         }

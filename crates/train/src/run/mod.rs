@@ -5,9 +5,11 @@ mod build;
 mod checkpoints;
 mod digest;
 mod figures;
+mod groups;
 mod last_step;
 mod ranks;
 mod reading;
+mod score;
 mod warm_up;
 
 use std::cell::RefCell;
@@ -19,9 +21,9 @@ use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Sources};
-use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Purpose, TableSpec, Times};
+use stepwell_engine::{Checkpoint, Error as EngineError, Placement, TableSpec, Times};
 use stepwell_nn::ParameterSpec;
-use stepwell_settings::{Config, RanksConfig};
+use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
@@ -32,6 +34,7 @@ use self::figures::assemble;
 pub(crate) use self::reading::schema;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, share, sources};
+pub use self::score::evaluate;
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::forecast::{Forecast, Known};
@@ -260,52 +263,6 @@ fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
     let step = resumed.filter(|_| config.checkpoint.initial)?.step;
     Some(format!("checkpoint.initial has no effect: the run goes on after step {step}"))
-}
-
-/// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
-///
-/// # Errors
-/// Everything that the user can mend, and I/O errors.
-pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
-    // One rank scores, however many trained.
-    let ranks = RanksConfig { count: 1, ..config.ranks };
-    let config = Config { ranks, ..config.clone() };
-    score(&config, around, checkpoint).map_err(|error| told(error, &config))
-}
-
-fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
-    config.check().map_err(Error::Config)?;
-    let begin = around.machine.clock.seconds();
-    let ready = get_ready_to_score(config, around, checkpoint);
-    let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
-    let report = finish(config, around, built, (reads, None, false), begin)?;
-    if report.interrupted {
-        // A part of the data has no figures of its own.
-        return Err(Error::Interrupted);
-    }
-    if report.eval.examples == 0 {
-        return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
-    }
-    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
-    Ok(report)
-}
-
-/// Does all that comes before the first mini-batch is scored.
-fn get_ready_to_score(
-    config: &Config,
-    around: &Surroundings,
-    checkpoint: &Checkpoint,
-) -> Result<(Built, Reads)> {
-    let sources = sources(config, &around.stop)?;
-    sources.notes.iter().for_each(|note| (around.on_note)(note));
-    let pass = sources.evaluation(Purpose::Evaluate, 0);
-    let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
-    checkpoints::accept_rows(checkpoint, around)?;
-    last_step::check_counts(config, checkpoint)?;
-    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
-    let passes = Box::new(std::iter::once(pass)) as Passes;
-    let start = RunPosition::default();
-    Ok((built, Reads { passes, start, cache: None, only_scores: true }))
 }
 
 /// The capacity plan of a run, without running it.

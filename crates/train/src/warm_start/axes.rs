@@ -2,9 +2,9 @@
 //!
 //! - **Why.** A layer over a model's whole input has a column for each lane of each feature. When a
 //!   feature comes or goes, the others keep what was learned of them.
-//! - **How.** Each place along an axis has a label: the lane of a feature, a dense feature, an output
-//!   of a layer of so many. Places with equal labels stand for the same; outputs of layers of other
-//!   widths have no equal labels.
+//! - **How.** Each place along an axis has a label: the lane of a feature, a dense feature, an
+//!   output of a layer of so many. Places with equal labels stand for the same; outputs of layers
+//!   of other widths have no equal labels.
 
 use std::collections::HashMap;
 

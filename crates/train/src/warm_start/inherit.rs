@@ -99,7 +99,7 @@ impl Inheritance {
         config: &Config,
         trainer: &Trainer,
         checkpoint: &Dense,
-    ) -> Result<(Dense, Vec<String>)> {
+    ) -> Result<(Dense, Option<String>)> {
         let model = trainer.model();
         let mut dense = trainer.dense()?.to_dense();
         let same_rule = self.was.config.dense.kind == config.dense.kind;
@@ -119,7 +119,9 @@ impl Inheritance {
             }
         }
         self.beside_rows(config, model, (checkpoint, &mut dense));
-        Ok((dense, initial))
+        let names = initial.join(", ");
+        let note = (!initial.is_empty()).then(|| format!("initial, in whole or in part: {names}"));
+        Ok((dense, note))
     }
 
     /// Adds what admission and stale reads need: what the checkpoint has, where it fits.

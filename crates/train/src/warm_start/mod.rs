@@ -13,9 +13,9 @@
 //!   ([`RunState`]). Rows whose layout stays are taken over by links, others are rewritten
 //!   (`inherit.rs`); dense parameters are matched by name and by what their axes stand for
 //!   (`axes.rs`).
-//! - **Invariants.** With the settings of the checkpoint, without a shuffle (or where the data before
-//!   ends with a window) and with whole mini-batches, the model is that of one run over all data,
-//!   bit for bit: steps, histories, admission and stale versions go on.
+//! - **Invariants.** With the settings of the checkpoint, without a shuffle (or where the data
+//!   before ends with a window) and with whole mini-batches, the model is that of one run over all
+//!   data, bit for bit: steps, histories, admission and stale versions go on.
 
 mod axes;
 mod inherit;
@@ -117,7 +117,8 @@ pub struct WarmPlan {
 }
 
 impl WarmRequest<'_> {
-    /// Decides what to do with the model of `checkpoint`, which was opened at [`WarmRequest::from`].
+    /// Decides what to do with the model of `checkpoint`, which was opened at
+    /// [`WarmRequest::from`].
     ///
     /// # Errors
     /// Data that changed since it was trained; a run that stopped in the middle of other data; a
@@ -130,8 +131,8 @@ impl WarmRequest<'_> {
         let ended = checkpoint.ended || state.earlier.is_none();
         if state.earlier.is_none() {
             notes.push(format!(
-                "{} is of an earlier build, which didn't say whether its run ended: its data counts \
-                 as trained",
+                "{} is of an earlier build, which didn't say whether its run ended: its data \
+                 counts as trained",
                 checkpoint.path.display()
             ));
         }
@@ -236,8 +237,8 @@ impl WarmRequest<'_> {
         }
         let to = self.to.unwrap_or(&there.path).display();
         Err(Error::Config(format!(
-            "checkpoint.dir = {to} holds checkpoints of another run (the last of step {}): go on from \
-             them with --from {to}, set them aside with --force, or name another directory",
+            "checkpoint.dir = {to} holds checkpoints of another run (the last of step {}): go on \
+             from them with --from {to}, set them aside with --force, or name another directory",
             there.step
         )))
     }

@@ -1,0 +1,91 @@
+//! The table groups of a run, opened with the rows that it begins with.
+
+use std::sync::Arc;
+
+use stepwell_engine::{Begin, Checkpoint, DeviceTier, Group, Rewrite};
+use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
+
+use super::Surroundings;
+use crate::Result;
+use crate::capacity::Capacity;
+use crate::machine::RowPlaces;
+use crate::models::Model;
+use crate::warm_start::{GroupOrigin, Inheritance};
+
+/// What table groups are opened with.
+pub(super) struct Opening<'a> {
+    pub(super) capacity: &'a Capacity,
+    pub(super) model: &'a Model,
+    /// The checkpoint that has the rows.
+    pub(super) from: Option<&'a Checkpoint>,
+    /// What is taken over of it; none where that is all as it is.
+    pub(super) inherited: Option<&'a Inheritance>,
+}
+
+impl Opening<'_> {
+    /// All table groups, below the devices `above` where there are any.
+    pub(super) fn groups(
+        &self,
+        around: &Surroundings,
+        place: &dyn RowPlaces,
+        above: Option<&Arc<DeviceTier>>,
+    ) -> Result<Vec<Arc<Group>>> {
+        let machine = &around.machine;
+        // The stores of all groups take what one would.
+        let executor = Executor::new(ExecutorOptions::default());
+        // The store of a rank has the keys that the rank owns, and takes no others.
+        let ranks = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+        let key_shards = ranks
+            .map_or(KeyShardSet::ALL, |fabric| KeyShardSet::part(fabric.rank(), fabric.size()));
+        let tables = self.model.tables();
+        let mut groups = Vec::new();
+        for number in 0..self.capacity.tiers.groups.len() {
+            let options = |options: StoreOptions| StoreOptions {
+                compaction: machine.compaction,
+                index_seed: machine.index_seed,
+                executor: Some(executor.clone()),
+                stop: around.stop.clone(),
+                key_shards,
+                ..options
+            };
+            let at = (place.directory(number)?, self.begin(number, around));
+            let group =
+                self.capacity.tiers.open(number, tables, at, options, (machine.rules, above))?;
+            self.rewrite(number, &group, (around, key_shards))?;
+            groups.push(group);
+        }
+        Ok(groups)
+    }
+
+    /// What the store of group `number` begins with.
+    fn begin<'a>(&'a self, number: usize, around: &'a Surroundings) -> Begin<'a> {
+        let origin = self.inherited.map(|of| &of.groups[number]);
+        match (self.from, origin, around.rows.from.get(number)) {
+            (Some(checkpoint), None, _) => Begin::Checkpoint(checkpoint, number),
+            (Some(checkpoint), Some(GroupOrigin::Linked(there)), _) => {
+                Begin::Checkpoint(checkpoint, *there)
+            }
+            (None, _, Some(snapshot)) => Begin::Snapshot(snapshot),
+            _ => Begin::Empty,
+        }
+    }
+
+    /// Puts rows of the checkpoint that have other parts there into group `number`.
+    fn rewrite(
+        &self,
+        number: usize,
+        group: &Group,
+        (around, key_shards): (&Surroundings, KeyShardSet),
+    ) -> Result<()> {
+        let (Some(checkpoint), Some(inherited)) = (self.from, self.inherited) else {
+            return Ok(());
+        };
+        let GroupOrigin::Rewritten(tables) = &inherited.groups[number] else { return Ok(()) };
+        for (there, here) in tables {
+            let (was, now) = (&inherited.tables()[*there], &self.model.tables()[*here]);
+            let rewrite = Rewrite { checkpoint, table: *there, was, now, key_shards };
+            rewrite.put_into(&group.store, &around.stop)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Scoring data with the model of a checkpoint.
+
+use stepwell_engine::{Checkpoint, Purpose};
+use stepwell_settings::{Config, RanksConfig};
+
+use super::build::{Beginning, Built, build};
+use super::reading::sources;
+use super::{Reads, Surroundings, checkpoints, finish, last_step, stopped, told};
+use crate::batch::RunPosition;
+use crate::pipeline::Passes;
+use crate::report::Report;
+use crate::{Error, Result};
+
+/// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
+///
+/// # Errors
+/// Everything that the user can mend, and I/O errors.
+pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
+    // One rank scores, however many trained.
+    let ranks = RanksConfig { count: 1, ..config.ranks };
+    let config = Config { ranks, ..config.clone() };
+    score(&config, around, checkpoint).map_err(|error| told(error, &config))
+}
+
+fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
+    config.check().map_err(Error::Config)?;
+    let begin = around.machine.clock.seconds();
+    let ready = get_ready_to_score(config, around, checkpoint);
+    let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
+    let report = finish(config, around, built, (reads, None, false), begin)?;
+    if report.interrupted {
+        // A part of the data has no figures of its own.
+        return Err(Error::Interrupted);
+    }
+    if report.eval.examples == 0 {
+        return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
+    }
+    report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
+    Ok(report)
+}
+
+/// Does all that comes before the first mini-batch is scored.
+fn get_ready_to_score(
+    config: &Config,
+    around: &Surroundings,
+    checkpoint: &Checkpoint,
+) -> Result<(Built, Reads)> {
+    let sources = sources(config, &around.stop)?;
+    sources.notes.iter().for_each(|note| (around.on_note)(note));
+    let pass = sources.evaluation(Purpose::Evaluate, 0);
+    let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
+    checkpoints::accept_rows(checkpoint, around)?;
+    last_step::check_counts(config, checkpoint)?;
+    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
+    let passes = Box::new(std::iter::once(pass)) as Passes;
+    let start = RunPosition::default();
+    Ok((built, Reads { passes, start, cache: None, only_scores: true }))
+}
