@@ -2,8 +2,9 @@
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
 //! the command reads. Written beside their place, under a name that is nobody's, synced and moved
-//! there, so that a full disk or a power cut leaves an older file as it was. What a killed process left there goes with
-//! the next one that writes the same file: its name has the process, and nobody holds its lock.
+//! there, so that a full disk or a power cut leaves an older file as it was. What a killed process
+//! left there goes with the next one that writes the same file: its name has the process, and
+//! nobody holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

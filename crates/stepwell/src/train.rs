@@ -45,7 +45,6 @@ pub(crate) struct Prepared {
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let (mut config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
-    resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     let outputs = [
         ("--report", args.report.as_deref()),
@@ -60,6 +59,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
         }
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
+    resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
     note_idle(args, &config, &chosen);
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
