@@ -7,11 +7,9 @@ use stepwell_base::stop::StopRequest;
 
 use crate::executor::Executor;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
-use crate::manifest::Manifest;
 use crate::segment::Deletion;
 use crate::size::{SEGMENTS_MANY, Sizes};
 use crate::store::{DELETIONS_HELD, SCAN_BYTES, Sweep};
-use crate::table::Table;
 use crate::target::Target;
 use crate::{Error, KeyShardSet, Result, StoreId, index, segment, store};
 
@@ -264,18 +262,6 @@ impl StoreOptions {
         let pages = rows.saturating_mul(2) / u64::from(layout.rows_per_page.max(1));
         let open = 8 * u64::from(layout.pages(self.segment_rows()));
         index::bytes_enough(rows, pages.saturating_mul(SPACE_HARD as u64).saturating_add(open))
-    }
-
-    /// Bytes of an index that hold the rows of these stores, merged into one that gets no more.
-    pub fn index_bytes_of(&self, stores: &[Manifest]) -> u64 {
-        let pages = self.layout().pages(self.segment_rows()).max(1);
-        let entries = stores.iter().flat_map(|store| &store.segments);
-        let slots =
-            entries.map(|entry| u64::from(Table::span_of(pages, self.layout().pages(entry.rows))));
-        // As many more as a store that is open makes.
-        let slots = slots.sum::<u64>() + 8;
-        let rows = stores.iter().map(Manifest::rows_all).sum();
-        index::bytes_enough(rows, slots * u64::from(pages)).max(Self::INDEX_BYTES_MIN)
     }
 
     /// Pages of a write, and of what is read at once for a merge.

@@ -6,9 +6,11 @@
 //!   then new ones, those of merges too, have twice the size, and so on. What has the old size is
 //!   merged into the new one as it goes stale.
 
-use crate::StoreOptions;
+use crate::manifest::Manifest;
 use crate::options::{SEGMENT_BYTES_MAX, SPACE_HARD};
+use crate::table::Table;
 use crate::target::Target;
+use crate::{StoreOptions, index};
 
 /// Segments above which new ones are twice as large.
 pub const SEGMENTS_MANY: u64 = 4096;
@@ -76,6 +78,20 @@ impl Sizes {
     pub(crate) fn most(&self, index_bytes_max: u64) -> &Size {
         let rows = (index_bytes_max / INDEX_ROW_BYTES) as f64;
         self.at((rows * self.least().target.row_full() * SPACE_HARD) as u64)
+    }
+}
+
+impl StoreOptions {
+    /// Bytes of an index that hold the rows of these stores, merged into one that gets no more.
+    pub fn index_bytes_of(&self, stores: &[Manifest]) -> u64 {
+        let layout = stores.first().map_or_else(|| self.layout(), Manifest::layout);
+        let pages = layout.pages(self.segment_rows()).max(1);
+        let entries = stores.iter().flat_map(|store| &store.segments);
+        let slots = entries.map(|entry| Table::span_of(pages, layout.pages(entry.rows)));
+        // As many more as a store that is open makes.
+        let slots = slots.map(u64::from).sum::<u64>() + 8;
+        let rows = stores.iter().map(Manifest::rows_all).sum();
+        index::bytes_enough(rows, slots * u64::from(pages)).max(Self::INDEX_BYTES_MIN)
     }
 }
 

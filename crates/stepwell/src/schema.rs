@@ -68,9 +68,8 @@ fn text(path: &Path, guess: &Guess) -> String {
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
     text += &format!(
-        "# Examples of a step: of the {records} records that the file has at least, about, an \
-        epoch\n\
-         # makes {STEPS_LEAST} steps or more.\nmini_batch = {batch}\nepochs = 1\n"
+        "# Examples of a step, so few that an epoch of {records} records, which the file has at\n\
+         # least, about, makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {
         text += "trim = true\n";

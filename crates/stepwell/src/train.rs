@@ -55,9 +55,6 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     let from = args.from.as_deref().map(From::open).transpose()?;
     let base = from.as_ref().map(From::base);
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
-    if from.is_none() {
-        resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
-    }
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     if from.is_some() {
         warm_start::check_data(args, &config)?;
@@ -75,6 +72,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
         }
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
+    resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
     note_idle(args, &config, &chosen);
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");

@@ -114,7 +114,7 @@ fn settings_beside_columns() {
     file("[columns]\nnames = ['user']", data, &["own.toml:1: columns", "write [[columns]]"]);
     file("columns = ['user']", data, &["own.toml:1: columns", "write [[columns]]"]);
     file("columns = 3", data, &["own.toml:1: columns", "write [[columns]]"]);
-    file(RUN, &[], &["no data is named", "give data.paths there"]);
+    file(RUN, &[], &["the built-in stream has columns of its own", "name data"]);
     let nix = format!("{RUN}\n[[features]]\ncolumns = ['nix']");
     file(&nix, data, &["features.1.columns has nix", "there are user, item, tags"]);
     let weight =

@@ -321,7 +321,8 @@ fn a_rank_that_fails_ends_all_with_its_own_words() {
 #[test]
 fn one_rank_scores_with_the_rows_of_all() {
     let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 6000);
+    let data = shop.text("data.tsv");
+    shop.ok(&["synth", "--out", &data, "--examples", "6000"]);
     let barely = ["--tiers.index", "328000", "--checkpoint", "saved", "--data", &data];
     assert!(shop.fails(&train(&[&["--force"], &barely[..]].concat())).contains("tiers.index"));
     shop.ok(&train(&[&["--ranks", "4", "--force", "--threads", "1"], &barely[..]].concat()));

@@ -3,6 +3,8 @@
 
 mod auto;
 mod devices;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -393,42 +395,5 @@ fn mend(bound: &str) -> &'static str {
         "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
         "training" | LEARNING => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rank_that_is_a_process_takes_its_own_plan() {
-        let mut config = Config::default();
-        config.ranks.count = 4;
-        let schema = crate::run::schema(&config).unwrap();
-        let model = Model::build(&config, schema).unwrap();
-        let wants = |threads, processes| {
-            let wanted = Wanted {
-                config: &config,
-                schema,
-                inputs: [None; 2],
-                model: &model,
-                offer: None,
-                examples: Some(1000),
-                from: None,
-                scores: false,
-                cache: None,
-                ranks: RanksHere { threads, processes },
-            };
-            let capacity = Capacity::plan(&wanted).unwrap();
-            (capacity.wants(&wanted), capacity.budget.total())
-        };
-        let (of_threads, total) = wants(4, 1);
-        assert_eq!((of_threads.bytes, of_threads.processes), (4 * total, 1));
-        // Each on a machine of its own, and two on each machine.
-        for processes in [1, 2] {
-            let (of_process, total) = wants(1, processes);
-            assert_eq!((of_process.bytes, of_process.processes), (total, processes as u64));
-            assert_eq!(4 * of_process.threads, of_threads.threads);
-        }
     }
 }

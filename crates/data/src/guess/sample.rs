@@ -19,6 +19,8 @@ use crate::{Block, DataError, ReadOptions};
 
 /// Bytes of text that are looked at.
 const SAMPLE_BYTES: u64 = 8 << 20;
+/// What to say of a file that is no text.
+const BINARY: &str = "is binary: text is read as CSV, TSV, JSON lines or LibSVM, or else Parquet";
 /// Records that are looked at.
 const RECORDS_MAX: usize = 50_000;
 
@@ -59,8 +61,8 @@ impl Sample {
                 if is_utf16(&bytes) {
                     return Err(wrong(UTF16.to_owned()));
                 }
-                if let Some(why) = no_text(&bytes) {
-                    return Err(wrong(why.to_owned()));
+                if memchr(0, &bytes).is_some() {
+                    return Err(wrong(BINARY.to_owned()));
                 }
                 let sample = of_text(&bytes).map_err(wrong)?;
                 let of_file = fs::metadata(path).map_or(0, |about| about.len());
@@ -68,15 +70,6 @@ impl Sample {
             }
         }
     }
-}
-
-/// Why bytes are no text.
-fn no_text(bytes: &[u8]) -> Option<&'static str> {
-    memchr(0, bytes)?;
-    Some(match bytes.starts_with(b"PK") {
-        true => "is a zip archive, as workbooks (.xlsx) are: write its data as CSV or Parquet",
-        false => "is binary: text is read as CSV, TSV, JSON lines or LibSVM, or else Parquet",
-    })
 }
 
 /// Lines that a file of so many bytes has at least, about, which begins with this text: a packed

@@ -26,6 +26,10 @@ pub(super) fn write(directory: &dyn Disk, step: u64, run: &Value) -> Result<()> 
     if is_ended(directory, step, run) {
         return Ok(());
     }
+    if directory.exists(ENDED_FILE)? {
+        // A power cut left a part of it.
+        directory.remove(ENDED_FILE)?;
+    }
     files::write_synced(directory, ENDED_FILE, text(step, run).as_bytes())?;
     Ok(directory.sync_directory()?)
 }
@@ -33,4 +37,34 @@ pub(super) fn write(directory: &dyn Disk, step: u64, run: &Value) -> Result<()> 
 /// Whether the run of the checkpoint in `directory` ended with it.
 pub(super) fn is_ended(directory: &dyn Disk, step: u64, run: &Value) -> bool {
     files::read(directory, ENDED_FILE).is_ok_and(|found| found == text(step, run).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use stepwell_disk::MemDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_file_says_nothing_of_another_checkpoint() {
+        let disk = MemDisk::new();
+        let run = json!({ "job": "a" });
+        assert!(!is_ended(&disk, 7, &run));
+        write(&disk, 7, &run).unwrap();
+        write(&disk, 7, &run).unwrap();
+        assert!(is_ended(&disk, 7, &run));
+        assert!(!is_ended(&disk, 8, &run));
+        assert!(!is_ended(&disk, 7, &json!({ "job": "b" })));
+    }
+
+    #[test]
+    fn a_part_of_it_is_replaced() {
+        let disk = MemDisk::new();
+        let run = json!({ "job": "a" });
+        files::write_synced(&disk, ENDED_FILE, b"step 7 of").unwrap();
+        assert!(!is_ended(&disk, 7, &run));
+        write(&disk, 7, &run).unwrap();
+        assert!(is_ended(&disk, 7, &run));
+    }
 }

@@ -10,21 +10,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use stepwell_base::queue::{Refused, Sender};
+use stepwell_base::queue::Refused;
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, DataError, Ordered, Recorder, Recording, Skips};
-use stepwell_engine::{Blocks, Grouper, Purpose, Spares};
+use stepwell_data::{Chunk, DataError, Recorder, Recording, Skips};
+use stepwell_engine::{Blocks, Grouper, Purpose};
 
-use super::cut::Cut;
+use super::cut::{BatchEnds, Cut, Parsed};
 use super::fill::{append, examples_at, keep_own, lines_within};
 use super::shared_pass::{Filled, SharedPass};
 use super::shuffle::Shuffle;
 use super::{Counters, Pass};
-use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
+use crate::batch::{Item, Mark, MiniBatch, RunPosition};
 use crate::features::Gathered;
 use crate::{Error, Result};
-
-type Parsed = stepwell_data::Parsed<Purpose>;
 
 pub(super) struct BatchStage {
     cut: Cut,
@@ -61,13 +59,6 @@ pub(super) struct BatchStage {
     /// Makes a cache of what goes by, until it is whole.
     recorder: Option<Recorder>,
     ends: BatchEnds,
-}
-
-/// Where examples come from and where mini-batches go.
-pub(super) struct BatchEnds {
-    pub(super) input: Arc<Ordered<Parsed>>,
-    pub(super) output: Sender<Item>,
-    pub(super) spares: Arc<Spares<Examples>>,
 }
 
 impl BatchStage {

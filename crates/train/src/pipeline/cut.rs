@@ -1,12 +1,14 @@
 //! How the stream of examples is cut into mini-batches and batches.
 
+use std::sync::Arc;
+
+use stepwell_base::queue::Sender;
 use stepwell_base::rules::{Rule, Rules};
-use stepwell_data::Labels;
-use stepwell_engine::{Part, Purpose};
+use stepwell_data::{Labels, Ordered};
+use stepwell_engine::{Part, Purpose, Spares};
 use stepwell_settings::{BestKind, Config};
 
-use super::batch::BatchEnds;
-use crate::batch::{Examples, MiniBatch};
+use crate::batch::{Examples, Item, MiniBatch};
 use crate::features::{Features, TableInput};
 use crate::models::Model;
 
@@ -75,4 +77,14 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
         shuffle: config.data.shuffle,
         seed: config.seed,
     }
+}
+
+/// What stage `batch` reads.
+pub(super) type Parsed = stepwell_data::Parsed<Purpose>;
+
+/// Where examples come from and where mini-batches go.
+pub(super) struct BatchEnds {
+    pub(super) input: Arc<Ordered<Parsed>>,
+    pub(super) output: Sender<Item>,
+    pub(super) spares: Arc<Spares<Examples>>,
 }

@@ -46,8 +46,8 @@ use stepwell_fabric::Fabric;
 
 pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
-use self::batch::{BatchEnds, BatchStage};
-use self::cut::{Cut, cut};
+use self::batch::BatchStage;
+use self::cut::{BatchEnds, Cut, cut};
 use self::learn::LearnStage;
 use self::lend::Lending;
 use self::shuffle::Shuffle;
@@ -186,8 +186,7 @@ fn wire(
         servers: config.servers(),
         ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
     };
-    let stop = parts.times.stop.clone();
-    let mut times = parts.times;
+    let (stop, mut times) = (parts.times.stop.clone(), parts.times);
     // The planners of several ranks would find different times: rank 0 says it, by what it asks.
     let is_asked = parts.fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };

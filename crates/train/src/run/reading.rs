@@ -136,6 +136,17 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     }
 }
 
+/// Says that nothing will be evaluated.
+pub(super) fn nothing_note(config: &Config) -> String {
+    let mut which = String::new();
+    if let (Some(column), values @ [_, ..]) = (&config.data.eval_column, &*config.data.eval_values)
+    {
+        let values = values.join(", ");
+        which = format!(" (those whose {column} is one of data.eval_values = {values})");
+    }
+    format!("no line of the evaluation part is an example{which}: nothing will be evaluated")
+}
+
 impl RunPosition {
     /// Where reading goes on.
     pub(super) fn read_from(self) -> ReadFrom {

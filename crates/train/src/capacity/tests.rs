@@ -1,0 +1,35 @@
+//! What ranks of a process, and processes of a machine, take together.
+
+use super::*;
+
+#[test]
+fn a_rank_that_is_a_process_takes_its_own_plan() {
+    let mut config = Config::default();
+    config.ranks.count = 4;
+    let schema = crate::run::schema(&config).unwrap();
+    let model = Model::build(&config, schema).unwrap();
+    let wants = |threads, processes| {
+        let wanted = Wanted {
+            config: &config,
+            schema,
+            inputs: [None; 2],
+            model: &model,
+            offer: None,
+            examples: Some(1000),
+            from: None,
+            scores: false,
+            cache: None,
+            ranks: RanksHere { threads, processes },
+        };
+        let capacity = Capacity::plan(&wanted).unwrap();
+        (capacity.wants(&wanted), capacity.budget.total())
+    };
+    let (of_threads, total) = wants(4, 1);
+    assert_eq!((of_threads.bytes, of_threads.processes), (4 * total, 1));
+    // Each on a machine of its own, and two on each machine.
+    for processes in [1, 2] {
+        let (of_process, total) = wants(1, processes);
+        assert_eq!((of_process.bytes, of_process.processes), (total, processes as u64));
+        assert_eq!(4 * of_process.threads, of_threads.threads);
+    }
+}
