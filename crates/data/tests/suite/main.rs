@@ -35,4 +35,6 @@ mod sources;
 #[cfg(test)]
 mod stages;
 #[cfg(test)]
+mod typed;
+#[cfg(test)]
 mod types;

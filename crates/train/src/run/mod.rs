@@ -124,16 +124,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let sources = share(config, sources, fabric, stop)?;
     sources.check_read_once()?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
-        let mut note = "no line of the evaluation part is an example".to_owned();
-        if let (Some(column), values @ [_, ..]) =
-            (&config.data.eval_column, &*config.data.eval_values)
-        {
-            note += &format!(
-                " (those whose {column} is one of data.eval_values = {})",
-                values.join(", ")
-            );
-        }
-        (around.on_note)(&format!("{note}: nothing will be evaluated"));
+        nothing_chosen(config)?;
+        (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }
     agree(config, around, &sources)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
@@ -170,6 +162,23 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     }
     one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
     Ok(report)
+}
+
+/// Refuses values of the data to evaluate on that no record has.
+fn nothing_chosen(config: &Config) -> Result<()> {
+    let data = &config.data;
+    let Some(column) = data.eval_column.as_ref().filter(|_| data.eval_paths.is_empty()) else {
+        return Ok(());
+    };
+    let chosen = match (&data.eval_from, data.eval_values.as_slice()) {
+        (Some(from), _) => format!("data.eval_from = {from}: no record has {column} from there on"),
+        (None, []) => return Ok(()),
+        (None, values) => {
+            let values = values.join(", ");
+            format!("data.eval_values = {values}: no record has one of these as its {column}")
+        }
+    };
+    Err(Error::Config(format!("{chosen}; look at the data, or evaluate on data.eval_paths")))
 }
 
 /// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
