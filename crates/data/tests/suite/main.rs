@@ -35,6 +35,8 @@ mod sources;
 #[cfg(test)]
 mod stages;
 #[cfg(test)]
+mod statistics;
+#[cfg(test)]
 mod typed;
 #[cfg(test)]
 mod types;
