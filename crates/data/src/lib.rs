@@ -70,6 +70,7 @@ pub use layout::{
 };
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};
+pub use moment::TimePart;
 pub use packed::{
     CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, PackedOptions, PackedWriter,
     Seal, SourceFile,

@@ -14,7 +14,7 @@ const DAY_SECONDS: i64 = 86_400;
 const SECOND_NANOS: i64 = 1_000_000_000;
 
 /// A point in time, to the nanosecond.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     /// Seconds since 1970, or since midnight.
     seconds: i64,
@@ -33,6 +33,62 @@ pub(crate) enum Form {
     Local,
     /// Both, in UTC.
     Utc,
+}
+
+/// What of a date or a time an id is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimePart {
+    /// All of it, as of every other value.
+    #[default]
+    Whole,
+    /// The year: `2024`.
+    Year,
+    /// The month, 1 to 12.
+    Month,
+    /// The day of the month, 1 to 31.
+    Day,
+    /// The day of the week, 1 (Monday) to 7.
+    Weekday,
+    /// The hour, 0 to 23.
+    Hour,
+}
+
+impl TimePart {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Whole, Self::Year, Self::Month, Self::Day, Self::Weekday, Self::Hour];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Year => "year",
+            Self::Month => "month",
+            Self::Day => "day",
+            Self::Weekday => "weekday",
+            Self::Hour => "hour",
+        }
+    }
+
+    /// The text of this part of the moment that `text` names; none where it names none, or a time
+    /// of day that has no such part.
+    pub(crate) fn of(self, text: &[u8]) -> Option<String> {
+        let moment = Moment::of_text(text)?;
+        let is_of_day = text.get(2) == Some(&b':');
+        let day = moment.seconds.div_euclid(DAY_SECONDS);
+        let (year, month, of_month) = date_of(day);
+        let part = match self {
+            Self::Whole => return Some(String::from_utf8_lossy(text).into_owned()),
+            Self::Hour => moment.seconds.rem_euclid(DAY_SECONDS) / 3600,
+            _ if is_of_day => return None,
+            Self::Year => year,
+            Self::Month => month,
+            Self::Day => of_month,
+            // The first day of 1970 was a Thursday.
+            Self::Weekday => (day + 3).rem_euclid(7) + 1,
+        };
+        Some(part.to_string())
+    }
 }
 
 impl Moment {
@@ -237,6 +293,27 @@ mod tests {
                 assert_eq!(Moment::of_text(text.as_bytes()), Some(moment), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn parts_are_those_of_the_calendar() {
+        let parts = |text: &str| {
+            TimePart::ALL[1..]
+                .iter()
+                .map(|part| part.of(text.as_bytes()))
+                .collect::<Option<Vec<_>>>()
+        };
+        for (text, expected) in [
+            ("2024-01-02 05:00:00", ["2024", "1", "2", "2", "5"]),
+            ("2024-02-29", ["2024", "2", "29", "4", "0"]),
+            ("1969-12-31 23:59:59.500", ["1969", "12", "31", "3", "23"]),
+            // In UTC it is Sunday.
+            ("2024-01-08T00:30:00+01:00", ["2024", "1", "7", "7", "23"]),
+        ] {
+            assert_eq!(parts(text), Some(expected.map(str::to_owned).to_vec()), "{text}");
+        }
+        assert_eq!((parts("05:00:00"), parts("1704171600")), (None, None));
+        assert_eq!(TimePart::Hour.of(b"05:00:00"), Some("5".to_owned()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Objects on web servers: `HEAD`, and `GET` of ranges.
 //!
-//! An object has the version of its entity tag, or of its time of change where it has none. Where
-//! the tag is a strong one, the server is asked for that version alone (`If-Match`); and whatever
+//! An object has the version of its entity tag, or of its time of change where it has none; without
+//! either it is refused, since nobody would notice a change while it is read. Where the tag is a strong one, the server is asked for that version alone (`If-Match`); and whatever
 //! it answers is compared with what was asked for.
 
 use std::io::ErrorKind;
@@ -55,7 +55,7 @@ pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, F
     let head = send(allowed(clients, clients.web.head(url.clone())), url).await?;
     let bytes = number_in(head.headers(), CONTENT_LENGTH);
     if let (true, Some(bytes)) = (head.status().is_success(), bytes) {
-        return Ok(about_of(head.headers(), bytes));
+        return versioned(about_of(head.headers(), bytes));
     }
     let refused = matches!(
         head.status(),
@@ -68,8 +68,8 @@ pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, F
     let first = allowed(clients, clients.web.get(url.clone())).header(RANGE, "bytes=0-0");
     let first = send(first, url).await?;
     match (first.status(), total_of(first.headers())) {
-        (StatusCode::PARTIAL_CONTENT, Some(bytes)) => Ok(about_of(first.headers(), bytes)),
-        (StatusCode::RANGE_NOT_SATISFIABLE, Some(0)) => Ok(about_of(first.headers(), 0)),
+        (StatusCode::PARTIAL_CONTENT, Some(bytes)) => versioned(about_of(first.headers(), bytes)),
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some(0)) => versioned(about_of(first.headers(), 0)),
         (status, _) if status.is_success() => Err(no_parts()),
         (status, _) => Err(Fault::of_status(status, &looked_for(clients))),
     }
@@ -155,6 +155,16 @@ fn about_of(headers: &HeaderMap, bytes: u64) -> ObjectAbout {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0);
     ObjectAbout { bytes, version, modified }
+}
+
+/// Refuses an object whose versions nobody can tell apart.
+fn versioned(about: ObjectAbout) -> Result<ObjectAbout, Fault> {
+    if !about.version.is_empty() {
+        return Ok(about);
+    }
+    let why = "the server says no version of it (ETag, Last-Modified), so that a change while it is \
+               read would not be noticed: copy it to a disk, and name that";
+    Err(Fault::lasting(ErrorKind::Unsupported, why))
 }
 
 fn text_in(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -149,6 +149,25 @@ fn servers_that_are_not_as_they_should_be() {
 }
 
 #[test]
+fn what_has_no_version_is_refused() {
+    for headless in [false, true] {
+        let server = Server::start();
+        server.without_versions();
+        if headless {
+            server.without_head();
+        }
+        let remote = remote(&server);
+        for bytes in [0, 1000] {
+            server.put("all", content(bytes));
+            let [web, ..] = server.urls("all");
+            let error = remote.about(&web).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("says no version of it"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_there_or_may_not_be_read_says_so() {
     let server = Server::start();
     let remote = remote(&server);

@@ -145,6 +145,7 @@ impl Config {
     /// One line that names the key and the mend.
     pub fn check(&self) -> Outcome {
         SETTINGS.iter().try_for_each(|setting: &Setting| setting.check_alone(self))?;
+        self.check_split()?;
         self.check_cache()?;
         self.check_batch()?;
         self.check_streams()?;
@@ -179,6 +180,18 @@ impl Config {
             ));
         }
         Ok(())
+    }
+
+    fn check_split(&self) -> Outcome {
+        let data = &self.data;
+        match &data.eval_from {
+            Some(from) if !data.eval_values.is_empty() => Err(format!(
+                "data.eval_from = {from} and data.eval_values = {}: both say what is evaluated \
+                 on, give one of them",
+                data.eval_values.join(", ")
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_cache(&self) -> Outcome {

@@ -1,5 +1,6 @@
 //! The table of the settings of columns: `columns.N.` with the key of the entry.
 
+use stepwell_data::TimePart;
 use stepwell_nn::Loss;
 
 use crate::check::{self, Outcome};
@@ -102,6 +103,14 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     )
     .check(|column| finite(&column.buckets))
     .idle(no_id),
+    setting!(
+        ColumnConfig: "part",
+        part = TimePart::Whole,
+        BeyondDefault,
+        "of an id that is a date or a time: whole, or its year, month, day, weekday (1, Monday, to \
+         7) or hour; in UTC where it says how far it is from it"
+    )
+    .idle(|column| others(column, &[ColumnType::Id], "columns of type id alone have it")),
     setting!(
         ColumnConfig: "separator",
         separator = "|".to_owned(),

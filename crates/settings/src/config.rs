@@ -118,6 +118,8 @@ pub struct DataConfig {
     pub eval_column: Option<String>,
     /// Its values that are evaluated on; empty for a share of them by their hash.
     pub eval_values: Vec<String>,
+    /// The first of its values that is evaluated on, with all that are later or larger.
+    pub eval_from: Option<String>,
 }
 
 /// The built-in click stream.
@@ -395,6 +397,7 @@ impl DataConfig {
             labels: false,
             eval_column: None,
             eval_values: Vec::new(),
+            eval_from: None,
         }
     }
 }

@@ -86,3 +86,13 @@ pub(crate) const EVAL_VALUES: Setting = setting!(
     "values of data.eval_column that are evaluated on (empty: a share of all)"
 )
 .idle(idle::without_eval_column);
+
+/// The first of its values that is evaluated on.
+pub(crate) const EVAL_FROM: Setting = setting!(
+    "data.eval_from",
+    data.eval_from = None,
+    BeyondDefault,
+    "a date, a time or a number: what data.eval_column has from there on is evaluated on (empty: \
+     data.eval_values, or a share of all)"
+)
+.idle(idle::without_eval_column);

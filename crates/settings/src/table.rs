@@ -129,6 +129,7 @@ pub const SETTINGS: &[Setting] = &[
     files::LABELS,
     files::EVAL_COLUMN,
     files::EVAL_VALUES,
+    files::EVAL_FROM,
     setting!(
         "synth.examples",
         synth.examples = SynthOptions::EXAMPLES,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
 use stepwell_base::bytes::ByteCountError;
-use stepwell_data::Format;
+use stepwell_data::{Format, TimePart};
 use stepwell_device::Choice;
 use stepwell_engine::{Lookup, Pooling};
 use stepwell_mem::PolicyKind;
@@ -317,6 +317,7 @@ names! {
     TransformKind, |transform| transform.name().to_owned();
     Loss, |loss| loss.name().to_owned();
     MissingKind, |missing| missing.name().to_owned();
+    TimePart, |part| part.name().to_owned();
 }
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {

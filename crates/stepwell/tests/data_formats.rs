@@ -165,6 +165,7 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
     for split in [
         &["--set", "data.eval_column=user"][..],
         &["--set", "data.eval_column=user", "--set", "data.eval_values=3,17,41"],
+        &["--data.eval_column", "user", "--data.eval_from", "40"],
     ] {
         let expected = train(&shop, files[0], split);
         let examples = |report: &Value| {
@@ -194,6 +195,15 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
     assert!(run(&["--data.cache", "c"]).contains("leave data.cache or data.eval_column out"));
     let streams = run(&["--set", "data.streams=2"]);
     assert!(streams.contains("data.streams"), "{streams}");
+    // What matches nothing is no evaluation of nothing.
+    let nobody = run(&["--data.eval_values", "nobody"]);
+    assert!(nobody.contains("data.eval_values = nobody: no record has one of these"), "{nobody}");
+    let later = run(&["--data.eval_from", "1e9"]);
+    assert!(later.contains("no record has user from there on"), "{later}");
+    let soon = run(&["--data.eval_from", "soon"]);
+    assert!(soon.contains("no date, time or number"), "{soon}");
+    let both = run(&["--data.eval_from", "1", "--data.eval_values", "3"]);
+    assert!(both.contains("give one of them"), "{both}");
 }
 
 #[test]

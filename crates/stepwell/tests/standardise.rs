@@ -94,7 +94,8 @@ fn said(text: &str, name: &str) -> Vec<f64> {
 fn statistics_of_the_data_are_as_good_as_given_ones() {
     let shop = shop();
     let (expected, text) = train(&shop, "bare.toml", "rows.csv", &["--checkpoint", "saved"]);
-    let (ages, prices): (Vec<_>, Vec<_>) = numbers(2000).into_iter().unzip();
+    // Of what is trained on alone: a fifth is evaluated on.
+    let (ages, prices): (Vec<_>, Vec<_>) = numbers(2000).into_iter().take(1600).unzip();
     let (age, price) = (statistics(&ages), statistics(&prices));
     let (means, deviations) = (said(&text, "mean"), said(&text, "deviation"));
     for (found, expected) in means.iter().chain(&deviations).zip([age.0, price.0, age.1, price.1]) {
@@ -171,4 +172,102 @@ fn numbers_without_a_scale_are_named_before_a_run_and_where_it_diverges() {
         let (status, said) = run("lr", transform, at);
         assert!(status == Some(0) && !said.contains("large numbers"), "{transform}: {said}");
     }
+}
+
+/// Settings of a column `x` that is standardised, beside a weight and what is made of it.
+const WEIGHED: &str = r#"
+[data]
+mini_batch = 64
+eval_fraction = 0
+
+[model]
+kind = "lr"
+
+[[columns]]
+names = ["click"]
+type = "label"
+
+[[columns]]
+names = ["part"]
+type = "ignored"
+
+[[columns]]
+names = ["worth"]
+type = "weight"
+
+[[columns]]
+names = ["worth_as_number"]
+of = ["worth"]
+type = "dense"
+
+[[columns]]
+names = ["x"]
+type = "dense"
+transform = "standardise"
+
+[[columns]]
+names = ["user"]
+"#;
+
+/// The mean and the deviation that `train` says with these settings of data, to six digits.
+fn of_training(shop: &Workshop, args: &[&str]) -> (f64, f64) {
+    let args = [&["train", "weighed.toml", "--data", "rows.csv"], args].concat();
+    let text = notes(shop, &args);
+    let of = |name| (said(&text, name)[0] * 1e6).round() / 1e6;
+    (of("mean"), of("deviation"))
+}
+
+#[test]
+fn what_is_evaluated_on_is_no_part_of_statistics() {
+    let shop = Workshop::new();
+    fs::write(shop.path("weighed.toml"), WEIGHED).unwrap();
+    // Of ten records the third and the last three are much larger.
+    let x = |n: usize| if n == 2 || n > 6 { 1e6 } else { [1.0, 3.0][n % 2] };
+    let part = |n: usize| if n == 2 || n > 6 { "late" } else { "early" };
+    let row = |n: usize| format!("{},{},1,{},u{}\n", n % 2, part(n), x(n), n % 3);
+    let rows = |numbers: std::ops::Range<usize>| numbers.map(row).collect::<String>();
+    let header = "click,part,worth,x,user\n";
+    fs::write(shop.path("rows.csv"), format!("{header}{}", rows(0..10))).unwrap();
+    fs::write(shop.path("late.csv"), format!("{header}{}", rows(7..10))).unwrap();
+    let early = (2.0, 1.0);
+    let by_part = ["--data.eval_column", "part", "--data.eval_values", "late"];
+    assert_eq!(of_training(&shop, &by_part), early);
+    assert_eq!(of_training(&shop, &[]).0, 400_001.2);
+    assert_eq!(of_training(&shop, &["--data.eval_fraction", "0.3"]).0, 142_858.857_143);
+    // Files of their own leave no tail.
+    let own = ["--data.eval_fraction", "0.3", "--data.eval_paths", "late.csv"];
+    assert_eq!(of_training(&shop, &own).0, 400_001.2);
+    // A tail behind more records than are looked at, and in a file of its own.
+    let many: String = (0..60_000).map(|n| format!("1,early,1,{},u\n", n % 2 * 2 + 1)).collect();
+    fs::write(shop.path("rows.csv"), format!("{header}{many}{}", rows(7..10))).unwrap();
+    assert_eq!(of_training(&shop, &["--data.eval_fraction", "0.1"]), early);
+    fs::write(shop.path("rows.csv"), format!("{header}{}", &rows(0..2).repeat(25))).unwrap();
+    let two = ["--data", "late.csv", "--data.eval_fraction", "0.06"];
+    assert_eq!(of_training(&shop, &two), early);
+}
+
+#[test]
+fn a_weight_may_be_a_number_too() {
+    let shop = Workshop::new();
+    fs::write(shop.path("weighed.toml"), WEIGHED).unwrap();
+    let text = "click,part,worth,x,user\n1,a,2,3,u1\n0,a,1,5,u2\n";
+    fs::write(shop.path("rows.csv"), text).unwrap();
+    let found = of_training(&shop, &["--checkpoint", "saved"]);
+    assert_eq!(found, (4.0, 1.0));
+    fs::write(shop.path("new.csv"), "x,worth,user\n3,2,u1\n").unwrap();
+    let scores = shop.ok(&["predict", "saved", "--data", "new.csv", "--unlabelled"]);
+    let with_label = shop.ok(&["predict", "saved", "--data", "rows.csv"]);
+    assert_eq!(scores.lines().nth(1), with_label.lines().nth(1), "{scores}");
+    fs::write(shop.path("new.csv"), "x,user\n3,u1\n").unwrap();
+    let told = shop.fails(&["predict", "saved", "--data", "new.csv", "--unlabelled"]);
+    assert!(told.contains("worth"), "{told}");
+}
+
+#[test]
+fn standard_input_is_standardised_by_given_statistics_alone() {
+    let shop = Workshop::new();
+    fs::write(shop.path("weighed.toml"), WEIGHED).unwrap();
+    let told = shop.fails(&["train", "weighed.toml", "--data", "-"]);
+    assert!(told.contains("x would be standardised by statistics"), "{told}");
+    assert!(told.contains("give mean and deviation"), "{told}");
 }

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// without them, and what to say of each; until somebody asks to `stop`.
 ///
 /// # Errors
-/// Data that cannot be read, or that holds no numbers as they stood.
+/// Data that cannot be read, or not twice, or that holds no numbers as they stood.
 pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, Vec<String>)> {
     let lacking = config.without_statistics().map_err(Error::Config)?;
     let mut filled = config.drafted().map_err(Error::Config)?;
@@ -22,10 +22,14 @@ pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, V
         true => layout.of_part(Part::Train),
         false => layout.clone(),
     };
+    // A column that splits the data, or files of their own, leave no tail to evaluate on.
+    let has_tail =
+        config.data.eval_paths.is_empty() && !layout.as_deref().is_some_and(Layout::splits);
+    let tail = if has_tail { config.data.eval_fraction } else { 0.0 };
     let layout = layout.map(|layout| of_part(&layout).into());
     let files = Files { paths: resolve(&config.data.paths)?, layout };
     let all: Vec<String> = lacking.iter().flat_map(|(_, names)| names).cloned().collect();
-    let mut found = statistics(&files, &all, stop)?.into_iter();
+    let mut found = statistics(&files, &all, tail, stop)?.into_iter();
     let mut notes = Vec::new();
     for (number, names) in lacking {
         let column = &mut filled.columns[number - 1];

@@ -13,6 +13,7 @@ use crate::layout::{
     Dense, Ids, Label, Layout, Made, Nested, Says, Split, Transform, each_item, transformed,
 };
 use crate::log1p::Log1p;
+use crate::moment::TimePart;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain, label_of_text, why_no_label};
 
@@ -33,7 +34,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let count = block.lines as usize;
     let data = &Data { rows, layout, count };
     let mut faults = Faults::new();
-    let others = layout.split.as_ref().map(|split| unwanted(split, data));
+    let others = layout.split.as_ref().map(|split| unwanted(split, data, &mut faults));
     let labels: Vec<Vec<f32>> =
         layout.labels.iter().map(|label| labels_of(label, data, &mut faults)).collect();
     let weights = layout.weight.map(|source| weights_of(source, data, &mut faults));
@@ -87,12 +88,20 @@ fn put_no_labels(chunk: &mut Chunk) {
 }
 
 /// Whether each row is of another part than the one that is wanted.
-fn unwanted(split: &Split, data: &Data<'_>) -> Vec<bool> {
+fn unwanted(split: &Split, data: &Data<'_>, faults: &mut Faults) -> Vec<bool> {
     let mut walk = Walk::new(&data.rows.columns[split.source]);
     let mut room = Spelled::default();
-    let mut of = |_| match walk.next().known(data.layout) {
-        Found::One(value) => !split.wants(value.spell(&mut room)),
-        Found::Missing | Found::List(_) => !split.wants(b""),
+    let mut of = |row: usize| {
+        let found = walk.next().known(data.layout);
+        let text = match &found {
+            Found::One(value) => value.spell(&mut room),
+            Found::Missing | Found::List(_) => b"",
+        };
+        let wants = split.wants(text);
+        if wants.is_none() {
+            faults.entry(row).or_insert((split.source, Why::NoPlace, text.to_vec()));
+        }
+        wants == Some(false)
     };
     (0..data.count).map(&mut of).collect()
 }
@@ -109,7 +118,9 @@ fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
         let (why, value) = match found {
             Found::Missing => (Why::MissingLabel, Vec::new()),
             Found::List(_) => (Why::List, Vec::new()),
-            Found::One(value) if value.is_any_of(&label.positive, &mut room) => return 1.0,
+            Found::One(value) if !label.positive.is_empty() => {
+                return f32::from(u8::from(value.is_any_of(&label.positive, &mut room)));
+            }
             Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
                 Some(label) => return label,
                 None => (why_no_label(label), spelled(value)),
@@ -195,6 +206,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
     match &ids.made {
         Made::Text(source) => maker.texts(*source, faults),
         Made::Buckets { source, bounds, keys } => maker.buckets(*source, (bounds, keys), faults),
+        Made::Part(source, part) => maker.parts(*source, *part, faults),
         Made::List { source, separator, most } => maker.lists((*source, separator, *most), faults),
         Made::Cross(sources) => maker.crosses(sources, faults),
     }
@@ -233,51 +245,54 @@ impl Maker<'_> {
         Some(Bags { keys, ends: None, cut: BTreeMap::new() })
     }
 
-    fn texts(mut self, source: usize, faults: &mut Faults) -> Bags {
-        let column = &self.data.rows.columns[source];
-        if let Some(bags) = self.segments(column) {
+    fn texts(self, source: usize, faults: &mut Faults) -> Bags {
+        if let Some(bags) = self.segments(&self.data.rows.columns[source]) {
             return bags;
         }
-        let mut walk = Walk::new(column);
-        let mut put = Putting::new(self.data.count, false, self.ids);
-        for row in 0..self.data.count {
-            match walk.next().known(self.data.layout) {
-                Found::Missing => put.missing(self.ids),
-                Found::One(value) => {
-                    let key = self.ids.namespace.key_of(value.spell(&mut self.room));
-                    put.bags.keys.push(key);
-                }
-                Found::List(_) => {
-                    faults.entry(row).or_insert((source, Why::List, Vec::new()));
-                    put.missing(self.ids);
-                }
-            }
-            put.end_row();
-        }
-        put.bags
+        let namespace = &self.ids.namespace;
+        self.ones(source, faults, |value, room| Ok(namespace.key_of(value.spell(room))))
+    }
+
+    fn parts(self, source: usize, part: TimePart, faults: &mut Faults) -> Bags {
+        let namespace = &self.ids.namespace;
+        self.ones(source, faults, |value, room| {
+            let part = part.of(value.spell(room)).ok_or(Why::NoTime)?;
+            Ok(namespace.key_of(part.as_bytes()))
+        })
     }
 
     fn buckets(self, source: usize, (bounds, keys): (&[f32], &[Key]), faults: &mut Faults) -> Bags {
+        self.ones(source, faults, |value, _| {
+            let number = value.amount().ok_or(Why::NoNumber)?;
+            Ok(keys[bounds.partition_point(|bound| *bound <= number)])
+        })
+    }
+
+    /// Keys of a column whose rows have one value each, of which `key` makes one.
+    fn ones(
+        mut self,
+        source: usize,
+        faults: &mut Faults,
+        key: impl Fn(&Value<'_>, &mut Spelled) -> Result<Key, Why>,
+    ) -> Bags {
         let mut walk = Walk::new(&self.data.rows.columns[source]);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
-            let fault = match walk.next().known(self.data.layout) {
+            let made = match walk.next().known(self.data.layout) {
                 Found::Missing => None,
-                Found::List(_) => Some((source, Why::List, Vec::new())),
-                Found::One(value) => match value.amount() {
-                    Some(number) => {
-                        let reached = bounds.partition_point(|bound| *bound <= number);
-                        put.bags.keys.push(keys[reached]);
-                        put.end_row();
-                        continue;
-                    }
-                    None => Some((source, Why::NoNumber, spelled(value))),
-                },
+                Found::List(_) => Some(Err((Why::List, Vec::new()))),
+                Found::One(value) => {
+                    Some(key(&value, &mut self.room).map_err(|why| (why, spelled(value))))
+                }
             };
-            if let Some(fault) = fault {
-                faults.entry(row).or_insert(fault);
+            match made {
+                Some(Ok(key)) => put.bags.keys.push(key),
+                None => put.missing(self.ids),
+                Some(Err((why, value))) => {
+                    faults.entry(row).or_insert((source, why, value));
+                    put.missing(self.ids);
+                }
             }
-            put.missing(self.ids);
             put.end_row();
         }
         put.bags

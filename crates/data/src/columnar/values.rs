@@ -133,9 +133,9 @@ pub(super) enum Value<'a> {
     Unsigned(u64),
     Float(f32),
     Double(f64),
-    Decimal(u32, i128),
+    Decimal(u32, &'a i128),
     Moment(Form, Moment),
-    Uuid([u8; 16]),
+    Uuid(&'a [u8; 16]),
     Text(&'a [u8]),
 }
 
@@ -162,9 +162,9 @@ impl Values {
             Self::Unsigned(values) => Value::Unsigned(values[at]),
             Self::Float(values) => Value::Float(values[at]),
             Self::Double(values) => Value::Double(values[at]),
-            Self::Decimals(scale, values) => Value::Decimal(*scale, values[at]),
+            Self::Decimals(scale, values) => Value::Decimal(*scale, &values[at]),
             Self::Moments(form, values) => Value::Moment(*form, values[at]),
-            Self::Uuid(values) => Value::Uuid(values[at]),
+            Self::Uuid(values) => Value::Uuid(&values[at]),
             Self::Text(values) => Value::Text(values[at].data()),
             Self::Segments(segments) => Value::Text(text_of(segments, at)),
         }
@@ -211,9 +211,9 @@ impl Value<'_> {
             Self::Float(value) if whole.is_none() => return room.number.format(value).as_bytes(),
             Self::Double(value) if whole.is_none() => return room.number.format(value).as_bytes(),
             Self::Unsigned(value) => write!(room.text, "{value}"),
-            Self::Decimal(scale, value) => spell_decimal(scale as usize, value, &mut room.text),
+            Self::Decimal(scale, value) => spell_decimal(scale as usize, *value, &mut room.text),
             Self::Moment(form, moment) => moment.spell(form, &mut room.text),
-            Self::Uuid(bytes) => spell_uuid(u128::from_be_bytes(bytes), &mut room.text),
+            Self::Uuid(bytes) => spell_uuid(u128::from_be_bytes(*bytes), &mut room.text),
             _ => write!(room.text, "{}", whole.unwrap_or(0)),
         };
         room.text.as_bytes()

@@ -9,6 +9,7 @@ use super::{
     Made, Says, Split, SplitRule, Transform,
 };
 use crate::log1p::log1p_of_number;
+use crate::moment::TimePart;
 use crate::schema::{COLUMNS_MAX, LABELS_MAX};
 
 /// Ids that a list may have.
@@ -274,6 +275,15 @@ pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
 fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
     let namespace = rule.namespace.as_deref().unwrap_or(name);
     let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;
+    if rule.part != TimePart::Whole {
+        let ([source], None, []) = (of, &rule.list, rule.buckets.as_slice()) else {
+            let why = "is a part of a time, which is one value: give it no buckets, no list and \
+                       one column";
+            return Err(why.to_owned());
+        };
+        let made = Made::Part(*source, rule.part);
+        return Ok(Ids { namespace, made, skip_missing: rule.skip_missing });
+    }
     let made = match (of, &rule.list, rule.buckets.as_slice()) {
         (_, Some(_), [_, ..]) => {
             return Err("has buckets and is a list: give one of them".to_owned());

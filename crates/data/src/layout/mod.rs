@@ -21,6 +21,7 @@ mod compile;
 mod list;
 mod names;
 mod options;
+mod others;
 mod rules;
 mod split;
 
@@ -33,6 +34,7 @@ pub(crate) use self::names::{Named, find_names, other_case_note};
 pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
+use crate::moment::TimePart;
 use crate::{DataError, Labels, Schema, cut_lists};
 
 /// A column of examples.
@@ -111,6 +113,8 @@ pub struct IdRule {
     pub buckets: Vec<f64>,
     /// How a list of ids is taken apart; none for one id.
     pub list: Option<ListRule>,
+    /// What of a date or a time the id is.
+    pub part: TimePart,
     /// Whether a missing value has no id; otherwise it has one of its own. A missing list has none.
     pub skip_missing: bool,
 }
@@ -187,6 +191,8 @@ pub(crate) struct Ids {
 pub(crate) enum Made {
     /// A text.
     Text(usize),
+    /// A part of a text that is a date or a time.
+    Part(usize, TimePart),
     /// A text with several.
     List { source: usize, separator: Vec<u8>, most: usize },
     /// A number; bounds, and the key of each number of them.
@@ -213,61 +219,6 @@ impl Layout {
         columns: Vec<Column>,
     ) -> Result<Self, String> {
         compile::compile_parts(options, columns)
-    }
-
-    /// The same without labels and weights: data to be scored. Labels of all examples are 0. A
-    /// weight that something else is made of stays as a column of the data.
-    ///
-    /// # Errors
-    /// As [`Layout::new`]: a column that is made of the label.
-    pub fn without_label(&self) -> Result<Self, DataError> {
-        let names_it = |column: &Column, other: &Column| other.of.contains(&column.name);
-        let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            match (&column.kind, user(column)) {
-                (ColumnKind::Label(_), Some(user)) => {
-                    return Err(DataError::Options(format!(
-                        "column {}: is made of {}, which is a label, and data without labels has \
-                         none",
-                        user.name, column.name
-                    )));
-                }
-                (ColumnKind::Weight, Some(_)) => {
-                    columns.push(Column { kind: ColumnKind::Ignored, ..column.clone() });
-                }
-                (ColumnKind::Label(_) | ColumnKind::Weight, None) => {}
-                _ => columns.push(column.clone()),
-            }
-        }
-        let label_count = self.labels.len();
-        let layout = self.of_columns(columns).map_err(DataError::Options)?;
-        Ok(Self { label_count, ..layout })
-    }
-
-    /// Other columns of the same part of the same data; they may have no label.
-    ///
-    /// # Errors
-    /// As [`Layout::new`], in words.
-    pub(crate) fn of_columns(&self, columns: Vec<Column>) -> Result<Self, String> {
-        let layout = compile::compile_parts(self.options.clone(), columns)?;
-        let part = self.split.as_ref().and_then(|split| split.part);
-        Ok(part.map_or(layout.clone(), |part| layout.of_part(part)))
-    }
-
-    /// The same, of which one part of the data is wanted; of a layout that splits it.
-    pub fn of_part(&self, part: Part) -> Self {
-        let mut layout = self.clone();
-        if let Some(split) = &mut layout.split {
-            split.part = Some(part);
-        }
-        layout
-    }
-
-    /// The same, which takes for records what `other` does: a layout of the same columns.
-    pub(crate) fn with_records_of(mut self, other: &Self) -> Self {
-        self.placed_labels.clone_from(&other.placed_labels);
-        self
     }
 
     /// Whether a column says which examples are evaluated on.
@@ -349,7 +300,8 @@ impl Layout {
     pub fn key_of(&self, column: usize, text: &[u8]) -> Option<Key> {
         let Ids { namespace, made, .. } = self.ids.get(column)?;
         match made {
-            Made::Text(_) | Made::List { .. } => {
+            // A part of a time is named as it is, such as 13 for an hour.
+            Made::Text(_) | Made::Part(..) | Made::List { .. } => {
                 Some(namespace.key_of(if self.is_missing(text) { b"" } else { text }))
             }
             Made::Buckets { .. } | Made::Cross(_) => None,

@@ -2,7 +2,7 @@
 
 use stepwell_base::hash::Digest128;
 
-use super::{Column, ColumnKind, Layout, LayoutOptions, Transform};
+use super::{Column, ColumnKind, Layout, LayoutOptions, TimePart, Transform};
 
 /// Name of how a value is a text, a number, or missing, whatever the columns are; another way is
 /// another name, so that no packed file is read that was made in a former one.
@@ -68,8 +68,12 @@ fn rules_of(column: &Column) -> String {
         }
         ColumnKind::Id(rule) => {
             let list = rule.list.as_ref().map(|list| (&list.separator, list.most));
+            let part = match rule.part {
+                TimePart::Whole => String::new(),
+                part => format!(" part {}", part.name()),
+            };
             format!(
-                "id namespace {:?} buckets {:?} list {list:?} skip {}",
+                "id namespace {:?} buckets {:?} list {list:?} skip {}{part}",
                 rule.namespace.as_deref().unwrap_or(name),
                 rule.buckets,
                 rule.skip_missing

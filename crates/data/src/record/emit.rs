@@ -38,8 +38,10 @@ impl<'a> Emitter<'a> {
     ) -> Result<bool, Fault> {
         if let Some(split) = &self.layout.split {
             let value = fields.bytes(split.source, text).unwrap_or_default();
-            if !split.wants(value) {
-                return Ok(false);
+            match split.wants(value) {
+                Some(true) => {}
+                Some(false) => return Ok(false),
+                None => return Err(Fault::value(split.source, Why::NoPlace)),
             }
         }
         let (labels, weights) = (chunk.labels.len(), chunk.weights.len());
@@ -210,6 +212,15 @@ fn push_keys(
             Found::Missing => push_missing(ids, chunk),
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
+        Made::Part(source, part) => match fields.found(*source, text) {
+            Found::One(value) => {
+                let part = part.of(value.bytes());
+                let part = part.ok_or_else(|| Fault::value(*source, Why::NoTime))?;
+                chunk.keys.push(ids.namespace.key_of(part.as_bytes()));
+            }
+            Found::Missing => push_missing(ids, chunk),
+            Found::List => return Err(Fault::value(*source, Why::List)),
+        },
         Made::List { source, separator, most } => {
             let (namespace, mut left) = (&ids.namespace, *most);
             each_id(layout, (*source, separator), (fields, text), |text, start, end| {
@@ -322,6 +333,14 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             format!("{name} is {text}, and the label is a finite number; {UNLABELLED}")
         }
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
+        Why::NoTime => format!(
+            "{name} is {text}, no date or time that has such a part: write it as 2024-01-02 or \
+             2024-01-02 05:00:00"
+        ),
+        Why::NoPlace => format!(
+            "{name} is {text}, which data.eval_from cannot be compared with: each record needs a \
+             date, a time or a number there, as that is"
+        ),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
         Why::Nested => format!("{name} has a list within its list: write one list of ids"),

@@ -60,6 +60,10 @@ pub(crate) enum Why {
     MissingWeight,
     NoNumber,
     NoNumberLabel,
+    /// It has no part that an id could be made of.
+    NoTime,
+    /// It is not of the kind that the data is split by.
+    NoPlace,
     List,
     Object,
     /// A list within a list.

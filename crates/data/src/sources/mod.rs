@@ -265,7 +265,7 @@ impl ReadFrom {
 
 /// Lines of the training part: all but the tail, whose length is rounded, a half up. Scripts that
 /// compare with other trainers use the same rule.
-fn train_part(eval_fraction: f64, total: u64) -> u64 {
+pub(crate) fn train_part(eval_fraction: f64, total: u64) -> u64 {
     total - (total as f64 * eval_fraction).round() as u64
 }
 

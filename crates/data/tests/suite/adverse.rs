@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use stepwell_data::{
     Column, ColumnKind, DenseRule, Files, Format, IdRule, Input, LabelRule, Layout, LayoutOptions,
     ListRule, PackedOptions, PackedWriter, Position, ReadFrom, ReadOptions, Reader, SourceOptions,
-    Transform,
+    TimePart, Transform,
 };
 
 use crate::common::*;
@@ -105,7 +105,7 @@ fn rules() -> impl Strategy<Value = ColumnKind> {
     let ids = (namespace, buckets, prop::option::weighted(0.3, list), any::<bool>()).prop_map(
         |(namespace, buckets, list, skip_missing)| {
             let namespace = namespace.map(str::to_owned);
-            ColumnKind::Id(IdRule { namespace, buckets, list, skip_missing })
+            ColumnKind::Id(IdRule { namespace, buckets, list, part: TimePart::Whole, skip_missing })
         },
     );
     let positive = prop::collection::vec(Just("yes".to_owned()), 0..2);

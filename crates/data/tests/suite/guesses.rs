@@ -1,9 +1,12 @@
 //! What `guess` makes of small files, and names of records in every format.
 
+use parquet::basic::LogicalType;
+use parquet::file::properties::WriterProperties;
 use stepwell_data::{Files, Guessed, Input, Layout, LayoutOptions, Texts, guess};
 
 use crate::common::*;
 use crate::rows::*;
+use crate::typed::{self, Meaning, Values, plain};
 
 const HEADER: &str = "click,price,age,user,city,tags\n";
 
@@ -101,4 +104,30 @@ fn records_have_one_name_each_in_every_format() {
     let header = LayoutOptions { header: Some(true), ..Default::default() };
     let counted = Input::Files(Files { paths, layout: Some(layout(header)) });
     assert_eq!(counted.lines_of_each().unwrap(), [0, 0]);
+}
+
+#[test]
+fn a_guess_sees_decimals_dates_and_numbers_that_are_stored_with_a_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.parquet");
+    let guessed = |meaning: Meaning, values: &Values| {
+        typed::parquet(&path, meaning, values, WriterProperties::builder());
+        let columns = guess(&path).unwrap().columns;
+        let found = columns.into_iter().find(|(name, ..)| name == "same");
+        found.map(|(_, what, _)| what)
+    };
+    let decimal: Meaning = |builder| {
+        let builder = builder.with_logical_type(Some(LogicalType::decimal(2, 9)));
+        builder.with_precision(9).with_scale(2)
+    };
+    let numbers = || (0..200).map(|n| n * 37 % 101);
+    let price = guessed(decimal, &Values::Small(numbers().collect()));
+    assert!(matches!(price, Some(Guessed::Number(..))), "{price:?}");
+    let days = numbers().map(|n| 19_000 + n).collect();
+    assert_eq!(
+        guessed(|builder| builder.with_logical_type(Some(LogicalType::Date)), &Values::Small(days)),
+        Some(Guessed::Ignored)
+    );
+    let few = Values::Double(numbers().map(|n| f64::from(n % 5)).collect());
+    assert_eq!(guessed(plain, &few), Some(Guessed::Id));
 }

@@ -39,4 +39,8 @@ mod sources;
 #[cfg(test)]
 mod stages;
 #[cfg(test)]
+mod statistics;
+#[cfg(test)]
+mod typed;
+#[cfg(test)]
 mod types;

@@ -1,61 +1,20 @@
 //! Values of every type of Parquet are the ids and the numbers that CSV has of the same records.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{
-    Compression, ConvertedType, Encoding, GzipLevel, LogicalType, Repetition, TimeUnit,
-    Type as Stored, ZstdLevel,
-};
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
-    FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96, Int96Type,
+    Compression, ConvertedType, Encoding, GzipLevel, LogicalType, TimeUnit, ZstdLevel,
 };
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{PrimitiveTypeBuilder, Type};
+use parquet::schema::types::PrimitiveTypeBuilder;
 use stepwell_data::{
-    ColumnKind, DataError, DenseRule, Guessed, IdRule, LabelRule, Layout, LayoutOptions, Part,
-    ReadOptions, SplitBy, SplitRule, guess,
+    ColumnKind, IdRule, LabelRule, Layout, LayoutOptions, Part, ReadOptions, SplitBy, SplitRule,
+    TimePart,
 };
 
-use crate::common::*;
 use crate::rows::{column, made_of, options_of, read};
-
-/// Values as they are stored.
-enum Values {
-    Bool(Vec<bool>),
-    Small(Vec<i32>),
-    Whole(Vec<i64>),
-    Days(Vec<[u32; 3]>),
-    Float(Vec<f32>),
-    Double(Vec<f64>),
-    Bytes(Vec<Vec<u8>>),
-    Fixed(Vec<Vec<u8>>),
-}
-use Values::*;
-
-impl Values {
-    fn stored(&self) -> Stored {
-        match self {
-            Bool(_) => Stored::BOOLEAN,
-            Small(_) => Stored::INT32,
-            Whole(_) => Stored::INT64,
-            Days(_) => Stored::INT96,
-            Float(_) => Stored::FLOAT,
-            Double(_) => Stored::DOUBLE,
-            Bytes(_) => Stored::BYTE_ARRAY,
-            Fixed(_) => Stored::FIXED_LEN_BYTE_ARRAY,
-        }
-    }
-}
-
-/// A type that says what values mean.
-type Meaning = fn(PrimitiveTypeBuilder<'static>) -> PrimitiveTypeBuilder<'static>;
-
-fn plain(builder: PrimitiveTypeBuilder<'static>) -> PrimitiveTypeBuilder<'static> {
-    builder
-}
+use crate::typed::Values::*;
+use crate::typed::*;
 
 /// Declares a meaning by a logical type, and by a converted type alone.
 macro_rules! logical {
@@ -67,154 +26,6 @@ macro_rules! converted {
     ($kind:ident) => {
         |builder: PrimitiveTypeBuilder<'static>| builder.with_converted_type(ConvertedType::$kind)
     };
-}
-
-/// A file with a label, the column `c`, whose second row has no value, and `same`, which has the
-/// same values without gaps.
-fn parquet(path: &Path, meaning: Meaning, values: &Values, pages: WriterPropertiesBuilder) {
-    let stored = values.stored();
-    let of = |name: &'static str, repetition| {
-        let length = if let Fixed(values) = values { values[0].len() as i32 } else { -1 };
-        let builder = Type::primitive_type_builder(name, stored).with_length(length);
-        Arc::new(meaning(builder).with_repetition(repetition).build().unwrap())
-    };
-    let label = Type::primitive_type_builder("y", Stored::INT32)
-        .with_repetition(Repetition::REQUIRED)
-        .build()
-        .unwrap();
-    let fields =
-        vec![Arc::new(label), of("c", Repetition::OPTIONAL), of("same", Repetition::REQUIRED)];
-    let schema = Type::group_type_builder("rows").with_fields(fields).build().unwrap();
-    let file = std::fs::File::create(path).unwrap();
-    let mut writer =
-        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(pages.build())).unwrap();
-    let mut rows = writer.next_row_group().unwrap();
-    let count = count_of(values);
-    let mut label = rows.next_column().unwrap().unwrap();
-    label.typed::<Int32Type>().write_batch(&vec![1; count + 1], None, None).unwrap();
-    label.close().unwrap();
-    let bytes = |values: &[Vec<u8>]| -> Vec<ByteArray> {
-        values.iter().map(|value| ByteArray::from(value.clone())).collect()
-    };
-    match values {
-        Bool(values) => put::<BoolType>(&mut rows, values),
-        Small(values) => put::<Int32Type>(&mut rows, values),
-        Whole(values) => put::<Int64Type>(&mut rows, values),
-        Days(values) => {
-            let day = |value: &[u32; 3]| Int96::from(value.to_vec());
-            put::<Int96Type>(&mut rows, &values.iter().map(day).collect::<Vec<_>>());
-        }
-        Float(values) => put::<FloatType>(&mut rows, values),
-        Double(values) => put::<DoubleType>(&mut rows, values),
-        Bytes(values) => put::<ByteArrayType>(&mut rows, &bytes(values)),
-        Fixed(values) => {
-            let fixed: Vec<FixedLenByteArray> =
-                bytes(values).into_iter().map(FixedLenByteArray::from).collect();
-            put::<FixedLenByteArrayType>(&mut rows, &fixed);
-        }
-    }
-    rows.close().unwrap();
-    writer.close().unwrap();
-}
-
-fn count_of(values: &Values) -> usize {
-    match values {
-        Bool(values) => values.len(),
-        Small(values) => values.len(),
-        Whole(values) => values.len(),
-        Days(values) => values.len(),
-        Float(values) => values.len(),
-        Double(values) => values.len(),
-        Bytes(values) | Fixed(values) => values.len(),
-    }
-}
-
-/// The columns `c` and `same`.
-fn put<T: DataType>(
-    rows: &mut parquet::file::writer::SerializedRowGroupWriter<'_, std::fs::File>,
-    values: &[T::T],
-) {
-    let mut levels = vec![1; values.len() + 1];
-    levels[1] = 0;
-    let mut column = rows.next_column().unwrap().unwrap();
-    column.typed::<T>().write_batch(values, Some(&levels), None).unwrap();
-    column.close().unwrap();
-    let twice = [values, &values[values.len() - 1..]].concat();
-    let mut column = rows.next_column().unwrap().unwrap();
-    column.typed::<T>().write_batch(&twice, None, None).unwrap();
-    column.close().unwrap();
-}
-
-/// The same records as text.
-fn csv(folder: &Path, texts: &[&str]) -> PathBuf {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let mut c: Vec<String> = texts.iter().copied().map(quoted).collect();
-    let mut same = c.clone();
-    same.extend(c.last().cloned());
-    c.insert(1, String::new());
-    let rows: String = c.iter().zip(&same).map(|(c, same)| format!("1,{c},{same}\n")).collect();
-    write(folder, "same.csv", format!("y,c,same\n{rows}"))
-}
-
-fn id() -> ColumnKind {
-    ColumnKind::Id(IdRule::default())
-}
-
-fn layout(columns: Vec<stepwell_data::Column>, missing: &[&str]) -> Arc<Layout> {
-    let missing = missing.iter().map(|text| (*text).to_owned()).collect();
-    let options = LayoutOptions { missing, ..Default::default() };
-    let label = column("y", ColumnKind::Label(LabelRule::default()));
-    Arc::new(Layout::new(options, [vec![label], columns].concat()).unwrap())
-}
-
-/// Both columns as ids, one of them crossed with itself.
-fn ids() -> Arc<Layout> {
-    let columns =
-        vec![column("c", id()), column("same", id()), made_of("both", &["c", "same"], id())];
-    layout(columns, &[])
-}
-
-/// Both columns as numbers, and in buckets.
-fn numbers() -> Arc<Layout> {
-    let dense = || ColumnKind::Dense(DenseRule { indicator: true, ..Default::default() });
-    let buckets = IdRule { buckets: vec![0.0, 7.0, 1e9], ..Default::default() };
-    layout(
-        vec![
-            column("c", dense()),
-            column("same", dense()),
-            made_of("b", &["c"], ColumnKind::Id(buckets)),
-        ],
-        &[],
-    )
-}
-
-/// Examples, lines that are refused, and what is wrong with the first.
-fn outcome(path: &Path, layout: &Arc<Layout>) -> (Vec<Row>, u64, Option<String>) {
-    let options = options_of(layout, 1 << 16);
-    let (rows, skipped) =
-        read(path, layout, &ReadOptions { skip_max: u64::MAX, ..options }).unwrap();
-    let why = read(path, layout, &options).err().map(|error| match error {
-        DataError::Malformed { why, .. } => why,
-        other => other.to_string(),
-    });
-    (rows, skipped, why)
-}
-
-fn check(name: &str, meaning: Meaning, values: &Values, texts: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("c.parquet");
-    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
-        for dictionary in [true, false] {
-            let pages = WriterProperties::builder().set_writer_version(version);
-            let pages = pages.set_dictionary_enabled(dictionary);
-            parquet(&path, meaning, values, pages);
-            let csv = csv(folder.path(), texts);
-            for layout in [ids(), numbers()] {
-                let (found, expected) = (outcome(&path, &layout), outcome(&csv, &layout));
-                assert_eq!(found, expected, "{name} {version:?} {dictionary}");
-            }
-        }
-    }
 }
 
 fn big_endian(number: i128, bytes: usize) -> Vec<u8> {
@@ -432,24 +243,86 @@ fn texts_of_settings_match_whole_numbers_with_and_without_a_point() {
 }
 
 #[test]
+fn parts_of_times_are_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.parquet");
+    let micros = logical!(LogicalType::timestamp(true, TimeUnit::MICROS));
+    // Tuesday the second of January 2024 at five, and the last moment of 1969, a Wednesday.
+    let moments = Whole(vec![1_704_171_600_000_000, -1]);
+    let of_part = |rule| {
+        vec![column("c", ColumnKind::Ignored), made_of("part", &["c"], ColumnKind::Id(rule))]
+    };
+    parquet(&path, micros, &moments, WriterProperties::builder());
+    let texts = ["2024-01-02 05:00:00Z", "1969-12-31T23:59:59.999999+00:00"];
+    let csv = csv(folder.path(), &texts);
+    for (part, ids) in [
+        (TimePart::Year, ["2024", "1969"]),
+        (TimePart::Month, ["1", "12"]),
+        (TimePart::Day, ["2", "31"]),
+        (TimePart::Weekday, ["2", "3"]),
+        (TimePart::Hour, ["5", "23"]),
+    ] {
+        let rule = IdRule { part, ..Default::default() };
+        let layout = layout(of_part(rule), &[]);
+        let found = outcome(&path, &layout);
+        assert_eq!(found, outcome(&csv, &layout), "{part:?}");
+        let key = |text: &str| vec![vec![stepwell_base::key_of("part", text.as_bytes()).0]];
+        let keys: Vec<_> = found.0.into_iter().map(|row| row.3).collect();
+        assert_eq!(keys, [key(ids[0]), key(""), key(ids[1])], "{part:?}");
+    }
+    let rule = IdRule { part: TimePart::Hour, ..Default::default() };
+    let layout = layout(of_part(rule), &[]);
+    parquet(&path, plain, &Whole(vec![1_704_171_600, 7]), WriterProperties::builder());
+    let (_, refused, why) = outcome(&path, &layout);
+    let why = why.unwrap();
+    assert!(refused == 2 && why.contains("no date or time that has such a part"), "{why}");
+    let rule = IdRule { part: TimePart::Hour, buckets: vec![6.0], ..Default::default() };
+    let label = column("y", ColumnKind::Label(LabelRule::default()));
+    let columns = vec![label, column("c", ColumnKind::Id(rule))];
+    let error = Layout::new(LayoutOptions::default(), columns).unwrap_err().to_string();
+    assert!(error.contains("is a part of a time"), "{error}");
+}
+
+#[test]
 fn days_split_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.parquet");
     let days = Small(vec![19_724, 19_725, 19_726]);
     parquet(&path, logical!(LogicalType::Date), &days, WriterProperties::builder());
-    let by = SplitBy::Values(vec!["2024-01-03".to_owned()]);
-    let split = Some(SplitRule { column: "same".to_owned(), by });
-    let columns = vec![
-        column("y", ColumnKind::Label(LabelRule::default())),
-        column("same", ColumnKind::Ignored),
-        column("c", id()),
-    ];
-    let layout = Layout::new(LayoutOptions { split, ..Default::default() }, columns).unwrap();
-    let count = |part| {
-        let layout = Arc::new(layout.of_part(part));
-        read(&path, &layout, &options_of(&layout, 1 << 16)).unwrap().0.len()
+    let csv = csv(folder.path(), &["2024-01-02", "2024-01-03", "2024-01-04"]);
+    let layout = |column_name: &str, by: SplitBy| {
+        let split = Some(SplitRule { column: column_name.to_owned(), by });
+        let columns = vec![
+            column("y", ColumnKind::Label(LabelRule::default())),
+            column("same", id()),
+            column("c", id()),
+        ];
+        Layout::new(LayoutOptions { split, ..Default::default() }, columns)
     };
-    assert_eq!((count(Part::Train), count(Part::Evaluate)), (3, 1));
+    let values = SplitBy::Values(vec!["2024-01-03".to_owned()]);
+    let from = |text: &str| SplitBy::From(text.to_owned());
+    for (column, by, train, evaluate, refused) in [
+        ("same", values, 3, 1, 0),
+        ("same", from("2024-01-04"), 2, 2, 0),
+        ("same", from("2024-01-02 00:00:01"), 1, 3, 0),
+        ("same", from("2024-01-04T12:00:00+13:00"), 2, 2, 0),
+        ("same", from("2025-01-01"), 4, 0, 0),
+        // Days are not compared with numbers, nor with nothing.
+        ("same", from("20240103"), 0, 0, 4),
+        ("c", from("2024-01-03"), 1, 2, 1),
+    ] {
+        let layout = layout(column, by.clone()).unwrap();
+        for (part, count) in [(Part::Train, train), (Part::Evaluate, evaluate)] {
+            let layout = Arc::new(layout.of_part(part));
+            let (found, expected) = (outcome(&path, &layout), outcome(&csv, &layout));
+            assert_eq!(found, expected, "{by:?}");
+            assert_eq!((found.0.len(), found.1), (count, refused), "{by:?} {part:?}");
+            let why = found.2.unwrap_or_default();
+            assert_eq!(why.contains("data.eval_from cannot be compared"), refused > 0, "{why}");
+        }
+    }
+    let error = layout("c", from("soon")).unwrap_err().to_string();
+    assert!(error.contains("is no date, time or number"), "{error}");
 }
 
 #[test]
@@ -521,27 +394,4 @@ fn every_encoding_and_codec_gives_the_same_values() {
             }
         }
     }
-}
-
-#[test]
-fn a_guess_sees_decimals_dates_and_numbers_that_are_stored_with_a_point() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("c.parquet");
-    let guessed = |meaning: Meaning, values: &Values| {
-        parquet(&path, meaning, values, WriterProperties::builder());
-        let columns = guess(&path).unwrap().columns;
-        let found = columns.into_iter().find(|(name, ..)| name == "same");
-        found.map(|(_, what, _)| what)
-    };
-    let decimal: Meaning = |builder| {
-        let builder = builder.with_logical_type(Some(LogicalType::decimal(2, 9)));
-        builder.with_precision(9).with_scale(2)
-    };
-    let numbers = || (0..200).map(|n| n * 37 % 101);
-    let price = guessed(decimal, &Small(numbers().collect()));
-    assert!(matches!(price, Some(Guessed::Number(..))), "{price:?}");
-    let days = numbers().map(|n| 19_000 + n).collect();
-    assert_eq!(guessed(logical!(LogicalType::Date), &Small(days)), Some(Guessed::Ignored));
-    let few = Double(numbers().map(|n| f64::from(n % 5)).collect());
-    assert_eq!(guessed(plain, &few), Some(Guessed::Id));
 }

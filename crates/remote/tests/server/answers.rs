@@ -81,7 +81,9 @@ impl Server {
         if !self.state().untagged {
             answer.headers.push(("etag", tag));
         }
-        answer.headers.push(("last-modified", date(version)));
+        if !self.state().undated {
+            answer.headers.push(("last-modified", date(version)));
+        }
         answer
     }
 

@@ -55,6 +55,8 @@ struct State {
     refused: Option<(String, u16)>,
     /// Whether entity tags are sent.
     untagged: bool,
+    /// Whether it says no time of change, either.
+    undated: bool,
     /// Whether `HEAD` is refused.
     headless: bool,
 }
@@ -122,6 +124,11 @@ impl Server {
 
     pub(crate) fn without_tags(&self) {
         self.state().untagged = true;
+    }
+
+    /// From now on it tells no version of an object from another.
+    pub(crate) fn without_versions(&self) {
+        (self.state().untagged, self.state().undated) = (true, true);
     }
 
     pub(crate) fn without_head(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_data::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
-    SplitBy, SplitRule, Transform, may_separate,
+    SplitBy, SplitRule, TimePart, Transform, may_separate,
 };
 use stepwell_nn::Loss;
 
@@ -43,6 +43,8 @@ pub struct ColumnConfig {
     pub namespace: Option<String>,
     /// Of an id: bounds that make a number an id.
     pub buckets: Vec<f64>,
+    /// Of an id: what of a date or a time it is.
+    pub part: TimePart,
     /// Of a list: what is between two ids.
     pub separator: String,
     /// Of a list: ids that are taken; further ones are left out.
@@ -154,6 +156,7 @@ impl Default for ColumnConfig {
             indicator: false,
             namespace: None,
             buckets: Vec::new(),
+            part: TimePart::default(),
             separator: String::new(),
             ids: 0,
             missing: MissingKind::default(),
@@ -205,6 +208,7 @@ impl ColumnConfig {
             ColumnType::Id | ColumnType::Ids => ColumnKind::Id(IdRule {
                 namespace: self.namespace.clone(),
                 buckets: self.buckets.clone(),
+                part: self.part,
                 list: (self.kind == ColumnType::Ids)
                     .then(|| ListRule { separator: separator_of(&self.separator), most: self.ids }),
                 skip_missing: self.missing == MissingKind::None,
@@ -340,9 +344,10 @@ impl Config {
     fn split(&self) -> Option<SplitRule> {
         let data = &self.data;
         let column = data.eval_column.clone().filter(|_| data.eval_paths.is_empty())?;
-        let by = match data.eval_values.as_slice() {
-            [] => SplitBy::Share(data.eval_fraction),
-            values => SplitBy::Values(values.to_vec()),
+        let by = match (data.eval_values.as_slice(), &data.eval_from) {
+            (_, Some(from)) => SplitBy::From(from.clone()),
+            ([], None) => SplitBy::Share(data.eval_fraction),
+            (values, None) => SplitBy::Values(values.to_vec()),
         };
         Some(SplitRule { column, by })
     }

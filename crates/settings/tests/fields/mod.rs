@@ -90,6 +90,7 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         labels,
         eval_column,
         eval_values,
+        eval_from,
     } = data;
     vec![
         ("data.paths", json!(paths)),
@@ -111,6 +112,7 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.labels", json!(labels)),
         ("data.eval_column", json!(eval_column)),
         ("data.eval_values", json!(eval_values)),
+        ("data.eval_from", json!(eval_from)),
     ]
 }
 
@@ -242,6 +244,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         indicator,
         namespace,
         buckets,
+        part,
         separator,
         ids,
         missing,
@@ -261,6 +264,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         ("indicator", json!(indicator)),
         ("namespace", json!(namespace)),
         ("buckets", json!(buckets)),
+        ("part", json!(part.name())),
         ("separator", json!(separator)),
         ("ids", json!(ids)),
         ("missing", json!(missing.name())),

@@ -33,7 +33,7 @@ use self::digest::digest;
 use self::figures::assemble;
 pub(crate) use self::reading::schema;
 pub use self::reading::synth_options;
-use self::reading::{PURPOSES, check_evaluation, nothing_note, share, sources};
+use self::reading::{PURPOSES, check_evaluation, nothing_chosen, share, sources};
 pub use self::score::evaluate;
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
@@ -178,8 +178,10 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(config, sources, fabric, stop)?;
     sources.check_read_once()?;
-    let nothing = check_evaluation(config, &sources, stop)? == Some(0);
-    nothing.then(|| (around.on_note)(&nothing_note(config)));
+    if check_evaluation(config, &sources, stop)? == Some(0) {
+        nothing_chosen(config)?;
+        (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
+    }
     agree(config, around, &sources)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = sources.begin_cache()?;

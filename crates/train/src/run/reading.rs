@@ -136,15 +136,21 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     }
 }
 
-/// Says that nothing will be evaluated.
-pub(super) fn nothing_note(config: &Config) -> String {
-    let mut which = String::new();
-    if let (Some(column), values @ [_, ..]) = (&config.data.eval_column, &*config.data.eval_values)
-    {
-        let values = values.join(", ");
-        which = format!(" (those whose {column} is one of data.eval_values = {values})");
-    }
-    format!("no line of the evaluation part is an example{which}: nothing will be evaluated")
+/// Refuses values of the data to evaluate on that no record has.
+pub(super) fn nothing_chosen(config: &Config) -> Result<()> {
+    let data = &config.data;
+    let Some(column) = data.eval_column.as_ref().filter(|_| data.eval_paths.is_empty()) else {
+        return Ok(());
+    };
+    let chosen = match (&data.eval_from, data.eval_values.as_slice()) {
+        (Some(from), _) => format!("data.eval_from = {from}: no record has {column} from there on"),
+        (None, []) => return Ok(()),
+        (None, values) => {
+            let values = values.join(", ");
+            format!("data.eval_values = {values}: no record has one of these as its {column}")
+        }
+    };
+    Err(Error::Config(format!("{chosen}; look at the data, or evaluate on data.eval_paths")))
 }
 
 impl RunPosition {
