@@ -127,14 +127,15 @@ fn ids_that_scores_stand_beside_are_of_the_same_records() {
     let texts = |text: &str, name: &str| {
         let path = write(folder, "text", text);
         let files = Files { paths: vec![path], layout: Some(Arc::clone(&layout)) };
-        let (mut texts, mut found) = (Texts::open(&files, &layout, name)?, Vec::new());
+        let (mut texts, mut found) =
+            (Texts::open(&files, &layout, &[name.to_owned()])?, Vec::new());
         while texts.next(&mut found)? {}
-        Ok::<_, stepwell_data::DataError>(found)
+        Ok::<_, stepwell_data::DataError>(found.concat())
     };
     // The label alone shows that it is a record.
-    assert_eq!(texts("yes,u1,i3\n", "user").unwrap(), ["u1"]);
-    assert_eq!(texts("Liked,Item,User\nyes,3,u1\n", "user").unwrap(), ["u1"]);
-    assert_eq!(texts("Liked,Item,User,Session\nyes,3,u1,s\n", "session").unwrap(), ["s"]);
+    assert_eq!(texts("yes,u1,i3\n", "user").unwrap(), b"u1");
+    assert_eq!(texts("Liked,Item,User\nyes,3,u1\n", "user").unwrap(), b"u1");
+    assert_eq!(texts("Liked,Item,User,Session\nyes,3,u1,s\n", "session").unwrap(), b"s");
     assert!(texts("Liked,Item,User\nyes,3,u1\n", "session").is_err());
 }
 
