@@ -2,8 +2,8 @@
 //!
 //! - **How.** A stage that said `Blocked` is not polled again before there was an event since it
 //!   began to look, exactly as a thread would sleep, or it is due. Where nobody can be polled the
-//!   clock moves on to when somebody is due; where nobody ever is and not all are done, the pipeline
-//!   is dead, and the log says who waits. After each turn the clock moves by a drawn time.
+//!   clock moves on to when somebody is due; where nobody ever is and not all are done, the
+//!   pipeline is dead, and the log says who waits. After each turn the clock moves by a drawn time.
 //! - **Invariants.** What threads promise holds here too: a stage is dropped when it ends, so that
 //!   its queues close; a failure or a panic stops them all, and nobody is polled after it.
 //! - **Not here.** Two polls at the same time. What happens inside one poll is one event.

@@ -1,9 +1,10 @@
 //! Directories that a run made, told from those that merely look like one.
 //!
-//! A directory of checkpoints has an id, a random number in `.stepwell-id`. The mark of a checkpoint
-//! in it says this number and the checkpoint's step, so it's moved, mounted elsewhere and copied
-//! with the directory as a whole. The mark holds nowhere else: in another directory, under another
-//! step's name, or where somebody made the directory, nothing is ever removed or written into.
+//! A directory of checkpoints has an id, a random number in `.stepwell-id`. The mark of a
+//! checkpoint in it says this number and the checkpoint's step, so it's moved, mounted elsewhere
+//! and copied with the directory as a whole. The mark holds nowhere else: in another directory,
+//! under another step's name, or where somebody made the directory, nothing is ever removed or
+//! written into.
 //!
 //! Earlier builds marked a checkpoint with the device and the inode of its directory. Such marks
 //! hold as long as both are the same.
@@ -192,7 +193,7 @@ impl Claim {
 }
 
 /// Whether `directory` holds nothing, or a mark, or what a crash left of one (its first bytes, or
-/// zeros for those that were lost), and nothing else: whoever made or copied it lost nothing with it.
+/// zeros for those that were lost), and nothing else: whoever made it loses nothing with it.
 pub(super) fn is_bare(directory: &dyn Disk) -> Result<bool> {
     let entries = directory.entries()?;
     if !entries.iter().all(|(name, kind)| name == MARK_FILE && *kind == EntryKind::File) {
@@ -218,3 +219,6 @@ fn text(directory: &dyn Disk, name: &str) -> Result<Option<String>> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
