@@ -193,8 +193,7 @@ impl Claim {
 }
 
 /// Whether `directory` holds nothing, or a mark, or what a crash left of one (its first bytes, or
-/// zeros for those that were lost), and nothing else: whoever made or copied it lost nothing with
-/// it.
+/// zeros for those that were lost), and nothing else: whoever made it loses nothing with it.
 pub(super) fn is_bare(directory: &dyn Disk) -> Result<bool> {
     let entries = directory.entries()?;
     if !entries.iter().all(|(name, kind)| name == MARK_FILE && *kind == EntryKind::File) {
@@ -220,3 +219,6 @@ fn text(directory: &dyn Disk, name: &str) -> Result<Option<String>> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ mod digest;
 mod figures;
 mod groups;
 mod last_step;
+mod one_class;
 mod ranks;
 mod reading;
 mod score;
@@ -31,6 +32,7 @@ use self::build::{Beginning, Built, build, capacity};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
+use self::one_class::one_class_notes;
 pub(crate) use self::reading::schema;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, nothing_chosen, share, sources};
@@ -39,7 +41,6 @@ use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::forecast::{Forecast, Known};
 use crate::machine::{Machine, OnNote};
-use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
 use crate::report::{self, Processor, Report};
@@ -212,32 +213,6 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let (saver, told_ahead) = (start.saver, ahead.is_some());
     let resumes = start.resumes;
     Ok(Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled })
-}
-
-/// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
-fn one_class_notes(report: &Report) -> Vec<String> {
-    let parts = [("trained", &report.progressive), ("evaluated", &report.eval)];
-    let mut notes = Vec::new();
-    for (what, figures) in parts {
-        notes.extend(one_class(figures, what, "the label"));
-        let others = figures.labels.iter().skip(1);
-        notes.extend(others.filter_map(|of| one_class(&of.metrics, what, &of.label)));
-    }
-    notes
-}
-
-fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
-    let label = match figures.positive_rate {
-        // Numbers have no log loss.
-        _ if figures.logloss.is_none() => return None,
-        rate if rate <= 0.0 => 0,
-        rate if rate >= 1.0 => 1,
-        _ => return None,
-    };
-    Some(format!(
-        "{name} is {label} in every example that was {what} on: look at its column, and at its \
-         `positive` where it has texts"
-    ))
 }
 
 /// Says which dense columns are large numbers that nothing scales.

@@ -1,0 +1,30 @@
+//! What is said where all labels are the same.
+
+use crate::metrics::Metrics;
+use crate::report::Report;
+
+/// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
+pub(super) fn one_class_notes(report: &Report) -> Vec<String> {
+    let parts = [("trained", &report.progressive), ("evaluated", &report.eval)];
+    let mut notes = Vec::new();
+    for (what, figures) in parts {
+        notes.extend(one_class(figures, what, "the label"));
+        let others = figures.labels.iter().skip(1);
+        notes.extend(others.filter_map(|of| one_class(&of.metrics, what, &of.label)));
+    }
+    notes
+}
+
+fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
+    let label = match figures.positive_rate {
+        // Numbers have no log loss.
+        _ if figures.logloss.is_none() => return None,
+        rate if rate <= 0.0 => 0,
+        rate if rate >= 1.0 => 1,
+        _ => return None,
+    };
+    Some(format!(
+        "{name} is {label} in every example that was {what} on: look at its column, and at its \
+         `positive` where it has texts"
+    ))
+}
