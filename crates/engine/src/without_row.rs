@@ -1,7 +1,7 @@
 //! Ids that have no row, where nothing is trained: how many of those that were looked up, by field.
 //!
-//! - **How.** What is planned says of each slot that was filled whether its row came from below. A bit
-//!   for each slot remembers it, until the slot is filled again; rows that were there from the
+//! - **How.** What is planned says of each slot that was filled whether its row came from below. A
+//!   bit for each slot remembers it, until the slot is filled again; rows that were there from the
 //!   beginning came from below, too. Units are told of in the order in which they are read.
 //! - **Bounds.** A bit a slot.
 

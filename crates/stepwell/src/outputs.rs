@@ -1,9 +1,10 @@
 //! Files that a command writes.
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
-//! the command reads, by whatever name: files are compared by device and inode. Written beside their place, under a name that is nobody's, and moved there,
-//! so that a full disk leaves an older file as it was. What a killed process left there goes with
-//! the next one that writes the same file: its name has the process, and nobody holds its lock.
+//! the command reads, by whatever name: files are compared by device and inode. Written beside
+//! their place, under a name that is nobody's, and moved there, so that a full disk leaves an older
+//! file as it was. What a killed process left there goes with the next one that writes the same
+//! file: its name has the process, and nobody holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

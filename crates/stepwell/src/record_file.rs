@@ -103,8 +103,8 @@ impl Write for Target {
 }
 
 impl RecordFile {
-    /// Begins the file `out` of columns of texts, and of numbers behind them; its name says how they
-    /// are written in it.
+    /// Begins the file `out` of columns of texts, and of numbers behind them; its name says how
+    /// they are written in it.
     pub(crate) fn begin(
         out: Option<&Path>,
         texts: &[String],

@@ -25,8 +25,8 @@ const TRIES: usize = 5;
 const IDLE: [&str; 7] =
     ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint.", "ranks", "ranks."];
 
-/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or with
-/// the newest: again where it was removed meanwhile, as a run does with old ones.
+/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or
+/// with the newest: again where it was removed meanwhile, as a run does with old ones.
 pub(crate) fn with_newest<T>(
     path: &Path,
     work: impl Fn(&Checkpoint) -> Result<T, Failure>,

@@ -175,8 +175,8 @@ fn what_cannot_be_exported_is_one_line_and_leaves_nothing() {
     assert_eq!(names, ["data.tsv", "report.json", "saved", "there"]);
 }
 
-#[test]
-fn embeddings_of_given_ids_are_those_of_their_rows() {
+/// Data, settings of two tables, and files of ids.
+fn with_ids() -> Workshop {
     let shop = Workshop::new();
     let rows: String =
         (0..300).map(|n| format!("{},u{},i{}\n", n * 7 % 3 % 2, n % 20, n % 30)).collect();
@@ -188,6 +188,12 @@ fn embeddings_of_given_ids_are_those_of_their_rows() {
     fs::write(shop.path("run.toml"), settings).unwrap();
     fs::write(shop.path("items.csv"), "price,item\n1,i7\n2,nobody\n3,\"i3\"\n").unwrap();
     fs::write(shop.path("users.csv"), "u1\nu2\n").unwrap();
+    shop
+}
+
+#[test]
+fn embeddings_of_given_ids_are_those_of_their_rows() {
+    let shop = with_ids();
     for ranks in ["--ranks=1", "--ranks=2"] {
         let train =
             ["train", "run.toml", "--data=data.csv", "--checkpoint=saved", "--force", ranks];

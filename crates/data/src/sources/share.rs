@@ -62,8 +62,8 @@ impl Sources {
             if splits(input) {
                 return Err(DataError::Options(format!(
                     "data.streams = {streams} and data.eval_column: which records are trained on \
-                     is known when they are parsed; leave data.streams out, or give data.eval_paths \
-                     or data.eval_fraction instead of data.eval_column"
+                     is known when they are parsed; leave data.streams out, or give \
+                     data.eval_paths or data.eval_fraction instead of data.eval_column"
                 )));
             }
             if !self.can_share(input)? {

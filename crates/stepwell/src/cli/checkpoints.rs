@@ -76,11 +76,12 @@ pub(crate) struct ExportArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Directory to make: the dense part, and table-NAME for each table; with --ids a file, of CSV, or
-    /// TSV or Parquet where it is named so
+    /// Directory to make: the dense part, and table-NAME for each table; with --ids a file, of CSV,
+    /// or TSV or Parquet where it is named so
     #[arg(long, value_name = "DIR")]
     pub(crate) to: PathBuf,
-    /// Write the embeddings of the ids in this file alone, which names their column in its first line
+    /// Write the embeddings of the ids in this file alone, which names their column in its first
+    /// line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "state", "since"])]
     pub(crate) ids: Option<PathBuf>,
     /// Id column of the model that the ids are of

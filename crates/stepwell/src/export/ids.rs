@@ -78,8 +78,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The id column that the ids of a file are of, by number, and their texts: the one of this name, or
-/// the only one that the file has.
+/// The id column that the ids of a file are of, by number, and their texts: the one of this name,
+/// or the only one that the file has.
 fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize, Texts), Failure> {
     let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
     let number = |name: &str| known.iter().position(|known| *known == name);

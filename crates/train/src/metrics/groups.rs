@@ -1,12 +1,12 @@
 //! AUC by group: the AUC of each group of examples, such as those of one user, in the mean.
 //!
-//! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of different
-//!   users say nothing of that.
-//! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group and
-//!   score, and each group with both labels counts as often as its examples do.
-//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the
-//!   groups whose hashes are larger is left out, whole: what remains is a sample that depends on the
-//!   names of groups alone.
+//! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of
+//!   different users say nothing of that.
+//! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group
+//!   and score, and each group with both labels counts as often as its examples do.
+//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the groups whose
+//!   hashes are larger is left out, whole: what remains is a sample that depends on the names of
+//!   groups alone.
 
 use serde::Serialize;
 use stepwell_nn::Loss;
@@ -79,7 +79,8 @@ impl GroupMeter {
     pub fn take(&mut self) -> GroupMetrics {
         let mut examples = std::mem::take(&mut self.examples);
         let sampled = (self.hash_max as f64 + 1.0) / 2f64.powi(64);
-        // Equal scores in the order of their weights, so that sums do not depend on the data's order.
+        // Equal scores in the order of their weights, so that sums do not depend on the data's
+        // order.
         examples.sort_unstable_by(|one, other| {
             let of = |it: &Example| (it.group, it.score.to_bits(), it.signed.to_bits());
             of(one).cmp(&of(other))

@@ -1,9 +1,9 @@
 //! How far numbers lie apart: the sum of squares of what is between them and their mean.
 //!
-//! - **Why.** The difference of a sum of squares and the square of a sum leaves nothing of a variance
-//!   that is small beside its mean, and leaves rounding errors where there is none.
-//! - **How.** Mean and sum of squares are corrected number by number (West, 1979), in their order, so
-//!   that the same numbers give the same bits. Numbers that are all alike have exactly 0.
+//! - **Why.** The difference of a sum of squares and the square of a sum leaves nothing of a
+//!   variance that is small beside its mean, and leaves rounding errors where there is none.
+//! - **How.** Mean and sum of squares are corrected number by number (West, 1979), in their order,
+//!   so that the same numbers give the same bits. Numbers that are all alike have exactly 0.
 
 /// Numbers that count for more or less.
 #[derive(Clone, Copy, Debug, Default)]

@@ -54,8 +54,8 @@ impl Done {
         Self { purpose: mini.purpose, after: mini.cargo.after, examples, sums }
     }
 
-    /// The largest gradient of an example's logit that is too large for optimizers, whose states have
-    /// its square; none where all are small enough, as they are of clicks without weights.
+    /// The largest gradient of an example's logit that is too large for optimizers, whose states
+    /// have its square; none where all are small enough, as they are of clicks without weights.
     pub(super) fn too_large(&self, scored: Scored<'_>, labels: &[Label]) -> Option<f64> {
         let Scored { logits, labels: of, weights } = scored;
         let are_numbers = labels.iter().any(|label| label.loss == Loss::SquaredError);

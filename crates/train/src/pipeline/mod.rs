@@ -40,7 +40,6 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, 
 use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
-    WithoutRow,
 };
 use stepwell_fabric::Fabric;
 
@@ -168,8 +167,7 @@ fn wire(
         servers: config.servers(),
         ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
     };
-    let stop = parts.times.stop.clone();
-    let mut times = parts.times;
+    let (stop, mut times) = (parts.times.stop.clone(), parts.times);
     // The planners of several ranks would find different times: rank 0 says it, by what it asks.
     let is_asked = parts.fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
@@ -197,10 +195,7 @@ fn wire(
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
         stop,
-        without_row: parts
-            .only_scores
-            .then(|| without_row(&parts.trainer, &parts.groups))
-            .flatten(),
+        only_scores: parts.only_scores,
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
@@ -228,12 +223,6 @@ fn wire(
     stages.extend(training(config, train, fabric.zip(parts.learner), events)?);
     stages.push(write);
     Ok((stages, finished))
-}
-
-/// A count of ids that have no row in `groups`.
-fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
-    let fields = trainer.model().features().columns_of_fields();
-    WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
 /// Stage `train`, and `learn` before it where ranks are out of step.

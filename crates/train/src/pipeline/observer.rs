@@ -85,8 +85,8 @@ pub trait Observer: Send + Sync {
     /// labels; not where another rank alone has them.
     fn trained(&self, _scored: Scored<'_>) {}
 
-    /// After every mini-batch of an evaluation: its examples, in the order of the data, with a logit
-    /// for each label. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
+    /// After every mini-batch of an evaluation: its examples, in the order of the data, with a
+    /// logit for each label. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
     fn scored(&self, _scored: Scored<'_>) {}
 
     /// After the training part of an epoch.

@@ -6,6 +6,7 @@
 
 mod apart;
 mod ends;
+mod marks;
 
 use std::sync::{Arc, PoisonError};
 
@@ -20,7 +21,7 @@ pub(crate) use self::apart::Agreement;
 pub(super) use self::apart::ApartStage;
 pub(super) use self::ends::{Reporting, TrainEnds};
 use super::measured::{Done, Measured};
-use super::save::{Saver, Written};
+use super::save::Saver;
 use super::{Counters, Handoff, Held, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::{Meter, Scored};
@@ -79,7 +80,8 @@ impl TrainStage {
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
-        let Reporting { observer, clock, exact_scores, counters, stop, without_row } = watch;
+        let Reporting { observer, clock, exact_scores, counters, stop, only_scores } = watch;
+        let without_row = only_scores.then(|| without_row(&trainer, &groups)).flatten();
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         let [progressive, eval] = [(); 2].map(|()| trainer.model().meter(exact_scores));
         Self {
@@ -228,95 +230,6 @@ impl TrainStage {
         });
     }
 
-    fn pass_mark(&mut self, mark: Mark) -> Result<()> {
-        match mark {
-            // What is measured in part is no figure of an epoch.
-            _ if self.stopping => {}
-            Mark::Failed { error, .. } => {
-                self.failed = Some(*error);
-                self.stop.make();
-            }
-            Mark::EpochTrained => {
-                let metrics = self.progressive.take();
-                if metrics.examples == 0 && self.measured.steps == 0 {
-                    return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
-                }
-                if let Some(trainer) = self.trainer.as_ref()
-                    && !trainer.is_finite()?
-                {
-                    return Err(self.diverged(self.measured.steps, f64::NAN));
-                }
-                self.observer.epoch_trained(&metrics);
-                self.measured.progressive.push(metrics);
-            }
-            Mark::Evaluated => {
-                let loss = self.eval.loss();
-                let metrics = self.eval.take();
-                if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
-                    return Err(self.diverged(self.measured.steps, loss));
-                }
-                if let Some(saver) = &mut self.saver {
-                    saver.evaluated(self.position.step, &metrics);
-                }
-                let best = self.best.take();
-                self.measured.best = (best.examples > 0).then_some(best);
-                self.observer.evaluated(&metrics, self.measured.best.as_ref());
-                self.measured.eval.push(metrics);
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the model, once what was dirty is in the store; false while it waits for that, or for
-    /// other ranks.
-    fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
-        if !self.is_idle() || !self.save()? {
-            self.pause = Some(pause);
-            return Ok(false);
-        }
-        self.give_back(Retired::Checkpoint(pause));
-        Ok(true)
-    }
-
-    /// Whether all that left is in the stores.
-    fn is_idle(&self) -> bool {
-        self.groups.iter().all(|group| group.staging.is_idle())
-    }
-
-    /// Writes the model as it is now, unless that was done; false while it waits for other ranks.
-    fn save(&mut self) -> Result<bool> {
-        let position = self.position;
-        if self.measured.saved == Some(position.step) {
-            return self.note_figure().map(|()| true);
-        }
-        let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
-            return Ok(true);
-        };
-        if !trainer.is_finite()? {
-            return Err(self.diverged(position.step, f64::NAN));
-        }
-        match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
-            Written::NotYet => return Ok(false),
-            Written::Here(path) => self.observer.saved(position.step, &path),
-            Written::ByRankZero => {}
-        }
-        self.measured.saved = Some(position.step);
-        self.note_figure().map(|()| true)
-    }
-
-    /// Notes what an evaluation gave of the model that is written.
-    fn note_figure(&mut self) -> Result<()> {
-        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
-        match &mut self.saver {
-            Some(saver) if names => saver.note_figure(self.position.step),
-            _ => Ok(()),
-        }
-    }
-
-    fn diverged(&self, step: u64, loss: f64) -> Error {
-        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
-    }
-
     fn give_back(&self, retired: Retired<Examples>) {
         // Only units that the planner counts come back, and the queue has room for all of them.
         let sent = self.retired.try_send(retired);
@@ -325,6 +238,12 @@ impl TrainStage {
             "more units are in flight than were planned"
         );
     }
+}
+
+/// A count of ids that have no row in `groups`.
+fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
+    let fields = trainer.model().features().columns_of_fields();
+    WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
 /// The mini-batch that is `next`, or comes next of `input`, where it is ready.
