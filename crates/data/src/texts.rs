@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::file_reader::FileReader;
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
-use crate::record::{Fields, Found, Head, Kind, fields_of};
+use crate::record::{Fields, Found, Kind, fields_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
@@ -91,6 +91,8 @@ impl Texts {
             return Ok(true);
         }
         let Some(head) = &self.block.head else { return Ok(false) };
+        let is_named = head.header_lines > 0 || !matches!(head.kind, Kind::Delimited { .. });
+        self.check_columns(|column| column.known || is_named)?;
         let mut fields = Fields::new(self.layout.sources.len());
         let mut at = 0;
         for line in 0..self.block.lines {
@@ -101,7 +103,7 @@ impl Texts {
                 return Err(self.wrong(format!("line {line} is no record with such a column")));
             }
             if (self.block.first_line, line) == (0, 0) {
-                self.check_columns(head, &fields)?;
+                self.check_columns(|column| column.known || fields.has(column.source))?;
             }
             let of_record = self.columns.iter().map(|of| self.text(of.source, &fields));
             texts.extend(of_record);
@@ -110,11 +112,9 @@ impl Texts {
         Ok(true)
     }
 
-    /// Whoever is not named by the settings has to be in the data, whose first record has these
-    /// `fields`.
-    fn check_columns(&self, head: &Head, fields: &Fields) -> Result<(), DataError> {
-        let is_named = head.header_lines > 0 || !matches!(head.kind, Kind::Delimited { .. });
-        let is_there = |column: &&Wanted| column.known || (is_named && fields.has(column.source));
+    /// Refuses the first column that is not there: whoever is not named by the settings has to be
+    /// in the data.
+    fn check_columns(&self, is_there: impl Fn(&Wanted) -> bool) -> Result<(), DataError> {
         self.columns.iter().find(|column| !is_there(column)).map_or(Ok(()), |column| {
             Err(self.wrong(format!(
                 "has no such column as {}: name one that the file names, or that the settings do",

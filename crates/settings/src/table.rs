@@ -1,7 +1,5 @@
 //! The table of all settings.
 
-use std::sync::LazyLock;
-
 use stepwell_base::ByteCount;
 use stepwell_data::SynthOptions;
 use stepwell_mem::PolicyKind;
@@ -21,9 +19,14 @@ use crate::{devices, files, idle, sync};
 /// ([`model_settings`](crate::model_settings)): it must stay.
 pub const SETTINGS: &[Setting] = &[
     setting!("seed", seed = 1, Always, "seed of all initial values and of the built-in stream"),
-    setting!("threads", threads = cores(), Never, "threads that compute; I/O threads come on top")
-        .default_name("all cores")
-        .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
+    setting!(
+        "threads",
+        threads = check::cores(),
+        Never,
+        "threads that compute; I/O threads come on top"
+    )
+    .default_name("all cores")
+    .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
     devices::DEVICE,
     setting!(
         "ranks.count",
@@ -390,17 +393,7 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.best",
         checkpoint.best = BestKind::None,
         Never,
-        "logloss or auc: the best evaluated checkpoint is kept, too, and `eval` and `predict` \
-        take it"
+        "logloss or auc: the best evaluated checkpoint is kept, and `eval` and `predict` take it"
     )
     .idle(idle::without_best),
 ];
-
-/// Processors of this machine, as far as there may be threads. Counted once: that reads files of
-/// the kernel's, and defaults are made for every setting that is looked at.
-fn cores() -> usize {
-    static CORES: LazyLock<usize> = LazyLock::new(|| {
-        std::thread::available_parallelism().map_or(1, usize::from).min(check::THREADS_MAX)
-    });
-    *CORES
-}

@@ -125,8 +125,8 @@ fn a_part_that_is_chosen_by_values_is_what_eval_scores() {
         (0..400).map(|n| format!("{},{},{}\n", n * 7 % 3 % 2, n * n % 10, n % 5)).collect();
     fs::write(shop.path("data.csv"), format!("y,a,b\n{rows}")).unwrap();
     let settings = "[data]\npaths = [\"data.csv\"]\nmini_batch = 8\neval_fraction = 0.0\n\
-                    eval_column = \"b\"\neval_values = [\"0\"]\n[model]\nkind = \
-                    \"lr\"\n[[columns]]\n\
+                    eval_column = \"b\"\neval_values = [\"0\"]\n[model]\nkind = \"lr\"\n\
+                    [[columns]]\n\
                     names = [\"y\"]\ntype = \"label\"\n[[columns]]\nnames = [\"a\", \"b\"]\n";
     fs::write(shop.path("run.toml"), settings).unwrap();
     let small = ["--tiers.dram", "8MiB", "--report", "report.json", "-q"];

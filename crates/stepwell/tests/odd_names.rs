@@ -86,8 +86,8 @@ fn control_characters_of_names_never_reach_a_terminal() {
     let shop = Workshop::new();
     let name = "a\u{1b}[2J\nb.jsonl";
     fs::write(shop.path(name), "{\"label\":1,\"user\":\"x\"}\n".repeat(9)).unwrap();
-    let settings = "[data]\neval_fraction = 0\nmini_batch = 4\n[model]\nkind = \
-    \"lr\"\n[[columns]]\n\
+    let settings = "[data]\neval_fraction = 0\nmini_batch = 4\n[model]\nkind = \"lr\"\n\
+                    [[columns]]\n\
                     names = [\"label\"]\ntype = \"label\"\n[[columns]]\nnames = [\"nobody\"]\n";
     fs::write(shop.path("run.toml"), settings).unwrap();
     for args in [

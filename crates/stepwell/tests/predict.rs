@@ -331,8 +331,8 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
 fn ids_without_a_row_are_counted_by_column() {
     let shop = trained_on(of_users().as_bytes());
     // Twice an unknown user, one unknown item of three, and what is missing, which is unknown, too.
-    let new = "click,user,item\n1,who,i1\n0,who,i2\n1,u3,nothing\n0,NA,i4\n";
-    fs::write(shop.path("new.csv"), new.repeat(50)).unwrap();
+    let new = "1,who,i1\n0,who,i2\n1,u3,nothing\n0,NA,i4\n".repeat(50);
+    fs::write(shop.path("new.csv"), format!("click,user,item\n{new}")).unwrap();
     for more in
         [&[][..], &["--tiers.dram", "64KiB", "--data.batch", "4", "--tiers.segment", "64KiB"]]
     {

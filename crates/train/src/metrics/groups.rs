@@ -4,9 +4,9 @@
 //!   different users say nothing of that.
 //! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group
 //!   and score, and each group with both labels counts as often as its examples do.
-//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the
-//!   groups whose hashes are larger is left out, whole: what remains is a sample that depends on
-//!   the names of groups alone.
+//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the groups whose
+//!   hashes are larger is left out, whole: what remains is a sample that depends on the names of
+//!   groups alone.
 
 use serde::Serialize;
 use stepwell_nn::Loss;

@@ -350,10 +350,8 @@ impl BatchStage {
         self.close_mini()?;
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
-            self.outgoing.push_back(Item::Mark(Mark::Evaluated));
-            if self.cut.checkpoint_evaluated {
-                self.outgoing.push_back(Item::Checkpoint);
-            }
+            let after = self.cut.checkpoint_evaluated.then_some(Item::Checkpoint);
+            self.outgoing.extend([Item::Mark(Mark::Evaluated)].into_iter().chain(after));
             return Ok(());
         }
         let last = pass.epoch + 1 == self.cut.epochs;

@@ -40,7 +40,6 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, 
 use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
-    WithoutRow,
 };
 use stepwell_fabric::Fabric;
 
@@ -214,7 +213,7 @@ fn wire(
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
         stop,
-        without_row: without_row(parts.only_scores, &parts.trainer, &parts.groups),
+        only_scores: parts.only_scores,
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
@@ -242,15 +241,6 @@ fn wire(
     stages.extend(training(config, train, fabric.zip(parts.learner), events)?);
     stages.push(write);
     Ok((stages, finished))
-}
-
-/// A count of ids that have no row in `groups`; none where nobody `counts` them.
-fn without_row(counts: bool, trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
-    if !counts {
-        return None;
-    }
-    let fields = trainer.model().features().columns_of_fields();
-    WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
 /// Stage `train`, and `learn` before it where ranks are out of step.

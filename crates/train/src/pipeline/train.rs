@@ -6,7 +6,7 @@
 
 mod apart;
 mod ends;
-mod keeping;
+mod marks;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -87,7 +87,8 @@ impl TrainStage {
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
-        let Reporting { observer, clock, exact_scores, counters, stop, without_row } = watch;
+        let Reporting { observer, clock, exact_scores, counters, stop, only_scores } = watch;
+        let without_row = only_scores.then(|| without_row(&trainer, &groups)).flatten();
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         let [progressive, eval] = [(); 2].map(|()| trainer.model().meter(exact_scores));
         Self {
@@ -239,50 +240,6 @@ impl TrainStage {
         });
     }
 
-    fn pass_mark(&mut self, mark: Mark) -> Result<()> {
-        match mark {
-            // What is measured in part is no figure of an epoch.
-            _ if self.stopping => {}
-            Mark::Failed { error, .. } => {
-                self.failed = Some(*error);
-                self.stop.make();
-            }
-            Mark::EpochTrained { last } => {
-                self.through = last;
-                let metrics = self.progressive.take();
-                if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
-                    return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
-                }
-                if let Some(trainer) = self.trainer.as_ref()
-                    && !trainer.is_finite()?
-                {
-                    return Err(self.diverged(self.measured.steps, f64::NAN));
-                }
-                self.observer.epoch_trained(&metrics);
-                self.measured.progressive.push(metrics);
-            }
-            Mark::Evaluated => {
-                let loss = self.eval.loss();
-                let metrics = self.eval.take();
-                if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
-                    return Err(self.diverged(self.measured.steps, loss));
-                }
-                if let Some(saver) = &mut self.saver {
-                    saver.evaluated(self.position.step, &metrics);
-                }
-                let best = self.best.take();
-                self.measured.best = (best.examples > 0).then_some(best);
-                self.observer.evaluated(&metrics, self.measured.best.as_ref());
-                self.measured.eval.push(metrics);
-            }
-        }
-        Ok(())
-    }
-
-    fn diverged(&self, step: u64, loss: f64) -> Error {
-        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
-    }
-
     fn give_back(&self, retired: Retired<Examples>) {
         // Only units that the planner counts come back, and the queue has room for all of them.
         let sent = self.retired.try_send(retired);
@@ -291,6 +248,12 @@ impl TrainStage {
             "more units are in flight than were planned"
         );
     }
+}
+
+/// A count of ids that have no row in `groups`.
+fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
+    let fields = trainer.model().features().columns_of_fields();
+    WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
 /// The mini-batch that is `next`, or comes next of `input`, where it is ready.

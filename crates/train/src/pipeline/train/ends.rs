@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Receiver, Sender};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Ready, Retired, WithoutRow};
+use stepwell_engine::{Ready, Retired};
 
 use super::Trained;
 use crate::batch::{Examples, Mark};
@@ -18,8 +18,8 @@ pub(in crate::pipeline) struct Reporting {
     pub(in crate::pipeline) exact_scores: usize,
     pub(in crate::pipeline) counters: Arc<Counters>,
     pub(in crate::pipeline) stop: StopRequest,
-    /// Counts ids without a row, where nothing is trained.
-    pub(in crate::pipeline) without_row: Option<WithoutRow>,
+    /// Whether nothing is trained: then ids without a row are counted.
+    pub(in crate::pipeline) only_scores: bool,
 }
 
 /// Where units come from and where they go.

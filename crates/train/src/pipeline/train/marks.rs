@@ -1,12 +1,53 @@
-//! What stage `train` does of checkpoints: the model is at rest, and is written as it is.
+//! What stage `train` does between mini-batches: figures at marks, and checkpoints.
 
 use stepwell_engine::{Pause, Retired};
 
 use super::TrainStage;
-use crate::Result;
+use crate::batch::Mark;
 use crate::pipeline::save::Written;
+use crate::{Error, Result};
 
 impl TrainStage {
+    pub(super) fn pass_mark(&mut self, mark: Mark) -> Result<()> {
+        match mark {
+            // What is measured in part is no figure of an epoch.
+            _ if self.stopping => {}
+            Mark::Failed { error, .. } => {
+                self.failed = Some(*error);
+                self.stop.make();
+            }
+            Mark::EpochTrained { last } => {
+                self.through = last;
+                let metrics = self.progressive.take();
+                if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
+                    return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
+                }
+                if let Some(trainer) = self.trainer.as_ref()
+                    && !trainer.is_finite()?
+                {
+                    return Err(self.diverged(self.measured.steps, f64::NAN));
+                }
+                self.observer.epoch_trained(&metrics);
+                self.measured.progressive.push(metrics);
+            }
+            Mark::Evaluated => {
+                let loss = self.eval.loss();
+                let metrics = self.eval.take();
+                if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
+                    return Err(self.diverged(self.measured.steps, loss));
+                }
+                if let Some(saver) = &mut self.saver {
+                    saver.evaluated(self.position.step, &metrics);
+                }
+                let best = self.best.take();
+                self.measured.best = (best.examples > 0).then_some(best);
+                self.observer.evaluated(&metrics, self.measured.best.as_ref());
+                self.measured.eval.push(metrics);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the model, once what was dirty is in the store; false while it waits for that, or for
     /// other ranks.
     pub(super) fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
@@ -63,5 +104,9 @@ impl TrainStage {
             Some(saver) if names => saver.note_figure(self.position.step),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn diverged(&self, step: u64, loss: f64) -> Error {
+        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
     }
 }
