@@ -351,12 +351,10 @@ fn what_lists_lose_is_told_by_every_command() {
         {"column": "tags", "taken": 2, "examples": cut, "of_examples": 1500, "ids": cut}
     ]);
     let note = format!("tags: {cut} of 1500 examples have more than 2 ids, and {cut} ids behind");
-    let short = ["--set", "columns.5.ids=2"];
-    let settings = SETTINGS.replace("ids = 4", "ids = 2");
-    fs::write(shop.path("short.toml"), settings).unwrap();
+    fs::write(shop.path("short.toml"), SETTINGS.replace("ids = 4", "ids = 2")).unwrap();
     for file in &files {
         for more in [&["--ranks", "1"][..], &["--ranks", "2"], &["--data.shuffle", "100"]] {
-            let report = train(&shop, file, &[&short, more].concat());
+            let report = train(&shop, file, &[&["--set", "columns.5.ids=2"][..], more].concat());
             assert_eq!(report["cut_lists"], expected, "{file} {more:?}");
         }
     }
@@ -377,8 +375,8 @@ fn a_header_in_another_case_is_read_by_its_names() {
     let (names, records) = text.split_once('\n').unwrap();
     fs::write(shop.path("upper.csv"), format!("{}\n{records}", names.to_uppercase())).unwrap();
     same(&train(&shop, "upper.csv", &[]), &expected, "names in another case");
-    let said = said(&shop, &["eval", "saved", "--data", "upper.csv"]);
-    assert!(said.contains("upper.csv has CLICK for click"), "{said}");
+    let eval = ["eval", "saved", "--data", "upper.csv"];
+    assert!(said(&shop, &eval).contains("upper.csv has CLICK for click"));
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn names_of_texts_alone_are_never_a_record() {
     fs::write(shop.path("bare.csv"), "Item,User\ni1,u1\ni2,u2\n").unwrap();
     fs::write(shop.path("right.csv"), "user,item\nu1,i1\nu2,i2\n").unwrap();
     let data = ["--data", "texts.csv", "--data.eval_fraction", "0"];
-    shop.ok(&[&["train", "texts.toml", "--checkpoint", "texts"], &data[..]].concat());
+    shop.ok(&[&["train", "texts.toml", "--checkpoint", "texts"][..], &data].concat());
     for args in [
         &["train", "texts.toml", "--data", "other.csv"][..],
         &["train", "texts.toml", "--data", "texts.csv", "--data", "other.csv"],
