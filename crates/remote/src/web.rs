@@ -1,8 +1,9 @@
 //! Objects on web servers: `HEAD`, and `GET` of ranges.
 //!
 //! An object has the version of its entity tag, or of its time of change where it has none; without
-//! either it is refused, since nobody would notice a change while it is read. Where the tag is a strong one, the server is asked for that version alone (`If-Match`); and whatever
-//! it answers is compared with what was asked for.
+//! either it is refused, since nobody would notice a change while it is read. Where the tag is a
+//! strong one, the server is asked for that version alone (`If-Match`); and whatever it answers is
+//! compared with what was asked for.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -162,8 +163,8 @@ fn versioned(about: ObjectAbout) -> Result<ObjectAbout, Fault> {
     if !about.version.is_empty() {
         return Ok(about);
     }
-    let why = "the server says no version of it (ETag, Last-Modified), so that a change while it is \
-               read would not be noticed: copy it to a disk, and name that";
+    let why = "the server says no version of it (ETag, Last-Modified), so that a change while it \
+               is read would not be noticed: copy it to a disk, and name that";
     Err(Fault::lasting(ErrorKind::Unsupported, why))
 }
 

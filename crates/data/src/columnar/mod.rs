@@ -1,9 +1,9 @@
 //! Files of columns: Parquet.
 //!
 //! The library reads pages; one thread takes so many rows of each column that something is made of,
-//! and any number of threads make examples of them, column by column. Where it is an id, a value is the
-//! text that CSV has of it (`meaning.rs`, `values.rs`), so that the same rows as text give the same
-//! examples.
+//! and any number of threads make examples of them, column by column. Where it is an id, a value is
+//! the text that CSV has of it (`meaning.rs`, `values.rs`), so that the same rows as text give the
+//! same examples.
 //!
 //! Failure  A value that no example can be made of makes its row malformed, as a line is. A file
 //! that the library cannot read ends the run with its words.

@@ -6,8 +6,8 @@
 //! the same rows give the same examples.
 //!
 //! Rules, which are part of a model ([`Layout::rules_name`]):
-//! - a value is a text. Numbers of JSON are the text that they are written as, and values of Parquet
-//!   the text that CSV has of them, so that 107 and "107" are one id;
+//! - a value is a text. Numbers of JSON are the text that they are written as, and values of
+//!   Parquet the text that CSV has of them, so that 107 and "107" are one id;
 //! - a value is missing where there is none, where it is empty, and where it is one of the texts
 //!   that the layout calls missing;
 //! - a number is rounded once, to the nearest of 32 bits;
