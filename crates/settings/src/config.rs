@@ -1,5 +1,6 @@
 //! What a run is told.
 
+mod checkpoints;
 mod columns;
 mod device;
 mod model;
@@ -19,6 +20,7 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
+pub use self::checkpoints::{BestKind, CheckpointConfig};
 pub use self::columns::{ColumnConfig, ColumnType, MissingKind, TransformKind};
 pub use self::device::DensePlace;
 pub use self::model::{ModelConfig, ModelKind};
@@ -244,49 +246,6 @@ impl OptimizerConfig {
     /// One of this kind and rate, all else as is usual.
     pub const fn new(kind: OptimizerKind, lr: f64) -> Self {
         Self { kind, lr, eps: None, initial: None, beta1: None, beta2: None }
-    }
-}
-
-/// Where and when checkpoints are written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CheckpointConfig {
-    /// Directory; none for no checkpoints.
-    pub dir: Option<PathBuf>,
-    /// Steps between checkpoints; 0 for one at the end.
-    pub every: u64,
-    /// Minutes of training between checkpoints at most; 0 where time does not count.
-    pub minutes: f64,
-    /// Whether one is written before the first step.
-    pub initial: bool,
-    /// Checkpoints of this run that are kept.
-    pub keep: usize,
-    /// By which figure one more is kept, the best evaluated one.
-    pub best: BestKind,
-}
-
-/// By which figure a checkpoint is the best.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BestKind {
-    /// None is.
-    #[default]
-    None,
-    /// The least log loss; of a label that is a number the least RMSE.
-    Logloss,
-    /// The largest AUC.
-    Auc,
-}
-
-impl BestKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::None, Self::Logloss, Self::Auc];
-
-    /// Its name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Logloss => "logloss",
-            Self::Auc => "auc",
-        }
     }
 }
 

@@ -16,10 +16,12 @@ use crate::run::schema;
 
 /// Labels along an axis.
 type Axis = Vec<String>;
+/// Labels along the axes of a parameter.
+pub(super) type Axes = Vec<Axis>;
 
 /// Labels along the axes of the parameters that read the model's input, by name. The places of all
 /// others are alike where their shapes are.
-pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Vec<Axis>>> {
+pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
     let embeddings = model.field_lanes();
     let dense = dense_names(config)?;
     let lanes: Axis = embeddings.iter().flatten().cloned().collect();

@@ -13,7 +13,7 @@ use stepwell_engine::{Checkpoint, Dense, EmbeddingBags, TableSpec};
 use stepwell_nn::ParameterSpec;
 use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
 
-use super::axes::axes;
+use super::axes::{Axes, axes};
 use crate::models::Model;
 use crate::resume::RunState;
 use crate::run::schema;
@@ -142,7 +142,7 @@ impl Inheritance {
         if goes_on {
             dense.sections.extend(stale.cloned());
         } else {
-            let steps = 0..config.staleness as usize;
+            let steps = 0..config.staleness;
             let names =
                 steps.flat_map(|step| (0..model.tables().len()).map(move |table| (step, table)));
             for (step, table) in names {
@@ -231,7 +231,7 @@ impl Pair {
     fn new(
         parameter: &ParameterSpec,
         from: Option<&ParameterSpec>,
-        axes: (Option<&Vec<Vec<String>>>, Option<&Vec<Vec<String>>>),
+        (was, is): (Option<&Axes>, Option<&Axes>),
     ) -> Self {
         let (name, to) = (parameter.name.clone(), parameter.range.clone());
         let Some(from) = from else { return Self { name, to, from: None, places: None } };
@@ -239,7 +239,7 @@ impl Pair {
         let fits = |axes: &[Vec<String>], shape: &[usize]| {
             axes.len() == shape.len() && axes.iter().zip(shape).all(|(axis, n)| axis.len() == *n)
         };
-        match axes {
+        match (was, is) {
             (Some(was), Some(is)) if fits(was, &from.shape) && fits(is, &parameter.shape) => {
                 if was == is {
                     return Self { name, to, from: range, places: None };
