@@ -233,7 +233,7 @@ fn embeddings_of_given_ids_are_those_of_their_rows() {
                         assert_eq!(numbers[dim], first_order[row]);
                     }
                     None => {
-                        assert!(numbers[..dim].iter().any(|of| *of != 0.0) && numbers[dim] == 0.0)
+                        assert!(numbers[..dim].iter().any(|of| *of != 0.0) && numbers[dim] == 0.0);
                     }
                 }
             }

@@ -37,7 +37,7 @@ pub(super) fn run(
     let table = table.map_err(Failure::Usage)?;
     let rows = RowsOf::open(checkpoint, &table)?;
     let name = layout.id_names()[column].0.to_owned();
-    let mut file = RecordFile::begin(Some(&args.to), &[name.clone()], &rows.columns())?;
+    let mut file = RecordFile::begin(Some(&args.to), std::slice::from_ref(&name), &rows.columns())?;
     let (mut block, mut written, mut initial) = (Vec::new(), 0u64, 0u64);
     while texts.next(&mut block).map_err(|error| format!("--ids {error}"))? {
         for ids in block.chunks(IDS_AT_ONCE) {

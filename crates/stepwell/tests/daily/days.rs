@@ -51,7 +51,7 @@ impl Days {
                     (state >> 33) % below
                 };
                 let (user, item, device, noise) = (draw(60), draw(40), draw(3), draw(10));
-                let likes = (user + item + day as u64 / 2) % 3 == 0;
+                let likes = (user + item + day as u64 / 2).is_multiple_of(3);
                 let click = u64::from(likes == (noise > 2));
                 writeln!(text, "{click},{},u{user},i{item},d{device}", draw(9)).unwrap();
             }

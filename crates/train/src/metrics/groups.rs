@@ -129,7 +129,8 @@ mod tests {
         for number in 0..groups * 20 {
             let group = number % groups;
             let logit = ((number * 7919 % 101) as f32 - 50.0) / 20.0;
-            let is_positive = group % 4 > 0 && (number / groups * 31 % 7) as f32 > 3.0 - logit;
+            let is_positive =
+                !group.is_multiple_of(4) && (number / groups * 31 % 7) as f32 > 3.0 - logit;
             meter.add(format!("u{group}").as_bytes(), logit, is_positive, 1.0);
         }
     }

@@ -82,7 +82,13 @@ fn how_data_is_read_is_kept() {
 
 #[test]
 fn the_same_files_in_another_order_are_said_to_be_so() {
-    let file = |name: &str| DataFile { name: name.to_owned(), bytes: 4, content: String::new() };
+    let file = |name: &str| DataFile {
+        name: name.to_owned(),
+        bytes: 4,
+        content: String::new(),
+        path: String::new(),
+        ends: String::new(),
+    };
     let was = RunState { files: vec![file("d10"), file("d2")], ..state(&Config::default()) };
     let now = RunState { files: vec![file("d2"), file("d10")], ..was.clone() };
     let error = was.check(&now, &checkpoint()).unwrap_err().to_string();

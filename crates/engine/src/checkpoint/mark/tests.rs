@@ -124,7 +124,8 @@ fn what_was_moved_away_or_replaced_counts_no_longer() {
         writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
         names(directory.path())
     };
-    (write(1), write(2));
+    write(1);
+    write(2);
     std::fs::rename(at("step-000000000001"), at("best")).unwrap();
     assert_eq!(
         write(3),
@@ -135,7 +136,8 @@ fn what_was_moved_away_or_replaced_counts_no_longer() {
     std::fs::remove_dir_all(at("step-000000000002")).unwrap();
     std::fs::create_dir(at("step-000000000002")).unwrap();
     std::fs::write(at("step-000000000002/notes"), b"mine").unwrap();
-    (write(4), write(5));
+    write(4);
+    write(5);
     assert!(at("step-000000000002/notes").exists() && !at("step-000000000003").exists());
 }
 
