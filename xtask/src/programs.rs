@@ -5,12 +5,13 @@
 //!   for the longest test. Those that take longest begin first ([`LONGEST`]).
 //! - **How.** Cargo builds them and says where they are. What a program printed is shown once it
 //!   has ended. Tests of documentation follow, by cargo itself.
-//! - **Failure.** The first program that fails ends the run; those that run come to their end.
+//! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
+//!   there is to fix.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -85,12 +86,10 @@ pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, Strin
 
 /// Runs `programs`, so many at once.
 pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let work = || {
-        while !failed.load(Ordering::Relaxed)
-            && let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed))
-        {
+        while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let begin = Instant::now();
             let (said, ended) = run_one(root, program);
             let time_s = begin.elapsed().as_secs_f64();
@@ -98,7 +97,6 @@ pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outc
             let Program { package, name, .. } = program;
             println!("    {package}: {name}, {time_s:.1} s\n{}", said.trim_end());
             if let Err(why) = ended {
-                failed.store(true, Ordering::Relaxed);
                 failures.push(format!("{package}: {name}: {why}"));
             }
         }
