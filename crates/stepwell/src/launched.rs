@@ -12,7 +12,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 use stepwell_base::hash::Checksum;
-use stepwell_fabric::collective::{Broadcast, Gather};
+use stepwell_fabric::collective::{Barrier, Broadcast, Gather};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Tag};
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{Error as TrainError, Ranks, WarmStart};
@@ -28,6 +28,9 @@ const PROGRAM: Tag = Tag(100);
 const SETTINGS: Tag = Tag(101);
 /// How long they wait for each other: barrier.
 const PATIENCE: Tag = Tag(102);
+
+/// Nothing is left to do, and all heard of it: barrier.
+const DONE: Tag = Tag(103);
 
 /// Variables in which launchers say which rank a process is: Open MPI, PMIx (also srun), MPICH and
 /// Intel MPI, MVAPICH.
@@ -184,10 +187,10 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
         let told = config.reader().take::<u8>().ok().and_then(Told::read);
         let told = told.ok_or_else(|| "rank 0 sent no settings".to_owned());
         let Told { config, from, is_done } = told.map_err(Ended::from).inspect_err(tells)?;
-        if is_done {
-            return Ok(());
-        }
         fabric.be_patient(config.ranks.timeout, PATIENCE)?;
+        if is_done {
+            return end_together(fabric);
+        }
         let from = from.map(|from| WarmStart::from_text(&from)).transpose();
         let from = from.map_err(Ended::from).inspect_err(tells)?;
         return train::follow(args, (&config, from), &signals, ranks);
@@ -199,7 +202,16 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     message.put(Told::text(&prepared).as_bytes());
     fabric.wait(Broadcast::start(fabric, SETTINGS, 0, Some(message)))?;
     fabric.be_patient(prepared.config.ranks.timeout, PATIENCE)?;
-    train::lead(args, prepared, &signals, Some(ranks))
+    let is_done = prepared.warm.as_ref().is_some_and(|warm| warm.is_done);
+    train::lead(args, prepared, &signals, Some(ranks))?;
+    if is_done { end_together(fabric) } else { Ok(()) }
+}
+
+/// Nobody goes while others may still hear of it as a loss.
+fn end_together(fabric: &Fabric) -> Result<(), Ended> {
+    fabric.wait(Barrier::start(DONE))?;
+    fabric.end();
+    Ok(())
 }
 
 /// What rank 0 tells the others.

@@ -16,7 +16,16 @@ pub(crate) fn config(
     base: Option<Config>,
 ) -> Result<(Config, Vec<String>), String> {
     let example = (base.is_none() && !names_data(args)).then_some(EMBEDDED);
-    resolve(args, example, base.unwrap_or_default())
+    let horizon = base.as_ref().map(|base| base.pipeline.horizon);
+    let (mut config, chosen) = resolve(args, example, base.unwrap_or_default())?;
+    let shapes = ["pipeline.horizon", "pipeline.lookahead", "data.batch", "data.mini_batch"];
+    if let (Some(horizon), false) =
+        (horizon, chosen.iter().any(|key| shapes.contains(&key.as_str())))
+    {
+        // It was adapted when the base was made.
+        config.pipeline.horizon = horizon;
+    }
+    Ok((config, chosen))
 }
 
 /// Puts settings together, upon those of `example` where no file is named; the keys that somebody

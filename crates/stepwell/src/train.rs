@@ -210,7 +210,7 @@ pub(crate) fn lead(
     report.before = before.map(|before| before.eval);
     say_report(args, &config, &report)?;
     match report.interrupted {
-        true => Err(signals.interrupted(ended_early(&config, &report)).into()),
+        true => Err(signals.interrupted(ended_early(args, &config, &report)).into()),
         false => Ok(()),
     }
 }
@@ -255,15 +255,15 @@ pub(crate) fn follow(
     match stepwell_train::train(config, &around) {
         Err(TrainError::Interrupted) => Err(signals.interrupted(interrupted_early(config)).into()),
         Ok(report) if report.interrupted => {
-            Err(signals.interrupted(ended_early(config, &report)).into())
+            Err(signals.interrupted(ended_early(args, config, &report)).into())
         }
         other => other.map(|_| ()).map_err(Ended::from),
     }
 }
 
 /// What became of a run that was stopped, and what is missing where that is little.
-fn ended_early(config: &Config, report: &Report) -> String {
-    let line = interrupted(config, report.steps);
+fn ended_early(args: &TrainArgs, config: &Config, report: &Report) -> String {
+    let line = interrupted(args, config, report.steps);
     match report.through {
         true => format!("{line}; all was trained and evaluated, the digest alone is missing"),
         false => line,
@@ -285,9 +285,12 @@ fn interrupted_early(config: &Config) -> String {
 }
 
 /// What became of a run that was stopped after so many steps, and how to go on.
-fn interrupted(config: &Config, steps: u64) -> String {
+fn interrupted(args: &TrainArgs, config: &Config, steps: u64) -> String {
     match &config.checkpoint.dir {
         _ if steps == 0 => EARLY.to_owned(),
+        Some(_) if args.from.is_some() => {
+            format!("interrupted after step {steps}: run the same command again to go on")
+        }
         Some(directory) => format!(
             "interrupted after step {steps}: go on with --checkpoint {} --resume",
             directory.display()

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use stepwell_engine::{Checkpoint, Placement};
-use stepwell_settings::{self as settings, ColumnConfig, Config, TransformKind};
+use stepwell_settings::{self as settings, ColumnConfig, Config, DataConfig, TransformKind};
 use stepwell_train::{Course, Report, RunState, WarmPlan, WarmRequest, WarmStart};
 
 use crate::cli::{ScoreArgs, TrainArgs};
 use crate::failure::Failure;
+use crate::outputs;
 use crate::say::{self, tell};
 use crate::score::Scoring;
 use crate::signals::Signals;
@@ -61,6 +62,8 @@ impl From {
         let by_default = Config::default();
         (base.data.paths, base.data.eval_paths) = (Vec::new(), Vec::new());
         (base.data.eval_fraction, base.data.cache) = (0.0, None);
+        let data = &mut base.data;
+        (data.eval_column, data.eval_values, data.eval_from) = (None, Vec::new(), None);
         (base.checkpoint.dir, base.checkpoint.initial) = (None, false);
         base.ranks.count = by_default.ranks.count;
         base
@@ -117,8 +120,9 @@ impl From {
             again: args.again,
             sets_aside: args.force,
         };
-        let (step, was) = (self.checkpoint.step, self.was);
-        let WarmPlan { course, paths, same_place, notes } = request.plan(self.checkpoint)?;
+        let step = self.checkpoint.step;
+        let plan = request.plan(self.checkpoint)?;
+        let WarmPlan { course, paths, same_place, goes_on_as, notes } = plan;
         notes.iter().for_each(say::note);
         if args.force && same_place {
             return Err(Failure::Usage(format!(
@@ -131,18 +135,12 @@ impl From {
                 let warm = Warm { start: None, placement: Placement::Fresh, is_done: true, step };
                 return Ok(warm);
             }
-            Course::Resume => {
-                let keep = |key: &str| !chosen.iter().any(|chosen| chosen == key);
-                if keep("data.eval_fraction") {
-                    config.data.eval_fraction = was.data.eval_fraction;
-                }
-                if keep("data.eval_paths") {
-                    config.data.eval_paths = was.data.eval_paths;
-                }
-                None
-            }
+            Course::Resume => None,
             Course::Begin(start) => Some(*start),
         };
+        if let Some(was) = goes_on_as {
+            keep_evaluation(config, settings::from_json(&was)?.data, chosen);
+        }
         if paths.len() != stepwell_data::resolve(&config.data.paths)?.len() {
             let text = |path: &PathBuf| {
                 // A path that exists is no pattern.
@@ -163,12 +161,35 @@ impl From {
     }
 }
 
+/// A run that goes on evaluates on what it did, unless somebody chose otherwise.
+fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
+    let keeps = |key: &str| !chosen.iter().any(|chosen| chosen == key);
+    let data = &mut config.data;
+    if keeps("data.eval_fraction") {
+        data.eval_fraction = was.eval_fraction;
+    }
+    if keeps("data.eval_paths") {
+        data.eval_paths = was.eval_paths;
+    }
+    if keeps("data.eval_column") {
+        data.eval_column = was.eval_column;
+    }
+    if keeps("data.eval_values") {
+        data.eval_values = was.eval_values;
+    }
+    if keeps("data.eval_from") {
+        data.eval_from = was.eval_from;
+    }
+}
+
 impl Warm {
     /// Says that nothing is left to do.
     pub(crate) fn tell_done(&self, args: &TrainArgs) -> Result<(), Failure> {
         let Self { step, .. } = self;
+        let said = json!({ "trained_before": true, "steps": step });
+        outputs::write(args.report.as_deref(), &said)?;
         if args.json {
-            return say::json(&json!({ "trained_before": true, "steps": step }));
+            return say::json(&said);
         }
         tell!(
             "nothing to train: all of this data was trained before (step {step}); --again trains \
@@ -189,14 +210,15 @@ impl Warm {
             );
             return Ok(None);
         };
+        let Some(checkpoint) = start.checkpoint() else { return Ok(None) };
         let args = ScoreArgs {
-            checkpoint: start.checkpoint.path.clone(),
+            checkpoint: checkpoint.path.clone(),
             data: config.data.paths.clone(),
             set: Vec::new(),
             repaired: false,
             by_key: Vec::new(),
         };
-        let mut scoring = Scoring::of(&args, &start.checkpoint)?;
+        let mut scoring = Scoring::of(&args, &checkpoint)?;
         (scoring.config.threads, scoring.config.device) = (config.threads, config.device.clone());
         scoring.config.tiers = settings::TierConfig { ssd: None, ..config.tiers.clone() };
         scoring.announce("evaluating first, on the data to come,");

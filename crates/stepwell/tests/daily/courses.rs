@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::common::TINY;
-use crate::days::{DAY, Days, checkpoints};
+use crate::days::{DAY, Days, SETTINGS, checkpoints};
 
 #[test]
 fn days_one_by_one_are_all_days_in_one_run() {
@@ -186,4 +186,89 @@ fn the_model_before_is_evaluated_on_the_day_to_come() {
     let report = days.train(&[&args[..], &["--evaluate-first"]].concat());
     assert_eq!(report["before"], days.shop.report("eval.json")["eval"]);
     assert_eq!(report["model_digest"], days.whole(&[]));
+}
+
+/// Removes the checkpoints after step `step`, as a kill leaves them.
+fn killed_after(days: &Days, saved: &str, step: u64) {
+    let last = format!("step-{step:012}");
+    for name in checkpoints(days, saved).into_iter().filter(|name| *name > last) {
+        std::fs::remove_dir_all(days.shop.path(&format!("{saved}/{name}"))).unwrap();
+    }
+}
+
+const OFTEN: [&str; 4] = ["--checkpoint.every", "3", "--checkpoint.keep", "100"];
+
+#[test]
+fn a_pattern_that_finds_more_after_a_kill_finishes_what_was_begun() {
+    let days = Days::new(3);
+    let expected = days.whole(&[]);
+    std::fs::rename(days.shop.path("day_3.csv"), days.shop.path("later")).unwrap();
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let daily = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
+    days.train(&[&daily[..], &OFTEN].concat());
+    killed_after(&days, "saved", 12);
+    std::fs::rename(days.shop.path("later"), days.shop.path("day_3.csv")).unwrap();
+    let said = days.said(&[&["train", "run.toml"], &daily[..], &OFTEN].concat());
+    assert!(said.contains("is finished first; run again for day_3.csv"), "{said}");
+    assert_eq!(days.train(&[&daily[..], &OFTEN].concat())["model_digest"], expected);
+    let said = days.said(&[&["train", "run.toml"], &daily[..]].concat());
+    assert!(said.contains("trained before (step 24)"), "{said}");
+}
+
+#[test]
+fn a_killed_run_in_another_directory_keeps_its_own_evaluation() {
+    let days = Days::new(2);
+    let evaluated = SETTINGS.replace("eval_fraction = 0.0", "eval_fraction = 0.125");
+    std::fs::write(days.shop.path("first.toml"), evaluated).unwrap();
+    days.shop.ok(&["train", "first.toml", "--data", "day_1.csv", "--checkpoint", "one"]);
+    let next = ["train", "--from", "one", "--data", "day_2.csv", "--checkpoint", "two"];
+    let report = ["--report", "report.json"];
+    days.shop.ok(&[&next[..], &OFTEN, &report].concat());
+    let whole = days.shop.report("report.json");
+    assert_eq!(whole["config"]["data.eval_fraction"], 0.0);
+    killed_after(&days, "two", 12);
+    days.shop.ok(&[&next[..], &OFTEN, &report].concat());
+    assert_eq!(days.shop.report("report.json")["model_digest"], whole["model_digest"]);
+    // The run that holds out a part goes on with that part, too.
+    days.shop.ok(&[
+        &["train", "first.toml", "--data", "day_2.csv", "--checkpoint", "three"][..],
+        &OFTEN,
+    ]
+    .concat());
+    killed_after(&days, "three", 3);
+    let again = ["train", "--from", "three", "--data", "day_2.csv", "--checkpoint", "three"];
+    days.shop.ok(&[&again[..], &report].concat());
+    assert_eq!(days.shop.report("report.json")["eval"]["examples"], DAY / 8);
+}
+
+#[test]
+fn what_a_named_checkpoint_leaves_out_is_not_trained_again() {
+    let days = Days::new(3);
+    let two = ["--data", "day_1.csv", "--data", "day_2.csv", "--checkpoint", "saved"];
+    days.train(&[&two[..], &OFTEN].concat());
+    killed_after(&days, "saved", 12);
+    let next = ["--from", "saved/step-000000000012", "--data", "day_3.csv"];
+    let report = days.train(&[&next[..], &["--checkpoint", "next"]].concat());
+    assert_eq!((report["steps"].clone(), report["examples"].clone()), (20.into(), DAY.into()));
+    let all = ["train", "run.toml", "--from", "next", "--data", "day_*.csv"];
+    let said = days.said(&[&all[..], &["--checkpoint", "next"]].concat());
+    assert!(said.contains("trained before (step 20)"), "{said}");
+}
+
+#[test]
+fn an_empty_file_is_trained_when_it_has_records() {
+    let days = Days::new(2);
+    let second = std::fs::read(days.shop.path("day_2.csv")).unwrap();
+    std::fs::write(days.shop.path("day_2.csv"), "").unwrap();
+    days.train(&["--data", "day_*.csv", "--checkpoint", "saved"]);
+    let daily = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
+    let said = days.said(&[&["train", "run.toml"], &daily[..]].concat());
+    assert!(said.contains("trained before (step 8)"), "{said}");
+    std::fs::write(days.shop.path("day_2.csv"), second).unwrap();
+    let report = days.train(&daily);
+    assert_eq!(report["model_digest"], days.whole(&[]));
+    // Nothing is left of yesterday's figures where nothing is trained.
+    let silent = [&["train", "run.toml", "--report", "report.json"], &daily[..]].concat();
+    days.shop.ok(&silent);
+    assert_eq!(days.shop.report("report.json")["trained_before"], true);
 }

@@ -133,6 +133,10 @@ impl Checkpoints for Directory {
         Ok(newest.map(|path| Checkpoint::open(&path)).transpose()?)
     }
 
+    fn newest_step(&self) -> Result<Option<u64>> {
+        Ok(list(&*self.disk)?.pop().map(|(step, _)| step))
+    }
+
     fn of_step(&mut self, step: u64) -> Result<Checkpoint> {
         let found = list(&*self.disk)?.into_iter().find(|(found, _)| *found == step);
         let (_, path) = found.ok_or_else(|| {

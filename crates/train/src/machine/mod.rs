@@ -151,6 +151,14 @@ pub trait Checkpoints {
     fn newest(&mut self, placement: Placement, note: &dyn Fn(String))
     -> Result<Option<Checkpoint>>;
 
+    /// The step of the newest one that lies there now, where that can be told.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn newest_step(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// The one of step `step`, which rank 0 goes on from.
     ///
     /// # Errors

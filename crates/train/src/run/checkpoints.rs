@@ -15,7 +15,7 @@ use crate::machine::Checkpoints;
 use crate::pipeline::Saver;
 use crate::resume::{Began, DataFile, RunState, job_of};
 use crate::warm_start::WarmStart;
-use crate::{Result, kernels, talk};
+use crate::{Error, Result, kernels, talk};
 
 /// What checkpoints a run begins with.
 pub(super) struct Start {
@@ -41,7 +41,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let was = resumed.as_ref().map(RunState::read).transpose()?;
     let began = match (&was, &around.from) {
         (Some(was), _) => was.began.clone(),
-        (None, Some(from)) => Some(from.began()?),
+        (None, Some(from)) => from.began()?,
         (None, None) => None,
     };
     let mut state = state(config, around, sources, began)?;
@@ -59,8 +59,9 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let resumes = resumed.is_some();
     let mut from = resumed.map(Arc::new);
     if let (None, Some(warm)) = (&from, &around.from) {
-        begin_with(warm, around, &mut state)?;
-        from = Some(Arc::clone(&warm.checkpoint));
+        from = warm.checkpoint();
+        let checkpoint = from.as_deref().ok_or(Error::Panicked("warm start"))?;
+        begin_with((warm, checkpoint), around, &mut state)?;
     }
     let position = state.position;
     let tell = Arc::clone(&around.on_note);
@@ -71,8 +72,11 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
 
 /// Begins with the model of a checkpoint, on data that is read from its start, or goes on in the
 /// data that the checkpoint stands in.
-fn begin_with(warm: &WarmStart, around: &Surroundings, state: &mut RunState) -> Result<()> {
-    let checkpoint = &*warm.checkpoint;
+fn begin_with(
+    (warm, checkpoint): (&WarmStart, &Checkpoint),
+    around: &Surroundings,
+    state: &mut RunState,
+) -> Result<()> {
     if warm.goes_on() {
         accept(checkpoint, around, state)?;
     } else {
@@ -95,6 +99,9 @@ fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Resu
         Some(place) => place.newest(around.placement, &|note| (around.on_note)(&note))?,
         None => None,
     };
+    if let (Some(place), Some(warm)) = (&place, &around.from) {
+        refuse_later(&**place, warm)?;
+    }
     if let Some(fabric) = fabric {
         let mut message = fabric.message();
         // Whether there is one, and its step.
@@ -102,6 +109,17 @@ fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Resu
         fabric.wait(Broadcast::start(fabric, talk::START, 0, Some(message)))?;
     }
     Ok((place, newest))
+}
+
+/// Refuses a place where another run wrote checkpoints after the one to begin with was chosen.
+fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
+    let step = warm.checkpoint().map(|from| from.step);
+    match place.newest_step()? {
+        Some(newest) if step.is_some_and(|step| newest > step) => Err(Error::Config(format!(
+            "another run wrote a checkpoint of step {newest} meanwhile: run the command again"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Takes over what rank 0 took and found.

@@ -208,6 +208,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let from = start.from.as_ref().map(|from| from.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.from);
+    around.from.iter().for_each(WarmStart::release);
     let passes = sources.passes(place, PURPOSES);
     let reads = Reads { passes, start: start.position, cache, only_scores: false };
     let (saver, told_ahead) = (start.saver, ahead.is_some());

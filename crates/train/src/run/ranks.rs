@@ -18,6 +18,7 @@ use super::{RowsAtStart, Surroundings, run};
 use crate::machine::{Machine, Ranks};
 use crate::pipeline::Silence;
 use crate::report::{RankReport, Report};
+use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};
 
 /// Their number among the settings.
@@ -46,6 +47,8 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
                 thread.spawn_scoped(scope, move || run_rank(&config, &around, &fabric))
             })
             .collect();
+        // Each rank has its own hold on it by now.
+        around.from.iter().for_each(WarmStart::release);
         for (end, thread) in ends.iter().zip(&ranks) {
             // Who could not be started says so to those that were.
             thread.as_ref().map_or_else(|error| end.fail(&error.to_string()), |_| ());

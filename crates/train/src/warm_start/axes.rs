@@ -27,10 +27,12 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     let lanes: Axis = embeddings.iter().flatten().cloned().collect();
     let whole: Axis = lanes.iter().chain(&dense).cloned().collect();
     let hidden = &config.model.hidden;
-    let deep = match hidden.last() {
+    // What the hidden layers give: without any, their input, which is told from itself.
+    let deep_of = |input: &Axis| match hidden.last() {
         Some(width) => outputs("mlp", *width),
-        None => whole.clone(),
+        None => input.iter().map(|label| format!("deep {label}")).collect(),
     };
+    let deep = deep_of(&whole);
     let logits: Axis = model.labels().iter().map(|label| label.name.clone()).collect();
     let mut axes = HashMap::new();
     let mut layer = |name: &str, outputs: &Axis, inputs: &Axis| {
@@ -45,6 +47,7 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
         ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
             first.iter().for_each(|first| layer("mlp1", first, &whole));
             layer("linear", &outputs("linear", 1), &dense);
+            layer("mlp_out", &outputs("mlp_out", 1), &deep);
             let mut shared = vec!["first order".to_owned()];
             shared.extend(dense.iter().cloned());
             if config.model.kind != ModelKind::Lr {
@@ -76,9 +79,7 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
             let pairs = (1..vectors.len()).flat_map(pair);
             let both: Axis = last.into_iter().chain(pairs).collect();
             first.iter().for_each(|first| layer("mlp1", first, &both));
-            if hidden.is_empty() {
-                layer("logit", &logits, &both);
-            }
+            layer("logit", &logits, &deep_of(&both));
         }
     }
     Ok(axes)

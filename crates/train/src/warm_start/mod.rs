@@ -21,7 +21,7 @@ mod axes;
 mod inherit;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use stepwell_data::{is_stream, resolve};
@@ -35,10 +35,10 @@ use crate::run::identify;
 use crate::{Error, Result};
 
 /// What a warm start begins with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct WarmStart {
-    /// The model.
-    pub checkpoint: Arc<Checkpoint>,
+    /// The model, until it is taken over: its lease keeps it from being removed.
+    checkpoint: Mutex<Option<Arc<Checkpoint>>>,
     /// Where reading begins: the start of the data, or the place where the run of the checkpoint
     /// stopped in the same data.
     pub position: RunPosition,
@@ -46,7 +46,33 @@ pub struct WarmStart {
     pub earlier: Vec<DataFile>,
 }
 
+/// Each rank holds the model until it has taken it over.
+impl Clone for WarmStart {
+    fn clone(&self) -> Self {
+        let checkpoint = Mutex::new(self.held().clone());
+        Self { checkpoint, position: self.position, earlier: self.earlier.clone() }
+    }
+}
+
 impl WarmStart {
+    fn new(checkpoint: Checkpoint, position: RunPosition, earlier: Vec<DataFile>) -> Self {
+        Self { checkpoint: Mutex::new(Some(Arc::new(checkpoint))), position, earlier }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Arc<Checkpoint>>> {
+        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The model; none once it was taken over.
+    pub fn checkpoint(&self) -> Option<Arc<Checkpoint>> {
+        self.held().clone()
+    }
+
+    /// The model was taken over, here.
+    pub(crate) fn release(&self) {
+        *self.held() = None;
+    }
+
     /// Whether it goes on in the middle of the data that the run of the checkpoint read.
     pub fn goes_on(&self) -> bool {
         !self.position.is_at_start()
@@ -54,7 +80,7 @@ impl WarmStart {
 
     /// As text, for ranks that are other processes: what lies before is rank 0's to know.
     pub fn to_text(&self) -> String {
-        let path = self.checkpoint.path.to_string_lossy();
+        let path = self.held().as_ref().map(|of| of.path.to_string_lossy().into_owned());
         json!({ "path": path, "position": self.position.to_json() }).to_string()
     }
 
@@ -67,13 +93,14 @@ impl WarmStart {
         let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
         let path = value["path"].as_str().ok_or_else(wrong)?;
         let position = serde_json::from_value(value["position"].clone()).map_err(|_| wrong())?;
-        let checkpoint = Arc::new(Checkpoint::open(Path::new(path))?);
-        Ok(Self { checkpoint, position, earlier: Vec::new() })
+        Ok(Self::new(Checkpoint::open(Path::new(path))?, position, Vec::new()))
     }
 
     /// What the checkpoints of this run say of its beginning.
-    pub(crate) fn began(&self) -> Result<Began> {
-        Ok(Began { step: self.checkpoint.step, job: RunState::read(&self.checkpoint)?.job })
+    pub(crate) fn began(&self) -> Result<Option<Began>> {
+        let began =
+            |of: &Arc<Checkpoint>| Ok(Began { step: of.step, job: RunState::read(of)?.job });
+        self.held().as_ref().map(began).transpose()
     }
 }
 
@@ -112,6 +139,8 @@ pub struct WarmPlan {
     pub paths: Vec<PathBuf>,
     /// Whether checkpoints go to the directory that the one to begin with lies in.
     pub same_place: bool,
+    /// Settings of the run that goes on, where one does.
+    pub goes_on_as: Option<Value>,
     /// What somebody should know.
     pub notes: Vec<String>,
 }
@@ -127,6 +156,7 @@ impl WarmRequest<'_> {
         let state = RunState::read(&checkpoint)?;
         let files = resolve(self.paths)?;
         let known = identify(&files)?;
+        let found: Vec<Found> = files.into_iter().zip(known).collect();
         let mut notes = Vec::new();
         let ended = checkpoint.ended || state.earlier.is_none();
         if state.earlier.is_none() {
@@ -138,45 +168,63 @@ impl WarmRequest<'_> {
         }
         let mut earlier = state.earlier.clone().unwrap_or_default();
         earlier.extend(state.files.iter().filter(|_| ended).cloned());
-        let left = self.left((&files, &known), &earlier, &mut notes)?;
+        let mut left = self.left(&found, &earlier, &mut notes)?;
+        // What its run had begun comes first.
+        let in_the_middle = !ended && begins_with(&left, &state.files);
+        if in_the_middle {
+            let later: Vec<String> =
+                left.drain(state.files.len()..).map(|(_, file)| file.name).collect();
+            if !later.is_empty() {
+                notes.push(format!(
+                    "the run that was stopped is finished first; run again for {}",
+                    shortened(&later)
+                ));
+            }
+        } else if !ended && !left.is_empty() {
+            if !self.leaves_the_rest(&checkpoint, &state, &mut notes) {
+                return Err(stands_in_the_middle(&checkpoint, &state));
+            }
+            earlier.extend(state.files.iter().cloned());
+            left = self.left(&found, &earlier, &mut notes)?;
+        }
+        let same_place = self.same_place(&checkpoint);
         let (paths, left): (Vec<PathBuf>, Vec<DataFile>) = left.into_iter().unzip();
-        let same_place = self.same_place(&checkpoint)?;
-        let in_the_middle = !ended && !left.is_empty() && alike(&left, &state.files);
-        let plan = |course, notes| WarmPlan { course, paths: paths.clone(), same_place, notes };
+        let plan = |course, goes_on_as| WarmPlan { course, paths, same_place, goes_on_as, notes };
         if left.is_empty() {
-            return Ok(plan(Course::Nothing, notes));
+            return Ok(plan(Course::Nothing, None));
         }
-        if same_place && in_the_middle {
-            return Ok(plan(Course::Resume, notes));
-        }
-        if let Some(there) = self.written_before(same_place)? {
-            let is_ours = Began { step: checkpoint.step, job: state.job.clone() };
-            let course = self.course_of(&there, &is_ours, &left)?;
-            return Ok(plan(course, notes));
-        }
-        if !ended && !in_the_middle && !self.leaves_the_rest(&checkpoint, &state, &mut notes)? {
-            return Err(stands_in_the_middle(&checkpoint, &state));
+        let began = Began { step: checkpoint.step, job: state.job.clone() };
+        match self.newest_there(same_place.then_some(checkpoint.step))? {
+            Some(there) => {
+                let (course, settings) = self.course_of(&there, &began, &left)?;
+                return Ok(plan(course, Some(settings)));
+            }
+            None if same_place && in_the_middle => {
+                return Ok(plan(Course::Resume, Some(state.config)));
+            }
+            None => {}
         }
         let position = if in_the_middle { state.position } else { state.position.next_start() };
-        let checkpoint = Arc::new(checkpoint);
-        let start = WarmStart { checkpoint, position, earlier };
-        Ok(plan(Course::Begin(Box::new(start)), notes))
+        let start = WarmStart::new(checkpoint, position, earlier);
+        Ok(plan(Course::Begin(Box::new(start)), in_the_middle.then_some(state.config)))
     }
 
     /// The files that were not trained before.
     fn left(
         &self,
-        (files, known): (&[PathBuf], &[DataFile]),
+        found: &[Found],
         trained: &[DataFile],
         notes: &mut Vec<String>,
-    ) -> Result<Vec<(PathBuf, DataFile)>> {
-        let all = files.iter().cloned().zip(known.iter().cloned());
+    ) -> Result<Vec<Found>> {
+        // One that is empty is trained when it has records.
+        let all = found.iter().filter(|(path, file)| file.bytes > 0 || is_stream(path)).cloned();
         if self.again {
             return Ok(all.collect());
         }
         let (mut left, mut skipped) = (Vec::new(), Vec::new());
         for (path, file) in all {
-            match trained.iter().find(|of| of.is_content_of(&file)) {
+            let in_this_run = left.iter().map(|(_, file): &Found| file);
+            match trained.iter().chain(in_this_run).find(|of| of.is_content_of(&file)) {
                 Some(before) if before.name == file.name => skipped.push(file.name),
                 Some(before) => skipped.push(format!("{} (as {})", file.name, before.name)),
                 None => {
@@ -186,7 +234,7 @@ impl WarmRequest<'_> {
             }
         }
         if !skipped.is_empty() && !left.is_empty() {
-            let (count, of) = (skipped.len(), files.len());
+            let (count, of) = (skipped.len(), found.len());
             notes.push(format!(
                 "{count} of {of} files were trained before and are left out: {}; --again trains on \
                  them once more",
@@ -197,41 +245,36 @@ impl WarmRequest<'_> {
     }
 
     /// Whether checkpoints go where the one to begin with lies.
-    fn same_place(&self, checkpoint: &Checkpoint) -> Result<bool> {
+    fn same_place(&self, checkpoint: &Checkpoint) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
-        let Some(to) = self.to else { return Ok(false) };
-        let is_same = real(to).is_some() && checkpoint.path.parent().and_then(real) == real(to);
-        if is_same {
-            let newest = list(&FileDisk::open(to).map_err(stepwell_engine::Error::from)?)?.pop();
-            if let Some((step, _)) = newest.filter(|(step, _)| *step > checkpoint.step) {
-                return Err(Error::Config(format!(
-                    "checkpoint.dir = {} holds a later checkpoint, of step {step}, than {}: name \
-                     another directory for this run, or start from the later one",
-                    to.display(),
-                    checkpoint.path.display()
-                )));
-            }
-        }
-        Ok(is_same)
+        let to = self.to.and_then(real);
+        to.is_some() && checkpoint.path.parent().and_then(real) == to
     }
 
-    /// The newest checkpoint that lies where those of this run go, if that is another place.
-    fn written_before(&self, same_place: bool) -> Result<Option<Checkpoint>> {
-        let Some(to) = self.to.filter(|to| !same_place && !self.sets_aside && to.is_dir()) else {
+    /// The newest checkpoint that lies where those of this run go, of a step after `after` where
+    /// the one to begin with lies there, too.
+    fn newest_there(&self, after: Option<u64>) -> Result<Option<Checkpoint>> {
+        let Some(to) = self.to.filter(|to| !self.sets_aside && to.is_dir()) else {
             return Ok(None);
         };
         let disk = FileDisk::open(to).map_err(stepwell_engine::Error::from)?;
-        let newest = list(&disk)?.pop().map(|(_, path)| Checkpoint::open(&path));
-        Ok(newest.transpose()?)
+        let newest = list(&disk)?.pop().filter(|(step, _)| after.is_none_or(|after| *step > after));
+        Ok(newest.map(|(_, path)| Checkpoint::open(&path)).transpose()?)
     }
 
-    /// What a second run of the same command does, of which the first wrote `there`.
-    fn course_of(&self, there: &Checkpoint, began: &Began, left: &[DataFile]) -> Result<Course> {
+    /// What a second run of the same command does, of which the first wrote `there`, and the
+    /// settings of that.
+    fn course_of(
+        &self,
+        there: &Checkpoint,
+        began: &Began,
+        left: &[DataFile],
+    ) -> Result<(Course, Value)> {
         let state = RunState::read(there)?;
         if state.began.as_ref() == Some(began) && alike(left, &state.files) {
             match there.ended {
-                false => return Ok(Course::Resume),
-                true if !self.again => return Ok(Course::Nothing),
+                false => return Ok((Course::Resume, state.config)),
+                true if !self.again => return Ok((Course::Nothing, state.config)),
                 true => {}
             }
         }
@@ -250,7 +293,7 @@ impl WarmRequest<'_> {
         checkpoint: &Checkpoint,
         state: &RunState,
         notes: &mut Vec<String>,
-    ) -> Result<bool> {
+    ) -> bool {
         let is_named = self.from.canonicalize().ok() == checkpoint.path.canonicalize().ok();
         let is_unknown = state.files.iter().all(|file| file.ends.is_empty());
         if is_named || is_unknown {
@@ -260,7 +303,7 @@ impl WarmRequest<'_> {
                 place(state)
             ));
         }
-        Ok(is_named || is_unknown)
+        is_named || is_unknown
     }
 }
 
@@ -282,14 +325,27 @@ impl DataFile {
     fn refuse_changed(&self, trained: &[Self]) -> Result<()> {
         let before =
             trained.iter().find(|before| !self.path.is_empty() && before.path == self.path);
-        before.filter(|_| !self.ends.is_empty()).map_or(Ok(()), |before| {
+        // One that was empty then has no record that was trained.
+        let before = before.filter(|before| before.bytes > 0 && !self.ends.is_empty());
+        before.map_or(Ok(()), |before| {
             Err(Error::Config(format!(
                 "{} was trained when it had {} bytes, and has {} other ones now: name the new \
-                 records in a file of their own, or say --again to train on all of it",
+                 records in a file of their own, or name it alone with --again to train on all of it",
                 self.path, before.bytes, self.bytes
             )))
         })
     }
+}
+
+/// A data file, and what is known of it.
+type Found = (PathBuf, DataFile);
+
+/// Whether `left` begins with the data `was`.
+fn begins_with(left: &[Found], was: &[DataFile]) -> bool {
+    let pairs = left.iter().zip(was);
+    !was.is_empty()
+        && left.len() >= was.len()
+        && pairs.into_iter().all(|((_, now), was)| was.is_content_of(now))
 }
 
 /// Whether two lists are of the same data.
