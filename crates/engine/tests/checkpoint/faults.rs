@@ -72,8 +72,9 @@ fn fail_everywhere(ranks: Ranks, ways: usize) {
             noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });
-    // Of what is only tried, a failure says nothing.
+    // Of what is only tried, a failure says nothing; an old checkpoint that can't be removed is a
+    // note, and ends no run.
     let noticed = noticed.into_inner();
     let all = operations * ways as u64;
-    assert!(noticed > all * 5 / 6, "{noticed} of {all}");
+    assert!(noticed > all * 3 / 4, "{noticed} of {all}");
 }
