@@ -108,7 +108,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         part = TimePart::Whole,
         BeyondDefault,
         "of an id that is a date or a time: whole, or its year, month, day, weekday (1, Monday, to \
-         7) or hour; in UTC where it says how far it is from it"
+         7) or hour, in UTC where it says how far it is from it"
     )
     .idle(|column| others(column, &[ColumnType::Id], "columns of type id alone have it")),
     setting!(

@@ -393,7 +393,7 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.best",
         checkpoint.best = BestKind::None,
         Never,
-        "logloss or auc: the best evaluated checkpoint is kept, and `eval` and `predict` take it"
+        "none, logloss or auc: the best evaluated one is kept; `eval` and `predict` take it"
     )
     .idle(idle::without_best),
 ];

@@ -161,6 +161,7 @@ fn every_default_stands_in_the_table() {
             "bf16",
             "sieve",
             "working_set",
+            "logloss",
             "rna",
             "async",
             "adult",

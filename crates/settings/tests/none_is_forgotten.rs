@@ -24,6 +24,8 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
     let names = [
         "I3",
+        "logloss",
+        "hour",
         "working_set",
         "rna",
         "async",

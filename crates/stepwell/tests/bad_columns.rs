@@ -211,7 +211,11 @@ fn models_of_other_columns() {
         let args = [&[command, "saved", "--quiet", "--data"], args].concat();
         found.row(&shop, &args, status, says);
     };
-    says("predict", &["rows.csv", "--id", "nix"], &["--id nix: rows.csv: has no such column"]);
+    says(
+        "predict",
+        &["rows.csv", "--id", "nix"],
+        &["--id nix: rows.csv", "names none of the columns nix"],
+    );
     says("predict", &["bare.csv", "--id", "nix"], &["--id nix: bare.csv: has no such column"]);
     let args = ["un.jsonl", "--id", "nix", "--unlabelled"];
     says("predict", &args, &["--id nix: un.jsonl: has no such column"]);

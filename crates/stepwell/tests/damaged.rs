@@ -14,6 +14,10 @@ use self::common::{TINY, Workshop, args};
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        if entry.file_name() == "ENDED" {
+            // Without it a run is not known to have ended: nothing is lost.
+            continue;
+        }
         match entry.file_type().unwrap().is_dir() {
             true => found.extend(files(&entry.path())),
             false => found.push(entry.path()),

@@ -60,6 +60,8 @@ fn until(child: &mut Child, path: &std::path::Path) {
 fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{said}{}", text(&output.stdout));
+    let own = said.lines().filter(|line| !line.starts_with("stepwell: note: "));
+    let said = own.collect::<Vec<_>>().join("\n");
     assert_eq!(said.lines().count(), 1, "{said}");
     let report = shop.report("report.json");
     assert_eq!(report["interrupted"], true);

@@ -123,7 +123,7 @@ fn names_of_texts_alone_are_never_a_record() {
         &["train", "texts.toml", "--data", "other.csv"][..],
         &["train", "texts.toml", "--data", "texts.csv", "--data", "other.csv"],
         &["eval", "texts", "--data", "other.csv"],
-        &["predict", "texts", "--data", "other.csv", "--unlabelled"],
+        &["predict", "texts", "--data", "other.csv", "--unlabelled", "-q"],
         &["convert", "other.csv", "--config", "texts.toml", "--out", "packed"],
     ] {
         let refused = shop.fails(args);

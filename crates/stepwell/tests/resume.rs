@@ -198,8 +198,9 @@ fn a_damaged_checkpoint_is_named() {
         .unwrap()
         .chain(std::fs::read_dir(step.join("rows-0")).unwrap())
         .map(|entry| entry.unwrap().path())
-        // The mark says who made the directory, and nothing of the model.
-        .filter(|path| path.is_file() && !path.ends_with(".stepwell"))
+        // These say who made the directory and that the run ended, and nothing of the model.
+        .filter(|path| path.is_file())
+        .filter(|path| !path.ends_with(".stepwell") && !path.ends_with("ENDED"))
         .collect();
     assert!(files.len() >= 5, "{files:?}");
     for path in files {

@@ -259,7 +259,7 @@ fn a_weight_may_be_a_number_too() {
     let with_label = shop.ok(&["predict", "saved", "--data", "rows.csv"]);
     assert_eq!(scores.lines().nth(1), with_label.lines().nth(1), "{scores}");
     fs::write(shop.path("new.csv"), "x,user\n3,u1\n").unwrap();
-    let told = shop.fails(&["predict", "saved", "--data", "new.csv", "--unlabelled"]);
+    let told = shop.fails(&["predict", "saved", "--data", "new.csv", "--unlabelled", "-q"]);
     assert!(told.contains("worth"), "{told}");
 }
 
@@ -267,7 +267,12 @@ fn a_weight_may_be_a_number_too() {
 fn standard_input_is_standardised_by_given_statistics_alone() {
     let shop = Workshop::new();
     fs::write(shop.path("weighed.toml"), WEIGHED).unwrap();
-    let told = shop.fails(&["train", "weighed.toml", "--data", "-"]);
+    let mut command = shop.command(&["train", "weighed.toml", "--data", "-"]);
+    let rows = "click,part,worth,x,user\n1,a,2,3,u1\n";
+    fs::write(shop.path("rows.csv"), rows).unwrap();
+    let output = command.stdin(fs::File::open(shop.path("rows.csv")).unwrap()).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{told}");
     assert!(told.contains("x would be standardised by statistics"), "{told}");
     assert!(told.contains("give mean and deviation"), "{told}");
 }
