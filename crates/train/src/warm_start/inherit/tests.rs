@@ -1,0 +1,53 @@
+use stepwell_settings::ColumnConfig;
+
+use super::*;
+
+/// A model of kind `kind` without hidden layers over these id columns.
+fn model(kind: ModelKind, ids: &[&str]) -> (Config, Model) {
+    let mut config = Config::default();
+    (config.model.kind, config.model.dim) = (kind, 2);
+    config.model.hidden.clear();
+    let column = |names: &[&str]| ColumnConfig {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..ColumnConfig::default()
+    };
+    let label = ColumnConfig { kind: stepwell_settings::ColumnType::Label, ..column(&["click"]) };
+    config.columns = vec![label, column(ids)];
+    let model = Model::build(&config, schema(&config).unwrap()).unwrap();
+    (config, model)
+}
+
+/// Where each number of parameter `name` comes from in the model before, -1 for nowhere.
+fn taken(kind: ModelKind, was: &[&str], now: &[&str], name: &str) -> Vec<f32> {
+    let (was_config, was) = model(kind, was);
+    let (config, now) = model(kind, now);
+    let matched = Matched::new((&was_config, &was), (&config, &now)).unwrap();
+    let before = was.graph().parameters();
+    let first = before.iter().find(|of| of.name == name).unwrap().range.start;
+    let from: Vec<f32> = (0..matched.count).map(|at| at as f32 - first as f32).collect();
+    let parameters = now.graph().parameters();
+    let mut to = vec![-1.0; parameters.last().unwrap().range.end];
+    matched.copy(&from, &mut to);
+    to[parameters.iter().find(|of| of.name == name).unwrap().range.clone()].to_vec()
+}
+
+#[test]
+fn a_column_never_takes_over_what_another_one_learned() {
+    let (new, kept) = ([-1.0, -1.0], [0.0, 1.0]);
+    for (kind, name) in
+        [(ModelKind::WideDeep, "mlp_out/weight"), (ModelKind::DeepFm, "mlp_out/weight")]
+    {
+        let found = taken(kind, &["a", "b"], &["a", "c"], name);
+        assert_eq!(found[..4], [kept, new].concat(), "{kind:?}");
+        let found = taken(kind, &["a", "b"], &["b", "a"], name);
+        assert_eq!(found[..4], [2.0, 3.0, 0.0, 1.0], "{kind:?}");
+    }
+}
+
+#[test]
+fn both_halves_of_a_layer_keep_their_own() {
+    // Of two columns and a constant each half has five places.
+    let found = taken(ModelKind::Dcn, &["a", "b"], &["a", "b", "c"], "logit/weight");
+    let half = |from: f32| vec![from, from + 1.0, from + 2.0, from + 3.0, -1.0, -1.0, from + 4.0];
+    assert_eq!(found, [half(0.0), half(5.0)].concat());
+}
