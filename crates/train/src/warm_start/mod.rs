@@ -330,7 +330,8 @@ impl DataFile {
         before.map_or(Ok(()), |before| {
             Err(Error::Config(format!(
                 "{} was trained when it had {} bytes, and has {} other ones now: name the new \
-                 records in a file of their own, or name it alone with --again to train on all of it",
+                 records in a file of their own, or name it alone with --again to train on all of \
+                 it",
                 self.path, before.bytes, self.bytes
             )))
         })
