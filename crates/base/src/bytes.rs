@@ -60,7 +60,7 @@ impl fmt::Display for ByteCount {
         }
         let in_unit =
             |bytes: u64, digits: usize| format!("{:.digits$}", self.0 as f64 / bytes as f64);
-        // The first unit of which there are less than 1024, as it is written.
+        // The smallest unit in which the rounded number stays below 1024.
         let fits = |text: &str| {
             text.split('.').next().is_some_and(|whole| whole.len() < 4 || whole < "1024")
         };

@@ -62,8 +62,8 @@ pub trait Stage: Send {
         true
     }
 
-    /// When it wants to be polled after [`Progress::Blocked`] though nothing happened, in seconds
-    /// of the pipeline's clock: a moment that the poll had not come to yet.
+    /// When to poll it again after [`Progress::Blocked`] even if nothing happens, in seconds of the
+    /// pipeline's clock; later than the poll that returned it.
     fn due(&self) -> Option<f64> {
         None
     }

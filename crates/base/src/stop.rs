@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::queue::Events;
 
-/// What a signal asks of this process.
+/// The request that signals make of this process.
 static OF_PROCESS: LazyLock<StopRequest> = LazyLock::new(StopRequest::new);
 
 /// A request to stop; clones are the same one. It is made once and never taken back.
@@ -97,7 +97,7 @@ impl StopRequest {
         Ok(pipe.as_ref().map(|(reader, _)| Arc::clone(reader)))
     }
 
-    /// What reading ends with that was given up for the request.
+    /// The error of a read that was abandoned because a stop was requested.
     pub fn error() -> io::Error {
         io::Error::other("reading was stopped, as was asked for")
     }

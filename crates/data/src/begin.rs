@@ -54,7 +54,7 @@ pub(crate) fn begin(
         start.read_up_to(start.bytes.len() + STEP_BYTES)?;
     }
     start.check()?;
-    // A file of nothing names nothing, whatever is said of headers.
+    // An empty file has no header, whatever the settings say.
     if start.bytes.is_empty() {
         return Ok(start.begun(Some(Head::of_nothing(layout)), 0));
     }
@@ -81,7 +81,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Reads until so many bytes are known, or the text ends.
+    /// Reads until `bytes` bytes are buffered or the text ends.
     fn read_up_to(&mut self, bytes: usize) -> Result<(), DataError> {
         let more = bytes.saturating_sub(self.bytes.len());
         let read = self.text.as_mut().take(more as u64).read_to_end(&mut self.bytes);
