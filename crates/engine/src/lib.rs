@@ -45,8 +45,8 @@ mod working_set;
 
 pub use checkpoint::{
     Best, Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Figure, Keep, KeptPart,
-    Lease, ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, best, identity,
-    is_set_aside, list, passed_over, prepare, purge,
+    Lease, ModelPart, OLDER, Placement, Rows, RowsView, Saved, Visit, WholeModel, best, identity,
+    is_set_aside, lanes, list, open_rows, passed_over, prepare, purge,
 };
 pub use device::{
     DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape, PooledAt,

@@ -5,16 +5,14 @@
 //!   of another optimizer, a history (last used at the checkpoint's step).
 //! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in
 //!   memory.
-//! - **Failure.** A row of another length than the table's is damage.
 
-use std::sync::Arc;
+use std::path::Path;
 
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
-use stepwell_ssd::{Error as StoreError, KeyShardSet, Manifest, Store, StoreOptions, View};
+use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 
-use crate::checkpoint::OLDER;
 use crate::room::{Wants, lacks};
 use crate::{Checkpoint, Error, History, Result, TableSpec};
 
@@ -43,56 +41,21 @@ impl Rewrite<'_> {
     /// When rows cannot be read or written, there is no memory for the index of the snapshot, or
     /// somebody asks to `stop`.
     pub fn put_into(&self, store: &Store, stop: &StopRequest) -> Result<u64> {
-        let at_once = (BYTES_AT_ONCE / self.now.row_bytes()).max(1);
-        let mut batch = Batch::default();
-        let mut count = 0;
         for rows in self.checkpoint.rows_of(self.table)? {
-            let view = self.open(&rows.path)?;
-            let mut wrong = None;
-            let scanned = view.scan_live(&mut |key, _, row| {
-                if !self.key_shards.contains_key(key) {
-                    return Ok(());
-                }
-                let row = lanes(row);
-                if row.len() != self.was.row_lanes() {
-                    wrong = Some((row.len(), rows.path.clone()));
-                    return Err(StoreError::Stopped);
-                }
-                if !self.was.owns(&row) || !self.was.exists(&row, self.checkpoint.step) {
-                    return Ok(());
-                }
-                batch.add(self, key, &row);
-                count += 1;
-                if batch.keys.len() < at_once {
-                    return Ok(());
-                }
-                if stop.is_made() { Err(StoreError::Stopped) } else { batch.put(store) }
-            });
-            if let Some((lanes, path)) = wrong {
-                let (name, has) = (&self.was.name, self.was.row_lanes());
-                let why = format!("its rows have {lanes} lanes, table '{name}' has {has}; {OLDER}");
-                return Err(Error::Damaged { path, why });
-            }
-            scanned?;
+            refuse_lack(&rows.path)?;
         }
+        let at_once = (BYTES_AT_ONCE / self.now.row_bytes()).max(1);
+        let (mut batch, mut count) = (Batch::default(), 0);
+        self.checkpoint.each_row((self.table, self.was), stop, &mut |key, row| {
+            if !self.key_shards.contains_key(key) {
+                return Ok(());
+            }
+            batch.add(self, key, row);
+            count += 1;
+            if batch.keys.len() < at_once { Ok(()) } else { batch.put(store) }
+        })?;
         batch.put(store)?;
         Ok(count)
-    }
-
-    fn open(&self, path: &std::path::Path) -> Result<View> {
-        let disk = FileDisk::open(path)?;
-        let manifest = Manifest::load(&disk)?;
-        let rows = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
-        let options = StoreOptions {
-            index_bytes_max: u64::MAX,
-            ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
-        };
-        // A scan has a bit for each row.
-        let bytes = options.index_bytes_for(rows) + rows / 8;
-        if let Some(why) = lacks(&Wants { bytes, mapped: 0, threads: 1, processes: 1 }) {
-            return Err(Error::Refused(why));
-        }
-        Ok(View::open(Arc::new(disk), options)?)
     }
 
     /// Makes the row of `key` from what it was.
@@ -158,7 +121,7 @@ impl Batch {
         self.used.push(of.now.history(&self.rows[start..]).used);
     }
 
-    fn put(&mut self, store: &Store) -> stepwell_ssd::Result<()> {
+    fn put(&mut self, store: &Store) -> Result<()> {
         if !self.keys.is_empty() {
             store.put_many(&self.keys, &self.used, bytemuck::cast_slice(&self.rows))?;
         }
@@ -169,8 +132,13 @@ impl Batch {
     }
 }
 
-/// The lanes of a row.
-fn lanes(row: &[u8]) -> Vec<f32> {
-    let (lanes, _) = row.as_chunks::<4>();
-    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+/// Refuses a snapshot whose index has no room in memory.
+fn refuse_lack(path: &Path) -> Result<()> {
+    let manifest = Manifest::load(&FileDisk::open(path)?)?;
+    let rows: u64 = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
+    let options = StoreOptions::new(manifest.table, manifest.row_bytes as usize);
+    // A scan has a bit for each row.
+    let bytes = options.index_bytes_of(std::slice::from_ref(&manifest)) + rows / 8;
+    let lack = lacks(&Wants { bytes, mapped: 0, threads: 1, processes: 1 });
+    lack.map_or(Ok(()), |why| Err(Error::Refused(why)))
 }

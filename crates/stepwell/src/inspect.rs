@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
-use stepwell_engine::{Checkpoint, Rows, Saved, TableSpec};
+use stepwell_engine::{Checkpoint, Rows, Saved, TableSpec, lanes, open_rows};
 use stepwell_optim::Storage;
 use stepwell_ssd::{Manifest, Stats};
 use stepwell_train::RunState;
@@ -11,7 +11,7 @@ use crate::cli::InspectArgs;
 use crate::distribution::{Distribution, Top};
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
-use crate::snapshots::{lanes, largest_index, open, refuse_lack};
+use crate::snapshots::{largest_index, refuse_lack};
 use crate::{bars, outputs};
 
 /// Rows that are listed at most: four times as many wait to be sorted, of 16 bytes each.
@@ -134,7 +134,7 @@ fn table(
     let storage = storage(meta)?;
     let (mut longest, mut held, mut spread) = (Top::new(top), Held::default(), Spread::default());
     for snapshot in snapshots {
-        let (store, manifest) = open(&snapshot.path)?;
+        let (store, manifest) = open_rows(&snapshot.path)?;
         // The scan passes over most expired rows; who tells for certain is the row itself.
         let scanned = store.scan_live(&mut |key, _used, row| {
             let lanes = lanes(row);

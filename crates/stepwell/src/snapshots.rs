@@ -1,14 +1,11 @@
 //! The rows of a checkpoint, one after the other.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_engine::room::{Wants, lacks};
 use stepwell_engine::{Checkpoint, TableSpec};
-use stepwell_ssd::{Manifest, StoreOptions, View};
+use stepwell_ssd::{Manifest, StoreOptions};
 
 use crate::failure::Failure;
 
@@ -49,26 +46,6 @@ pub(crate) fn refuse_lack(bytes: u64) -> Result<(), String> {
     lacks(&wants).map_or(Ok(()), Err)
 }
 
-/// A snapshot of a store, opened.
-pub(crate) fn open(path: &Path) -> Result<(View, Manifest), Failure> {
-    let disk = FileDisk::open(path)?;
-    let manifest = Manifest::load(&disk)?;
-    let options = StoreOptions {
-        index_bytes_max: u64::MAX,
-        ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
-    };
-    Ok((View::open(Arc::new(disk), options)?, manifest))
-}
-
-/// The lanes of a row.
-pub(crate) fn lanes(row: &[u8]) -> Vec<f32> {
-    let (lanes, _) = row.as_chunks::<4>();
-    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
-}
-
-/// Rows between two looks at whether somebody asked to stop.
-const ROWS_BETWEEN: u64 = 4096;
-
 /// What is done with the row of a key.
 pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), Failure> + 'a;
 
@@ -82,37 +59,6 @@ pub(crate) fn each_row(
     stop: &StopRequest,
     visit: &mut VisitRow<'_>,
 ) -> Result<(), Failure> {
-    let (mut failed, mut seen, salt) = (None, 0, spec.salt());
-    for rows in checkpoint.rows_of(number)? {
-        let (store, _) = open(&rows.path)?;
-        let scanned = store.scan_live(&mut |key, _used, row| {
-            seen += 1;
-            if seen % ROWS_BETWEEN == 0 && stop.is_made() {
-                return Err(stepwell_ssd::Error::Stopped);
-            }
-            let row = lanes(row);
-            if row.len() != spec.row_lanes() {
-                failed = Some(Failure::Damage(format!(
-                    "{}: its rows have {} lanes, and table '{}' has {}: it is damaged",
-                    rows.path.display(),
-                    row.len(),
-                    spec.name,
-                    spec.row_lanes()
-                )));
-                return Err(stepwell_ssd::Error::Stopped);
-            }
-            if !spec.owns(&row) || !spec.exists(&row, checkpoint.step) {
-                return Ok(());
-            }
-            visit(key.salted(salt), &row).map_err(|why| {
-                failed = Some(why);
-                stepwell_ssd::Error::Stopped
-            })
-        });
-        if let Some(why) = failed {
-            return Err(why);
-        }
-        scanned?;
-    }
-    Ok(())
+    let salt = spec.salt();
+    checkpoint.each_row((number, spec), stop, &mut |key, row: &[f32]| visit(key.salted(salt), row))
 }

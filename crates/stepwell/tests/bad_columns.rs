@@ -214,7 +214,7 @@ fn models_of_other_columns() {
     says(
         "predict",
         &["rows.csv", "--id", "nix"],
-        &["--id nix: rows.csv", "names none of the columns nix"],
+        &["--id nix: rows.csv", "its header has no column nix: it has click, price"],
     );
     says("predict", &["bare.csv", "--id", "nix"], &["--id nix: bare.csv: has no such column"]);
     let args = ["un.jsonl", "--id", "nix", "--unlabelled"];

@@ -256,7 +256,7 @@ fn ids_that_cannot_be_told_apart_are_refused() {
             "column item has rows in items, embedding: name one by --table",
         ),
         (&["--ids", "items.csv", "--table", "none"], "--table none: has no rows for column item"),
-        (&["--ids", "users.csv"], "its first line names none of the columns user"),
+        (&["--ids", "users.csv"], "has no column of ids that the model knows (user, item)"),
         (&["--ids", "data.csv"], "has user, item: name one by --column"),
         (&["--ids", "items.csv", "--column", "price"], "--column price: no column of ids"),
         (&["--ids", "none.csv"], "none.csv"),

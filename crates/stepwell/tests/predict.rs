@@ -314,7 +314,7 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     // Columns that the model does not read can be groups, too.
     let said = shop.fails(&["eval", "saved", "--group", "nix", "--data", "new.csv", "-q"]);
     assert!(
-        said.contains("--group nix: new.csv") && said.contains("names none of the columns nix"),
+        said.contains("--group nix: new.csv") && said.contains("its header has no column nix"),
         "{said}"
     );
     let said = shop.fails(&[

@@ -39,7 +39,9 @@ pub(super) fn first_line(
     if found.iter().filter(is_absent).count() == 0 {
         return places_of(names, &found).map(FirstLine::Names);
     }
-    let is_named = found.iter().any(|named| matches!(named, Named::Same(_)));
+    // Columns that nothing is made of are named, too.
+    let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
+    let is_named = names.iter().any(is_own);
     if is_named || given == Some(true) {
         return Err(lacking(layout, names, &found));
     }

@@ -37,6 +37,7 @@ mod keep;
 mod mark;
 mod meaning;
 mod reader;
+mod scan;
 mod sums;
 mod view;
 mod writer;
@@ -53,6 +54,7 @@ pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
 use mark::{Claim, Marks};
 pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
+pub use scan::{Visit, lanes, open_rows};
 pub use view::RowsView;
 pub use writer::CheckpointWriter;
 

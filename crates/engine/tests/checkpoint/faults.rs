@@ -18,6 +18,8 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let failure = Some(Failure { operation: None, after, kind, lasting });
     let faults = Faults { failure, ..Faults::default() };
     let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), ranks, &mut ledger);
+    // An old checkpoint that can't be removed is a note, and ends no run.
+    let noticed = outcome.is_err() || ledger.noted.load(Ordering::Relaxed);
     let _told = Told(format!(
         "{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"
     ));
@@ -36,7 +38,7 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
         go_on(&crashed, &judge(&crashed, &ledger));
     }
     go_on(&world, &judge(&world, &ledger));
-    outcome.is_err()
+    noticed
 }
 
 #[test]
@@ -72,9 +74,8 @@ fn fail_everywhere(ranks: Ranks, ways: usize) {
             noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });
-    // Of what is only tried, a failure says nothing; an old checkpoint that can't be removed is a
-    // note, and ends no run.
+    // Of what is only tried, a failure says nothing.
     let noticed = noticed.into_inner();
     let all = operations * ways as u64;
-    assert!(noticed > all * 3 / 4, "{noticed} of {all}");
+    assert!(noticed > all * 5 / 6, "{noticed} of {all}");
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use stepwell_base::Key;
@@ -47,6 +48,8 @@ pub(crate) struct Ledger {
     pub(crate) aside: Vec<u64>,
     /// Whether the kept ones are being set aside.
     pub(crate) moving: bool,
+    /// Whether something was noted that ended no run.
+    pub(crate) noted: Arc<AtomicBool>,
 }
 
 /// How many ranks each process of a script has.
@@ -96,6 +99,9 @@ pub(crate) fn live(
             Some(_) if rank == 0 => CheckpointWriter::resume(Arc::clone(&directory), KEEP)?,
             _ => CheckpointWriter::new(Arc::clone(&directory), KEEP),
         };
+        let noted = Arc::clone(&ledger.noted);
+        let note = move |_: &str| noted.store(true, Ordering::Relaxed);
+        let writer = writer.telling(Arc::new(note));
         all.push(Rank { place, writer, groups });
     }
     // It is held no longer: old ones may go.

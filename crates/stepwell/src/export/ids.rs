@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use stepwell_base::{Key, counted};
 use stepwell_data::{Layout, Texts};
-use stepwell_engine::{Checkpoint, DEFAULT_TABLE, TableSpec};
+use stepwell_engine::{Checkpoint, DEFAULT_TABLE, TableSpec, lanes, open_rows};
 use stepwell_settings::{self as settings, Config};
 use stepwell_ssd::View;
 use stepwell_train::RunState;
@@ -16,7 +16,6 @@ use crate::outputs;
 use crate::record_file::{RecordFile, check_name};
 use crate::say::{self, tell};
 use crate::signals::Signals;
-use crate::snapshots::{lanes, open};
 
 /// Ids that are looked up at once.
 const IDS_AT_ONCE: usize = 4096;
@@ -99,7 +98,7 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
     let found: Vec<&str> = known.iter().copied().filter(|name| has_column(path, name)).collect();
     match found.as_slice() {
         // A file that cannot be read says so by itself.
-        [] => open(known.first().copied().unwrap_or_default(), None).and_then(|_| {
+        [] => open(known.first().copied().unwrap_or_default(), Some(false)).and_then(|_| {
             Err(Failure::Usage(format!(
                 "--ids {}: has no column of ids that the model knows ({names}): name the column \
                  of its ids in its first line, or by --column",
@@ -170,7 +169,7 @@ impl RowsOf {
             let spec = checkpoint.table(number)?;
             if spec.name == table {
                 let rows = checkpoint.rows_of(number)?;
-                let stores = rows.iter().map(|rows| Ok(open(&rows.path)?.0));
+                let stores = rows.iter().map(|rows| Ok(open_rows(&rows.path)?.0));
                 let stores = stores.collect::<Result<_, Failure>>()?;
                 return Ok(Self { spec, stores, step: checkpoint.step });
             }

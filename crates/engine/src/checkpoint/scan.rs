@@ -1,0 +1,87 @@
+//! The rows of a checkpoint, one after the other.
+//!
+//! - **Cost.** One read of each segment; the index of a snapshot is in memory meanwhile.
+//! - **Failure.** A row of another length than the table's is damage.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_base::stop::StopRequest;
+use stepwell_disk::FileDisk;
+use stepwell_ssd::{Error as StoreError, Manifest, StoreOptions, View};
+
+use super::{Checkpoint, OLDER};
+use crate::{Error, Result, TableSpec};
+
+/// Rows between two looks at whether a stop was requested.
+const ROWS_BETWEEN: u64 = 4096;
+
+/// What is done with the row of a key, which is salted as its table's keys are.
+pub type Visit<'a, E> = dyn FnMut(Key, &[f32]) -> std::result::Result<(), E> + 'a;
+
+/// Opens the snapshot of a store, with as large an index as its rows need.
+///
+/// # Errors
+/// When it can't be read.
+pub fn open_rows(path: &Path) -> Result<(View, Manifest)> {
+    let disk = FileDisk::open(path)?;
+    let manifest = Manifest::load(&disk)?;
+    let options = StoreOptions {
+        index_bytes_max: u64::MAX,
+        ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
+    };
+    Ok((View::open(Arc::new(disk), options)?, manifest))
+}
+
+/// The lanes of a row.
+pub fn lanes(row: &[u8]) -> Vec<f32> {
+    let (lanes, _) = row.as_chunks::<4>();
+    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+impl Checkpoint {
+    /// Visits the rows of table `number` that exist, in no particular order.
+    ///
+    /// # Errors
+    /// The visitor's, at once; when a row can't be read; and when somebody asks to `stop`.
+    pub fn each_row<E: From<Error>>(
+        &self,
+        (number, spec): (usize, &TableSpec),
+        stop: &StopRequest,
+        visit: &mut Visit<'_, E>,
+    ) -> std::result::Result<(), E> {
+        let (mut failed, mut seen) = (None, 0);
+        for rows in self.rows_of(number)? {
+            let (store, _) = open_rows(&rows.path)?;
+            let scanned = store.scan_live(&mut |key, _used, row| {
+                seen += 1;
+                if seen % ROWS_BETWEEN == 0 && stop.is_made() {
+                    return Err(StoreError::Stopped);
+                }
+                let row = lanes(row);
+                if row.len() != spec.row_lanes() {
+                    let (has, wants, name) = (row.len(), spec.row_lanes(), &spec.name);
+                    let why = format!(
+                        "its rows have {has} lanes, and table '{name}' has {wants}: it is damaged, \
+                         {OLDER}"
+                    );
+                    failed = Some(Error::Damaged { path: rows.path.clone(), why }.into());
+                    return Err(StoreError::Stopped);
+                }
+                if !spec.owns(&row) || !spec.exists(&row, self.step) {
+                    return Ok(());
+                }
+                visit(key, &row).map_err(|why| {
+                    failed = Some(why);
+                    StoreError::Stopped
+                })
+            });
+            if let Some(why) = failed {
+                return Err(why);
+            }
+            scanned.map_err(Error::from)?;
+        }
+        Ok(())
+    }
+}
