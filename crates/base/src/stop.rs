@@ -86,7 +86,7 @@ impl StopRequest {
     /// it is made already.
     fn pipe(&self) -> io::Result<Option<Arc<PipeReader>>> {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock: whoever makes it takes the pipe away after that.
+        // Checked under the lock, because a request removes the pipe right after it is made.
         if self.is_made() {
             return Ok(None);
         }

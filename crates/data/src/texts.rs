@@ -112,8 +112,7 @@ impl Texts {
         Ok(true)
     }
 
-    /// Refuses the first column that is not there: whoever is not named by the settings has to be
-    /// in the data.
+    /// Refuses the first column that is neither in the settings nor in the data.
     fn check_columns(&self, is_there: impl Fn(&Wanted) -> bool) -> Result<(), DataError> {
         self.columns.iter().find(|column| !is_there(column)).map_or(Ok(()), |column| {
             Err(self.wrong(format!(
@@ -141,7 +140,7 @@ impl Texts {
     }
 }
 
-/// The layout of which nothing but these columns is read, whatever stands for a missing value.
+/// Layout that reads only these columns, and takes no text for missing.
 fn only(layout: &Layout, names: &[String]) -> Result<Layout, String> {
     let is_own = |column: &&Column| column.of.is_empty();
     let id = || ColumnKind::Id(IdRule::default());

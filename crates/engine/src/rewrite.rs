@@ -1,8 +1,8 @@
-//! Rows of a checkpoint's table, written anew for a table whose rows have other parts.
+//! Rewriting a checkpoint's rows for a table with another row layout.
 //!
-//! - **How.** A scan of the checkpoint's snapshots, rank by rank; each row keeps what both tables
-//!   have and begins as the new table's rows do in all else: lanes of a larger embedding, the state
-//!   of another optimizer, a history (last used at the checkpoint's step).
+//! - **How.** A scan of the checkpoint's snapshots, rank by rank. A row keeps what both layouts
+//!   have; the rest is initial: added lanes, the state of another optimizer, a history (last used
+//!   at the checkpoint's step).
 //! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in
 //!   memory.
 
@@ -19,23 +19,23 @@ use crate::{Checkpoint, Error, History, Result, TableSpec};
 /// Bytes of rows that are put at once, where a row is not longer.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// A table of a checkpoint, and what becomes of it.
+/// One table of a checkpoint, and its new layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite<'a> {
     /// The checkpoint.
     pub checkpoint: &'a Checkpoint,
-    /// Number of the table there.
+    /// Number of the table in the checkpoint.
     pub table: usize,
-    /// What its rows are there.
+    /// Row layout in the checkpoint.
     pub was: &'a TableSpec,
-    /// What they are from now on.
+    /// New row layout.
     pub now: &'a TableSpec,
-    /// Keys that are wanted.
+    /// Key shards to take; rows of others are skipped.
     pub key_shards: KeyShardSet,
 }
 
 impl Rewrite<'_> {
-    /// Puts all rows that exist into `store`; gives how many there are.
+    /// Puts all existing rows into `store` and returns their number.
     ///
     /// # Errors
     /// When rows cannot be read or written, there is no memory for the index of the snapshot, or
@@ -58,7 +58,7 @@ impl Rewrite<'_> {
         Ok(count)
     }
 
-    /// Makes the row of `key` from what it was.
+    /// Builds the new row of `key` from the old one.
     fn make(&self, key: Key, was: &[f32], row: &mut [f32]) {
         let (before, now) = (self.was, self.now);
         now.initial_row(key, row);
@@ -94,7 +94,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Copies what both have of a number for each weight: embeddings and first order.
+    /// Copies the weights, or their optimizer state, that both layouts have.
     fn copy_weights(&self, from: &[f32], to: &mut [f32]) {
         let (before, now) = (self.was, self.now);
         let dim = before.dim.min(now.dim);

@@ -12,7 +12,7 @@ pub(crate) struct Names {
     flag: &'static str,
     /// The columns that they stand in.
     pub(crate) columns: Vec<String>,
-    /// Those that were read and have no score yet: those of a block.
+    /// Examples of a block that are read and not yet scored.
     ahead: VecDeque<Vec<u8>>,
 }
 

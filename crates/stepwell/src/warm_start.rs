@@ -21,7 +21,7 @@ pub(crate) struct From {
     was: Config,
 }
 
-/// Refuses settings without data, and data that comes by once where it would be read twice.
+/// Refuses settings without data, and `--evaluate-first` on a stream.
 pub(crate) fn check_data(args: &TrainArgs, config: &Config) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
         let why = "--from goes on with other data, and none is given: name it with --data";
@@ -56,7 +56,7 @@ impl From {
         Ok(Self { checkpoint, was })
     }
 
-    /// Settings of the checkpoint, without those of its data and of its places.
+    /// Settings of the checkpoint, without data files, evaluation part and directories.
     pub(crate) fn base(&self) -> Config {
         let mut base = self.was.clone();
         let by_default = Config::default();
@@ -69,8 +69,8 @@ impl From {
         base
     }
 
-    /// The same settings with the statistics that the checkpoint's columns were standardised by;
-    /// those of columns that it doesn't have are of the data.
+    /// Fills in the statistics of standardised columns: those of the checkpoint for columns it has,
+    /// those of the data for the others.
     pub(crate) fn with_statistics(&self, mut config: Config) -> Result<Config, Failure> {
         let lacking = config.without_statistics().map_err(Failure::Usage)?;
         let fill = |column: &mut ColumnConfig, names: &[String]| {
@@ -94,7 +94,7 @@ impl From {
         Ok(config)
     }
 
-    /// Mean and deviation that the column of that name was standardised by.
+    /// Mean and deviation of column `name` in the checkpoint.
     fn statistics_of(&self, name: &str) -> Option<(f64, f64)> {
         let standardised =
             self.was.columns.iter().filter(|column| column.transform == TransformKind::Standardise);
@@ -105,7 +105,7 @@ impl From {
         })
     }
 
-    /// What the run of `config` does, which is changed to what is left to do.
+    /// Decides what the run does, and reduces `config` to the data that is left.
     pub(crate) fn decide(
         self,
         args: &TrainArgs,
@@ -143,7 +143,7 @@ impl From {
         }
         if paths.len() != stepwell_data::resolve(&config.data.paths)?.len() {
             let text = |path: &PathBuf| {
-                // A path that exists is no pattern.
+                // An existing path is never read as a pattern.
                 let text = path.to_str().map(str::to_owned);
                 text.ok_or_else(|| {
                     format!("{}: settings are texts: name it in UTF-8", path.display())
@@ -161,7 +161,7 @@ impl From {
     }
 }
 
-/// A run that goes on evaluates on what it did, unless somebody chose otherwise.
+/// Restores the evaluation part of a run that goes on, unless it was chosen anew.
 fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
     let keeps = |key: &str| !chosen.iter().any(|chosen| chosen == key);
     let data = &mut config.data;

@@ -272,7 +272,7 @@ fn wrong_flags_are_told_in_one_line() {
     assert!(String::from_utf8_lossy(&bare.stderr).contains("Usage:"));
 }
 
-/// One name for one thing; those of earlier builds are understood.
+/// Flags have one name; earlier names still work.
 #[test]
 fn former_names_of_flags_are_understood() {
     let shop = Workshop::new();

@@ -317,7 +317,7 @@ fn a_rank_that_fails_ends_all_with_its_own_words() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
-/// `tiers.index` is that of a rank, and who scores is one.
+/// `tiers.index` was set for one of several ranks; scoring uses a single process.
 #[test]
 fn one_rank_scores_with_the_rows_of_all() {
     let shop = Workshop::new();

@@ -33,14 +33,13 @@ pub struct RunPosition {
 }
 
 impl RunPosition {
-    /// Whether nothing of the data lies before it.
+    /// Whether it is the start of the data.
     pub(crate) fn is_at_start(self) -> bool {
         let Self { epoch, file, line, taken, .. } = self;
         (epoch, file, line, taken) == (0, 0, 0, 0)
     }
 
-    /// The start of data that is read after all of what lies before this place: steps go on, and
-    /// windows of a shuffle are counted on.
+    /// Start position in the data that follows: steps and shuffle windows continue.
     pub(crate) fn next_start(self) -> Self {
         let windows = self.window + u64::from(self.taken > 0);
         let window = if self.epoch == 0 { windows } else { 0 };

@@ -19,16 +19,16 @@ pub struct DataFile {
     pub bytes: u64,
     /// Fingerprint of its bytes, as [`stepwell_data::fingerprints`] has it.
     pub content: String,
-    /// Its whole path or URL; empty where an earlier build wrote the checkpoint.
+    /// Absolute path or URL; empty in checkpoints of earlier builds.
     #[serde(default)]
     pub path: String,
-    /// Fingerprint of its two ends, which depends on no other file; empty where an earlier build
-    /// wrote the checkpoint, and for a stream.
+    /// Fingerprint of both ends, independent of other files; empty for a stream and in checkpoints
+    /// of earlier builds.
     #[serde(default)]
     pub ends: String,
 }
 
-/// A file counts as the same wherever it lies and whatever else a run reads.
+/// Compares name, length and content; the path may differ.
 impl PartialEq for DataFile {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.bytes, &self.content) == (&other.name, other.bytes, &other.content)
@@ -67,8 +67,8 @@ pub struct RunState {
     /// What tells the job from others: a digest of the settings on which the bits of the model
     /// depend and of the data.
     pub job: String,
-    /// Data that runs before it trained to the end, oldest first; none where an earlier build wrote
-    /// the checkpoint, which didn't say whether its run ended either.
+    /// Data that earlier runs trained to the end, oldest first; none in checkpoints of earlier
+    /// builds, which don't record whether their run ended either.
     #[serde(default)]
     pub earlier: Option<Vec<DataFile>>,
     /// The checkpoint that a warm start began with.
@@ -215,8 +215,7 @@ impl RunState {
         }
     }
 
-    /// Settings that differ from those in `now`, in the order of these, and then those that are no
-    /// longer there.
+    /// Settings that differ from `now`, in its order, then settings that are gone.
     pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
         let changed = now.iter().filter_map(|(key, is)| {
             let (_, was, _) = self.differs(&[(key.clone(), is.clone())])?;
@@ -290,7 +289,7 @@ impl Began {
     }
 }
 
-/// What digests of settings, of data, and of what a warm start `began` with make of a job.
+/// Digest that identifies a job: settings, data, and the checkpoint a warm start began with.
 pub(crate) fn job_of(
     model: &[(String, String)],
     files: &[DataFile],

@@ -11,7 +11,7 @@ pub(super) struct Bags {
     pub(super) keys: Vec<Key>,
     /// Where those of each row end; none where each has one.
     pub(super) ends: Option<Vec<u32>>,
-    /// Ids that are left out of the lists of rows, of those that have too many.
+    /// Ids cut off the lists that are too long, by row.
     pub(super) cut: BTreeMap<usize, usize>,
 }
 

@@ -268,7 +268,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Keys of a column whose rows have one value each, of which `key` makes one.
+    /// Keys of a column with one value a row, made by `key`.
     fn ones(
         mut self,
         source: usize,

@@ -2,7 +2,7 @@
 //!
 //! Its first bytes are kept, so that any number of readers can look at its beginning. The first
 //! that goes on behind them has the rest; for another one there is nothing left, and it is refused.
-//! Whoever waits for its bytes waits until the process is asked to stop.
+//! Waiting for its bytes ends when the process is asked to stop.
 
 use std::collections::BTreeMap;
 use std::fs::File;

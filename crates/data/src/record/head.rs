@@ -21,7 +21,7 @@ pub(crate) struct Head {
     pub(crate) header_lines: u32,
     /// The line that names the columns, if there is one.
     pub(crate) names: Vec<u8>,
-    /// Names that differ from those of their columns in case alone, in words.
+    /// Note on names that match their columns in another case.
     pub(crate) other_case: Option<String>,
 }
 

@@ -75,7 +75,7 @@ fn repeats(first: &[String], behind: &[u8], separator: u8) -> bool {
     })
 }
 
-/// What to say of a first line of which nothing shows whether it is a record.
+/// Error for a first line that may be a header or a record.
 pub(super) fn unclear(layout: &Layout, names: &[String]) -> String {
     format!(
         "its first line names none of the columns {}, and nothing shows that it is a record: it \

@@ -15,13 +15,13 @@ use crate::{Block, Files, ReadOptions};
 /// Bytes of the records that are looked at.
 const LOOKED_BYTES: usize = 256 << 10;
 
-/// Files that are named in what is said; further ones are counted.
+/// Files named in a note; further ones are counted.
 const SAID_MAX: usize = 4;
 
 /// What was seen of a file.
 #[derive(Default)]
 struct Seen {
-    /// Names that differ from those of their columns in case alone, in words.
+    /// Note on names that match their columns in another case.
     other_case: Option<String>,
     /// Records that were looked at, of a file whose records name their columns.
     records: u32,

@@ -75,7 +75,7 @@ pub fn best(directory: &dyn Disk) -> Result<Option<(Best, PathBuf)>> {
     }
 }
 
-/// The best one that is of the run whose state is `run`; what is said of others is forgotten.
+/// Best checkpoint of the run with state `run`; a record of another run is removed.
 pub(super) fn of_run(directory: &dyn Disk, run: &Value) -> Result<Option<Best>> {
     let by = run["config"]["checkpoint.best"].as_str();
     let known = best(directory)?.map(|(best, _)| best);

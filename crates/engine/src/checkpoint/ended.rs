@@ -1,11 +1,11 @@
-//! The file that says that the run that wrote a checkpoint trained all of its data.
+//! `ENDED`: marks the last checkpoint of a run that trained all of its data.
 //!
-//! - **Why.** A warm start has to know whether the data before is finished. A checkpoint is written
-//!   where it is due, often before anybody knows that the data ends there.
-//! - **How.** A file beside the others, written when the last epoch is trained: it holds step and
-//!   job of its checkpoint, so that a copy under another checkpoint says nothing.
-//! - **Failure.** A crash before it leaves a checkpoint of a run that goes on: resuming it trains
-//!   nothing and writes the file.
+//! - **Why.** A warm start has to know whether the earlier run finished its data, and a checkpoint
+//!   is often written before the run knows that the data ends there.
+//! - **How.** A file beside the others, written after the last epoch. It holds the step and job of
+//!   its checkpoint, so a copy in another checkpoint has no effect.
+//! - **Failure.** After a crash before the file is written, resuming the run trains nothing and
+//!   writes it.
 
 use serde_json::Value;
 use stepwell_disk::Disk;
@@ -21,13 +21,13 @@ fn text(step: u64, run: &Value) -> String {
     format!("step {step} of job {} is the last\n", run["job"].as_str().unwrap_or("unnamed"))
 }
 
-/// Says in the checkpoint in `directory` that its run ended with it.
+/// Marks the checkpoint in `directory` as the last of its run.
 pub(super) fn write(directory: &dyn Disk, step: u64, run: &Value) -> Result<()> {
     if is_ended(directory, step, run) {
         return Ok(());
     }
     if directory.exists(ENDED_FILE)? {
-        // A power cut left a part of it.
+        // A power cut left a partial file.
         directory.remove(ENDED_FILE)?;
     }
     files::write_synced(directory, ENDED_FILE, text(step, run).as_bytes())?;

@@ -65,7 +65,7 @@ impl Marks {
     pub(super) fn to_write(home: &dyn Disk) -> Result<Self> {
         let mut marks = Self::of(home)?;
         if marks.id.is_some() {
-            // Whoever wrote it may not have come to sync it.
+            // It may have been written and not synced.
             home.open(ID_FILE)?.sync()?;
         } else {
             if home.exists(ID_FILE)? {

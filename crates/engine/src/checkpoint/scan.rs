@@ -14,10 +14,10 @@ use stepwell_ssd::{Error as StoreError, Manifest, StoreOptions, View};
 use super::{Checkpoint, OLDER};
 use crate::{Error, Result, TableSpec};
 
-/// Rows between two looks at whether a stop was requested.
+/// Rows scanned between two checks for a stop request.
 const ROWS_BETWEEN: u64 = 4096;
 
-/// What is done with the row of a key, which is salted as its table's keys are.
+/// Called with each key, salted as in the store, and its row.
 pub type Visit<'a, E> = dyn FnMut(Key, &[f32]) -> std::result::Result<(), E> + 'a;
 
 /// Opens the snapshot of a store, with as large an index as its rows need.

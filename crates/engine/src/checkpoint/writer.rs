@@ -30,7 +30,7 @@ const ROWS_PREFIX: &str = "rows-";
 pub struct CheckpointWriter {
     directory: Arc<dyn Disk>,
     keep: usize,
-    /// Steps of those that count among the newest few, oldest first; no others are ever removed.
+    /// Steps that count among the newest few, oldest first; no others are ever removed.
     written: Vec<u64>,
     /// The directory that was begun and has no name yet.
     building: Option<PathBuf>,

@@ -22,7 +22,7 @@ fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
 /// Cuts the power after so many changes; returns the number of crashes survived.
 fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
-    // What removes an old checkpoint in vain ends no run.
+    // Failing to remove an old checkpoint doesn't end the run.
     let _ = script(&cutting(&world, Some(cut_after)), ranks, &mut ledger);
     let torn = (0..TORN).map(|n| Survival::Torn(cut_after << 8 | n));
     let mut survived = 0;

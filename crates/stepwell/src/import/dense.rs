@@ -18,7 +18,7 @@ use crate::failure::Failure;
 const SUM: &str = "sum";
 /// Steps of the dense optimizer: where its state begins anew, they do.
 const STEP: &str = "step";
-/// What begins the names of sections of stale reads, which are of rows as they were.
+/// Prefix of the sections with earlier versions of rows, for stale reads.
 const STALE: &str = "ssp ";
 
 /// The dense part of `like`, with the values of the tensors in the file at `path`; with a fresh

@@ -165,7 +165,7 @@ pub trait Checkpoints {
     /// When it is not there, or damaged.
     fn of_step(&mut self, step: u64) -> Result<Checkpoint>;
 
-    /// Who writes the next ones, if anybody does; `note` is told what somebody should know then.
+    /// Writer of the next ones, if there is one; it reports to `note`.
     ///
     /// # Errors
     /// When the place cannot be read.

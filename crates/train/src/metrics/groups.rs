@@ -1,4 +1,4 @@
-//! AUC by group: the AUC of each group of examples, such as those of one user, in the mean.
+//! AUC by group: the mean AUC over groups of examples, such as those of one user.
 //!
 //! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of
 //!   different users say nothing of that.

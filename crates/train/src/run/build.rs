@@ -26,9 +26,9 @@ use crate::{Error, Result};
 pub(super) enum Beginning<'a> {
     /// No rows.
     Anew,
-    /// The model of a checkpoint, trained on as its run would have.
+    /// The model of a checkpoint whose run continues.
     Resumed(&'a Checkpoint),
-    /// The model of a checkpoint, as far as it fits this one.
+    /// A warm start: the parts of a checkpoint's model that fit this one.
     Warm(&'a Checkpoint),
     /// The model of a checkpoint, to score data with.
     Scored(&'a Checkpoint),
@@ -46,7 +46,7 @@ impl<'a> Beginning<'a> {
         matches!(self, Self::Scored(_))
     }
 
-    /// What `model` takes over; none where it is the same one.
+    /// What `model` takes over in a warm start.
     fn inherited(self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
         match self {
             Self::Warm(from) => Inheritance::of(config, model, from).map(Some),

@@ -21,7 +21,7 @@ use crate::{Error, Result, kernels, talk};
 pub(super) struct Start {
     /// The checkpoint whose model it begins with.
     pub(super) from: Option<Arc<Checkpoint>>,
-    /// Whether it goes on as the run that wrote that one would have.
+    /// Whether the run of that checkpoint continues, rather than a warm start.
     pub(super) resumes: bool,
     pub(super) position: RunPosition,
     pub(super) saver: Option<Saver>,
@@ -70,8 +70,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     Ok(Start { from, resumes, position, saver })
 }
 
-/// Begins with the model of a checkpoint, on data that is read from its start, or goes on in the
-/// data that the checkpoint stands in.
+/// Starts a warm start at the beginning of new data, or where the checkpoint's run stopped.
 fn begin_with(
     (warm, checkpoint): (&WarmStart, &Checkpoint),
     around: &Surroundings,
@@ -111,7 +110,7 @@ fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Resu
     Ok((place, newest))
 }
 
-/// Refuses a place where another run wrote checkpoints after the one to begin with was chosen.
+/// Refuses a directory in which another run has written later checkpoints meanwhile.
 fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
     let step = warm.checkpoint().map(|from| from.step);
     match place.newest_step()? {

@@ -18,7 +18,7 @@ pub(super) struct Opening<'a> {
     pub(super) model: &'a Model,
     /// The checkpoint that has the rows.
     pub(super) from: Option<&'a Checkpoint>,
-    /// What is taken over of it; none where that is all as it is.
+    /// How its rows map to this model's groups; none if groups are unchanged.
     pub(super) inherited: Option<&'a Inheritance>,
 }
 
@@ -70,7 +70,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Puts rows of the checkpoint that have other parts there into group `number`.
+    /// Rewrites the checkpoint's rows into group `number`, if their layout changed.
     fn rewrite(
         &self,
         number: usize,

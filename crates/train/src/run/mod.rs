@@ -166,7 +166,7 @@ struct Ready {
     from: Option<u64>,
     /// Whether it goes on as the run before would have.
     resumes: bool,
-    /// Whether a warm-up counts keys, and whether what follows from it was told.
+    /// Whether a warm-up counts keys, and whether its outcome was noted ahead.
     counts: bool,
     told_ahead: bool,
     /// Dense columns of large numbers, and the largest of each.

@@ -1,4 +1,4 @@
-//! What is said where all labels are the same.
+//! Notes on data whose labels are all equal.
 
 use crate::metrics::Metrics;
 use crate::report::Report;

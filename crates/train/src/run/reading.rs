@@ -112,8 +112,8 @@ pub(super) fn check_evaluation(
     }
 }
 
-/// Says of lines that are not those of Criteo's click logs, for which they are taken where nobody
-/// names columns, how to name them.
+/// Names the missing columns in errors of lines that were parsed as Criteo's click logs because
+/// nobody names columns, how to name them.
 pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     let Some(first) = config.data.paths.first() else { return error };
     if !matches!(config.layout(), Ok(None)) {

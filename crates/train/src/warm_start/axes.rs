@@ -1,10 +1,10 @@
-//! What the axes of dense parameters stand for.
+//! Labels along the axes of dense parameters.
 //!
 //! - **Why.** A layer over a model's whole input has a column for each lane of each feature. When a
 //!   feature comes or goes, the others keep what was learned of them.
 //! - **How.** Each place along an axis has a label: the lane of a feature, a dense feature, an
-//!   output of a layer of so many. Places with equal labels stand for the same; outputs of layers
-//!   of other widths have no equal labels.
+//!   output of a layer. Equal labels match. An output's label names the layer's width, so layers of
+//!   different widths don't match.
 
 use std::collections::HashMap;
 
@@ -19,15 +19,15 @@ type Axis = Vec<String>;
 /// Labels along the axes of a parameter.
 pub(super) type Axes = Vec<Axis>;
 
-/// Labels along the axes of the parameters that read the model's input, by name. The places of all
-/// others are alike where their shapes are.
+/// Axes of the parameters that depend on the model's input or labels, by parameter name. All other
+/// parameters match by shape.
 pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
     let embeddings = model.field_lanes();
     let dense = dense_names(config)?;
     let lanes: Axis = embeddings.iter().flatten().cloned().collect();
     let whole: Axis = lanes.iter().chain(&dense).cloned().collect();
     let hidden = &config.model.hidden;
-    // What the hidden layers give: without any, their input, which is told from itself.
+    // Output of the hidden layers, or their input if there are none, labelled apart from the input.
     let deep_of = |input: &Axis| match hidden.last() {
         Some(width) => outputs("mlp", *width),
         None => input.iter().map(|label| format!("deep {label}")).collect(),
@@ -85,12 +85,12 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     Ok(axes)
 }
 
-/// Labels of the outputs of a layer of so many.
+/// Labels of a layer's `count` outputs.
 fn outputs(layer: &str, count: usize) -> Axis {
     (0..count).map(|number| format!("{layer} {number} of {count}")).collect()
 }
 
-/// Labels of the dense features; the constant one has none of the data's.
+/// Labels of the dense features, the constant one included.
 fn dense_names(config: &Config) -> Result<Axis> {
     let layout = config.layout().map_err(crate::Error::Config)?;
     let Some(layout) = layout else {

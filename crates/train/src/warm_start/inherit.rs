@@ -1,4 +1,4 @@
-//! What a model takes over from that of a checkpoint: rows by table, dense parameters by name.
+//! What a model takes over from a checkpoint: rows by table, dense parameters by name.
 //!
 //! ```text
 //!   table group with the same tables, rows of the same parts ──► links to its segments
@@ -20,7 +20,7 @@ use crate::run::schema;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
-/// What begins the names of sections of stale reads, which are of rows as they were.
+/// Prefix of the sections with earlier versions of rows, for stale reads.
 const STALE: &str = "ssp ";
 /// Section of the count of steps of the dense optimizer.
 const STEP: &str = "step";
@@ -43,7 +43,7 @@ pub(crate) enum GroupOrigin {
 pub(crate) struct Inheritance {
     /// By table group.
     pub(crate) groups: Vec<GroupOrigin>,
-    /// What differs, for somebody to read before the first step.
+    /// Differences to report before the first step.
     pub(crate) notes: Vec<String>,
     was: Was,
 }
@@ -89,8 +89,8 @@ impl Inheritance {
         Ok(Self { groups, notes, was })
     }
 
-    /// The dense part for `trainer`, a new one of `config`, from that of `checkpoint`, and what is
-    /// initial in it.
+    /// Dense part for the new `trainer`, filled from `checkpoint`, and a note of what stays
+    /// initial.
     ///
     /// # Errors
     /// When the trainer's own cannot be read.
@@ -124,7 +124,7 @@ impl Inheritance {
         Ok((dense, note))
     }
 
-    /// Adds what admission and stale reads need: what the checkpoint has, where it fits.
+    /// Adds the sections for admission and stale reads, from the checkpoint if they fit.
     fn beside_rows(
         &self,
         config: &Config,
@@ -205,7 +205,7 @@ impl Matched {
         values.len() == self.count
     }
 
-    /// Copies what both have; gives the names of parameters of which something stays initial.
+    /// Copies the places that both have; returns the parameters that stay initial in part.
     fn copy(&self, from: &[f32], to: &mut [f32]) -> Vec<String> {
         let mut initial = Vec::new();
         for pair in &self.pairs {
@@ -261,7 +261,7 @@ impl Pair {
     }
 }
 
-/// Of each label of `now` its place among those of `was`.
+/// Place in `was` of each label in `now`.
 fn places(was: &[String], now: &[String]) -> Vec<Option<usize>> {
     let known: HashMap<&String, usize> =
         was.iter().enumerate().map(|(place, label)| (label, place)).collect();
@@ -269,7 +269,7 @@ fn places(was: &[String], now: &[String]) -> Vec<Option<usize>> {
 }
 
 impl Places {
-    /// Copies the places that both have; whether those are all.
+    /// Copies the places that both have; returns whether that fills `to`.
     fn copy(&self, from: &[f32], to: &mut [f32]) -> bool {
         let mut all = true;
         for (row, there) in self.rows.iter().enumerate() {
@@ -357,7 +357,7 @@ fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
     }
 }
 
-/// The settings that differ from those of the checkpoint, as far as the model depends on them.
+/// Settings of the model that differ from the checkpoint's, one note each.
 fn changed_settings(state: &RunState, config: &Config) -> Vec<String> {
     let differences = state.differences(&model_settings(config));
     let is_said = |key: &str| !["data.eval_fraction", "data.eval_values"].contains(&key);

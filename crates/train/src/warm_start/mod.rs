@@ -46,7 +46,7 @@ pub struct WarmStart {
     pub earlier: Vec<DataFile>,
 }
 
-/// Each rank holds the model until it has taken it over.
+/// A clone holds the checkpoint on its own, until it is released.
 impl Clone for WarmStart {
     fn clone(&self) -> Self {
         let checkpoint = Mutex::new(self.held().clone());
@@ -68,7 +68,7 @@ impl WarmStart {
         self.held().clone()
     }
 
-    /// The model was taken over, here.
+    /// Drops the checkpoint, and its lease.
     pub(crate) fn release(&self) {
         *self.held() = None;
     }
@@ -104,10 +104,10 @@ impl WarmStart {
     }
 }
 
-/// What somebody asks for who names a checkpoint to start from.
+/// Arguments of a warm start.
 #[derive(Clone, Copy, Debug)]
 pub struct WarmRequest<'a> {
-    /// The checkpoint, or a directory of checkpoints, of which the newest counts.
+    /// The checkpoint, or a directory whose newest checkpoint is used.
     pub from: &'a Path,
     /// Where checkpoints go.
     pub to: Option<&'a Path>,
@@ -251,8 +251,7 @@ impl WarmRequest<'_> {
         to.is_some() && checkpoint.path.parent().and_then(real) == to
     }
 
-    /// The newest checkpoint that lies where those of this run go, of a step after `after` where
-    /// the one to begin with lies there, too.
+    /// Newest checkpoint in the run's directory, later than step `after` if that is given.
     fn newest_there(&self, after: Option<u64>) -> Result<Option<Checkpoint>> {
         let Some(to) = self.to.filter(|to| !self.sets_aside && to.is_dir()) else {
             return Ok(None);
@@ -262,8 +261,7 @@ impl WarmRequest<'_> {
         Ok(newest.map(|(_, path)| Checkpoint::open(&path)).transpose()?)
     }
 
-    /// What a second run of the same command does, of which the first wrote `there`, and the
-    /// settings of that.
+    /// Course of a repeated command whose first run wrote `there`, and that run's settings.
     fn course_of(
         &self,
         there: &Checkpoint,

@@ -88,7 +88,7 @@ impl TrainStage {
         self.end().map(|()| true)
     }
 
-    /// Says in the checkpoint that was just named that the run ends with it, where it does.
+    /// Marks the checkpoint just written as the last one, if all data is trained.
     fn end(&mut self) -> Result<()> {
         let through = self.through;
         if let (Some(saver), Some(named)) = (&mut self.saver, self.named.take_if(|_| through)) {
