@@ -16,16 +16,7 @@ pub(crate) fn config(
     base: Option<Config>,
 ) -> Result<(Config, Vec<String>), String> {
     let example = (base.is_none() && !names_data(args)).then_some(EMBEDDED);
-    let horizon = base.as_ref().map(|base| base.pipeline.horizon);
-    let (mut config, chosen) = resolve(args, example, base.unwrap_or_default())?;
-    let shapes = ["pipeline.horizon", "pipeline.lookahead", "data.batch", "data.mini_batch"];
-    if let (Some(horizon), false) =
-        (horizon, chosen.iter().any(|key| shapes.contains(&key.as_str())))
-    {
-        // It was adapted when the base was made.
-        config.pipeline.horizon = horizon;
-    }
-    Ok((config, chosen))
+    resolve(args, example, base.unwrap_or_default())
 }
 
 /// Puts settings together, upon those of `example` where no file is named; the keys that somebody
@@ -108,11 +99,15 @@ fn names_data(args: &ConfigArgs) -> bool {
         || args.by_key.iter().any(|(key, _)| key == "data.paths")
 }
 
-/// A horizon that is not among the keys that were `chosen` is as many mini-batches, in whole
-/// batches, and follows the lookahead.
+/// Turns the default horizon, which counts mini-batches, into whole batches, and keeps a horizon
+/// that nobody chose at twice the lookahead or more. That of a checkpoint counts batches already.
 fn adapt_horizon(config: &mut Config, chosen: &[String]) {
     if !chosen.iter().any(|key| key == "pipeline.horizon") {
-        let batches = config.pipeline.horizon.div_ceil(config.mini_batches_per_batch().max(1));
+        let (default, own) = (Config::default().pipeline.horizon, config.pipeline.horizon);
+        let batches = match own == default {
+            true => own.div_ceil(config.mini_batches_per_batch().max(1)),
+            false => own,
+        };
         config.pipeline.horizon = batches.max(config.pipeline.lookahead.saturating_mul(2));
     }
 }

@@ -24,7 +24,7 @@ use crate::resolve;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
-use crate::warm_start::{self, From, Warm};
+use crate::warm_start::{self, FromCheckpoint, Warm};
 use crate::{outputs, plan, table};
 
 /// Trains, alone or as one of the ranks that were launched.
@@ -52,8 +52,8 @@ pub(crate) struct Prepared {
 /// Reads settings and limits, and looks at where the report goes; `launched` is how many processes
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
-    let from = args.from.as_deref().map(From::open).transpose()?;
-    let base = from.as_ref().map(From::base);
+    let from = args.from.as_deref().map(FromCheckpoint::open).transpose()?;
+    let base = from.as_ref().map(FromCheckpoint::base);
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     if from.is_some() {

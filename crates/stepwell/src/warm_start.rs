@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
 /// A checkpoint that a run is to begin with.
-pub(crate) struct From {
+pub(crate) struct FromCheckpoint {
     checkpoint: Checkpoint,
     was: Config,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Warm {
     pub(crate) step: u64,
 }
 
-impl From {
+impl FromCheckpoint {
     /// Opens the checkpoint that `--from` names.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let checkpoint = Checkpoint::open(path)?;

@@ -112,8 +112,8 @@ pub(super) fn check_evaluation(
     }
 }
 
-/// Names the missing columns in errors of lines that were parsed as Criteo's click logs because
-/// nobody names columns, how to name them.
+/// Adds how to name columns to the error of a line that was parsed as Criteo's click logs because
+/// the settings name none.
 pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     let Some(first) = config.data.paths.first() else { return error };
     if !matches!(config.layout(), Ok(None)) {
