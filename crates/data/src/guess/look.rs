@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::labels::{label_of, positive_of};
+use super::labels::label_of;
 use super::sample::Sample;
 use crate::layout::{Format, each_item};
 use crate::moment::Moment;
@@ -86,7 +86,7 @@ pub struct Guess {
 /// What a column probably is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guessed {
-    /// The label; texts that count as 1, none where it is 0 or 1.
+    /// The label; texts that count as 1, none where it is a number from 0 to 1.
     Label(Vec<String>),
     /// A number of amounts that span orders of magnitude.
     Amount,
@@ -109,15 +109,15 @@ pub(super) struct Seen {
     numbers: usize,
     /// Dates and times.
     moments: usize,
-    whole: bool,
+    pub(super) whole: bool,
     /// Whether numbers are whole that may end in `.0`, as pandas writes whole ones where some are
     /// missing.
     whole_as_floats: bool,
     /// Mean of the numbers so far, and the sum of the squares of their distances from it.
     mean: f64,
     squares: f64,
-    least: f64,
-    most: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
 }
 
 pub(super) fn look(sample: &Sample) -> Guess {
@@ -134,9 +134,9 @@ pub(super) fn look(sample: &Sample) -> Guess {
         sample.values.iter().map(|values| see(values, &missing, sample.records)).collect();
     let label = label_of(&sample.names, &seen);
     let columns = sample.names.iter().enumerate().map(|(at, name)| {
-        let guessed = match Some(at) == label {
-            true => Guessed::Label(positive_of(&seen[at])),
-            false => kind_of(name, &seen[at], sample, at),
+        let guessed = match &label {
+            Some((label, positive)) if *label == at => Guessed::Label(positive.clone()),
+            _ => kind_of(name, &seen[at], sample, at),
         };
         let hint = if guessed == Guessed::Id { list_hint(&sample.values[at]) } else { None };
         (name.clone(), guessed, said(&seen[at]) + hint.as_deref().unwrap_or_default())

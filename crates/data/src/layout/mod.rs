@@ -66,7 +66,8 @@ pub enum ColumnKind {
 /// How a value becomes a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Texts that are a click, all others being none; empty where it is 0 or 1.
+    /// Texts that are a click, all others being none; empty where it is a number from 0 to 1, or
+    /// the share of one count in another, which its column is then made of.
     pub positive: Vec<String>,
     /// Whether it is any number instead.
     pub is_number: bool,
@@ -153,8 +154,20 @@ pub struct Layout {
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) source: usize,
-    pub(crate) positive: Vec<Vec<u8>>,
-    pub(crate) is_number: bool,
+    pub(crate) says: LabelSays,
+}
+
+/// What the value of a label says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LabelSays {
+    /// How likely a click was: 0, 1, or a number between.
+    Share,
+    /// Whether it was a click: these texts are one.
+    Positive(Vec<Vec<u8>>),
+    /// The number to be learned.
+    Number,
+    /// How many clicks there were, of as many as this source says.
+    Clicks { of: usize },
 }
 
 /// A dense feature, ready to be computed.
@@ -257,10 +270,19 @@ impl Layout {
     pub fn schema(&self) -> Schema {
         let labels = Labels {
             count: self.label_count.max(1),
-            are_numbers: self.labels.iter().any(|label| label.is_number),
-            weighted: self.weight.is_some(),
+            are_numbers: self.labels.iter().any(|label| label.says == LabelSays::Number),
+            weighted: self.weight.is_some() || self.counts().is_some(),
         };
         Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
+    }
+
+    /// The source that says how many clicks there could have been, where a label is a count of
+    /// clicks: so often the example counts.
+    pub(crate) fn counts(&self) -> Option<usize> {
+        self.labels.iter().find_map(|label| match label.says {
+            LabelSays::Clicks { of } => Some(of),
+            LabelSays::Share | LabelSays::Positive(_) | LabelSays::Number => None,
+        })
     }
 
     /// Names of the labels, in order, and the rule of each.

@@ -9,8 +9,9 @@
 use std::collections::BTreeSet;
 
 use super::delimited::names as fields_of_line;
-use super::emit::{UNLABELLED, label_of_text};
-use crate::layout::{Label, Layout, Named, find_names};
+use super::emit::UNLABELLED;
+use super::labels::label_of_text;
+use crate::layout::{Label, LabelSays, Layout, Named, find_names};
 use crate::number::number;
 
 /// What a first line is.
@@ -53,10 +54,10 @@ pub(super) fn first_line(
 fn is_record(layout: &Layout, values: &[String]) -> bool {
     let is_label = |(value, label): (&String, &Option<Label>)| match label {
         None => false,
-        Some(label) if label.positive.is_empty() => {
-            label_of_text(label, value.as_bytes()).is_some()
+        Some(Label { says: LabelSays::Positive(texts), .. }) => {
+            texts.iter().any(|known| known == value.as_bytes())
         }
-        Some(label) => label.positive.iter().any(|known| known == value.as_bytes()),
+        Some(label) => label_of_text(&label.says, value.as_bytes()).is_some(),
     };
     values.iter().any(|value| number(value.as_bytes()).is_some())
         || values.iter().zip(&layout.placed_labels).any(is_label)
@@ -109,8 +110,8 @@ fn lacking(layout: &Layout, names: &[String], found: &[Named]) -> String {
     let all = found.iter().all(|named| *named == Named::Absent);
     let absent = found.iter().position(|named| *named == Named::Absent).unwrap_or(0);
     let first = &layout.sources[absent];
-    let mut labels = layout.labels.iter().map(|label| label.source);
-    let is_label = labels.any(|label| label == absent) || layout.weight == Some(absent);
+    let labels = layout.labels.iter().map(|label| label.source);
+    let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
     let others = names.iter().filter(|name| !layout.sources.contains(name));
     let mend = match nearest(first, others) {
         _ if all => {

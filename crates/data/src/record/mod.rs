@@ -18,6 +18,7 @@ mod fields;
 mod head;
 mod header;
 mod json;
+mod labels;
 mod svm;
 
 use std::ops::Range;
@@ -32,10 +33,13 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text, why_no_label};
+pub(crate) use self::emit::{CROSSED, Emitter, explain};
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
+pub(crate) use self::labels::{
+    count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
+};
 pub(crate) use self::svm::without_comment;
 
 /// Why a line is no example.
@@ -58,6 +62,13 @@ pub(crate) enum Why {
     MissingLabel,
     NoWeight,
     MissingWeight,
+    /// It is no number of clicks or impressions.
+    NoCount,
+    MissingCount,
+    /// There are more clicks than impressions.
+    TooManyClicks,
+    /// A count times its weight is no number.
+    TooHeavy,
     NoNumber,
     NoNumberLabel,
     /// It has no part that an id could be made of.

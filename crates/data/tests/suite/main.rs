@@ -35,6 +35,8 @@ mod rows;
 #[cfg(test)]
 mod shares;
 #[cfg(test)]
+mod soft_labels;
+#[cfg(test)]
 mod sources;
 #[cfg(test)]
 mod stages;
