@@ -13,7 +13,8 @@ use super::meaning::Meaning;
 use crate::DataError;
 use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
-use crate::layout::{Layout, Named, find_names};
+use crate::layout::{Layout, Named};
+use crate::path_columns::FromPath;
 
 /// Rows of a file whose end could be read.
 pub(crate) struct ColumnFile {
@@ -112,8 +113,9 @@ impl ColumnFile {
         all.iter().enumerate().filter_map(can).collect()
     }
 
-    /// Where the columns of the data are that `layout` needs, in its order.
-    pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
+    /// The columns of the data that `layout` needs and the path has, and where the others are in
+    /// the file, in its order.
+    pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();
         let names = self.all_names();
@@ -132,7 +134,12 @@ impl ColumnFile {
             let place = unread.map_or(place, Err);
             place.map_err(|why| wrong(format!("column {source} {why}")))
         };
-        layout.sources.iter().zip(find_names(&layout.sources, &names)).map(place).collect()
+        let from_path = FromPath::of(layout, &self.path)?;
+        let found = from_path.find_others(layout, &names, &self.path)?;
+        let in_file = layout.sources.iter().zip(found);
+        let in_file = in_file.filter(|(_, named)| *named != Named::InPath);
+        let places = in_file.map(place).collect::<Result<_, _>>()?;
+        Ok((from_path, places))
     }
 }
 

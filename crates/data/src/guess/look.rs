@@ -195,7 +195,7 @@ fn missing_of(columns: &[Vec<String>]) -> Vec<String> {
     found.into_iter().map(str::to_owned).collect()
 }
 
-fn see(values: &[String], missing: &[String], records: usize) -> Seen {
+pub(super) fn see(values: &[String], missing: &[String], records: usize) -> Seen {
     let mut seen = Seen {
         values: 0,
         missing: records.saturating_sub(values.len()),
@@ -262,7 +262,7 @@ impl Seen {
     }
 }
 
-fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
+pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     let (lower, records) = (name.to_ascii_lowercase(), sample.records);
     if sample.lists[at] {
         return Guessed::Ids("|".to_owned(), room(sample.longest[at]));

@@ -25,6 +25,8 @@ mod others;
 mod rules;
 mod split;
 
+use std::path::Path;
+
 use stepwell_base::{Key, Namespace};
 
 pub use self::compile::may_separate;
@@ -35,6 +37,7 @@ pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
 use crate::moment::TimePart;
+use crate::path_columns::path_columns;
 use crate::{DataError, Labels, Schema, cut_lists};
 
 /// A column of examples.
@@ -258,6 +261,21 @@ impl Layout {
         let spaces = |text: &mut dyn Iterator<Item = &u8>| text.take_while(|b| **b == b' ').count();
         let text = &text[spaces(&mut text.iter())..];
         &text[..text.len() - spaces(&mut text.iter().rev())]
+    }
+
+    /// What of these, one for each column of a text without names, is of a column of the file at
+    /// `path`, and not of its path.
+    pub(crate) fn in_file<'a, T>(
+        &'a self,
+        path: &Path,
+        of_columns: &'a [T],
+    ) -> impl Iterator<Item = &'a T> + use<'a, T> {
+        let in_path = path_columns(path);
+        let own = self.columns.iter().filter(|column| column.of.is_empty()).zip(of_columns);
+        let is_there = move |(column, _): &(&Column, &T)| {
+            !in_path.iter().any(|of_path| of_path.name == column.name)
+        };
+        own.filter(is_there).map(|(_, of)| of)
     }
 
     /// Whether a text stands for a missing value, as the empty one does.

@@ -7,6 +7,8 @@ pub(crate) enum Named {
     Same(usize),
     /// At this place, by a name that differs in upper and lower case alone.
     InOtherCase(usize),
+    /// In the path of the file.
+    InPath,
     /// Nowhere.
     Absent,
 }
@@ -16,7 +18,7 @@ impl Named {
     pub(crate) fn place(self) -> Option<usize> {
         match self {
             Self::Same(place) | Self::InOtherCase(place) => Some(place),
-            Self::Absent => None,
+            Self::InPath | Self::Absent => None,
         }
     }
 }
@@ -56,7 +58,7 @@ pub(crate) fn other_case_note(sources: &[String], names: &[String]) -> Option<St
     let renamed: Vec<String> = pairs
         .filter_map(|(named, source)| match named {
             Named::InOtherCase(place) => Some(format!("{} for {source}", names[place])),
-            Named::Same(_) | Named::Absent => None,
+            Named::Same(_) | Named::InPath | Named::Absent => None,
         })
         .collect();
     (!renamed.is_empty()).then(|| renamed.join(", "))

@@ -7,6 +7,7 @@ use crate::Chunk;
 use crate::layout::{Dense, Ids, Layout, Made, Nested, Says, Transform, each_item, transformed};
 use crate::log1p::Log1p;
 use crate::number::{amount, why_no_number};
+use crate::path_columns::RENAME;
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
 /// What is between the texts of columns that are crossed.
@@ -297,6 +298,9 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             format!("{name} has an escape that stands for no character, such as half a pair")
         }
         Why::Twice => format!("{name} is there twice: give it once"),
+        Why::InPath => {
+            format!("{name} is {text}, and the path of the file has it, too: {RENAME}")
+        }
         Why::NotOne => format!(
             "an id of {name} has another value than 1, and ids have none; where it is a number, \
              name a column of type dense for it"

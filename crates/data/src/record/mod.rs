@@ -82,6 +82,8 @@ pub(crate) enum Why {
     /// Its escapes stand for no text.
     NoText,
     Twice,
+    /// It is in the record, and in the path of the file.
+    InPath,
     /// LibSVM: an id whose value is not 1.
     NotOne,
 }
@@ -152,6 +154,7 @@ pub(crate) fn fields_of(
         Kind::JsonLines => json::split(layout, (body, None), text, (None, fields)),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
+    let outcome = outcome.and_then(|()| head.put_from_path(layout, fields));
     (end + 1, outcome.is_ok())
 }
 
@@ -238,7 +241,8 @@ impl Parser<'_> {
     }
 
     #[inline]
-    fn emit(&self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+    fn emit(&mut self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+        self.head.put_from_path(self.layout, &mut self.fields)?;
         if self.emitter.emit(&self.fields, self.body, chunk)? {
             chunk.lines.push(line);
         }

@@ -45,7 +45,7 @@ fn lines_of(input: &Input, start: Position, block_bytes: usize) -> Vec<Line> {
 }
 
 fn sources(files: &[PathBuf]) -> Vec<SourceFile> {
-    files.iter().map(|file| SourceFile::of(file).unwrap()).collect()
+    files.iter().map(|file| SourceFile::of(file, None).unwrap()).collect()
 }
 
 fn begin(path: &Path, files: &[PathBuf]) -> CacheWriter {

@@ -29,6 +29,8 @@ mod packed_damage;
 #[cfg(test)]
 mod passes;
 #[cfg(test)]
+mod path_columns;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rows;
