@@ -13,7 +13,7 @@ use super::meaning::Meaning;
 use crate::DataError;
 use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
-use crate::layout::{Layout, Named};
+use crate::layout::{Layout, Named, listed, nearest};
 use crate::path_columns::FromPath;
 
 /// Rows of a file whose end could be read.
@@ -113,6 +113,19 @@ impl ColumnFile {
         all.iter().enumerate().filter_map(can).collect()
     }
 
+    /// Error for a column that the file has not, which has `names`.
+    fn lacks(&self, source: &str, layout: &Layout, names: &[String]) -> DataError {
+        let others = names.iter().filter(|name| !layout.sources.contains(name));
+        let mend = nearest(source, others).map_or(String::new(), |near| {
+            format!(
+                "; if it is {near}, call that {source} in the file, or name the column so in the \
+                 settings that a model is trained with"
+            )
+        });
+        let why = format!("has no column {source}: it has {}{mend}", listed(names));
+        DataError::NoColumn { path: self.path.clone(), why }
+    }
+
     /// The columns of the data that `layout` needs and the path has, and where the others are in
     /// the file, in its order.
     pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
@@ -121,8 +134,7 @@ impl ColumnFile {
         let names = self.all_names();
         let place = |(source, named): (&String, Named)| {
             let Some(leaf) = named.place() else {
-                let names = names.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
-                return Err(wrong(format!("has no column {source}: it has {names}")));
+                return Err(self.lacks(source, layout, &names));
             };
             let several = names.iter().filter(|name| **name == names[leaf]).count() > 1;
             if several {

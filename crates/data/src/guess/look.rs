@@ -278,13 +278,8 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
     }
     if !seen.is_number() {
         let values = &sample.values[at];
-        // Where lists have a form of their own a text is none.
-        let is_text = matches!(sample.kind, Kind::Delimited { .. });
-        let separator = if are_in_brackets(values) {
-            Some("|".to_owned())
-        } else {
-            separator_of(values).filter(|_| is_text)
-        };
+        let separator =
+            if are_in_brackets(values) { Some("|".to_owned()) } else { separator_of(values) };
         let Some(separator) = separator else { return Guessed::Id };
         let longest = values.iter().map(|value| items_of(value, &separator)).max();
         return Guessed::Ids(separator, room(longest.unwrap_or(1)));

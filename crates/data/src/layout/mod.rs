@@ -32,7 +32,7 @@ use stepwell_base::{Key, Namespace};
 pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
 pub(crate) use self::list::{Nested, each_item};
-pub(crate) use self::names::{Named, find_names, other_case_note};
+pub(crate) use self::names::{Named, find_names, is_misspelt, listed, nearest, other_case_note};
 pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};

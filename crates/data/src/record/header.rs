@@ -12,7 +12,8 @@ use std::path::Path;
 use super::delimited::names as fields_of_line;
 use super::emit::UNLABELLED;
 use super::labels::label_of_text;
-use crate::layout::{Label, LabelSays, Layout, Named};
+use crate::DataError;
+use crate::layout::{Label, LabelSays, Layout, Named, listed, nearest};
 use crate::number::number;
 
 /// What a first line is.
@@ -39,17 +40,21 @@ pub(super) struct Columns<'a> {
 
 impl Columns<'_> {
     /// What the first line is, before the lines `behind`.
-    pub(super) fn first_line(&self, (behind, separator): (&[u8], u8)) -> Result<FirstLine, String> {
+    pub(super) fn first_line(
+        &self,
+        (behind, separator): (&[u8], u8),
+    ) -> Result<FirstLine, DataError> {
         let Self { layout, names, found, .. } = self;
         // Columns that nothing is made of are named, too.
         let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
         let is_named = names.iter().any(is_own) || layout.options().header == Some(true);
         let is_found = found.iter().any(|named| named.place().is_some());
         if !found.contains(&Named::Absent) && (is_found || is_named) {
-            return places_of(names, found).map(FirstLine::Names);
+            let wrong = |why| DataError::Path { path: self.path.to_owned(), why };
+            return places_of(names, found).map(FirstLine::Names).map_err(wrong);
         }
         if is_named {
-            return Err(self.lacking());
+            return Err(DataError::NoColumn { path: self.path.to_owned(), why: self.lacking() });
         }
         let is_record = is_record(self) || repeats(names, behind, separator);
         Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
@@ -64,17 +69,19 @@ impl Columns<'_> {
         let labels = layout.labels.iter().map(|label| label.source);
         let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
         let others = names.iter().filter(|name| !layout.sources.contains(name));
-        let mend = match nearest(first, others) {
-            _ if all => {
-                "; name its columns as they are called there, or give data.header = false where \
-                 the first line is a record"
-                    .to_owned()
-            }
+        // Where there is none of several columns, no name is a misspelt one.
+        let near = nearest(first, others).filter(|_| !all || found.len() == 1);
+        let mend = match near {
             Some(name) => format!(
                 "; if it is {}, call that {first} in the header, or name the column so in the \
                  settings that a model is trained with",
                 listed(std::slice::from_ref(name))
             ),
+            None if all => {
+                "; name its columns as they are called there, or give data.header = false where \
+                 the first line is a record"
+                    .to_owned()
+            }
             None if is_label => "; add it".to_owned(),
             None => "; add it, or name its columns as they are called there in the settings that \
                      a model is trained with"
@@ -139,27 +146,4 @@ fn places_of(names: &[String], found: &[Named]) -> Result<Vec<Option<u16>>, Stri
         }
     }
     Ok(places)
-}
-
-/// Likeness in millionths from which on a name may have been meant.
-const LIKENESS_MIN: u64 = 750_000;
-
-/// The one of `names` that is most like `name`, if it is like it at all.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
-    let plain = |name: &str| name.to_lowercase().replace(['_', '-', ' ', '.'], "");
-    let likeness = |other: &String| {
-        let likeness = strsim::jaro_winkler(&plain(name), &plain(other));
-        (likeness * 1e6) as u64
-    };
-    let likest = names.map(|other| (likeness(other), other)).max_by_key(|(like, _)| *like);
-    likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
-}
-
-/// Some names, in a sentence.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown: Vec<String> =
-        names.iter().take(SHOWN).map(|name| name.chars().take(40).collect()).collect();
-    let more = if names.len() > SHOWN { " and others" } else { "" };
-    shown.join(", ") + more
 }

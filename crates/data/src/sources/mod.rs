@@ -133,7 +133,7 @@ impl Sources {
         let others = eval_input.as_deref().filter(|_| !is_split);
         for input in std::iter::once(&input).chain(others) {
             if let Input::Files(files) = input {
-                notes.extend(names_notes(files));
+                notes.extend(names_notes(files)?);
             }
         }
         cache::check_apart(input.files())?;

@@ -211,11 +211,12 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
 #[test]
 fn columns_that_no_record_has_are_told() {
     let (shop, files) = shop();
-    let mistyped = SETTINGS.replace("[\"user\", \"item\"]\ntype", "[\"user\", \"itme\"]\ntype");
-    let mistyped = mistyped.replace("of = [\"user\", \"item\"]", "of = [\"user\", \"itme\"]");
-    fs::write(shop.path("typo.toml"), mistyped).unwrap();
-    let said = shop.ok(&["train", "typo.toml", "--data", "rows.jsonl"]);
-    assert!(said.contains("records of rows.jsonl has itme: missing in each"), "{said}");
+    let other =
+        |name: &str| SETTINGS.replace("[\"user\", \"item\"]", &format!("[\"user\", \"{name}\"]"));
+    fs::write(shop.path("typo.toml"), other("itme")).unwrap();
+    fs::write(shop.path("other.toml"), other("shop")).unwrap();
+    let said = shop.ok(&["train", "other.toml", "--data", "rows.jsonl"]);
+    assert!(said.contains("records of rows.jsonl has shop: missing in each"), "{said}");
     let right = shop.ok(&["train", "run.toml", "--data", "rows.jsonl"]);
     assert!(!right.contains("missing in each"), "{right}");
     let refused = shop.fails(&["train", "typo.toml", "--data", files[0]]);
