@@ -14,6 +14,9 @@ use crate::common::*;
 use crate::rows::*;
 use crate::typed::{self, Values, plain};
 
+/// Bits of the label and of numbers, and keys by column.
+type Example = (u32, Vec<u32>, Vec<Vec<u64>>);
+
 /// A label, an id, a number and an id of the path, and a cross of both kinds.
 fn columns() -> Vec<Column> {
     let id = |name: &str| column(name, ColumnKind::Id(IdRule::default()));
@@ -77,13 +80,12 @@ fn every_format_has_the_columns_of_its_path() {
             // That file has labels of its own, and a third record.
             let is_parquet = path.extension().is_some_and(|of| of == "parquet");
             found.truncate(2);
-            let labels = |rows: &[(u32, Vec<u32>, Vec<Vec<u64>>)]| -> Vec<_> {
+            let labels = |rows: &[Example]| -> Vec<_> {
                 rows.iter().map(|row| (if is_parquet { 0 } else { row.0 }, row.2.clone())).collect()
             };
             assert_eq!(labels(&found), labels(&flat), "{}", path.display());
-            let dense = |rows: &[(u32, Vec<u32>, Vec<Vec<u64>>)]| -> Vec<_> {
-                rows.iter().map(|row| row.1.clone()).collect()
-            };
+            let dense =
+                |rows: &[Example]| -> Vec<_> { rows.iter().map(|row| row.1.clone()).collect() };
             assert_eq!(dense(&found), dense(&flat), "{}", path.display());
         }
         let svm = write(&folder, "a.svm", "1 same:4\n0 same:5\n");
