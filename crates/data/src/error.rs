@@ -22,6 +22,14 @@ pub enum DataError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file lacks a column that is asked for.
+    #[error("{}: {why}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// Which one, and the mend.
+        why: String,
+    },
     /// Somebody asked to stop before it was through.
     #[error("stopped, as was asked for")]
     Stopped,
@@ -98,6 +106,11 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// Whether what was asked for does not suit the data, or itself: nothing was begun.
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Options(_) | Self::NoColumn { .. })
+    }
+
     /// Whether a packed file is not as it was written.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })

@@ -36,6 +36,11 @@ impl Rows {
 }
 
 impl Column {
+    /// One of so many rows that all have this text.
+    pub(super) fn same(text: &[u8], rows: usize) -> Self {
+        Self { values: Values::Same(text.to_vec(), rows), of_rows: OfRows::Each }
+    }
+
     /// Whether it is of so many rows, and has the values that it says: damaged files may have
     /// others.
     pub(super) fn is_whole(&self, rows: usize) -> bool {
@@ -123,6 +128,8 @@ pub(super) enum Values {
     Text(Vec<ByteArray>),
     /// The same, of a column whose pages were read here.
     Segments(Vec<Segment>),
+    /// One text for so many rows.
+    Same(Vec<u8>, usize),
 }
 
 /// One value.
@@ -152,6 +159,7 @@ impl Values {
             Self::Uuid(values) => values.len(),
             Self::Text(values) => values.len(),
             Self::Segments(segments) => segments.iter().map(|of| of.numbers.len()).sum(),
+            Self::Same(_, rows) => *rows,
         }
     }
 
@@ -167,6 +175,7 @@ impl Values {
             Self::Uuid(values) => Value::Uuid(&values[at]),
             Self::Text(values) => Value::Text(values[at].data()),
             Self::Segments(segments) => Value::Text(text_of(segments, at)),
+            Self::Same(text, _) => Value::Text(text),
         }
     }
 }

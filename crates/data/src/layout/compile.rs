@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use stepwell_base::Namespace;
 
 use super::{
-    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, Layout, LayoutOptions,
-    Made, Says, Split, SplitRule, Transform,
+    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, LabelSays, Layout,
+    LayoutOptions, Made, Says, Split, SplitRule, Transform,
 };
 use crate::log1p::log1p_of_number;
 use crate::moment::TimePart;
@@ -64,6 +64,7 @@ pub(super) fn compile_parts(
         let rule = DenseRule::default();
         dense.push(Dense { source: 0, rule, missing: 1.0, says: Says::Constant });
     }
+    check_counts(&columns, &sources, (&labels, weight))?;
     if labels.len() > LABELS_MAX {
         let count = labels.len();
         return Err(format!("{count} columns are labels: give at most {LABELS_MAX}"));
@@ -206,12 +207,55 @@ impl Sources {
 
 fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
     let LabelRule { positive, is_number } = rule;
-    if *is_number && !positive.is_empty() {
-        let why = "is a number to be learned, and names texts that count as 1: give one of them";
-        return Err(why.to_owned());
+    let says = match (of, positive.as_slice(), *is_number) {
+        (_, [_, ..], true) => {
+            let why =
+                "is a number to be learned, and names texts that count as 1: give one of them";
+            return Err(why.to_owned());
+        }
+        ([clicks, of], [], false) if clicks != of => LabelSays::Clicks { of: *of },
+        ([_], [], false) => LabelSays::Share,
+        ([_], [], true) => LabelSays::Number,
+        ([_], positive, false) => {
+            LabelSays::Positive(positive.iter().map(|text| text.clone().into_bytes()).collect())
+        }
+        _ => {
+            let why = "is made of several columns: make a label of one, or of the count of clicks \
+                       and the count of impressions, with the loss log_loss and without `positive`";
+            return Err(why.to_owned());
+        }
+    };
+    // No column is made of none.
+    Ok(Label { source: of.first().copied().unwrap_or(0), says })
+}
+
+/// Refuses counts that are no weight of an example, which has one.
+fn check_counts(
+    columns: &[Column],
+    sources: &Sources,
+    (labels, weight): (&[Label], Option<usize>),
+) -> Result<(), String> {
+    let is_label = |column: &&Column| matches!(column.kind, ColumnKind::Label(_));
+    let mut first = None;
+    for (column, label) in columns.iter().filter(is_label).zip(labels) {
+        let LabelSays::Clicks { of } = label.says else { continue };
+        let (name, counts) = (&column.name, &sources.names[of]);
+        if weight == Some(of) {
+            return Err(format!(
+                "column {counts}: is a weight, and column {name} is made of it, which counts each \
+                 example as often already: give {counts} the type ignored"
+            ));
+        }
+        let other = *first.get_or_insert(of);
+        if other != of {
+            return Err(format!(
+                "column {name}: is a share of {counts}, and another label one of {}, where an \
+                 example counts as often for all its labels: train a model for each",
+                sources.names[other]
+            ));
+        }
     }
-    let positive = positive.iter().map(|text| text.clone().into_bytes()).collect();
-    Ok(Label { source: one(of)?, positive, is_number: *is_number })
+    Ok(())
 }
 
 /// The one source of a column that has no more.

@@ -25,16 +25,19 @@ mod others;
 mod rules;
 mod split;
 
+use std::path::Path;
+
 use stepwell_base::{Key, Namespace};
 
 pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
 pub(crate) use self::list::{Nested, each_item};
-pub(crate) use self::names::{Named, find_names, other_case_note};
+pub(crate) use self::names::{Named, find_names, is_misspelt, listed, nearest, other_case_note};
 pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
 use crate::moment::TimePart;
+use crate::path_columns::path_columns;
 use crate::{DataError, Labels, Schema, cut_lists};
 
 /// A column of examples.
@@ -66,7 +69,8 @@ pub enum ColumnKind {
 /// How a value becomes a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Texts that are a click, all others being none; empty where it is 0 or 1.
+    /// Texts that are a click, all others being none; empty where it is a number from 0 to 1, or
+    /// the share of one count in another, which its column is then made of.
     pub positive: Vec<String>,
     /// Whether it is any number instead.
     pub is_number: bool,
@@ -153,8 +157,20 @@ pub struct Layout {
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) source: usize,
-    pub(crate) positive: Vec<Vec<u8>>,
-    pub(crate) is_number: bool,
+    pub(crate) says: LabelSays,
+}
+
+/// What the value of a label says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LabelSays {
+    /// How likely a click was: 0, 1, or a number between.
+    Share,
+    /// Whether it was a click: these texts are one.
+    Positive(Vec<Vec<u8>>),
+    /// The number to be learned.
+    Number,
+    /// How many clicks there were, of as many as this source says.
+    Clicks { of: usize },
 }
 
 /// A dense feature, ready to be computed.
@@ -247,6 +263,21 @@ impl Layout {
         &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
+    /// What of these, one for each column of a text without names, is of a column of the file at
+    /// `path`, and not of its path.
+    pub(crate) fn in_file<'a, T>(
+        &'a self,
+        path: &Path,
+        of_columns: &'a [T],
+    ) -> impl Iterator<Item = &'a T> + use<'a, T> {
+        let in_path = path_columns(path);
+        let own = self.columns.iter().filter(|column| column.of.is_empty()).zip(of_columns);
+        let is_there = move |(column, _): &(&Column, &T)| {
+            !in_path.iter().any(|of_path| of_path.name == column.name)
+        };
+        own.filter(is_there).map(|(_, of)| of)
+    }
+
     /// Whether a text stands for a missing value, as the empty one does.
     #[inline]
     pub(crate) fn is_missing(&self, text: &[u8]) -> bool {
@@ -257,10 +288,19 @@ impl Layout {
     pub fn schema(&self) -> Schema {
         let labels = Labels {
             count: self.label_count.max(1),
-            are_numbers: self.labels.iter().any(|label| label.is_number),
-            weighted: self.weight.is_some(),
+            are_numbers: self.labels.iter().any(|label| label.says == LabelSays::Number),
+            weighted: self.weight.is_some() || self.counts().is_some(),
         };
         Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
+    }
+
+    /// The source that says how many clicks there could have been, where a label is a count of
+    /// clicks: so often the example counts.
+    pub(crate) fn counts(&self) -> Option<usize> {
+        self.labels.iter().find_map(|label| match label.says {
+            LabelSays::Clicks { of } => Some(of),
+            LabelSays::Share | LabelSays::Positive(_) | LabelSays::Number => None,
+        })
     }
 
     /// Names of the labels, in order, and the rule of each.

@@ -1,6 +1,6 @@
 //! Examples of a chunk as the bytes of a block.
 
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, TRUTH};
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH};
 use crate::{Chunk, Schema};
 
 /// What decides how long a block is.
@@ -12,6 +12,8 @@ pub(super) struct Shape {
     pub(super) one_key_a_bag: bool,
     /// Whether the true click probabilities are known.
     pub(super) truth: bool,
+    /// Whether a label lies between 0 and 1, where all are from 0 to 1.
+    pub(super) shares: bool,
 }
 
 impl Shape {
@@ -19,28 +21,35 @@ impl Shape {
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
         let truth = if self.truth { 4 } else { 0 };
-        let labels = label_bytes(schema) as u64;
+        let labels = self.label_bytes(schema) as u64;
         let weight = if schema.labels.weighted { 4 } else { 0 };
         let example = labels + weight + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;
         examples.checked_add(self.keys.checked_mul(8)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
-}
 
-/// Bytes of an example's labels.
-pub(super) fn label_bytes(schema: &Schema) -> usize {
-    if schema.labels.is_one_bit() { 1 } else { 4 * schema.labels.count }
+    /// Whether labels are bytes.
+    pub(super) fn has_bits(&self, schema: &Schema) -> bool {
+        schema.labels.may_be_bits() && !self.shares
+    }
+
+    /// Bytes of an example's labels.
+    pub(super) fn label_bytes(&self, schema: &Schema) -> usize {
+        if self.has_bits(schema) { 1 } else { 4 * schema.labels.count }
+    }
 }
 
 /// Replaces `bytes` by the block that holds the examples of `chunk`, which have `shape`.
 pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
     let truth = if shape.truth { TRUTH } else { 0 };
+    // Of several labels each is a number in any case.
+    let shares = if shape.shares && chunk.schema.labels.may_be_bits() { SHARES } else { 0 };
     bytes.clear();
-    bytes.extend((one_key | truth).to_le_bytes());
+    bytes.extend((one_key | truth | shares).to_le_bytes());
     // A block's bytes count in 32 bits, and its keys are fewer.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
-    match chunk.schema.labels.is_one_bit() {
+    match shape.has_bits(&chunk.schema) {
         true => bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0))),
         false => put(bytes, &chunk.labels, |label| label.to_le_bytes()),
     }

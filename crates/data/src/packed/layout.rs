@@ -22,6 +22,9 @@ const RULES_VERSION: u32 = 3;
 /// The version of one whose examples have several labels, other numbers for labels, or weights.
 const LABELS_VERSION: u32 = 4;
 
+/// The version of one with labels between 0 and 1; all else is as in the others.
+const SHARES_VERSION: u32 = 5;
+
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
 
@@ -35,6 +38,8 @@ pub(super) const BLOCK_HEAD_BYTES: usize = 8;
 pub(super) const ONE_KEY_A_BAG: u32 = 1;
 /// The block has true click probabilities.
 pub(super) const TRUTH: u32 = 2;
+/// A label of the block lies between 0 and 1, and all of its labels are numbers of 32 bits.
+pub(super) const SHARES: u32 = 4;
 
 pub(super) const NAME_BYTES: usize = 64;
 const LABELS_AT: usize = 20;
@@ -63,10 +68,19 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// The header of a file of such examples, made by `rules` if they are not plain, that says what it
-/// was made of or does not.
-pub(super) fn header(schema: &Schema, rules: Option<&str>, origin: bool) -> [u8; HEADER_BYTES] {
-    let version = match (rules, origin) {
+/// What a file has beside its examples, and what is known of all of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holds {
+    /// It says what it was made of.
+    pub(super) origin: bool,
+    /// Labels between 0 and 1.
+    pub(super) shares: bool,
+}
+
+/// The header of a file of such examples, made by `rules` if they are not plain.
+pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8; HEADER_BYTES] {
+    let version = match (rules, holds.origin) {
+        _ if holds.shares => SHARES_VERSION,
         _ if schema.labels != Labels::ONE => LABELS_VERSION,
         (Some(_), _) => RULES_VERSION,
         (None, true) => ORIGIN_VERSION,
@@ -101,10 +115,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if !(FORMAT_VERSION..=LABELS_VERSION).contains(&version) {
+    if !(FORMAT_VERSION..=SHARES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
             "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
-             {LABELS_VERSION}; make it again with this build's `stepwell convert`"
+             {SHARES_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -113,7 +127,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        RULES_VERSION | LABELS_VERSION => Some(name_at(bytes, DENSE_AT).escape_ascii().to_string()),
+        SHARES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => None,
+        RULES_VERSION | LABELS_VERSION | SHARES_VERSION => {
+            Some(name_at(bytes, DENSE_AT).escape_ascii().to_string())
+        }
         _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
     };
     let schema = Schema {
@@ -127,13 +144,13 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
 
 /// Set where every example has a weight.
 const WEIGHTED: u32 = 1 << 31;
-/// Set where a label may be another number than 0 and 1.
+/// Set where a label may be another number than those from 0 to 1.
 const NUMBERS: u32 = 1 << 30;
 
-/// What a header says of labels: how many there are, 0 for one that is 0 or 1.
+/// What a header says of labels: how many there are, 0 for one from 0 to 1.
 fn labels_word(labels: Labels) -> u32 {
     // There are 256 at most.
-    let count = if labels.is_one_bit() { 0 } else { labels.count as u32 };
+    let count = if labels.may_be_bits() { 0 } else { labels.count as u32 };
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     count | flag(labels.are_numbers, NUMBERS) | flag(labels.weighted, WEIGHTED)
 }

@@ -18,6 +18,7 @@ mod fields;
 mod head;
 mod header;
 mod json;
+mod labels;
 mod svm;
 
 use std::ops::Range;
@@ -32,10 +33,13 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text, why_no_label};
+pub(crate) use self::emit::{CROSSED, Emitter, explain};
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
+pub(crate) use self::labels::{
+    count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
+};
 pub(crate) use self::svm::without_comment;
 
 /// Why a line is no example.
@@ -58,6 +62,13 @@ pub(crate) enum Why {
     MissingLabel,
     NoWeight,
     MissingWeight,
+    /// It is no number of clicks or impressions.
+    NoCount,
+    MissingCount,
+    /// There are more clicks than impressions.
+    TooManyClicks,
+    /// A count times its weight is no number.
+    TooHeavy,
     NoNumber,
     NoNumberLabel,
     /// It has no part that an id could be made of.
@@ -71,6 +82,8 @@ pub(crate) enum Why {
     /// Its escapes stand for no text.
     NoText,
     Twice,
+    /// It is in the record, and in the path of the file.
+    InPath,
     /// LibSVM: an id whose value is not 1.
     NotOne,
 }
@@ -141,6 +154,7 @@ pub(crate) fn fields_of(
         Kind::JsonLines => json::split(layout, (body, None), text, (None, fields)),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
+    let outcome = outcome.and_then(|()| head.put_from_path(layout, fields));
     (end + 1, outcome.is_ok())
 }
 
@@ -227,7 +241,8 @@ impl Parser<'_> {
     }
 
     #[inline]
-    fn emit(&self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+    fn emit(&mut self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+        self.head.put_from_path(self.layout, &mut self.fields)?;
         if self.emitter.emit(&self.fields, self.body, chunk)? {
             chunk.lines.push(line);
         }

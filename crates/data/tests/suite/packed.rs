@@ -243,9 +243,9 @@ fn a_file_has_its_name_when_it_is_whole() {
     std::fs::write(&unfinished, [beginning, &[b'x'; 1 << 20]].concat()).unwrap();
     let mut writer = PackedWriter::new(&path, &options).unwrap();
     let mut wrong = chunk.clone();
-    wrong.labels[7] = 0.5;
+    wrong.labels[7] = 1.5;
     let error = writer.add(&wrong).unwrap_err().to_string();
-    assert!(error.contains("packed: the label of example 8 is 0.5"), "{error}");
+    assert!(error.contains("packed: a label of example 8 is 1.5"), "{error}");
     assert!(writer.add(&chunk).unwrap_err().to_string().contains("has failed before"));
     assert!(writer.finish().unwrap_err().to_string().contains("has failed before"));
     let small = PackedOptions { block_bytes: 100, ..options.clone() };
