@@ -189,7 +189,7 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
     let shop = workshop();
-    for (model, ranks) in [("lr", 1), ("deepfm", 2), ("dcn", 1)] {
+    for (model, ranks) in [("wide_deep", 1), ("deepfm", 2)] {
         let count = ranks.to_string();
         let job = ["--model", model, "--ranks", &count];
         let with = |size| [&job[..], &["--memory", size]].concat();
