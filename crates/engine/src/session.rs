@@ -356,7 +356,7 @@ fn plan(
 ) -> Result<TierPlan> {
     let load = |fields: &Vec<Field>| {
         let ids = fields.len() as u64;
-        TableLoad { given: None, expected: ids, ids_max: ids }
+        TableLoad { expected: ids, ids_max: ids, ..TableLoad::default() }
     };
     let loads: Vec<TableLoad> = columns.of_fields.iter().map(load).collect();
     let options = TierOptions {

@@ -152,6 +152,9 @@ pub(crate) struct PlanArgs {
     /// one rank
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Say what the disk holds with so many rows in all [default: as many as the data asks for]
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
