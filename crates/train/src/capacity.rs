@@ -288,6 +288,7 @@ fn mend(bound: &str) -> &'static str {
         TierPlan::ROWS_IN_MEMORY => "tiers.dram",
         "store index" => "tiers.index",
         "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
+        "store opening" | "store scan" => "tiers.segment or tiers.index",
         "rows going down" => "tiers.dram or model.dim",
         "rows read elsewhere" => "data.mini_batch",
         "scores" => "synth.examples, or the data",
