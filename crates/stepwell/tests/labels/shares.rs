@@ -172,7 +172,8 @@ fn near(found: &Value, expected: f64, what: &str) {
 
 #[test]
 fn shares_are_learned_and_measured() {
-    let weights: [(&[&str], fn(&Row) -> f64); 4] = [
+    type Weight = fn(&Row) -> f64;
+    let weights: [(&[&str], Weight); 4] = [
         (&[SHARE], |_| 1.0),
         (&[SHARE, WEIGHT], |row| row.worth),
         (&[COUNTS], |row| f64::from(row.views)),
