@@ -103,7 +103,8 @@ impl Start<'_> {
         let is_linked = rows.is_none_or(|rows| rows.file_system == room.file_system);
         let dense = self.capacity.dense_bytes;
         let kept = self.config.checkpoint.keep as u64;
-        let count = 1 + kept + u64::from(self.config.checkpoint.best != BestKind::None);
+        let beside = 1 + u64::from(self.config.checkpoint.best != BestKind::None);
+        let count = kept.saturating_add(beside);
         let each = if is_linked { 0 } else { self.space_of(there).after_commit };
         Some(Needs {
             key: "checkpoint.dir",
