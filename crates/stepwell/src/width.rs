@@ -14,8 +14,8 @@ pub(crate) fn columns(of: &Term) -> Option<usize> {
 }
 
 /// A text whose lines are broken between words where they are longer than `columns`. What follows
-/// begins below the value of a line such as `name      value`, or a little to the right. A word that
-/// fits nowhere stays whole, so that paths can be copied.
+/// begins below the value of a line such as `name      value`, or a little to the right. A word
+/// that fits nowhere stays whole, so that paths can be copied.
 pub(crate) fn folded(text: &str, columns: Option<usize>) -> Cow<'_, str> {
     let Some(columns) = columns.filter(|columns| text.lines().any(|line| width(line) > *columns))
     else {
