@@ -1,6 +1,6 @@
-// What a GPU gives to the few operations that Stepwell's steps are made of, by CUDA alone: products
-// of the shapes of `deepfm` with 429 and with 432 columns, rows that kernels read from pinned memory
-// of the host, sectors of device memory at random, and launches by stream and by graph.
+// Measures with plain CUDA how fast a GPU does what a training step needs: matrix products in the
+// shapes of `deepfm`, with 429 and with 432 columns; kernels that read rows from pinned host memory;
+// random reads of device memory; and launches, from a stream and from a graph.
 //
 //   nvcc -O3 -arch=native -o micro micro.cu -lcublasLt && ./micro > micro.tsv
 //

@@ -27,7 +27,7 @@ pub enum DataError {
     NoColumn {
         /// The file.
         path: PathBuf,
-        /// Which one, and the mend.
+        /// The column that is missing, and how to fix it.
         why: String,
     },
     /// Somebody asked to stop before it was through.

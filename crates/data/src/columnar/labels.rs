@@ -66,7 +66,8 @@ fn counts_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f64> {
     })
 }
 
-/// What `of` makes of each value of a column, which every row has to have.
+/// Applies `of` to the column's value in each row. A row without a value is a fault, and so is one
+/// that `of` refuses.
 fn each<T: Default>(
     (source, missing): (usize, Why),
     data: &Data<'_>,

@@ -36,7 +36,7 @@ impl Rows {
 }
 
 impl Column {
-    /// One of so many rows that all have this text.
+    /// A column of `rows` rows that all hold `text`.
     pub(super) fn same(text: &[u8], rows: usize) -> Self {
         Self { values: Values::Same(text.to_vec(), rows), of_rows: OfRows::Each }
     }
@@ -128,7 +128,7 @@ pub(super) enum Values {
     Text(Vec<ByteArray>),
     /// The same, of a column whose pages were read here.
     Segments(Vec<Segment>),
-    /// One text for so many rows.
+    /// The same text in every row, and the number of rows.
     Same(Vec<u8>, usize),
 }
 
