@@ -262,7 +262,7 @@ fn text_of(value: &Value) -> String {
 fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
     let in_path = path_columns(file.path());
     let is_in_path = |name: &String| in_path.iter().any(|of_path| of_path.name == *name);
-    // Those that the path has, too, are none to read.
+    // A column that is in the path as well can't be read from the file.
     let (twice, names): (Vec<String>, Vec<String>) = file.names().into_iter().partition(is_in_path);
     let id = |name: &String| Column {
         name: name.clone(),
