@@ -106,7 +106,7 @@ pub enum DataError {
 }
 
 impl DataError {
-    /// Whether what was asked for does not suit the data, or itself: nothing was begun.
+    /// Whether the settings are wrong, by themselves or for this data, so that nothing has begun.
     pub fn is_of_settings(&self) -> bool {
         matches!(self, Self::Options(_) | Self::NoColumn { .. })
     }

@@ -184,7 +184,7 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
     Ok((label, at))
 }
 
-/// The label at `at`, another number than the digits 0 and 1, and where the next field starts.
+/// The label at `at`, which is neither of the digits 0 and 1, and where the next field starts.
 #[cold]
 fn share_at(body: &[u8], at: usize) -> Option<(f32, usize)> {
     let end = field_end(body, at);

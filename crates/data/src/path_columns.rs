@@ -1,12 +1,12 @@
 //! Columns in the path of a file: each folder `name=value` is one, as Hive and Spark lay tables
 //! out, such as `clicks/dt=2026-11-26/hour=03/part-0.parquet`.
 //!
-//! - **Why.** What all records of a file share stands in no record of it.
+//! - **Why.** A value that all records of a file share isn't repeated in its records.
 //! - **How.** Where the settings name a column that a path has, all records of that file have its
 //!   value, whatever the format. Bytes may be written as `%3A`, and the folder of records without a
 //!   value is called `__HIVE_DEFAULT_PARTITION__`.
-//! - **Failure.** A column of the settings is in the paths of all files that are read together, or
-//!   in none, and never in a path and in its file: which of two values is meant, nobody knows.
+//! - **Failure.** Files that are read together must all have a column in their paths, or none. A
+//!   column that is in a path and in its file is refused, since either value could be meant.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const MISSING: &[u8] = b"__HIVE_DEFAULT_PARTITION__";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathColumn {
     pub(crate) name: String,
-    /// Empty where it is missing.
+    /// Empty if missing.
     pub(crate) value: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PathColumn {
 pub(crate) fn path_columns(path: &Path) -> Vec<PathColumn> {
     let bytes = path.as_os_str().as_encoded_bytes();
     let of_scheme = std::str::from_utf8(bytes).ok().and_then(|text| text.find("://"));
-    // A host is no folder, and neither is what asks a web server for something.
+    // Neither the host nor the query of a URL is a folder.
     let bytes = match of_scheme {
         Some(end) => bytes[end + 3..].split(|byte| *byte == b'?').next().unwrap_or_default(),
         None => bytes,
@@ -46,7 +46,7 @@ pub(crate) fn path_columns(path: &Path) -> Vec<PathColumn> {
     folders.iter().skip(skipped).filter_map(column).collect()
 }
 
-/// A text with `%3A` as the byte that it stands for.
+/// A text with escapes such as `%3A` decoded.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
@@ -68,12 +68,12 @@ fn decoded(text: &[u8]) -> Vec<u8> {
 /// The sources of a layout whose values the path of a file gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FromPath {
-    /// Each with its value, empty where it is missing. // ascending
+    /// Each source with its value, empty if missing. // ascending
     pub(crate) values: Vec<(usize, Vec<u8>)>,
 }
 
 impl FromPath {
-    /// Those of the file at `path`.
+    /// Columns of `layout` in the path of the file at `path`.
     ///
     /// # Errors
     /// A column that the path has twice.
@@ -97,10 +97,10 @@ impl FromPath {
         self.values.iter().any(|(own, _)| *own == source)
     }
 
-    /// Where all sources are among the `names` of the file at `path`.
+    /// Place of every source among the `names` of the file at `path`.
     ///
     /// # Errors
-    /// A column that the file has as well as its path.
+    /// A column that is in both the file and its path.
     pub(crate) fn find_others(
         &self,
         layout: &Layout,
@@ -120,11 +120,11 @@ impl FromPath {
     }
 }
 
-/// What to do where a column is in a file and in its path.
+/// How to fix a column that is in both a file and its path.
 pub(crate) const RENAME: &str = "rename one of them";
 
-/// Name of a file without its directory, but with those folders that are columns of `layout`: what
-/// tells it from a file of another folder that has the same content.
+/// Name of a file without its directory, but with the folders that are columns of `layout`, so that
+/// files of equal content in different folders are told apart.
 pub fn name_of_file(path: &Path, layout: Option<&Layout>) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let is_source = |name: &String| layout.is_some_and(|layout| layout.sources.contains(name));
@@ -133,18 +133,17 @@ pub fn name_of_file(path: &Path, layout: Option<&Layout>) -> String {
     folders.map(of).collect::<String>() + &name
 }
 
-/// Refuses files that are read together, some of which have a column of `layout` in their path and
-/// others have not.
+/// Refuses files that are read together if only some have a column of `layout` in their path.
 ///
 /// # Errors
-/// The first file that lacks one, by its name.
+/// The first file that lacks one.
 pub(crate) fn check_paths<'a>(
     layout: &Layout,
     paths: impl Iterator<Item = &'a PathBuf>,
 ) -> Result<(), DataError> {
     let mut first: Option<(&PathBuf, FromPath)> = None;
     for path in paths {
-        // What became of its path is in the examples of a packed one.
+        // The examples of a packed file already hold what its path gave.
         if open_packed(path)?.is_some() {
             continue;
         }

@@ -20,17 +20,17 @@ pub struct Schema {
 pub struct Labels {
     /// How many there are, 1 or more.
     pub count: usize,
-    /// Whether they may be other numbers than those from 0 to 1.
+    /// Whether they may lie outside 0 to 1.
     pub are_numbers: bool,
     /// Whether every example has a weight.
     pub weighted: bool,
 }
 
 impl Labels {
-    /// One label from 0 to 1, in examples that all count alike.
+    /// One label from 0 to 1, without weights.
     pub const ONE: Self = Self { count: 1, are_numbers: false, weighted: false };
 
-    /// Whether a bit is enough for an example, unless its label lies between 0 and 1.
+    /// Whether the label is stored as a bit, unless it lies between 0 and 1.
     pub fn may_be_bits(&self) -> bool {
         self.count == 1 && !self.are_numbers
     }

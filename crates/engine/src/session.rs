@@ -46,7 +46,7 @@ pub struct Tiers {
     pub directory: Option<PathBuf>,
     /// Mini-batches whose rows come up ahead of the one that is trained.
     pub lookahead: usize,
-    /// Which rows leave memory first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
 }
 

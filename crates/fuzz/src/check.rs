@@ -131,7 +131,7 @@ pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
-/// Checks that the last of several days has the model of one run over all of them.
+/// Checks that training day by day gave the model of one run over all days.
 pub(crate) fn same_model(report: &Value, reference: &Value) -> Result<()> {
     for field in ["model_digest", "steps", "rows", "kernels"] {
         same(field, &report[field], &reference[field])?;

@@ -347,7 +347,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Gives a process its machine, and its listener.
+/// Adds a launch's machine and listener to a call.
 fn given(call: Call, launch: &Launch, mend: &Mend) -> Call {
     let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
     let mut settings = launch.machine.clone();
@@ -358,7 +358,7 @@ fn given(call: Call, launch: &Launch, mend: &Mend) -> Call {
     Call { engine: mend.engine(), listener: launch.listener, ..call }
 }
 
-/// Lets a process keep checkpoints in a directory.
+/// Adds a launch's checkpoints, kept in `directory`.
 fn saving(call: Call, launch: &Launch, directory: &str) -> Call {
     let (every, keep) = (launch.every.to_string(), launch.keep.to_string());
     let call = call.with(&["--checkpoint", directory]);

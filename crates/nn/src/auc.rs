@@ -9,8 +9,8 @@
 //! Scores may be ranked as they are shown, by a function of them that never falls: those that are
 //! shown as one are ties. They are collected as they are, and shown at the end.
 //!
-//! From the first label between 0 and 1 on all scores are kept with their labels, which count as
-//! those of [`WeightedAuc`] do.
+//! Once a label lies between 0 and 1, all scores are kept with their labels and measured by
+//! [`WeightedAuc`].
 //!
 //! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead. With labels
 //!   between 0 and 1 36 bytes a score up to 256 Ki scores, and the bins beyond them.
@@ -20,7 +20,7 @@ use crate::WeightedAuc;
 /// Scores that are kept one by one at most.
 pub(crate) const EXACT_SCORES_MAX: usize = 4 << 20;
 
-/// Scores of labels between 0 and 1 that are kept one by one at most.
+/// Most scores that are kept one by one once a label lies between 0 and 1.
 const EXACT_BETWEEN_MAX: usize = 256 << 10;
 
 pub(crate) const BIN_BITS: u32 = 20;
@@ -42,7 +42,7 @@ pub struct Auc {
     negatives: usize,
     positives: usize,
     bins: Vec<[u64; 2]>,
-    /// All of them, where a label lies between 0 and 1.
+    /// All scores, once a label lies between 0 and 1.
     between: Option<WeightedAuc>,
 }
 
@@ -118,7 +118,7 @@ impl Auc {
         }
     }
 
-    /// All scores so far with their labels; this one has none of them any more.
+    /// Moves all scores so far, with their labels, out of here.
     fn with_labels(&mut self) -> WeightedAuc {
         let exact_max = self.exact_max.min(EXACT_BETWEEN_MAX);
         if self.negatives + self.positives > exact_max {

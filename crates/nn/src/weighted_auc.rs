@@ -1,6 +1,6 @@
 //! Area under the ROC curve of examples that count for more or less: a pair of a positive and a
 //! negative one counts as the product of their weights. An example of label p is a positive one
-//! with p of its weight, and a negative one with the rest of it.
+//! with the fraction p of its weight and a negative one with the rest.
 //!
 //! As [`Auc`](crate::Auc): exact while the scores fit a stated buffer, in bins of their top 20 bits
 //! beyond it. Weights of equal scores are summed in the order in which they came, so that the same
@@ -23,7 +23,7 @@ pub struct WeightedAuc {
 /// A score that is kept.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Bits whose order is that of scores.
+    /// Bits that sort as scores do.
     score: u32,
     label: f32,
     weight: f32,
@@ -44,7 +44,7 @@ impl WeightedAuc {
         if examples > EXACT_SCORES_MAX as u64 { kept + (16 << BIN_BITS) } else { kept }
     }
 
-    /// The same of `counts`, the negatives and positives of each bin, which all count alike.
+    /// The same from `counts`, the unweighted negatives and positives of each bin.
     pub(crate) fn of_bins(counts: &[[u64; 2]]) -> Self {
         let bins = counts.iter().map(|both| both.map(|count| count as f64)).collect();
         Self { exact_max: 0, scores: Vec::new(), bins }
@@ -55,7 +55,7 @@ impl WeightedAuc {
         self.add_ordered(ordered(score), label, weight);
     }
 
-    /// The same of a score by its bits.
+    /// Adds a score given by its bits.
     pub(crate) fn add_ordered(&mut self, score: u32, label: f32, weight: f32) {
         if self.bins.is_empty() && self.scores.len() == self.exact_max {
             self.bins = vec![[0.0; 2]; 1 << BIN_BITS];
@@ -106,7 +106,7 @@ fn put(bins: &mut [[f64; 2]], entry: Entry) {
     add(&mut bins[(entry.score >> (32 - BIN_BITS)) as usize], entry);
 }
 
-/// Adds the weight of an example to those of the negatives and of the positives.
+/// Splits the weight of an example between the negatives and the positives.
 fn add(both: &mut [f64; 2], Entry { label, weight, .. }: Entry) {
     let (label, weight) = (f64::from(label), f64::from(weight));
     both[0] += weight * (1.0 - label);
@@ -216,7 +216,7 @@ mod tests {
                 .for_each(|(score, label, weight)| weighted.add(*score, *label, *weight));
             let (found, wanted) = (weighted.take().unwrap(), by_definition(&examples));
             assert!((found.auc - wanted).abs() <= found.error_max + 1e-12, "{found:?} {wanted}");
-            // Those that all count alike are measured likewise, from the first such label on.
+            // Unweighted scores are measured the same way once there is such a label.
             let mut alike = Auc::new(exact);
             let mut weighted = WeightedAuc::new(1000);
             for (score, label, _) in &examples {

@@ -41,8 +41,8 @@ pub struct Config {
     pub seed: u64,
     /// Threads that compute.
     pub threads: usize,
-    /// Bytes of host memory that a run takes at most, with all of its ranks on this machine; none
-    /// for what the other settings come to.
+    /// Most bytes of host memory for a run, all of its ranks on this machine included; none for
+    /// whatever the other settings add up to.
     pub memory: Option<ByteCount>,
     /// Devices above the memory of each rank.
     pub device: Choice,

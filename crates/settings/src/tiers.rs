@@ -1,4 +1,4 @@
-//! The settings that memory is shared out by.
+//! The settings among which `memory` is shared out.
 
 use crate::config::Config;
 use crate::setting::{Kept, Setting, setting};
@@ -33,7 +33,7 @@ pub(crate) const SEGMENT: Setting =
     setting!("tiers.segment", tiers.segment = None, Never, "bytes of a segment file")
         .default_name("64MiB, less in little `memory`");
 
-/// Bytes of rows that come up beside others.
+/// Bytes of harvested rows.
 pub(crate) const HARVEST: Setting = setting!(
     "tiers.harvest",
     tiers.harvest = None,

@@ -152,7 +152,7 @@ pub(crate) struct PlanArgs {
     /// one rank
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Say what the disk holds with so many rows in all [default: as many as the data asks for]
+    /// Plan the disk for N rows in all [default: as many as the data asks for]
     #[arg(long, value_name = "N")]
     pub(crate) rows: Option<u64>,
     /// Print one JSON object
@@ -206,7 +206,7 @@ fn wrong(answer: &clap::Error) -> Failure {
     Failure::Usage(line)
 }
 
-/// Prints what was asked for: in colours and as wide as it is, where there is a terminal.
+/// Prints help or the version; on a terminal in colour, and no wider than that.
 fn help(answer: &clap::Error) -> Result<(), Failure> {
     match width::columns(&Term::stdout()) {
         None => say::written(answer.print()),

@@ -39,7 +39,7 @@ impl Names {
             if error.is_of_settings() { Failure::Usage(line) } else { Failure::Error(line) }
         };
         let (mut texts, mut ahead) = (texts.map_err(wrong)?, Vec::new());
-        // Whether records have such columns is known now.
+        // By now it is known whether records have these columns.
         texts.next(&mut ahead).map_err(wrong)?;
         Ok(Self { texts, flag, columns: columns.to_vec(), ahead: ahead.into() })
     }

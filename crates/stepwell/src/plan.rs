@@ -89,7 +89,7 @@ pub(crate) fn memory_note(config: &Config) -> Option<String> {
     })
 }
 
-/// The plan in one line, one of devices, and what somebody should know of it.
+/// The plan in one line, one more for devices, and its notes.
 pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
     let bounds = capacity.budget.bounds().iter();
@@ -113,7 +113,7 @@ pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
     page
 }
 
-/// The settings that memory is shared out by, as they are.
+/// The figures that `memory` was shared out into.
 fn shared_out(capacity: &Capacity) -> [(&'static str, ByteCount); 4] {
     let TierOptions { dram, index, harvest, segment, .. } = *capacity.tiers.options();
     [

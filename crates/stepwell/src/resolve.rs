@@ -75,7 +75,7 @@ pub(crate) fn resolve(
     Ok((config, chosen))
 }
 
-/// Leaves to `memory` what the example says of tiers, and nobody chose.
+/// Unsets the tiers of the built-in example that nobody chose if `memory` is to decide them.
 fn leave_to_memory(config: &mut Config, chosen: &[String]) {
     let tiers = &mut config.tiers;
     let figures = [

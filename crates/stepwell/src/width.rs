@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use console::{Term, measure_text_width as width};
 
-/// Fewer columns than this hold no two words beside a name.
+/// A terminal with fewer columns is left alone: nothing would fit beside a name.
 const LEAST: usize = 40;
 
-/// Columns of a terminal; none where it is none, or hardly one.
+/// Width of a terminal; none if it isn't one, or is too narrow.
 pub(crate) fn columns(of: &Term) -> Option<usize> {
     let (_, columns) = of.size_checked().filter(|_| of.is_term())?;
     Some(usize::from(columns)).filter(|columns| *columns >= LEAST)
 }
 
-/// A text whose lines are broken between words where they are longer than `columns`. What follows
-/// begins below the value of a line such as `name      value`, or a little to the right. A word
-/// that fits nowhere stays whole, so that paths can be copied.
+/// Breaks lines that are longer than `columns` between words. In a line such as `name      value`
+/// continuation lines start below the value, in others they are indented by two. A word that is too
+/// long stays whole, so that paths can be copied.
 pub(crate) fn folded(text: &str, columns: Option<usize>) -> Cow<'_, str> {
     let Some(columns) = columns.filter(|columns| text.lines().any(|line| width(line) > *columns))
     else {
@@ -39,7 +39,7 @@ fn fold(line: &str, columns: usize, out: &mut String) {
             out.extend(std::iter::repeat_n(' ', indent));
             at = indent;
         }
-        // A line that was broken begins with a word.
+        // A continuation line begins with a word.
         if word != " " || at != indent {
             out.push_str(word);
             at += width(word);
@@ -47,7 +47,7 @@ fn fold(line: &str, columns: usize, out: &mut String) {
     }
 }
 
-/// Where the lines begin that a line is continued in.
+/// Indentation of a line's continuation lines.
 fn indent(line: &str, columns: usize) -> usize {
     let begin = width(line) - width(line.trim_start());
     let value = line.trim_start().find("  ").map(|end| {

@@ -36,7 +36,7 @@ fn scored(shop: &Workshop, name: &str, text: &str, more: &[&str]) -> String {
     fs::write(shop.path(name), text).unwrap();
     let output = shop.run(&[&["predict", "saved", "-q", "--data", name], more].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    // What is asked for does not suit the data, or a record is none.
+    // The settings don't suit the data, or a record is malformed.
     let status = if said.contains("has no column") { 2 } else { 1 };
     assert_eq!((output.status.code(), output.stdout.len()), (Some(status), 0), "{said}");
     said
@@ -285,6 +285,6 @@ fn misspelt_columns_end_a_command_before_it_begins() {
     let says = &["--id usr: rows.jsonl: has no such column as usr", "is it user?"];
     refused(&["predict", "saved", "--data", "rows.jsonl", "--id", "usr"], says);
     refused(&["eval", "saved", "--data", "rows.csv", "--group", "usr"], in_csv);
-    // Two columns that are called nearly the same.
+    // Two columns of nearly the same name.
     shop.ok(&["train", "both.toml", "--data", "rows.jsonl"]);
 }

@@ -172,7 +172,7 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     assert_eq!(json["tight"], serde_json::json!([]));
 }
 
-/// Arguments of a run whose tiers nobody gave a figure.
+/// Arguments of a run without figures for its tiers.
 fn unsized_args<'a>(job: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let args =
         [job, "--data", "data.tsv", "--threads", "1", "--model.dim", "4", "--model.hidden", "8"];
@@ -199,7 +199,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
                 let plan = planned(&shop, &[&with(size)[..], more].concat());
                 ranks * plan["memory_bytes"].as_u64().unwrap()
             };
-            // How much data there is may be known or not.
+            // The amount of data may be known or not.
             let (known, open) = (total(&[]), total(&["--data.eval_fraction", "0"]));
             assert!(known <= open && open <= bytes, "{model} {size}: {known} {open}");
             assert!(open > bytes / 4 * 3, "{model} {size}: {open}");
@@ -211,7 +211,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
             digests.push(report["model_digest"].clone());
         }
         assert!(digests.windows(2).all(|two| two[0] == two[1]), "{model}: {digests:?}");
-        // What is said to be enough is enough.
+        // The least size that the message names is enough.
         let refused = shop.fails(&unsized_args("train", &with("64MiB")));
         assert!(refused.contains("memory = 64.0 MiB, and the run needs "), "{refused}");
         assert!(refused.contains("lower ") && (ranks == 1) != refused.contains("2 ranks"));
@@ -244,7 +244,7 @@ fn what_tiers_are_given_is_kept_and_the_rest_is_shared_out() {
     let refused = shop.fails(&unsized_args("train", &args));
     assert!(refused.contains("'rows in memory'") && refused.ends_with("lower tiers.dram"));
     assert!(planned(&shop, &[])["shared_out"].is_null());
-    // The job without arguments has figures of its own, which nobody chose.
+    // The built-in example has figures that nobody chose.
     let example: Value =
         serde_json::from_str(&shop.ok(&["plan", "--json", "--memory", "8GiB"])).unwrap();
     assert!(example["shared_out"]["tiers.dram"].as_u64().unwrap() > 1 << 30, "{example}");
@@ -310,7 +310,7 @@ fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
     assert_eq!(disk(&best)[1], kept[1] / 3 * 4);
     let notes = planned(&shop, &["--rows", "1000000000"])["notes"].to_string();
     assert!(notes.contains("tiers.index = 1.00 GiB, and the index of 1000000000 rows"), "{notes}");
-    // How many rows there will be is known where lines are counted.
+    // The number of rows is bounded where lines are counted.
     assert!(disk(&[])[0] > 0);
     let page = shop.ok(&unsized_args("plan", &["--data.eval_fraction", "0"]));
     assert!(page.contains("give --rows N"), "{page}");

@@ -24,7 +24,7 @@ use crate::exchange::Exchange;
 use crate::models::{Model, named};
 use crate::{Error, Result};
 
-/// The name of the bound on code, stacks, and what the allocator keeps for itself.
+/// Name of the bound on code, stacks, and the allocator's own memory.
 const ALLOWANCE: &str = "code and allocator";
 /// Its bytes.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
@@ -51,11 +51,11 @@ pub struct Capacity {
     pub exact_scores: usize,
     /// All bounds.
     pub budget: Budget,
-    /// Bytes of the dense part in a checkpoint, beside what is kept of the past.
+    /// Bytes of the dense part in a checkpoint, without earlier versions.
     pub dense_bytes: u64,
-    /// What was to be shared out among all ranks of a machine, where that was said.
+    /// `memory`: the bytes shared out among all ranks of a machine, if given.
     pub memory: Option<ByteCount>,
-    /// Why this machine cannot hold the run, where it cannot.
+    /// Why this machine can't hold the run, if it can't.
     pub lacks: Option<String>,
     /// What may be too little, as the data alone tells for certain.
     pub tight: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Wanted<'a> {
     pub from: Option<&'a Checkpoint>,
     /// Whether it is scored with, and nothing trained.
     pub scores: bool,
-    /// Whether rows of others than `from` are there when it begins.
+    /// Whether there may be rows from elsewhere than `from` at the start.
     pub has_rows: bool,
     /// Blocks of the cache that is made of the data, and bytes that it takes.
     pub cache: Option<(u64, u64)>,
@@ -103,8 +103,8 @@ impl Capacity {
     /// Shares the memory out.
     ///
     /// # Errors
-    /// When `memory` is too little, `tiers.dram` holds no row, or the store cannot be as it is
-    /// wanted.
+    /// `memory` is too little, `tiers.dram` holds no row, or the store's settings don't fit
+    /// together.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let Wanted { config, offer, .. } = wanted;
         if offer.is_none() && config.dense_place == DensePlace::Device {
@@ -163,7 +163,7 @@ impl Capacity {
         self.lacks.as_ref().map_or(Ok(()), |why| Err(Error::Config(why.clone())))
     }
 
-    /// What this machine or this process lacks for the run, where it does.
+    /// What this machine or process lacks for the run, if anything.
     fn lack(&self, wanted: &Wanted<'_>) -> Option<String> {
         let why = room::lacks(&self.wants(wanted))?;
         let or = if self.memory.is_some() { " or memory" } else { "" };
@@ -227,7 +227,7 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     let features = model.features();
     let (expected, most) = (features.expected_by_table(), features.ids_by_table());
     let tables = model.tables().iter().zip(expected).zip(most);
-    // What somebody gave is kept, and rows on devices are a part of those in memory.
+    // Given figures are kept, and rows on devices are a part of those in memory.
     let is_shared = config.tiers.dram.is_none() && wanted.offer.is_none();
     let examples = wanted.examples.filter(|_| is_shared);
     let loads: Vec<TableLoad> = tables
@@ -241,12 +241,12 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     Ok(TierPlan::new(model.tables(), model.groups(), &loads, options)?)
 }
 
-/// Bytes of memory that `table` was given.
+/// Bytes of memory that were given to `table`.
 fn given(config: &Config, table: &TableSpec) -> Option<ByteCount> {
     named(config, &table.name).dram
 }
 
-/// What the tiers of all tables have together, where `memory` does not share it out.
+/// Memory and index of all tables together if `memory` doesn't share them out.
 fn tier_options(config: &Config) -> TierOptions {
     TierOptions {
         dram: config.tiers.dram.unwrap_or(TierConfig::DRAM),

@@ -1,8 +1,8 @@
-//! How good the scores are: of labels from 0 to 1 AUC, log loss, normalised entropy and
+//! How good the scores are: for labels from 0 to 1 AUC, log loss, normalised entropy and
 //! calibration, of numbers the errors.
 //!
-//! A label between 0 and 1 is a positive one to its share and a negative one to the rest. Examples
-//! with weights count in every figure as often as their weight says.
+//! A label p between 0 and 1 counts as p positives and 1 - p negatives. Weights count in every
+//! figure.
 
 mod groups;
 mod ranking;
@@ -24,7 +24,7 @@ use crate::labels::Label;
 pub struct Metrics {
     /// Number of examples.
     pub examples: u64,
-    /// Mean label: where labels are from 0 to 1, the share of positive ones.
+    /// Mean label; for labels from 0 to 1, the share of positives.
     pub positive_rate: f64,
     /// Area under the ROC curve of the scores as they are written; none without both labels.
     pub auc: Option<f64>,

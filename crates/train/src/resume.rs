@@ -13,8 +13,8 @@ use crate::{Error, Result};
 /// What tells a data file from another one.
 #[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct DataFile {
-    /// Name without its directory, which may differ from machine to machine, but with the folders
-    /// that are columns.
+    /// Name of the file, without its directory, which may differ from machine to machine, but with
+    /// the folders that are columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,

@@ -113,7 +113,7 @@ impl ColumnFile {
         all.iter().enumerate().filter_map(can).collect()
     }
 
-    /// Error for a column that the file has not, which has `names`.
+    /// Error for the missing column `source` of a file whose columns are `names`.
     fn lacks(&self, source: &str, layout: &Layout, names: &[String]) -> DataError {
         let others = names.iter().filter(|name| !layout.sources.contains(name));
         let mend = nearest(source, others).map_or(String::new(), |near| {
@@ -126,8 +126,8 @@ impl ColumnFile {
         DataError::NoColumn { path: self.path.clone(), why }
     }
 
-    /// The columns of the data that `layout` needs and the path has, and where the others are in
-    /// the file, in its order.
+    /// The columns of `layout` that the path gives, and the places of the others in the file, in
+    /// the order of the layout.
     pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let columns = self.reader.metadata().file_metadata().schema_descr().columns();

@@ -124,7 +124,7 @@ impl ColumnFileReader {
                 .map_err(|why| self.file.failed(self.behind, &why));
             columns.push(column?);
         }
-        // In ascending order, so that each has its place when its turn comes.
+        // Sources ascend, so each insertion lands where the source belongs.
         for (source, value) in &self.from_path.values {
             columns.insert(*source, Column::same(value, rows));
         }

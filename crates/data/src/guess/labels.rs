@@ -38,11 +38,11 @@ const YES: [&str; 13] = [
 const NO: [&str; 12] =
     ["no", "n", "not", "none", "false", "f", "loss", "lost", "neg", "negative", "bad", "fail"];
 
-/// The column that is the label: by its name, or the first of zeros and ones; and its texts that
-/// count as 1, none where it is a number from 0 to 1.
+/// The label's column, found by name or as the first of zeros and ones, and the texts that count as
+/// 1 (none if it holds numbers from 0 to 1).
 pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<String>)> {
     let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
-    // Many features lie between 0 and 1, so that a label has to be called one.
+    // Many features lie between 0 and 1, so only a label's name makes one a label.
     let is_share = |at: &usize| {
         let Seen { least, most, whole, .. } = &seen[*at];
         seen[*at].is_number() && !whole && *least >= 0.0 && *most <= 1.0

@@ -86,7 +86,7 @@ pub struct Guess {
 /// What a column probably is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guessed {
-    /// The label; texts that count as 1, none where it is a number from 0 to 1.
+    /// The label, with the texts that count as 1; none if it holds numbers from 0 to 1.
     Label(Vec<String>),
     /// A number of amounts that span orders of magnitude.
     Amount,

@@ -16,7 +16,7 @@ use crate::path_columns::{RENAME, path_columns};
 pub use self::look::{Guess, Guessed};
 use self::sample::Sample;
 
-/// Guesses the columns of the file at `path`, those in its path among them.
+/// Guesses the columns of the file at `path`, including those in the path itself.
 ///
 /// # Errors
 /// A file that cannot be read, or that has no record.

@@ -225,11 +225,11 @@ fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
             return Err(why.to_owned());
         }
     };
-    // No column is made of none.
+    // Every column has a source.
     Ok(Label { source: of.first().copied().unwrap_or(0), says })
 }
 
-/// Refuses counts that are no weight of an example, which has one.
+/// Refuses counts of impressions that clash with the weight or with another label's counts.
 fn check_counts(
     columns: &[Column],
     sources: &Sources,

@@ -69,8 +69,8 @@ pub enum ColumnKind {
 /// How a value becomes a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Texts that are a click, all others being none; empty where it is a number from 0 to 1, or
-    /// the share of one count in another, which its column is then made of.
+    /// Texts that mean a click; all others mean none. Empty for a number from 0 to 1, and for a
+    /// column made of two counts, whose label is the first over the second.
     pub positive: Vec<String>,
     /// Whether it is any number instead.
     pub is_number: bool,
@@ -165,11 +165,11 @@ pub(crate) struct Label {
 pub(crate) enum LabelSays {
     /// How likely a click was: 0, 1, or a number between.
     Share,
-    /// Whether it was a click: these texts are one.
+    /// These texts mean a click, all others none.
     Positive(Vec<Vec<u8>>),
     /// The number to be learned.
     Number,
-    /// How many clicks there were, of as many as this source says.
+    /// A count of clicks; the source `of` counts the impressions.
     Clicks { of: usize },
 }
 
@@ -263,8 +263,8 @@ impl Layout {
         &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
-    /// What of these, one for each column of a text without names, is of a column of the file at
-    /// `path`, and not of its path.
+    /// Items of `of_columns`, which has one for each column of a text without names, whose column
+    /// is in the file at `path` and not in the path itself.
     pub(crate) fn in_file<'a, T>(
         &'a self,
         path: &Path,
@@ -294,8 +294,8 @@ impl Layout {
         Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
     }
 
-    /// The source that says how many clicks there could have been, where a label is a count of
-    /// clicks: so often the example counts.
+    /// Source of the count of impressions, where a label is a count of clicks. The example counts
+    /// as often as that.
     pub(crate) fn counts(&self) -> Option<usize> {
         self.labels.iter().find_map(|label| match label.says {
             LabelSays::Clicks { of } => Some(of),

@@ -64,10 +64,10 @@ pub(crate) fn other_case_note(sources: &[String], names: &[String]) -> Option<St
     (!renamed.is_empty()).then(|| renamed.join(", "))
 }
 
-/// Likeness in millionths from which on a name may have been meant.
+/// Least similarity, in millionths, of a name that may have been meant.
 const LIKENESS_MIN: u64 = 750_000;
 
-/// The one of `names` that is most like `name`, if it is like it at all.
+/// The most similar of `names`, if any is similar enough.
 pub(crate) fn nearest<'a>(
     name: &str,
     names: impl Iterator<Item = &'a String>,
@@ -80,22 +80,22 @@ pub(crate) fn nearest<'a>(
     likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
 }
 
-/// Whether a column that is called `name` was probably meant where there is `other`: the two differ
-/// by a letter or two, their case and what separates their words.
+/// Whether `other` is probably a misspelling of `name`: apart from case and separators, they differ
+/// by a letter or two.
 pub(crate) fn is_misspelt(name: &str, other: &str) -> bool {
     let (name, other) = (plain(name), plain(other));
-    // Numbers tell columns apart.
+    // C1 and C2 are different columns.
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
     let most = if name.chars().count() < 6 { 1 } else { 2 };
     digits(&name) == digits(&other) && strsim::damerau_levenshtein(&name, &other) <= most
 }
 
-/// A name without its case and what separates its words.
+/// A name in lower case, without separators between words.
 fn plain(name: &str) -> String {
     name.to_lowercase().replace(['_', '-', ' ', '.'], "")
 }
 
-/// Some names, in a sentence.
+/// A list of names for a message, cut after a dozen.
 pub(crate) fn listed(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> =

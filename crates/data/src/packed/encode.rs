@@ -43,7 +43,7 @@ impl Shape {
 pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
     let truth = if shape.truth { TRUTH } else { 0 };
-    // Of several labels each is a number in any case.
+    // Several labels are numbers anyway.
     let shares = if shape.shares && chunk.schema.labels.may_be_bits() { SHARES } else { 0 };
     bytes.clear();
     bytes.extend((one_key | truth | shares).to_le_bytes());

@@ -22,7 +22,7 @@ const RULES_VERSION: u32 = 3;
 /// The version of one whose examples have several labels, other numbers for labels, or weights.
 const LABELS_VERSION: u32 = 4;
 
-/// The version of one with labels between 0 and 1; all else is as in the others.
+/// Version of a file with labels between 0 and 1; the rest follows the other versions.
 const SHARES_VERSION: u32 = 5;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
@@ -68,16 +68,16 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// What a file has beside its examples, and what is known of all of these.
+/// What a file holds besides plain examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
-    /// It says what it was made of.
+    /// The origin: what the file was made of.
     pub(super) origin: bool,
     /// Labels between 0 and 1.
     pub(super) shares: bool,
 }
 
-/// The header of a file of such examples, made by `rules` if they are not plain.
+/// Header of a file; `rules` made its examples, unless they are plain.
 pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8; HEADER_BYTES] {
     let version = match (rules, holds.origin) {
         _ if holds.shares => SHARES_VERSION,
@@ -144,10 +144,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
 
 /// Set where every example has a weight.
 const WEIGHTED: u32 = 1 << 31;
-/// Set where a label may be another number than those from 0 to 1.
+/// Set if labels may lie outside 0 to 1.
 const NUMBERS: u32 = 1 << 30;
 
-/// What a header says of labels: how many there are, 0 for one from 0 to 1.
+/// A header's word about labels: their number, or 0 for a single label from 0 to 1, and flags.
 fn labels_word(labels: Labels) -> u32 {
     // There are 256 at most.
     let count = if labels.may_be_bits() { 0 } else { labels.count as u32 };

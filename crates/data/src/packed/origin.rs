@@ -25,8 +25,8 @@ const FILE_BYTES: usize = 40;
 /// What tells a data file from another one, and from itself before it was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Name without its directory, which may differ from machine to machine, but with the folders
-    /// that are columns.
+    /// Name of the file, without its directory, which may differ from machine to machine, but with
+    /// the folders that are columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
@@ -37,7 +37,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Looks at a file of the columns of `layout`.
+    /// Reads the identity of a file; folders of its path that are columns of `layout` count.
     ///
     /// # Errors
     /// What is no file on a disk, or cannot be read.

@@ -114,7 +114,7 @@ impl PackedWriter {
             failed: false,
             finished: false,
         };
-        // Its end tells more, and writes it again.
+        // Rewritten at the end, when the rest is known.
         writer.write(&header(&options.schema, options.rules.as_deref(), Holds::default()))?;
         Ok(writer)
     }
@@ -129,9 +129,8 @@ impl PackedWriter {
     /// Appends the examples of `chunk`; malformed lines have no place in a packed file.
     ///
     /// # Errors
-    /// A label below 0 or above 1 where labels are no numbers of any size, an example that is
-    /// larger than a block, or a failing disk;
-    /// after an error the writer writes no more.
+    /// A label outside 0 to 1 where labels must lie there, an example larger than a block, or a
+    /// failing disk. After an error the writer writes no more.
     ///
     /// # Panics
     /// When the chunk has another schema than the file.

@@ -85,10 +85,10 @@ impl Head {
         })
     }
 
-    /// Gives `fields` what the path of the file has of each of its records.
+    /// Adds the values that the file's path gives to the `fields` of a record.
     ///
     /// # Errors
-    /// A record that has such a column, too.
+    /// A record that has such a column as well.
     #[inline]
     pub(super) fn put_from_path(&self, layout: &Layout, fields: &mut Fields) -> Result<(), Fault> {
         for (source, value) in &self.from_path.values {

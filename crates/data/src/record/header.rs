@@ -27,25 +27,25 @@ pub(super) enum FirstLine {
     Unclear,
 }
 
-/// Columns beside the texts of the first line of a file.
+/// The first line of a file, matched with columns.
 pub(super) struct Columns<'a> {
     pub(super) layout: &'a Layout,
-    /// Where the file is.
+    /// Path of the file.
     pub(super) path: &'a Path,
     /// The texts of the line.
     pub(super) names: &'a [String],
-    /// Where each source is among them.
+    /// Place of each source among them.
     pub(super) found: Vec<Named>,
 }
 
 impl Columns<'_> {
-    /// What the first line is, before the lines `behind`.
+    /// What the first line is, given the lines `behind` it.
     pub(super) fn first_line(
         &self,
         (behind, separator): (&[u8], u8),
     ) -> Result<FirstLine, DataError> {
         let Self { layout, names, found, .. } = self;
-        // Columns that nothing is made of are named, too.
+        // Ignored columns have names as well.
         let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
         let is_named = names.iter().any(is_own) || layout.options().header == Some(true);
         let is_found = found.iter().any(|named| named.place().is_some());
@@ -60,7 +60,7 @@ impl Columns<'_> {
         Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
     }
 
-    /// What to say of a header that has no column for the first of the sources that are absent.
+    /// Message about the first source that the header lacks.
     fn lacking(&self) -> String {
         let Self { layout, names, found, .. } = self;
         let all = !found.iter().any(|named| named.place().is_some());
@@ -69,7 +69,7 @@ impl Columns<'_> {
         let labels = layout.labels.iter().map(|label| label.source);
         let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
         let others = names.iter().filter(|name| !layout.sources.contains(name));
-        // Where there is none of several columns, no name is a misspelt one.
+        // If several columns are missing, it isn't a matter of spelling.
         let near = nearest(first, others).filter(|_| !all || found.len() == 1);
         let mend = match near {
             Some(name) => format!(

@@ -1,7 +1,7 @@
-//! Labels and weights of examples, from the texts that say them.
+//! Labels and weights of examples, parsed from text.
 //!
-//! A label made of two counts is their share, and the second of them is how often the example
-//! counts: a line of 2 clicks in 5 impressions is a label of 0.4 with a weight of 5. A line without
+//! A label made of two counts is the first over the second, and the second is the example's weight:
+//! a line of 2 clicks in 5 impressions is a label of 0.4 with a weight of 5. A line without
 //! impressions has the label 0 and the weight 0.
 
 use super::emit::short_of;
@@ -61,12 +61,12 @@ fn value_of<'a>(
     }
 }
 
-/// What is wrong with a text that is not this label.
+/// Why a text is not such a label.
 pub(crate) fn why_no_label(says: &LabelSays) -> Why {
     if *says == LabelSays::Number { Why::NoNumberLabel } else { Why::NoLabel }
 }
 
-/// The label that a text is, if it is one.
+/// Parses a label.
 #[inline]
 pub(crate) fn label_of_text(says: &LabelSays, text: &[u8]) -> Option<f32> {
     match says {
@@ -79,12 +79,12 @@ pub(crate) fn label_of_text(says: &LabelSays, text: &[u8]) -> Option<f32> {
             b"1" => Some(1.0),
             other => share_of_text(other),
         },
-        // It takes two.
+        // Counts come in pairs.
         LabelSays::Clicks { .. } => None,
     }
 }
 
-/// Numbers from 0 to 1, and words for these two.
+/// Parses a number from 0 to 1, or a word for either.
 #[cold]
 fn share_of_text(text: &[u8]) -> Option<f32> {
     match text {
@@ -94,31 +94,30 @@ fn share_of_text(text: &[u8]) -> Option<f32> {
     }
 }
 
-/// The number from 0 to 1 that a text is.
+/// Parses a number from 0 to 1.
 pub(crate) fn share_of_number(text: &[u8]) -> Option<f32> {
-    // Of two zeros the one without a sign.
+    // -0 becomes 0.
     number(text).filter(|number| (0.0..=1.0).contains(number)).map(|number| number + 0.0)
 }
 
-/// The number of 0 or more that a text is.
+/// Parses a number that is 0 or more.
 fn weight_of_text(text: &[u8]) -> Option<f32> {
     number(text).filter(|number| *number >= 0.0).map(|number| number + 0.0)
 }
 
-/// The count that a text is, if it is one: as many digits as 64 bits hold, so that a click more
-/// than there are impressions is noticed.
+/// Parses a count, in 64 bits, so that even one click more than there are impressions is noticed.
 pub(crate) fn count_of_text(text: &[u8]) -> Option<f64> {
     weight_of_text(text)?;
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The label of so many clicks in so many impressions; none where there are fewer of these.
+/// Clicks over impressions; none if there are more clicks than impressions.
 pub(crate) fn label_of_counts([clicks, impressions]: [f64; 2]) -> Option<f32> {
     let share = if impressions > 0.0 { clicks / impressions } else { 0.0 };
     (clicks <= impressions).then_some(share as f32)
 }
 
-/// How much an example counts that stands for `count` others of this `weight`, if that is a number.
+/// Weight of an example that stands for `count` examples of this `weight`; none if it overflows.
 pub(crate) fn weight_of_count(count: f64, weight: f32) -> Option<f32> {
     let weight = (count * f64::from(weight)) as f32;
     weight.is_finite().then_some(weight)
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!(of("1", "0"), None);
         assert_eq!(of("-1", "2"), None);
         assert_eq!(of("1", "nan"), None);
-        // One more, which 32 bits do not tell apart.
+        // One click too many, which 32 bits can't tell.
         assert_eq!(of("16777217", "16777216"), None);
         assert_eq!(weight_of_count(1e30, 1e30), None);
     }

@@ -62,12 +62,12 @@ pub(crate) enum Why {
     MissingLabel,
     NoWeight,
     MissingWeight,
-    /// It is no number of clicks or impressions.
+    /// It is not a count.
     NoCount,
     MissingCount,
     /// There are more clicks than impressions.
     TooManyClicks,
-    /// A count times its weight is no number.
+    /// A count times its weight overflows.
     TooHeavy,
     NoNumber,
     NoNumberLabel,
@@ -82,7 +82,7 @@ pub(crate) enum Why {
     /// Its escapes stand for no text.
     NoText,
     Twice,
-    /// It is in the record, and in the path of the file.
+    /// It is in both the record and the path of the file.
     InPath,
     /// LibSVM: an id whose value is not 1.
     NotOne,

@@ -98,7 +98,7 @@ fn put_label(
     let fault = |why: &str| Err(Fault::Record { column: 1, why: why.to_owned() });
     let Some(label) = label else { return fault("the line has no label") };
     let Some(source) = source else {
-        // Counts have names.
+        // Layouts with counts have names.
         let is_count = |label: &Label| matches!(label.says, LabelSays::Clicks { .. });
         return match layout.labels.iter().all(is_count) {
             true => Ok(()),

@@ -28,7 +28,7 @@ struct Seen {
     records: u32,
     /// Sources that none of them has.
     unseen: Vec<usize>,
-    /// Names in the first of them that are no column of the settings.
+    /// Names in the first of them that aren't columns of the settings.
     others: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ struct Seen {
 /// earnest.
 ///
 /// # Errors
-/// A column that none of the first records of a file has, where they have one of nearly its name.
+/// A column that the first records lack while they have one of nearly the same name.
 pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
     let Some(layout) = files.layout.as_deref() else { return Ok(Vec::new()) };
     let mut notes = Vec::new();
@@ -78,7 +78,7 @@ pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
 }
 
 impl Seen {
-    /// Refuses a file whose records have a name that was probably meant by a column.
+    /// Refuses a file whose records probably misspell a column.
     fn refuse_misspelt(&self, layout: &Layout, path: &Path) -> Result<(), DataError> {
         for source in &self.unseen {
             let name = &layout.sources[*source];

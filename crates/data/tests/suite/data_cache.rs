@@ -197,8 +197,7 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
 fn a_cache_of_other_rules_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let files = well_known(folder.path());
-    // Made when dense features were integers, and a line with any other number was malformed; and
-    // when one with a label between 0 and 1 was.
+    // Made when only integers were dense features, and when a label between 0 and 1 was malformed.
     for name in ["version-2.packed", "version-2-numbers.packed"] {
         let kept = fixture(name);
         let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();

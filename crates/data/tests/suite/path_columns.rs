@@ -1,5 +1,4 @@
-//! Columns in the path of a file, in every format: examples are those of a file that has them
-//! itself.
+//! Columns in the path of a file give the same examples as columns in the file, in every format.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -161,9 +161,9 @@ fn packed_files_of_the_version_of_shares_are_read_for_ever() {
     };
     let expected: Vec<u32> = chunk.labels.iter().map(|label| label.to_bits()).collect();
     assert_eq!((labels(&path), labels(&kept)), (expected.clone(), expected));
-    // While this is the version that is written, the same examples are the same bytes.
+    // This is the version that is written today, so equal examples give equal bytes.
     assert!(std::fs::read(&path).unwrap() == std::fs::read(kept).unwrap());
-    // Other labels are none, and files without shares are as they always were.
+    // Other labels are refused, and files without such labels keep their bytes.
     let mut writer = PackedWriter::new(&path, &PackedOptions::new(TINY)).unwrap();
     let mut wrong = soft();
     wrong.labels[2] = 1.5;

@@ -92,7 +92,7 @@ impl TierPlan {
         self.groups.iter().filter_map(of_group).collect()
     }
 
-    /// Bytes of memory in which each mini-batch finds room, with those that tables were given.
+    /// Bytes of memory that hold any mini-batch, including what tables were given.
     pub fn dram_least(&self, tables: &[TableSpec], load: &Load) -> u64 {
         let given: u64 = self.loads.iter().filter_map(|load| load.given).sum();
         let shared = |group: &&GroupPlan| !group.members.whole && !group.members.given;
@@ -104,8 +104,7 @@ impl TierPlan {
         least.max().unwrap_or(0).max(given)
     }
 
-    /// Bytes of an index in which each table group has room for `times` as many rows as memory has
-    /// slots for.
+    /// Bytes of an index that holds `times` as many rows as memory has slots, for each table group.
     pub fn index_for(&self, times: u64) -> u64 {
         let of_group = |group: &GroupPlan| {
             let rows = (group.slots as u64).saturating_mul(times);
@@ -114,7 +113,7 @@ impl TierPlan {
         self.groups.iter().map(of_group).max().unwrap_or(0)
     }
 
-    /// Bytes of the index of all table groups of which `group` has `bytes`.
+    /// Bytes of the index of all table groups if `group` has `bytes` of it.
     pub(super) fn whole_index(&self, group: &GroupPlan, bytes: u64) -> u64 {
         let (index, has) = (self.options.index.0, group.store.index_bytes_max);
         let whole = (u128::from(index) * u128::from(bytes)).div_ceil(u128::from(has.max(1)));

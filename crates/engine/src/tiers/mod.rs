@@ -21,7 +21,7 @@ use crate::{Error, GroupTables, Planner, Result, TableSpec};
 
 /// Chunks of rows on their way down, of each table group.
 const CHUNKS: usize = 4;
-/// Bytes of an index that nobody saves by fewer rows.
+/// An index of so few bytes isn't made smaller for few rows.
 const INDEX_ANY: u64 = 16 << 20;
 
 /// What the tiers of all tables have together, by the settings that say so.
@@ -35,13 +35,13 @@ pub struct TierOptions {
     pub page_cache: ByteCount,
     /// Bytes of rows that come up beside others before anybody asks for them.
     pub harvest: ByteCount,
-    /// Bytes that are read around a row for the sake of others at most.
+    /// Most bytes that are read around a row for the sake of its neighbours.
     pub read_unit: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
     /// Space of a store after a commit at most, times that of its live rows.
     pub space: f64,
-    /// Which rows leave memory first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
     /// Bytes of a chunk of rows on their way down, about.
     pub chunk_bytes: usize,
@@ -76,7 +76,7 @@ pub struct TableLoad {
     pub expected: u64,
     /// Ids that an example has in it at most.
     pub ids_max: u64,
-    /// Distinct ids that it is ever asked for at most; none where that is not known.
+    /// Most distinct ids that the data can ask for; none if unknown.
     pub rows_max: Option<u64>,
 }
 
@@ -252,8 +252,8 @@ impl TierPlan {
         })
     }
 
-    /// Has no more of an index for each table group than its rows may ever need, where it is known
-    /// how many there will be: for stores without rows.
+    /// Shrinks the index of each table group to what its rows can ever need, if their number is
+    /// known. Only for stores without rows.
     pub fn hold_known(&mut self) {
         for number in 0..self.groups.len() {
             if let Some(rows) = self.rows_known(&self.groups[number].members) {
@@ -264,18 +264,18 @@ impl TierPlan {
         }
     }
 
-    /// Whether memory has a slot for each row of `group` that is ever asked for.
+    /// Whether memory has a slot for every row that `group` can be asked for.
     fn holds_all(&self, group: &GroupPlan) -> bool {
         self.rows_known(&group.members).is_some_and(|rows| rows <= group.slots as u64)
     }
 
-    /// What all tables have together.
+    /// Memory and index of all tables together.
     pub fn options(&self) -> &TierOptions {
         &self.options
     }
 
-    /// Distinct ids that `members` are ever asked for at most, where that is known. Of tables that
-    /// stay in memory whole there are rows, too, that nobody asks for.
+    /// Most distinct ids that `members` can be asked for, if known. It isn't for tables that stay
+    /// in memory as a whole, which have rows that nobody asks for.
     fn rows_known(&self, members: &GroupTables) -> Option<u64> {
         if members.whole {
             return None;

@@ -1,5 +1,5 @@
-//! Drawn days: the text of a case in parts that are trained one after the other, each by a process
-//! of its own that begins with the model of the one before.
+//! Drawn days: the text of a case, cut into parts that are trained one after the other. Each day
+//! has a process of its own, which begins with the model of the day before.
 
 use super::{Launch, Model, Text, Variant, ranks};
 use crate::dice::Dice;
@@ -7,15 +7,15 @@ use crate::dice::Dice;
 /// Most days of a case.
 const DAYS_MAX: u64 = 3;
 
-/// One of them.
+/// A day.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Day {
-    /// Lines of its file: whole mini-batches, but for the last day.
+    /// Lines of its file: whole mini-batches, except on the last day.
     pub(crate) lines: u64,
     pub(crate) launches: Vec<Launch>,
 }
 
-/// Draws the days of a text of examples alone; none where it has one mini-batch.
+/// Draws days; none if the text has malformed lines, or just one mini-batch.
 pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64) -> Vec<Day> {
     let mini_batches = text.lines().div_ceil(mini_batch);
     if text.malformed > 0 || mini_batches < 2 {

@@ -148,7 +148,7 @@ pub(crate) struct Case {
     pub(crate) eval_fraction: f64,
     pub(crate) skips: Skips,
     pub(crate) variants: Vec<Variant>,
-    /// Days that the text is cut into after the variants, mostly none.
+    /// Days to train after the variants; mostly none.
     pub(crate) days: Vec<Day>,
 }
 

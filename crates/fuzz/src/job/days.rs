@@ -1,5 +1,5 @@
-//! The text of a case day by day: whatever machines the days are trained on and however often they
-//! are killed and their command is repeated, the model is that of one run over all of them.
+//! A case trained day by day gives the model of one run over all days, whatever machines the days
+//! run on and however often they are killed and their command is repeated.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ use crate::tally::RUNS;
 /// Checkpoints and rows of all days.
 const SAVED: &str = "saved-days";
 const ROWS: &str = "rows-days";
-/// What no day may do without: an epoch alone, with nothing to evaluate on.
+/// Every day is one epoch and holds nothing out for evaluation.
 const ONE_EPOCH: [&str; 4] = ["--data.epochs", "1", "--data.eval_fraction", "0"];
-/// What a command prints whose data was trained on before.
+/// What a command prints if all of its data was trained on before.
 const OVER: &str = "nothing to train";
 
 impl Job<'_> {
@@ -64,7 +64,7 @@ impl Job<'_> {
         self.read(report)
     }
 
-    /// Repeats the command of a day until it comes to its end, and once more.
+    /// Repeats the command of a day until it ends by itself, and once more after that.
     fn run_day(&mut self, number: usize, day: &Day) -> Result<()> {
         let mut last = None;
         for launch in &day.launches {
@@ -79,8 +79,8 @@ impl Job<'_> {
         }
     }
 
-    /// One process of a day; whether it came to its end. After that of the day `is_over`, and there
-    /// is nothing to train.
+    /// Runs one process of a day; true if it ended by itself. If the day `is_over`, it must find
+    /// nothing to train.
     fn launch_day(&mut self, number: usize, launch: &Launch, is_over: bool) -> Result<bool> {
         let mut mend = Mend::new(&launch.machine, self.least);
         let saved = self.shop.path(SAVED);

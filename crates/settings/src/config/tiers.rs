@@ -13,7 +13,7 @@ pub struct TierConfig {
     pub hbm: Option<ByteCount>,
     /// How rows are found there.
     pub lookup: Lookup,
-    /// Mini-batches whose rows are counted, of tables whose most used rows go there.
+    /// Mini-batches in which uses are counted, for tables whose most used rows go to devices.
     pub warm_up: usize,
     /// Bytes of the slab with its index and metadata; none for a share of `memory`, or 1 GiB.
     pub dram: Option<ByteCount>,
@@ -25,25 +25,25 @@ pub struct TierConfig {
     pub segment: Option<ByteCount>,
     /// Bytes of segment files that go through the system's page cache.
     pub page_cache: ByteCount,
-    /// Bytes of rows that come up from pages that are read for others; none for what suits
-    /// `memory`, or 64 MiB.
+    /// Bytes of rows loaded from pages that were read for other rows; none for what suits `memory`,
+    /// or 64 MiB.
     pub harvest: Option<ByteCount>,
-    /// Bytes that are read around a row for the sake of others at most.
+    /// Most bytes that are read around a row for the sake of its neighbours.
     pub read_unit: ByteCount,
-    /// Space of the store after a commit at most, times that of its live rows.
+    /// Most space of the store after a commit, as a multiple of its live rows'.
     pub space: f64,
-    /// Which rows leave memory first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
 }
 
 impl TierConfig {
-    /// Bytes of the slab where nothing else says how many.
+    /// Default bytes of the slab.
     pub const DRAM: ByteCount = ByteCount(1 << 30);
-    /// Bytes of the store's index, likewise.
+    /// Default bytes of the store's index.
     pub const INDEX: ByteCount = ByteCount(1 << 30);
-    /// Bytes of a segment file, likewise.
+    /// Default bytes of a segment file.
     pub const SEGMENT: ByteCount = ByteCount(64 << 20);
-    /// Bytes of rows that come up beside others, likewise.
+    /// Default bytes of harvested rows.
     pub const HARVEST: ByteCount = ByteCount(64 << 20);
 
     pub(super) fn blank() -> Self {

@@ -22,10 +22,10 @@ const SEGMENTS_FREE: [f64; 2] = [4.0, 8.0];
 /// Segments above what a store at rest takes that are always admitted as a bound.
 const SEGMENTS_ABOVE: f64 = 6.0;
 
-/// Deletions take this part of the live rows' space, beside what is free.
+/// Part of the live rows' space that deletions may take, beside free space.
 const DELETIONS_PART: u64 = 50;
 
-/// Bytes that the files of a store take at most.
+/// Most bytes of a store's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSpace {
     /// After a commit.
@@ -48,12 +48,12 @@ impl StoreOptions {
 }
 
 impl Size {
-    /// What merges work towards, what they get to for certain, and what is never exceeded.
+    /// Space that merges aim at, that they reach for certain, and that is never exceeded.
     fn limits(&self, held: &Held, space_max: f64) -> [f64; 3] {
         let (target, segment) = (&self.target, self.bytes as f64);
         let limit = target.limit(held, space_max, SEGMENTS_FREE[0]);
         let rest = target.at_rest(held);
-        // What merging cannot give back may not keep writers waiting at every segment.
+        // Writers must not wait at every segment for space that merging can't free.
         let above = rest + SEGMENTS_ABOVE * segment;
         [limit, rest, target.limit(held, SPACE_HARD, SEGMENTS_FREE[1]).max(above)]
     }

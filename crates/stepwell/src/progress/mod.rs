@@ -118,8 +118,8 @@ impl Progress {
         }
     }
 
-    /// The epoch at hand once `done` examples are trained on; none where there is one alone, or a
-    /// run that goes on does not know how many it has behind it.
+    /// The current epoch after `done` examples; none if there is only one, or if a resumed run
+    /// doesn't know how many came before.
     fn epoch(&self, state: &State, done: u64) -> Option<String> {
         let of_epoch = |total: u64| (total / self.epochs).max(1);
         let number = match state.total {
@@ -129,7 +129,7 @@ impl Progress {
         (self.epochs > 1).then(|| format!("epoch {}/{}", number.min(self.epochs), self.epochs))
     }
 
-    /// Figures of an epoch; those of a run's only one stand in its table.
+    /// Prints the figures of an epoch, unless it is the only one: then the final table has them.
     fn figures(&self, what: &str, metrics: &Metrics) {
         if self.epochs > 1 && !self.only_scores {
             self.line(&format!("{what:<24}{}", crate::table::metrics_line(metrics)));
@@ -169,8 +169,8 @@ fn style_of(known: bool) -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Columns of a bar's line that its message leaves free: those before it, with so many examples
-/// behind it, and those behind it, where terminals show `^C`.
+/// Columns that a bar's message must leave free: the bar before it, after `position` examples, and
+/// room at the end, where terminals echo `^C`.
 fn columns_beside(position: u64, is_known: bool) -> usize {
     let before = match is_known {
         true => "################ 100 % ".len(),
@@ -179,8 +179,7 @@ fn columns_beside(position: u64, is_known: bool) -> usize {
     before + "^C^C".len()
 }
 
-/// What is worth saying of a mini-batch, the most important first; `left` is the seconds that the
-/// others will take.
+/// Facts about a mini-batch, the most important first; `left` is the seconds left of the run.
 fn parts(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> Vec<String> {
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
     let mut parts = vec![format!("{rate} examples/s")];
@@ -201,7 +200,7 @@ fn parts(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> Vec<Strin
     parts
 }
 
-/// As many of the first parts as fit into a line.
+/// The first parts, as many as fit into a line.
 fn line_of(parts: &[String], columns: Option<usize>) -> String {
     let mut line = String::new();
     for part in parts {

@@ -1,5 +1,4 @@
-//! Columns in the names of folders: one model whether a column stands in records or in the paths of
-//! their files.
+//! Columns in the names of folders give the same model as columns in records.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,7 +42,7 @@ of = ["dt"]
 part = "weekday"
 "#;
 
-/// The folders of the files, and what they say: day, hour and city.
+/// Folders of the files, with day, hour and city.
 const FOLDERS: [(&str, [&str; 3]); 4] = [
     ("dt=2026-11-25/hour=03/city=Oslo", ["2026-11-25", "03", "Oslo"]),
     ("dt=2026-11-25/hour=23/city=S%C3%A3o%20Paulo", ["2026-11-25", "23", "São Paulo"]),
@@ -134,7 +133,7 @@ fn the_same_file_in_another_folder_is_other_data() {
     let output = shop.run(&[&args[..], &cached].concat());
     let said = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
     assert!(said.contains("made of other data") && said.contains("dt=2026-11-2"), "{said}");
-    // Back in its folder it is what it was, and folders that are no columns say nothing.
+    // Back in its folder the file is the same again, and folders that aren't columns don't matter.
     fs::rename(shop.path(&of("2026-11-20")), shop.path(&of("2026-11-26"))).unwrap();
     fs::create_dir(shop.path("team=ads")).unwrap();
     fs::rename(shop.path("clicks"), shop.path("team=ads/clicks")).unwrap();

@@ -1,5 +1,5 @@
-//! Labels between 0 and 1, and counts of clicks and impressions: what is learned of them, and what
-//! is measured, beside plain loops over numbers of 64 bits.
+//! Labels between 0 and 1, and counts of clicks and impressions: training and metrics against plain
+//! loops in f64.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -50,7 +50,7 @@ names = ["clicks", "views"]
 type = "ignored"
 "#;
 
-/// Users and items, and how many of so many views were clicks.
+/// Users and items with counts of clicks and views.
 #[derive(Clone, Copy)]
 struct Row {
     user: usize,
@@ -69,7 +69,7 @@ impl Row {
 fn rows() -> Vec<Row> {
     let row = |n: usize| {
         let (user, item) = (n * 7919 % 13, n * 104_729 % 11);
-        // None of some lines was viewed, and all views of others were clicks, or none.
+        // Some lines have no views, some have only clicks, some have none.
         let views = (n * 31 % 7) as u32 * 2;
         let clicks = (views * (user as u32 + item as u32 % 3) / 13).min(views);
         Row { user, item, clicks, views, worth: [1.0, 0.5, 3.0, 0.0][n % 4] }
@@ -127,7 +127,7 @@ impl Regression {
         1.0 / (1.0 + (-(self.users[row.user] + self.items[row.item] + self.bias)).exp())
     }
 
-    /// Learns `rows` by steps of 16 examples, three times.
+    /// Trains on `rows` for three epochs, in steps of 16 examples.
     fn of(rows: &[Row], weight: impl Fn(&Row) -> f64) -> Self {
         let mut model = Self::default();
         for batch in (0..3).flat_map(|_| rows.chunks(16)) {
@@ -145,8 +145,8 @@ impl Regression {
     }
 }
 
-/// The AUC of scores with labels and weights, pair by pair, and the weight of all; none where all
-/// are of one kind.
+/// AUC of scores with labels and weights, pair by pair, and their total weight; none if all labels
+/// are equal.
 fn auc(of: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     let (mut won, mut pairs) = (0.0, 0.0);
     for (score, label, weight) in of {
@@ -218,7 +218,7 @@ fn shares_are_learned_and_measured() {
         let mean = users.iter().map(|(auc, weight)| auc * weight).sum::<f64>() / weights;
         near(&report["by_group"]["group_auc"], mean, "AUC by group");
         assert_eq!(report["by_group"]["groups"], users.len());
-        // What a step is learned by was scored before it.
+        // Scores come before the step that learns from them.
         let progressive = &trained["progressive_by_epoch"][2];
         near(&progressive["positive_rate"], rate, "base rate while training");
         assert!(progressive["auc"].as_f64().unwrap() > 0.5, "{progressive}");
@@ -253,7 +253,7 @@ fn one_model_whatever_shares_lie_in_and_however_they_are_trained() {
     }
 }
 
-/// Two lines for each, with weights, as scripts write them.
+/// Two weighted lines for each, as scripts would write them.
 #[test]
 fn counts_are_lines_of_clicks_and_of_none() {
     let shop = shop(&[COUNTS, WEIGHT]);

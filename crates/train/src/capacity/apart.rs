@@ -1,4 +1,4 @@
-//! What a run takes of memory beside its tiers: whatever these have, it is the same.
+//! Memory of a run besides its tiers, which doesn't depend on their size.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::step::Trainer;
 
 /// The bounds.
 pub(super) struct Apart {
-    /// What is read, cut, and exchanged with other ranks.
+    /// Reading, batching and the exchange with other ranks.
     pub(super) data: Budget,
-    /// What computes.
+    /// Computing.
     pub(super) training: Budget,
     /// Bytes of the dense part in a checkpoint.
     pub(super) dense: u64,
@@ -37,7 +37,7 @@ impl Apart {
             Exchange::of(wanted.config, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
-        // Parameters, and as many values of each part of the optimizer's state.
+        // Parameters, and as many values for each part of the optimizer's state.
         let parts = 1 + rule(&wanted.config.dense).state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
@@ -52,7 +52,7 @@ fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         Some(layout) => layout.chunk_bytes_max(BLOCK_BYTES),
         None => wanted.schema.chunk_bytes_max(BLOCK_BYTES),
     } as u64;
-    // One of each stream that is read, but for the one that comes.
+    // One for each stream of data, except the last.
     let streams = streams_read(wanted.config);
     let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
     let blocks = (2 * threads + 3) as u64;
@@ -79,7 +79,7 @@ fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Windows of examples that are shuffled, with a chunk that lies in both.
+/// Windows of shuffled examples, and a chunk that spans two of them.
 fn add_shuffle(
     budget: &mut Budget,
     wanted: &Wanted<'_>,
@@ -105,7 +105,7 @@ fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
     if config.ranks.count > 1 {
         bytes = bytes.shared();
     }
-    // Planned, and coming back; once they are over they serve the next ones.
+    // Planned units and returning ones, which are reused.
     let planned = config.pipeline.lookahead + 3;
     // Being cut, queued, known.
     let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
@@ -132,7 +132,7 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
     }
     let examples = wanted.examples.unwrap_or(u64::MAX);
-    // Progressive, evaluation, and the best reachable.
+    // Progressive, evaluation and best reachable figures.
     let mut meters = 2;
     for input in wanted.inputs.into_iter().flatten() {
         meters = if input.has_truth()? { 3 } else { meters };
@@ -142,14 +142,14 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The most bytes of what computes beside the trainer where ranks are out of step, and of what
-/// agrees on the dense part.
+/// Most bytes of the threads that compute beside the trainer if ranks are out of step, and of the
+/// protocol for the dense part.
 fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
     let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
-    // Parameters and gradient of the step at hand, and what all are shown at a mark, as messages
-    // and as it is read.
+    // Parameters and gradient of the current step, and what ranks show each other at a mark, as
+    // messages and after reading.
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();
     let moved = 2 * parameters + (2 + 2 * shown) * agreed;

@@ -1,4 +1,4 @@
-//! What a run takes of disks.
+//! Disk space of a run.
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
@@ -9,8 +9,8 @@ use stepwell_ssd::StoreSpace;
 use super::Capacity;
 
 impl Capacity {
-    /// Bytes of disk that the run takes at most with `rows` rows, in whichever tables they are; or
-    /// with those that its data asks for. None where it is not known how many that are.
+    /// Most bytes of disk with `rows` rows, in whichever tables, or with all that the data can ask
+    /// for; none if their number is unknown.
     pub fn disk(&self, config: &Config, rows: Option<u64>) -> Option<Budget> {
         let ranks = config.ranks.count as u64;
         let (space, rows) = match rows {
@@ -42,7 +42,7 @@ impl Capacity {
         Some(budget)
     }
 
-    /// Space of the stores of a rank whose groups have so many rows.
+    /// Space of a rank's stores, whose groups have `rows` each.
     pub(crate) fn space_of(&self, rows: &dyn Fn(&GroupPlan) -> u64) -> StoreSpace {
         let of_each = self.tiers.groups.iter().map(|group| group.store.space_of(rows(group)));
         of_each.fold(StoreSpace::default(), |sum, of| StoreSpace {
@@ -51,7 +51,7 @@ impl Capacity {
         })
     }
 
-    /// Space of the stores of a rank that have so many rows together: where these take most.
+    /// Most space of a rank's stores with `rows` rows together, in whichever groups.
     fn space_of_any(&self, rows: u64) -> StoreSpace {
         let spaces = (0..self.tiers.groups.len()).map(|number| {
             let full = &self.tiers.groups[number].members;
@@ -60,7 +60,7 @@ impl Capacity {
         spaces.max_by_key(|space| space.at_most).unwrap_or_default()
     }
 
-    /// Says where the index has no room for `rows` rows.
+    /// Notes that the index has no room for `rows` rows.
     pub fn index_note(&self, config: &Config, rows: u64) -> Option<String> {
         let rows_of_rank = rows.div_ceil(config.ranks.count as u64);
         let stores = self.tiers.groups.iter().map(|group| &group.store);

@@ -1,11 +1,11 @@
-//! How `memory` is shared out: what no setting gives a figure gets what is left beside all else.
+//! How `memory` is shared out among the tiers that have no figure of their own.
 //!
-//! - **How.** Rows in memory are the measure: the index has room for [`ROWS_ON_DISK`] rows for each
-//!   of their slots, and a segment and what is harvested take a part in [`PART`] of their bytes.
-//!   They get the most with which the sum of the plan is at most `memory`. An index beside rows of
-//!   a given size gets the most itself.
-//! - **Failure.** Memory in which the least of that does not fit is refused with the sum that does,
-//!   and with the part that is largest then.
+//! - **How.** The size of rows in memory decides the others: the index has room for
+//!   [`ROWS_ON_DISK`] rows per slot, and a segment and harvested rows take one part in [`PART`] of
+//!   the rows' bytes each. The largest size whose plan stays within `memory` is searched for. If
+//!   rows have a figure, it is the index whose size is searched for.
+//! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
+//!   least memory that would do, and the largest part of it.
 
 use stepwell_base::ByteCount;
 use stepwell_engine::TierOptions;
@@ -15,19 +15,19 @@ use super::apart::Apart;
 use super::{Capacity, Wanted, given, load, tier_options, tiers};
 use crate::{Error, Result};
 
-/// Rows that the index has room for, for each that memory has a slot for.
+/// Rows that the index has room for, per slot in memory.
 const ROWS_ON_DISK: u64 = 8;
-/// The least of these, where memory has a figure: a checkpoint puts all of its rows on disk.
+/// The least of them if rows in memory have a figure: a checkpoint writes all of those to disk.
 const ROWS_ON_DISK_MIN: u64 = 2;
-/// Part of the bytes of rows in memory that is harvested at most, and that a segment is long.
+/// Harvested rows, and a segment, take one part in so many of the bytes of rows in memory.
 const PART: u64 = 16;
-/// The shortest segments that memory is saved by.
+/// Segments aren't made shorter than this to save memory.
 const SEGMENT_MIN: u64 = 4 << 20;
-/// Rows in memory get as much at least, or what no mini-batch needs more than.
+/// Least bytes of rows in memory, unless no mini-batch needs as many.
 const DRAM_MIN: u64 = 32 << 20;
-/// Bytes of an index by which its parts are measured.
+/// Bytes of an index from which the size per row is computed.
 const INDEX_WHOLE: u64 = 1 << 50;
-/// Halvings of what is not known of the best size.
+/// Steps of the binary search for the best size.
 const HALVINGS: u32 = 16;
 
 /// The largest tiers with which the run takes at most `memory`.
@@ -49,15 +49,15 @@ pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -
         };
         match with(middle).ok().filter(better) {
             Some(capacity) => (best, low) = (capacity, middle),
-            // More rows are too many, for memory or for a given index, or none asks for them.
+            // More rows don't fit memory or a given index, or nothing asks for them.
             None => high = middle,
         }
     }
     Ok(best)
 }
 
-/// What tiers have together if the one that is measured by gets `bytes`: rows in memory, or the
-/// index beside rows of a given size.
+/// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if rows have
+/// a figure.
 fn options(wanted: &Wanted<'_>, bytes: u64) -> Result<TierOptions> {
     let given = &wanted.config.tiers;
     let dram = given.dram.map_or(bytes, |dram| dram.0);
@@ -78,10 +78,10 @@ fn options(wanted: &Wanted<'_>, bytes: u64) -> Result<TierOptions> {
     Ok(options)
 }
 
-/// The fewest bytes of what is measured by.
+/// Least bytes of the searched tier.
 fn least(wanted: &Wanted<'_>, room: u64) -> Result<u64> {
     let TierConfig { dram, index, .. } = wanted.config.tiers;
-    // Enough to look at, whatever comes of it.
+    // Enough to make a plan with.
     let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
     let dram = dram.map_or(whole, |dram| dram.0);
     let index_whole = index.unwrap_or(ByteCount(INDEX_WHOLE));
@@ -96,7 +96,7 @@ fn least(wanted: &Wanted<'_>, room: u64) -> Result<u64> {
     })
 }
 
-/// Bytes of memory that tables were given.
+/// Bytes of memory that were given to tables.
 fn of_tables(wanted: &Wanted<'_>) -> u64 {
     let of_each = wanted.model.tables().iter().filter_map(|table| given(wanted.config, table));
     of_each.fold(0, |sum, bytes| sum.saturating_add(bytes.0))

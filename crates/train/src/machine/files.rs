@@ -79,7 +79,7 @@ impl Places for Files {
 
     fn room(&self, directory: &Path) -> Option<DiskRoom> {
         let there = directory.ancestors().find(|place| place.is_dir());
-        // A name alone lies where the program runs.
+        // A bare name is in the current directory.
         let there = there.unwrap_or(Path::new("."));
         let free = FileDisk::open(there).ok()?.bytes_free().ok()?;
         Some(DiskRoom { free, file_system: there.metadata().ok()?.dev() })

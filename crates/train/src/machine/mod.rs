@@ -103,7 +103,7 @@ impl Default for Machine {
 pub struct DiskRoom {
     /// Bytes that are free.
     pub free: u64,
-    /// Tells it from others.
+    /// Identity of the file system.
     pub file_system: u64,
 }
 
@@ -136,7 +136,7 @@ pub trait Places: Send + Sync {
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
 
-    /// Room where a directory lies, or will lie once it is made; none where that cannot be told.
+    /// Room for a directory that exists or will be made; none if unknown.
     fn room(&self, _directory: &Path) -> Option<DiskRoom> {
         None
     }

@@ -43,9 +43,9 @@ pub struct GroupMeter {
 
 #[derive(Clone, Copy, Debug)]
 struct Example {
-    /// Hash of its group's name.
+    /// Hash of the group's name.
     group: u64,
-    /// Score as it is written.
+    /// Score, as `predict` writes it.
     score: f32,
     label: f32,
     weight: f32,
@@ -81,8 +81,8 @@ impl GroupMeter {
     pub fn take(&mut self) -> GroupMetrics {
         let mut examples = std::mem::take(&mut self.examples);
         let sampled = (self.hash_max as f64 + 1.0) / 2f64.powi(64);
-        // Equal scores in the order of their labels and weights, so that sums do not depend on the
-        // data's order.
+        // Equal scores are ordered by label and weight, so that sums don't depend on the data's
+        // order.
         examples.sort_unstable_by_key(|it| {
             (it.group, it.score.to_bits(), it.label.to_bits(), it.weight.to_bits())
         });
@@ -161,7 +161,7 @@ mod tests {
             meter.add(b"a", logit, label, weight);
         }
         assert_eq!(meter.take().group_auc, Some(0.75));
-        // A label of a quarter is a positive example and three negative ones.
+        // A label of 1/4 counts as one positive and three negatives.
         for (logit, label, weight) in [(0.5, 0.25, 4.0), (0.0, 0.0, 2.0), (1.0, 1.0, 1.0)] {
             meter.add(b"a", logit, label, weight);
         }

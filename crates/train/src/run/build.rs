@@ -97,7 +97,7 @@ pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize)
     lacks_files(config, ranks, stores).map_or(Ok(()), |why| Err(Error::Config(why)))
 }
 
-/// Why this process cannot have the files of a run open.
+/// Why this process can't open as many files as the run needs.
 pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Option<String> {
     let ranks = ranks_here(config, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
@@ -217,7 +217,7 @@ pub(super) fn build(
     let same = from.filter(|_| inherited.is_none());
     same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
-    // Rows that the run replaces are gone.
+    // By now, rows that the run replaces are removed.
     check_space(config, machine, &capacity, (begin, same))?
         .iter()
         .for_each(|note| (around.on_note)(note));
@@ -253,8 +253,8 @@ pub(super) fn build(
     Ok(Built { capacity, groups, planners, trainer, learner, place })
 }
 
-/// Refuses a run for which a disk has no room, and notes where it may have none; `same` is the
-/// checkpoint whose stores it begins with. The first rank looks for all of its process.
+/// Refuses a run that certainly doesn't fit a disk, and notes if it may not. `same` is the
+/// checkpoint whose stores the run begins with. The first rank checks for all ranks of its process.
 fn check_space(
     config: &Config,
     machine: &Machine,

@@ -1,9 +1,9 @@
 //! Whether disks have room for a run, before its first step.
 //!
-//! - **How.** What a run writes for certain is refused where it does not fit: the dense part of a
-//!   checkpoint, rows that are copied from another file system, a segment, for which room is set
-//!   aside at once. As many rows as memory holds or the checkpoint has may be on disk soon: where
-//!   these do not fit, a note says so. A table that grows beyond is not foreseen.
+//! - **How.** A run is refused if a disk has no room for what it certainly writes: the dense part
+//!   of a checkpoint, rows copied from another file system, and a segment, which is allocated as a
+//!   whole. It is noted if there may be no room for as many rows as memory holds or the checkpoint
+//!   has. Tables that grow beyond that aren't foreseen.
 
 use std::path::{Path, PathBuf};
 
@@ -22,21 +22,21 @@ pub(super) struct Start<'a> {
     pub(super) config: &'a Config,
     pub(super) capacity: &'a Capacity,
     pub(super) places: &'a dyn Places,
-    /// The checkpoint whose stores it begins with, as they are.
+    /// The checkpoint whose stores it begins with, unchanged.
     pub(super) from: Option<&'a Checkpoint>,
     /// Whether it writes checkpoints.
     pub(super) saves: bool,
-    /// Ranks that write here.
+    /// Ranks that write to these directories.
     pub(super) ranks: u64,
 }
 
-/// What is needed of one directory.
+/// Room that a run needs in one directory.
 struct Needs {
     /// The setting that names it.
     key: &'static str,
     directory: PathBuf,
     room: DiskRoom,
-    /// Bytes that are written for certain, and what they are.
+    /// Bytes that are certainly written, and a description of them.
     least: u64,
     why: String,
     /// Bytes that may be written soon.
@@ -55,7 +55,7 @@ impl Start<'_> {
     /// Notes of what may not fit.
     ///
     /// # Errors
-    /// What certainly does not fit, with the directory and the mend.
+    /// What certainly doesn't fit, with the directory and how to fix it.
     pub(super) fn check(&self) -> Result<Vec<String>> {
         let there = self.from.map(rows_of).unwrap_or_default();
         let mut rows = self.rows_needs(there);
@@ -76,7 +76,7 @@ impl Start<'_> {
         let directory = self.config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
         let room = self.places.room(&directory)?;
         let is_linked = self.from.is_none_or(|from| self.is_in(&from.path, room));
-        // Of several ranks each clears its place, and copies its part, when it comes to it.
+        // With several ranks, each clears its place and copies its part later.
         let alone = self.config.ranks.count == 1;
         let copied = if is_linked || !alone { 0 } else { there.bytes };
         let segments = match self.saves {
@@ -96,7 +96,7 @@ impl Start<'_> {
         Some(Needs { key, directory, room, least: copied.saturating_add(segments), why, soon })
     }
 
-    /// Needs of checkpoints, beside stores that have `rows`.
+    /// Needs of checkpoints; `rows` is the room where the stores are.
     fn checkpoint_needs(&self, rows: Option<DiskRoom>, there: RowsThere) -> Option<Needs> {
         let directory = self.config.checkpoint.dir.clone().filter(|_| self.saves)?;
         let room = self.places.room(&directory)?;
@@ -116,7 +116,7 @@ impl Start<'_> {
         })
     }
 
-    /// Space of stores with as many rows as memory holds, or as the run begins with.
+    /// Space of stores with as many rows as memory holds, or as the run begins with, if more.
     fn space_of(&self, there: RowsThere) -> StoreSpace {
         let groups = &self.capacity.tiers.groups;
         let of_each = there.rows / (groups.len() as u64 * self.ranks).max(1);
@@ -159,7 +159,7 @@ impl Needs {
     }
 }
 
-/// Rows of all stores of a checkpoint; none where they cannot be read, which opening them says.
+/// Rows of all stores of a checkpoint. Unreadable ones count as none; opening them reports why.
 fn rows_of(checkpoint: &Checkpoint) -> RowsThere {
     let manifest = |rows: &Rows| Manifest::load(&FileDisk::open(&rows.path).ok()?).ok();
     let manifests = checkpoint.rows.iter().filter_map(manifest);
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::machine::{Checkpoints, RowPlaces};
 
-    /// File systems by the first part of a path, with bytes that are free.
+    /// Free bytes of file systems, by the first part of a path.
     struct Given(Vec<(&'static str, u64)>);
 
     impl Places for Given {
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// What is said of a run with such file systems.
+    /// The outcome of the check with these file systems.
     fn check(file_systems: &[(&'static str, u64)], saves: bool) -> Result<Vec<String>> {
         let mut config = Config::default();
         config.synth.examples = 1000;
@@ -225,7 +225,7 @@ mod tests {
         let dense = refused(&[("/rows", MUCH), ("/checkpoints", 1 << 20)]);
         assert!(dense.starts_with("checkpoint.dir = /checkpoints/saved: its file system has 1.0"));
         assert!(dense.contains("for the dense part"), "{dense}");
-        // Who keeps nothing needs none of it.
+        // A run without checkpoints needs none of it.
         let few = &[("/rows", 32 << 20), ("/checkpoints", 0)];
         assert_eq!(check(few, false).unwrap().len(), 1);
         let notes = check(&[("/rows", MUCH), ("/checkpoints", 64 << 20)], true).unwrap();

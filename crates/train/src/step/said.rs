@@ -220,7 +220,7 @@ impl Scored {
                 let label = |example: usize| f32::from(bits[example / 8] >> (example % 8) & 1);
                 self.labels.extend((0..count).map(label));
             }
-            // Of one label that is neither 0 nor 1 somewhere, or of several.
+            // Several labels, or one that isn't always 0 or 1.
             None => {
                 self.labels.extend_from_slice(reader.take_exactly(count * labels.count)?);
             }

@@ -113,7 +113,7 @@ pub struct WarmRequest<'a> {
     pub to: Option<&'a Path>,
     /// The data, as patterns.
     pub paths: &'a [String],
-    /// Its columns; none where its lines are plain.
+    /// Its columns; none if its lines are in the plain layout.
     pub layout: Option<&'a Arc<Layout>>,
     /// Whether data that was trained before is trained again.
     pub again: bool,
@@ -310,8 +310,8 @@ impl WarmRequest<'_> {
 impl DataFile {
     /// Whether `now` has the content that this file had, as far as both ends tell.
     fn is_content_of(&self, now: &Self) -> bool {
-        // Of another folder that is a column, the same bytes are other records. Before, no folder
-        // may have been one.
+        // In another folder that is a column, the same bytes are other records. Earlier builds had
+        // no such columns.
         let [was, is] =
             [self, now].map(|file| file.name.rsplit_once('/').map(|(folder, _)| folder));
         if was.is_some() && is.is_some() && was != is {
