@@ -9,10 +9,10 @@ pub(crate) const MEMORY: Setting = setting!(
     "memory",
     memory = None,
     Never,
-    "bytes of host memory that the run takes at most, all of its ranks on a machine together: what \
-     tiers.dram, tiers.index, tiers.harvest and tiers.segment do not say follows from it"
+    "most bytes of host memory for the run, all of its ranks on a machine together; tiers.dram, \
+     tiers.index, tiers.harvest and tiers.segment follow from it unless given"
 )
-.default_name("what the other settings come to");
+.default_name("the sum of the other settings");
 
 /// Bytes of rows in memory.
 pub(crate) const DRAM: Setting = setting!(
