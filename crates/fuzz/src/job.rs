@@ -210,18 +210,27 @@ impl<'a> Job<'a> {
                     return Ok(Some(ran));
                 }
                 End::Stopped => {
-                    self.tally.add(RUNS, 1);
-                    self.tally.stopped(stop, ran.status);
+                    self.stopped(stop, &ran);
                     return Ok(None);
                 }
-                End::Refused(why) => {
-                    mend.follow(&why).map_err(|fault| fault.of(&ran.line))?;
-                    self.least = mend.least();
-                    self.tally.add("machines that asked for more", 1);
-                }
+                End::Refused(why) => self.give_more(&mut mend, &why, &ran)?,
             }
         }
         Err(Fault::Refused("a machine asked for more again and again".to_owned()))
+    }
+
+    /// Counts a process that a signal ended.
+    fn stopped(&mut self, stop: Option<Stop>, ran: &Ran) {
+        self.tally.add(RUNS, 1);
+        self.tally.stopped(stop, ran.status);
+    }
+
+    /// Gives a machine what a refusal asks for.
+    fn give_more(&mut self, mend: &mut Mend, why: &str, ran: &Ran) -> Result<()> {
+        mend.follow(why).map_err(|fault| fault.of(&ran.line))?;
+        self.least = mend.least();
+        self.tally.add("machines that asked for more", 1);
+        Ok(())
     }
 
     /// Whether a run went on from a checkpoint: from the newest, as far as somebody heard it.

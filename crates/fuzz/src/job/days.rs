@@ -113,15 +113,10 @@ impl Job<'_> {
                     return Ok(true);
                 }
                 End::Stopped => {
-                    self.tally.add(RUNS, 1);
-                    self.tally.stopped(stop, ran.status);
+                    self.stopped(stop, &ran);
                     return Ok(false);
                 }
-                End::Refused(why) => {
-                    mend.follow(&why).map_err(|fault| fault.of(&ran.line))?;
-                    self.least = mend.least();
-                    self.tally.add("machines that asked for more", 1);
-                }
+                End::Refused(why) => self.give_more(&mut mend, &why, &ran)?,
             }
         }
         Err(Fault::Refused("a machine asked for more again and again".to_owned()))
