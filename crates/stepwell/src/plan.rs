@@ -47,7 +47,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let mut page = page(&capacity, ranks);
     match disk {
         Some(disk) => put!(page, "disk at most{}:\n{disk}", of_all(ranks)),
-        None => put!(page, "disk: what it holds follows from the rows; give --rows N"),
+        None => put!(page, "disk: unknown without the number of rows; give --rows N"),
     }
     put_notes(&mut page, &capacity);
     if let (Some(forecast), Some(known)) = (&forecast, &known) {
