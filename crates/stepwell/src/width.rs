@@ -70,7 +70,7 @@ mod tests {
             folded(text, Some(40)),
             all.replace("were\n", "were in\n").replace("in memory", "memory")
         );
-        assert_eq!(folded(text, Some(36)), all);
+        assert_eq!(folded(text, Some(34)), all);
         assert_eq!(folded(text, Some(42)), text);
         assert_eq!(folded(text, None), text);
     }
