@@ -38,35 +38,32 @@ hidden = [32, 16]
 
 
 def draw(folder, examples):
-    """Clicks of users on items whose appeal drifts: each day half of yesterday's and half new."""
+    """Clicks of users on items whose appeal drifts from day to day."""
     dice = random.Random(43)
-    users, items = examples // 8, examples // 32
+    users, items = examples // 8, examples // 64
     taste = [dice.gauss(0, 0.7) for _ in range(users)]
     appeal = [dice.gauss(0, 1) for _ in range(items)]
     for day in range(1, DAYS + 2):
         lines = ["click,user_id,item_id,price"]
         for _ in range(examples):
-            # New users and items come with every day.
-            user = int(users * (dice.random() ** 2 + day) / (DAYS + 3))
-            item = int(items * (dice.random() ** 2 + day) / (DAYS + 3))
+            # A tenth of the users and items of a day are new.
+            user = int(users * (dice.random() + day / 10) / 2)
+            item = int(items * (dice.random() ** 2 + day / 10) / 2)
             price = round(math.exp(dice.gauss(3, 1)), 2)
             z = taste[user] + appeal[item] - 0.3 * math.log(price) - 0.5
             click = int(dice.random() < 1 / (1 + math.exp(-z)))
             lines.append(f"{click},u{user},i{item},{price}")
         (folder / f"day_{day}.csv").write_text("\n".join(lines) + "\n")
-        appeal = [0.7 * a + 0.7 * dice.gauss(0, 1) for a in appeal]
+        appeal = [0.9 * a + 0.4 * dice.gauss(0, 1) for a in appeal]
     (folder / "run.toml").write_text(RUN + """
 [[columns]]
-name = "click"
+names = ["click"]
 type = "label"
 [[columns]]
-name = "user_id"
-type = "key"
+names = ["user_id", "item_id"]
+type = "id"
 [[columns]]
-name = "item_id"
-type = "key"
-[[columns]]
-name = "price"
+names = ["price"]
 type = "dense"
 transform = "log1p"
 """)
@@ -108,9 +105,9 @@ class Runs:
 
 def tiny(runs):
     """The least memory for rows that these mini-batches can be trained in."""
-    flags = ["train", "run.toml", "--data", "day_1.csv", "--tiers.dram", "1KiB", "-q"]
+    flags = ["train", "run.toml", "--data", "day_1.csv", "--tiers.dram", "16KiB", "-q"]
     said = runs.start(*flags).communicate()[0]
-    return ["--tiers.dram", re.search(r"at least (\d+)", said)[1], "--tiers.segment", "256KiB"]
+    return ["--tiers.dram", re.search(r"none more than (\d+)", said)[1], "--tiers.segment", "256KiB"]
 
 
 def days(program, folder, examples):
@@ -134,14 +131,14 @@ def days(program, folder, examples):
             begin = ["run.toml"] if day == 1 else ["--from", saved]
             flags = ["train", *begin, f"--data=day_{day}.csv", "--checkpoint", saved, *more]
             if way == "killed":
-                flags += ["--resume", "auto"] if day == 1 else []
+                flags += ["--resume=auto"] if day == 1 else []
                 kills += runs.killed(saved, flags)
             digest = runs.report(*flags)["model_digest"]
             auc = runs.report("eval", saved, "--data", f"day_{day + 1}.csv")["eval"]["auc"]
             same = (digest, auc) == one[day]
             cells.append("=" if same else f"{auc:.6f}, another model")
         print(f"| {day} | " + " | ".join(cells) + " |", flush=True)
-    print(f"\n{kills} of {DAYS} days were killed after a checkpoint, in {way}.")
+    print(f"\nkilled after a checkpoint: {kills} of {DAYS} days")
 
 
 def large(program, folder, rows):
@@ -159,10 +156,10 @@ def large(program, folder, rows):
 
     write(folder / "day_1.csv", 0, count)
     write(folder / "day_2.csv", count, MINI_BATCH)
-    columns = "".join(f'[[columns]]\nname = "{name}"\ntype = "key"\n' for name in names)
     (folder / "run.toml").write_text(
         f'[data]\neval_fraction = 0\nmini_batch = {MINI_BATCH}\n[model]\nkind = "deepfm"\n'
-        f'dim = {LARGE_DIM}\nhidden = [32]\n[[columns]]\nname = "click"\ntype = "label"\n{columns}')
+        f'dim = {LARGE_DIM}\nhidden = [32]\n[[columns]]\nnames = ["click"]\ntype = "label"\n'
+        f'[[columns]]\nnames = {json.dumps(names)}\ntype = "id"\n')
     runs = Runs(program, folder)
     place = ["--tiers.ssd", "tiers", "--tiers.dram", "512MiB", "--tiers.index", "2GiB"]
     begin = time.time()
