@@ -1,7 +1,7 @@
 //! What can go wrong with a store.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stepwell_base::Key;
 
@@ -178,6 +178,19 @@ impl Error {
         match self {
             Self::Damaged { offset, why, .. } => Self::Damaged { path: file, offset, why },
             other => other,
+        }
+    }
+
+    /// Of damage, that it lies in the file of that name in `directory`, of which this one is a link
+    /// or a copy.
+    pub(crate) fn found_below(self, directory: &Path) -> Self {
+        let name = match &self {
+            Self::Damaged { path, .. } => path.file_name().map(ToOwned::to_owned),
+            _ => None,
+        };
+        match name {
+            Some(name) => self.found_in(directory.join(name)),
+            None => self,
         }
     }
 }

@@ -174,6 +174,7 @@ pub(crate) fn lead(
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];
     let mut around = Surroundings {
         repaired_rows: args.repaired,
+        digest: !args.no_digest,
         machine: Machine { ranks, ..Machine::default() },
         from: warm.as_ref().and_then(|warm| warm.start.clone()),
         ..surroundings(&config, placement(args, warm.as_ref()), Arc::clone(&progress), stop)
@@ -246,7 +247,7 @@ pub(crate) fn follow(
         stop: StopRequest::new(),
         rows: RowsAtStart::default(),
         repaired_rows: args.repaired,
-        digest: true,
+        digest: !args.no_digest,
         placement: placement(args, None),
         settings: settings::to_json(config),
         on_plan: Arc::new(|_| {}),

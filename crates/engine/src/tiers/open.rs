@@ -27,7 +27,8 @@ pub enum Begin<'a> {
 /// What helps where some of the rows are damaged.
 const REPAIR: &str = "`stepwell store repair` salvages the rest, which --repaired accepts";
 
-/// The store of table group `number` as a checkpoint has it.
+/// The store of table group `number` as a checkpoint has it. Pages of linked segments are checked
+/// when they are read, so that a run begins without reading the whole table.
 fn restore(
     disk: Arc<dyn Disk>,
     checkpoint: &Checkpoint,
@@ -39,9 +40,11 @@ fn restore(
         checkpoint.rows_of_group(number).iter().map(|rows| &*rows.path).collect();
     let store = match rows[..] {
         [] => return Err(wrong(format!("has no rows of table group {number}"))),
-        [rows] if options.key_shards == KeyShardSet::ALL => Store::restore(disk, rows, options),
+        [rows] if options.key_shards == KeyShardSet::ALL => {
+            Store::restore(disk, rows, Verify::Listed, options)
+        }
         // As many ranks as wrote it, or others: each has the key shards that are its own.
-        _ => Store::restore_shards(vec![disk], &rows, Verify::Everything, options),
+        _ => Store::restore_shards(vec![disk], &rows, Verify::Listed, options),
     };
     store.map_err(|error| {
         let said = format!("its rows cannot be restored ({error})");
@@ -115,7 +118,7 @@ impl TierPlan {
         let whole = if self.groups.len() > 1 { self.options.index.0 } else { 0 };
         let store = match begin {
             Begin::Empty => Store::create(disk, options)?,
-            Begin::Snapshot(path) => Store::restore(disk, path, options)?,
+            Begin::Snapshot(path) => Store::restore(disk, path, Verify::Everything, options)?,
             Begin::Checkpoint(checkpoint, there) => restore(disk, checkpoint, there, options)
                 .map_err(|error| match error {
                     Error::Store(error) => index_of_all(error, whole, &plan.names),

@@ -6,7 +6,7 @@ use std::path::Path;
 use stepwell_base::Key;
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Placement, list, passed_over};
-use stepwell_ssd::{Store, check};
+use stepwell_ssd::{Store, Verify, check};
 
 use crate::life::{KEEP, Ledger, SAVED, dense, live, options, rows, run, scratch};
 
@@ -90,7 +90,9 @@ fn holds(world: &dyn Disk, path: &Path, step: u64) {
     for saved in &checkpoint.rows {
         let disk = world.directory(&saved.path).unwrap();
         assert_eq!(check(&[disk]).unwrap().damages, []);
-        let store = Store::restore(scratch(world).unwrap(), &saved.path, options()).unwrap();
+        let store =
+            Store::restore(scratch(world).unwrap(), &saved.path, Verify::Everything, options())
+                .unwrap();
         let visit = &mut |key: Key, _used: u32, row: &[u8]| {
             assert_eq!(restored.insert(key.0, row.to_vec()), None);
             Ok(())

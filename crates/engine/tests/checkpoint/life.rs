@@ -128,7 +128,7 @@ fn open(
     let Some(from) = from else { return Ok(Store::create(rows, options)?) };
     let saved: Vec<&Path> = from.rows_of_group(0).iter().map(|rows| &*rows.path).collect();
     if let ([saved], 1) = (&saved[..], ranks) {
-        return Ok(Store::restore(rows, saved, options)?);
+        return Ok(Store::restore(rows, saved, Verify::Everything, options)?);
     }
     Ok(Store::restore_shards(vec![rows], &saved, Verify::Everything, options)?)
 }

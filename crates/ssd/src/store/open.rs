@@ -21,7 +21,7 @@ use crate::segment::{self, SegmentFile};
 use crate::size::Sizes;
 use crate::stats::Counters;
 use crate::v1::OldManifest;
-use crate::{Error, Manifest, Result, StoreId, StoreOptions};
+use crate::{Error, Manifest, Result, StoreId, StoreOptions, Verify};
 
 /// Chunks on their way to the disk of a store that shares none: its writes and those of a merge.
 const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
@@ -111,13 +111,18 @@ impl Store {
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
-    /// store, and checks every byte of them. It has the key shards that the snapshot has, whatever
-    /// the options say; [`Store::restore_shards`] makes others of it.
+    /// store, and checks them as `verify` says. It has the key shards that the snapshot has,
+    /// whatever the options say; [`Store::restore_shards`] makes others of it.
     ///
     /// # Errors
     /// Those of [`Store::open`]; and when a store is there already, or a file is damaged.
-    pub fn restore(disk: Arc<dyn Disk>, from: &Path, options: StoreOptions) -> Result<Self> {
-        Self::restore_over(vec![disk], from, options)
+    pub fn restore(
+        disk: Arc<dyn Disk>,
+        from: &Path,
+        verify: Verify,
+        options: StoreOptions,
+    ) -> Result<Self> {
+        Self::restore_over(vec![disk], from, verify, options)
     }
 
     /// [`Store::restore`] over several directories, which take turns.
@@ -127,6 +132,7 @@ impl Store {
     pub fn restore_over(
         disks: Vec<Arc<dyn Disk>>,
         from: &Path,
+        verify: Verify,
         options: StoreOptions,
     ) -> Result<Self> {
         options.check()?;
@@ -150,19 +156,23 @@ impl Store {
             options.go_on()?;
             let directory = number % disks.len();
             let disk = &disks[directory];
-            if source.link_into(&segment::name(entry.segment), disk.path())? == Placed::Copied {
+            let placed = source.link_into(&segment::name(entry.segment), disk.path())?;
+            if placed == Placed::Copied {
                 counters.wrote(directory, entry.bytes as usize);
             }
-            let file = SegmentFile::open(&**disk, &manifest.spot(entry, directory))?;
-            let from = source.path().join(segment::name(entry.segment));
-            let checked = file.check_all(entry, &counters);
-            checked.map_err(|error| error.found_in(from))?;
+            if verify.reads_all(placed) {
+                let file = SegmentFile::open(&**disk, &manifest.spot(entry, directory))?;
+                let from = source.path().join(segment::name(entry.segment));
+                let checked = file.check_all(entry, &counters);
+                checked.map_err(|error| error.found_in(from))?;
+            }
         }
         for disk in disks.iter().skip(1) {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble((disks, locks), options, manifest, counters, None)
+        let restored = Self::assemble((disks, locks), options, manifest, counters, None);
+        restored.map_err(|error| error.found_below(source.path()))
     }
 
     /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.

@@ -35,12 +35,20 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// What opening needs: manifests, headers, tails, and of footers the lists and the blocks with
-    /// keys of ours, each against its checksum. Pages are checked when they are read. For sources
-    /// that were stores until now: the default, as m stores of n would read everything m times.
+    /// keys of ours, each against its checksum; every byte of a segment that had to be copied. The
+    /// other pages are checked when they are read. Its cost grows with the number of rows, not with
+    /// their bytes.
     #[default]
     Listed,
-    /// Every byte of every segment that is linked. For sources that lay somewhere for long.
+    /// Every byte of every segment.
     Everything,
+}
+
+impl Verify {
+    /// Whether all of a segment is read that came to be here in this way.
+    pub(super) fn reads_all(self, placed: Placed) -> bool {
+        self == Self::Everything || placed == Placed::Copied
+    }
 }
 
 /// A snapshot to take segments of.
@@ -274,7 +282,7 @@ fn link_all(
         if placed == Placed::Copied {
             counters.wrote(directory, entry.bytes as usize);
         }
-        if verify == Verify::Everything {
+        if verify.reads_all(placed) {
             let spot = Spot { directory, number, ..spot };
             let checked = SegmentFile::open(&*disks[directory], &spot)?.check_all(entry, counters);
             checked.map_err(|error| error.found_in(source.disk.path().join(from)))?;

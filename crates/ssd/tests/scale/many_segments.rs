@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_ssd::{Compaction, Store, StoreOptions, check};
+use stepwell_ssd::{Compaction, Store, StoreOptions, Verify, check};
 
 use crate::child;
 use crate::watch::{Watch, assert_holds, put};
@@ -69,7 +69,7 @@ fn work(path: &Path, segments: u64) {
     assert!(checked.damages.is_empty() && checked.segments >= segments * 9 / 10, "{checked:?}");
     watch.lap("check");
     let restored = disk.create_directory(&path.join("restored")).unwrap();
-    let store = Store::restore(restored, to.path(), options()).unwrap();
+    let store = Store::restore(restored, to.path(), Verify::Everything, options()).unwrap();
     watch.lap("restore");
     assert_eq!(store.len(), keys);
     assert_holds(&store, keys, changed, 4);

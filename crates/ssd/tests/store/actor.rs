@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Error, Result, Store, StoreOptions, check};
+use stepwell_ssd::{Error, Result, Store, StoreOptions, Verify, check};
 
 use crate::common::KEYS;
 use crate::history::History;
@@ -55,7 +55,12 @@ impl Actor {
     /// Goes on from a snapshot that somebody took while the store of `history` was changed: it has
     /// a part of that.
     pub(crate) fn restored(mut self, from: &Path, history: History, step: u32) -> Result<Self> {
-        let store = Store::restore_over(self.disks.clone(), from, self.options.clone())?;
+        let store = Store::restore_over(
+            self.disks.clone(),
+            from,
+            Verify::Everything,
+            self.options.clone(),
+        )?;
         (self.history, self.step) = (history, step);
         self.history.resume(&store, &self.disks[0]);
         self.store = Some(store);
@@ -233,7 +238,8 @@ impl Actor {
             let below = disk.path().join(format!("restored-{}", self.step));
             disks.push(disk.create_directory(&below)?);
         }
-        let store = Store::restore_over(disks.clone(), &path, self.options.clone())?;
+        let store =
+            Store::restore_over(disks.clone(), &path, Verify::Everything, self.options.clone())?;
         history.resume(&store, &disks[0]);
         (self.store, self.disks, self.history) = (Some(store), disks, history);
         self.restored += 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Error, Store, StoreId, StoreOptions};
+use stepwell_ssd::{Error, Store, StoreId, StoreOptions, Verify};
 
 use crate::common::{
     KEYS, Oracle, PAGE_BYTES, ROW_BYTES, ROWS_PER_PAGE, assert_holds, get, keys, learn, names,
@@ -160,7 +160,7 @@ fn a_store_is_made_where_there_is_none() {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let again = Store::create(Arc::clone(&shared), options()).unwrap_err();
     assert!(matches!(again, Error::Exists { .. }) && again.to_string().contains("/memory"));
-    let restored = Store::restore(Arc::clone(&shared), disk.path(), options());
+    let restored = Store::restore(Arc::clone(&shared), disk.path(), Verify::Everything, options());
     assert!(matches!(restored, Err(Error::Exists { .. })));
     assert!(matches!(Store::set_aside(&disk), Err(Error::InUse { .. })));
     drop(store);

@@ -101,7 +101,7 @@ fn survive(before: &Actor, created: bool, world: &MemDisk, survival: Survival) -
 fn restore_one(before: &Actor, world: &MemDisk) {
     let Some((path, history)) = before.snapshots.last() else { return };
     let to = world.create_directory(Path::new("/restored")).unwrap();
-    let store = Store::restore(Arc::clone(&to), path, options()).unwrap();
+    let store = Store::restore(Arc::clone(&to), path, Verify::Everything, options()).unwrap();
     history.clone().resume(&store, &to);
 }
 
@@ -159,7 +159,7 @@ fn a_snapshot_outlives_the_store_and_a_crash() {
     for name in crashed.list().unwrap() {
         crashed.remove(&name).unwrap();
     }
-    let store = Store::restore(shared(&crashed), &path, options()).unwrap();
+    let store = Store::restore(shared(&crashed), &path, Verify::Everything, options()).unwrap();
     let oracle = Oracle::from_iter(rows);
     assert_holds(&store, &oracle);
     // What was restored is durable at once.
@@ -211,7 +211,12 @@ fn a_restored_store_is_there_or_is_not() {
             .collect::<std::result::Result<_, _>>()?)
     };
     let restore = |world: &Arc<dyn Disk>| {
-        Store::restore_over(directories(world)?, Path::new("/snapshot"), options())
+        Store::restore_over(
+            directories(world)?,
+            Path::new("/snapshot"),
+            Verify::Everything,
+            options(),
+        )
     };
     let cuts = cut_each(
         &|| world.crash(Survival::Everything),
@@ -282,7 +287,10 @@ fn a_store_that_is_set_aside_is_there_or_is_not() {
             }
             // The snapshot has links to the same files.
             let to = world.create_directory(Path::new("/to")).unwrap();
-            assert_holds(&Store::restore(to, Path::new("/snapshot"), options()).unwrap(), &oracle);
+            assert_holds(
+                &Store::restore(to, Path::new("/snapshot"), Verify::Everything, options()).unwrap(),
+                &oracle,
+            );
         },
     );
     assert!(cuts > 8, "{cuts}");

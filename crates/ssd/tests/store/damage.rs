@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Checked, Error, MANIFEST_NAME, Store, StoreOptions, check};
+use stepwell_ssd::{Checked, Error, MANIFEST_NAME, Store, StoreOptions, Verify, check};
 
 use crate::common::{
     PAGE_BYTES, ROWS_PER_PAGE, assert_whole, get, new_store, options, payload, put, reopen,
@@ -271,7 +271,8 @@ fn another_version_is_one_clear_line() {
     .unwrap();
     let snapshot = disk.path().to_owned();
     let other = disk.create_directory(&snapshot.join("other")).unwrap();
-    for outcome in [reopen(&disk), Store::restore(other, &snapshot, options())] {
+    for outcome in [reopen(&disk), Store::restore(other, &snapshot, Verify::Everything, options())]
+    {
         let message = outcome.unwrap_err().to_string();
         assert!(message.contains("is of format version 4, this build reads"), "{message}");
         assert!(!message.contains('\n'));
@@ -289,10 +290,36 @@ fn restoring_finds_every_byte_of_a_page() {
         // The snapshot's file and the store's are one.
         flip(&disk, FIRST, at);
         let target = disk.create_directory(&disk.path().join(format!("to-{round}"))).unwrap();
-        let error = Store::restore(target, &path, options()).unwrap_err();
+        let error = Store::restore(target, &path, Verify::Everything, options()).unwrap_err();
         assert_names(&error, FIRST, at);
         flip(&disk, FIRST, at);
     }
+}
+
+/// A store made of links is there without a read of its pages, and never serves a damaged row.
+#[test]
+fn restoring_by_links_leaves_pages_to_those_who_read_them() {
+    let (disk, store) = committed();
+    let path = disk.path().join("snapshot");
+    disk.create_directory(&path).unwrap();
+    store.snapshot(&path).unwrap();
+    let target = |name: &str| disk.create_directory(&disk.path().join(name)).unwrap();
+    flip(&disk, FIRST, PAGE + 20);
+    let restored = Store::restore(target("page"), &path, Verify::Listed, options()).unwrap();
+    // Headers, footers and tails: no page of rows.
+    assert!(restored.stats().bytes_read < 8 * PAGE_BYTES, "{:?}", restored.stats());
+    let error = get(&restored, &[0]).unwrap_err();
+    assert_names(&error, FIRST, PAGE + 20);
+    assert_eq!(get(&restored, &[40]).unwrap(), [None]);
+    assert_eq!(get(&restored, &[39]).unwrap(), [Some(payload(39, 39))]);
+    flip(&disk, FIRST, PAGE + 20);
+    // What opening needs is checked, and named where it lies.
+    let footer = 4 * PAGE + 5;
+    flip(&disk, FIRST, footer);
+    let restored = Store::restore(target("footer"), &path, Verify::Listed, options());
+    let error = restored.unwrap_err();
+    assert_names(&error, FIRST, footer);
+    assert!(error.to_string().contains("snapshot"), "{error}");
 }
 
 #[test]
@@ -354,7 +381,7 @@ fn a_restored_store_is_another_one() {
     disk.create_directory(&path).unwrap();
     store.snapshot(&path).unwrap();
     let to = disk.create_directory(&disk.path().join("restored")).unwrap();
-    let restored = Store::restore(Arc::clone(&to), &path, options()).unwrap();
+    let restored = Store::restore(Arc::clone(&to), &path, Verify::Everything, options()).unwrap();
     // Both go on with the same numbers and the same rows.
     let rows: Vec<(u64, u64)> = (0..30).map(|key| (key, 2_000 + key)).collect();
     put(&store, &rows).unwrap();

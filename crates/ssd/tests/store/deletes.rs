@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Error, Manifest, SEGMENTS_MANY, Stats, Store, StoreOptions, check};
+use stepwell_ssd::{Error, Manifest, SEGMENTS_MANY, Stats, Store, StoreOptions, Verify, check};
 
 use crate::actor::Actor;
 use crate::common::{ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen};
@@ -313,7 +313,7 @@ fn expiry_only_ever_rises_and_is_part_of_a_commit() {
     disk.create_directory(&path).unwrap();
     lost.snapshot(&path).unwrap();
     let other = disk.create_directory(&disk.path().join("other")).unwrap();
-    let restored = Store::restore(other, &path, options()).unwrap();
+    let restored = Store::restore(other, &path, Verify::Everything, options()).unwrap();
     for store in [reopen(&disk).unwrap(), restored] {
         assert_eq!(get(&store, &[1, 2, 3]).unwrap(), [None, None, Some(payload(3, 30))]);
         // An expired row can be put again.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, Faults, FaultyDisk, Lasting, MemDisk, Operation, Reason};
-use stepwell_ssd::{Error, MANIFEST_NAME, Result, Store, View, check, repair};
+use stepwell_ssd::{Error, MANIFEST_NAME, Result, Store, Verify, View, check, repair};
 
 use crate::common::{new_store, options, put};
 use crate::harness::{Told, bytes_of, in_threads, scanned, shared};
@@ -118,7 +118,12 @@ fn perform(
             // It is there already where somebody tried before.
             let _ = memory.create_directory(&below("to"));
             let to = disk.directory(&below("to"))?;
-            let store = match Store::restore(Arc::clone(&to), &below("snapshot"), options()) {
+            let store = match Store::restore(
+                Arc::clone(&to),
+                &below("snapshot"),
+                Verify::Everything,
+                options(),
+            ) {
                 // It was made when somebody failed to open it.
                 Err(Error::Exists { .. }) => Store::open(to, options())?,
                 restored => restored?,

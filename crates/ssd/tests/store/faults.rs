@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Flip, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Error, Lookup, Result, Store, check};
+use stepwell_ssd::{Error, Lookup, Result, Store, Verify, check};
 
 use crate::actor::Actor;
 use crate::common::{KEYS, assert_whole, get, keys, options, payload};
@@ -61,7 +61,7 @@ fn read_everything(disk: &FaultyDisk, history: &mut History) -> Result<()> {
     let manifest = store.snapshot(&path)?;
     history.promise(&manifest);
     let to = disk.create_directory(&disk.path().join("to"))?;
-    history.check_held(&Store::restore(to, &path, options())?)?;
+    history.check_held(&Store::restore(to, &path, Verify::Everything, options())?)?;
     drop((reader, store));
     check(&disks).map(drop)
 }

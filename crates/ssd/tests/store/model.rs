@@ -9,7 +9,7 @@ use crate::common::{
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, FileDisk, MemDisk};
-use stepwell_ssd::{Store, check};
+use stepwell_ssd::{Store, Verify, check};
 
 /// A change of one key.
 #[derive(Clone, Copy)]
@@ -128,7 +128,9 @@ impl Model {
         }
         self.disk.free_locks();
         Store::set_aside(&self.disk).unwrap();
-        self.store = Store::restore(Arc::new(self.disk.clone()), &path, options()).unwrap();
+        self.store =
+            Store::restore(Arc::new(self.disk.clone()), &path, Verify::Everything, options())
+                .unwrap();
         assert_eq!(self.store.next_seq(), rows);
         self.promised = rows;
         // Snapshots that were taken later belong to rows that are no more.
@@ -190,6 +192,6 @@ fn on_files() {
     let checked = check(&[disk.directory(&snapshot).unwrap()]).unwrap();
     assert!(checked.damages.is_empty());
     let other = Arc::new(FileDisk::create(&directory.path().join("other")).unwrap());
-    let store = Store::restore(other, &snapshot, options()).unwrap();
+    let store = Store::restore(other, &snapshot, Verify::Everything, options()).unwrap();
     assert_holds(&store, &oracle);
 }

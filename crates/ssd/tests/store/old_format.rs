@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_disk::{Disk, Faults, FaultyDisk, FileDisk, MemDisk, Survival};
 use stepwell_ssd::{
-    Compaction, Error, FORMAT_VERSION, MANIFEST_NAME, Manifest, Store, StoreOptions, check,
+    Compaction, Error, FORMAT_VERSION, MANIFEST_NAME, Manifest, Store, StoreOptions, Verify, check,
 };
 
 use crate::harness::{Told, bytes_of, in_threads, scanned, shared};
@@ -122,7 +122,9 @@ fn a_store_of_version_1_on_files() {
     let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory.path()).unwrap());
     let to = tempfile::tempdir().unwrap();
     let other: Arc<dyn Disk> = Arc::new(FileDisk::open(to.path()).unwrap());
-    assert_first(&Store::restore(other, directory.path(), options_v1()).unwrap());
+    assert_first(
+        &Store::restore(other, directory.path(), Verify::Everything, options_v1()).unwrap(),
+    );
     assert_eq!(version_of(&*disk), 1, "what is restored from stays as it is");
     assert_first(&Store::open(Arc::clone(&disk), options_v1()).unwrap());
     assert_first(&Store::open(Arc::clone(&disk), options_v1()).unwrap());
@@ -137,7 +139,8 @@ fn a_snapshot_of_version_1_is_restored() {
     let paths = ["/to", "/and"].map(PathBuf::from);
     let to: Vec<Arc<dyn Disk>> =
         paths.iter().map(|path| disk.create_directory(path).unwrap()).collect();
-    let store = Store::restore_over(to.clone(), disk.path(), options_v1()).unwrap();
+    let store =
+        Store::restore_over(to.clone(), disk.path(), Verify::Everything, options_v1()).unwrap();
     assert_first(&store);
     drop(store);
     assert_first(&Store::open_over(to.clone(), options_v1()).unwrap());
@@ -234,7 +237,7 @@ fn a_cut_at_every_change_of_restoring_an_old_snapshot() {
     let to = Path::new("/to");
     let restore = |disk: Arc<dyn Disk>| {
         let target = disk.create_directory(to)?;
-        Store::restore(target, disk.path(), options_v1())
+        Store::restore(target, disk.path(), Verify::Everything, options_v1())
     };
     let cuts = cut_all(&restore, &|world, done| {
         assert_eq!(version_of(world), 1);
@@ -243,7 +246,9 @@ fn a_cut_at_every_change_of_restoring_an_old_snapshot() {
             Ok(store) => assert_first(&store),
             Err(Error::Missing { .. }) => {
                 assert!(!done);
-                assert_first(&Store::restore(to, world.path(), options_v1()).unwrap());
+                assert_first(
+                    &Store::restore(to, world.path(), Verify::Everything, options_v1()).unwrap(),
+                );
             }
             Err(error) => panic!("{error}"),
         }
@@ -332,7 +337,10 @@ fn a_store_of_version_3_opens_for_ever() {
 fn a_snapshot_of_version_2_is_restored() {
     let disk = fixture("v2");
     let to = disk.create_directory(Path::new("/to")).unwrap();
-    assert_rows(&Store::restore(to, disk.path(), options_v2()).unwrap(), &newest_v2);
+    assert_rows(
+        &Store::restore(to, disk.path(), Verify::Everything, options_v2()).unwrap(),
+        &newest_v2,
+    );
 }
 
 /// Makes the fixture's store anew, and writes it where `STEPWELL_WRITE_FIXTURES` asks for it: only

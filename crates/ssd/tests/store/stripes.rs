@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk};
-use stepwell_ssd::{Error, MANIFEST_NAME, Store, check, repair};
+use stepwell_ssd::{Error, MANIFEST_NAME, Store, Verify, check, repair};
 
 use crate::actor::Actor;
 use crate::common::{KEYS, get, keys, names, options, payload, put};
@@ -186,7 +186,8 @@ fn snapshots_come_from_all_directories_and_go_to_any_number() {
         let _told = Told(format!("into {count} directories"));
         let into = |at| world.create_directory(Path::new(&format!("/to-{count}-{at}"))).unwrap();
         let disks: Vec<Arc<dyn Disk>> = (0..count).map(into).collect();
-        let restored = Store::restore_over(disks.clone(), path, options()).unwrap();
+        let restored =
+            Store::restore_over(disks.clone(), path, Verify::Everything, options()).unwrap();
         history.clone().resume(&restored, &disks[0]);
         assert!(disks.iter().all(|disk| !segments(disk).is_empty()));
         drop(restored);
@@ -273,7 +274,7 @@ fn a_directory_named_twice_is_refused() {
     for outcome in [
         Store::create_over(twice.clone(), options()),
         Store::open_over(twice.clone(), options()),
-        Store::restore_over(twice, disks[2].path(), options()),
+        Store::restore_over(twice, disks[2].path(), Verify::Everything, options()),
     ] {
         let Err(Error::Options(why)) = outcome else { panic!("{outcome:?}") };
         assert!(why.contains("is named twice"), "{why}");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Faults, FaultyDisk, Lasting, MemDisk, Operation, Reason};
-use stepwell_ssd::{Result, Store, check};
+use stepwell_ssd::{Result, Store, Verify, check};
 
 use crate::common::{KEYS, PAGE_BYTES, options};
 use crate::harness::{Told, in_threads};
@@ -242,7 +242,9 @@ impl Model {
         let below = self.memory.path().join(format!("restored-{}", self.step));
         self.memory.create_directory(&below).unwrap();
         self.home = self.disk.directory(&below).unwrap();
-        self.store = Some(Store::restore(Arc::clone(&self.home), &path, options()).unwrap());
+        self.store = Some(
+            Store::restore(Arc::clone(&self.home), &path, Verify::Everything, options()).unwrap(),
+        );
         self.history = history;
         self.history.resume(self.store.as_ref().unwrap(), &self.home);
         self.done.restored += 1;

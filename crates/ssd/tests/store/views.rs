@@ -317,7 +317,8 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
     assert!(refreshed.anew && seen(&view) == seen(&fresh(first)));
     // A store that was restored has an id of its own, and so have its cursors.
     let disk = world.create_directory(Path::new("/restored")).unwrap();
-    let restored = Store::restore(Arc::clone(&disk), third.path(), options()).unwrap();
+    let restored =
+        Store::restore(Arc::clone(&disk), third.path(), Verify::Everything, options()).unwrap();
     restored.commit().unwrap();
     view.refresh_over(vec![Arc::clone(&disk)]).unwrap();
     let other = fresh(&disk);

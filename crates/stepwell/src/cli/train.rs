@@ -71,6 +71,9 @@ pub(crate) struct TrainArgs {
     /// Evaluate the model of --from on the data first, before it is trained on
     #[arg(long, requires = "from")]
     pub(crate) evaluate_first: bool,
+    /// Leave out the digest of the model, which reads every row once more at the end
+    #[arg(long)]
+    pub(crate) no_digest: bool,
     /// Accept rows that `store repair` made in place of the checkpoint's own
     #[arg(long, requires = "begun")]
     pub(crate) repaired: bool,
