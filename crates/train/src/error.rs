@@ -1,5 +1,9 @@
 //! What can end a run.
 
+use std::path::{Path, PathBuf};
+
+use stepwell_engine::OLDER;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -22,6 +26,18 @@ pub enum Error {
     /// The store cannot be made.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
+    /// A row that a checkpoint brought can't be read.
+    #[error(
+        "{source}; it came with the checkpoint {}: `stepwell store check` finds all damage there, \
+         `stepwell store repair` salvages the rest, which --repaired accepts; or {OLDER}",
+        checkpoint.display()
+    )]
+    Rows {
+        /// What is damaged.
+        source: Box<Error>,
+        /// The directory of the checkpoint.
+        checkpoint: PathBuf,
+    },
     /// Somebody asked to stop before anything was done that could be reported.
     #[error("interrupted before anything was done")]
     Interrupted,
@@ -100,7 +116,7 @@ pub enum Error {
     #[error("checkpoint {}: {why}", path.display())]
     Resume {
         /// The checkpoint.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// Why, and the mend.
         why: String,
     },
@@ -110,7 +126,7 @@ pub enum Error {
         /// What was tried.
         action: &'static str,
         /// Where.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
@@ -135,6 +151,17 @@ impl Error {
         self
     }
 
+    /// The same, which names the checkpoint that a run began with where rows are damaged: the files
+    /// of the run are links to the checkpoint's.
+    pub(crate) fn of_rows_from(self, checkpoint: Option<&Path>) -> Self {
+        match checkpoint {
+            Some(path) if self.is_of_store() && self.is_damage() => {
+                Self::Rows { source: Box::new(self), checkpoint: path.to_owned() }
+            }
+            _ => self,
+        }
+    }
+
     /// That of rows that ranks update: what another rank sent may be what is wrong.
     pub(crate) fn of_shared_rows(error: stepwell_engine::Error) -> Self {
         match error {
@@ -154,6 +181,7 @@ impl Error {
             Self::Data(error) => error.is_damage(),
             Self::Engine(error) => error.is_damage(),
             Self::Store(error) => error.is_damage(),
+            Self::Rows { .. } => true,
             _ => false,
         }
     }

@@ -2,6 +2,7 @@
 
 mod counting;
 mod recent;
+mod screen;
 mod waiting;
 
 use std::io::IsTerminal;
@@ -10,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use console::Term;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stepwell_base::counted;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
@@ -20,6 +21,7 @@ pub(crate) use self::counting::Counting;
 use self::recent::Recent;
 use self::waiting::Waiting;
 
+use self::screen::{ECHO, Screen};
 use crate::say::{self, say};
 use crate::width::columns;
 
@@ -156,7 +158,8 @@ fn trained_of(config: &Config, lines: u64) -> u64 {
 }
 
 fn bar_of(total: Option<u64>) -> ProgressBar {
-    let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+    let target = ProgressDrawTarget::term_like(Box::new(Screen::new()));
+    let bar = ProgressBar::with_draw_target(total, target);
     bar.with_style(style_of(total.is_some()))
 }
 
@@ -170,13 +173,13 @@ fn style_of(known: bool) -> ProgressStyle {
 }
 
 /// Columns that a bar's message must leave free: the bar before it, after `position` examples, and
-/// room at the end, where terminals echo `^C`.
+/// what the screen leaves free at the end.
 fn columns_beside(position: u64, is_known: bool) -> usize {
     let before = match is_known {
         true => "################ 100 % ".len(),
         false => format!("* {position} examples in 1000s ").len(),
     };
-    before + "^C^C".len()
+    before + usize::from(ECHO)
 }
 
 /// Facts about a mini-batch, the most important first; `left` is the seconds left of the run.

@@ -272,3 +272,41 @@ fn an_empty_file_is_trained_when_it_has_records() {
     days.shop.ok(&silent);
     assert_eq!(days.shop.report("report.json")["trained_before"], true);
 }
+
+/// A run reads no page of rows before it needs one; a damaged one ends it, and the checkpoint that
+/// it came with is named.
+#[test]
+fn a_damaged_row_names_the_checkpoint_that_it_came_with() {
+    let days = Days::new(2);
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let from = ["--from", "saved", "--checkpoint", "other"];
+    let rows = days.shop.path("saved/step-000000000008/rows-0");
+    let is_segment = |name: &str| name.starts_with("segment");
+    let segment = std::fs::read_dir(rows).unwrap().flatten().map(|entry| entry.path());
+    let segment = segment.filter(|path| path.file_name().unwrap().to_str().is_some_and(is_segment));
+    let segment = segment.min().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[4096 + 200] ^= 4;
+    std::fs::write(&segment, bytes).unwrap();
+    let commands: [&[&str]; 2] = [
+        &[&["train", "run.toml", "--data", "day_2.csv"][..], &from].concat(),
+        &["eval", "saved", "--data", "day_2.csv"],
+    ];
+    for command in commands {
+        let output = days.shop.run(command);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        let line = error.lines().filter(|line| line.starts_with("stepwell: ")).next_back().unwrap();
+        for part in ["checksum", "it came with the checkpoint saved/step-000000000008", "repair"] {
+            assert!(line.contains(part), "{command:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_digest_is_left_out_on_request() {
+    let days = Days::new(1);
+    let report = days.train(&["--data", "day_1.csv", "--no-digest"]);
+    assert_eq!((&report["model_digest"], &report["digest_seconds"]), (&Value::Null, &0.0.into()));
+    assert_eq!(report["steps"], 8);
+}

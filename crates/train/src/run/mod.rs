@@ -142,7 +142,9 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
     let initial = config.checkpoint.initial && from.is_none();
     let report = finish(config, around, built, (reads, saver, initial), begin);
-    let report = report.map_err(|error| error.naming(&unscaled))?;
+    let rows_from = from.as_ref().map(|from| &*from.path);
+    let report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
+    let from = from.as_ref().map(|from| from.step);
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
@@ -163,8 +165,7 @@ struct Ready {
     built: Built,
     reads: Reads,
     saver: Option<Saver>,
-    /// Steps of the model that it begins with.
-    from: Option<u64>,
+    from: Option<BegunWith>,
     /// Whether it goes on as the run before would have.
     resumes: bool,
     /// Whether a warm-up counts keys, and whether its outcome was noted ahead.
@@ -172,6 +173,12 @@ struct Ready {
     told_ahead: bool,
     /// Dense columns of large numbers, and the largest of each.
     unscaled: Vec<(String, f32)>,
+}
+
+/// The checkpoint whose model a run begins with.
+struct BegunWith {
+    step: u64,
+    path: PathBuf,
 }
 
 /// Does all that comes before the first step.
@@ -206,7 +213,8 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
-    let from = start.from.as_ref().map(|from| from.step);
+    let begun_with = |from: &Checkpoint| BegunWith { step: from.step, path: from.path.clone() };
+    let from = start.from.as_deref().map(begun_with);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.from);
     around.from.iter().for_each(WarmStart::release);

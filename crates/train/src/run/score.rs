@@ -27,7 +27,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let begin = around.machine.clock.seconds();
     let ready = get_ready_to_score(config, around, checkpoint);
     let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
-    let report = finish(config, around, built, (reads, None, false), begin)?;
+    let report = finish(config, around, built, (reads, None, false), begin);
+    let report = report.map_err(|error| error.of_rows_from(Some(&checkpoint.path)))?;
     if report.interrupted {
         // A part of the data has no figures of its own.
         return Err(Error::Interrupted);
