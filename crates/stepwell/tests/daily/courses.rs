@@ -296,7 +296,7 @@ fn a_damaged_row_names_the_checkpoint_that_it_came_with() {
         let output = days.shop.run(command);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{error}");
-        let line = error.lines().filter(|line| line.starts_with("stepwell: ")).next_back().unwrap();
+        let line = error.lines().rfind(|line| line.starts_with("stepwell: ")).unwrap();
         for part in ["checksum", "it came with the checkpoint saved/step-000000000008", "repair"] {
             assert!(line.contains(part), "{command:?}: {line}");
         }
