@@ -6,10 +6,10 @@
 //! - **Failure.** A file that would grow beyond `ulimit -f` is an error of its write, as on a full
 //!   disk, and no signal.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use console::Term;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, iterator};
 use stepwell_base::stop::StopRequest;
@@ -49,10 +49,11 @@ impl Signals {
         let wait = move || {
             let Some(signal) = coming.forever().next() else { return };
             first.store(signal, Ordering::Release);
-            if std::io::stderr().is_terminal() {
-                say::remark(
-                    "\nstepwell: stopping after the step at hand; once more ends it at once",
-                );
+            let screen = Term::stderr();
+            if screen.is_term() {
+                // A bar, and the terminal's echo of the key; a remark can't fail either.
+                let _ = screen.clear_line();
+                say::remark("stepwell: stopping after the step at hand; once more ends it at once");
             }
             stop.make();
         };
