@@ -47,6 +47,12 @@ impl Column {
         (of, values) == (rows, self.values.len())
     }
 
+    /// Whether the list of a row has an item that is missing, which is none of the values.
+    pub(super) fn lacks_item(&self, row: usize) -> bool {
+        // Rows of a block count in 32 bits.
+        self.lacking.binary_search(&(row as u32)).is_ok()
+    }
+
     /// Of each row the text: lists as one.
     fn row_texts(&self) -> Vec<Vec<u8>> {
         let (_, texts) = self.bytes();
@@ -95,6 +101,8 @@ impl Column {
 pub(super) struct Column {
     pub(super) values: Values,
     pub(super) of_rows: OfRows,
+    /// Rows with an item that is missing, where rows have lists. // ascending
+    pub(super) lacking: Vec<u32>,
 }
 
 /// Which values are whose.

@@ -6,7 +6,7 @@ use stepwell_base::Namespace;
 
 use super::{
     Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, Layout, LayoutOptions,
-    Made, Says, Split, SplitRule, Transform,
+    List, ListRule, Made, Says, Split, SplitRule, Transform, Values, ValuesRule,
 };
 use crate::log1p::log1p_of_number;
 use crate::moment::TimePart;
@@ -50,7 +50,10 @@ pub(super) fn compile_parts(
             ColumnKind::Dense(rule) => {
                 dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
             }
-            ColumnKind::Id(rule) => ids.push(ids_of(&column.name, &of, rule).map_err(wrong)?),
+            ColumnKind::Id(rule) => {
+                let values = sources.values_of(column, rule, &columns).map_err(wrong)?;
+                ids.push(ids_of(&column.name, &of, (rule, values)).map_err(wrong)?);
+            }
         }
     }
     if ids.is_empty() {
@@ -173,26 +176,47 @@ impl Sources {
         if column.of.is_empty() {
             return Ok(vec![self.number(&column.name)]);
         }
-        for name in &column.of {
-            let known = columns.iter().find(|other| other.name == *name);
-            match known {
-                Some(other) if other.of.is_empty() => {}
-                Some(_) => {
-                    return Err(format!(
-                        "column {}: {name} is made of other columns itself: name those",
-                        column.name
-                    ));
-                }
-                None => {
-                    return Err(format!(
-                        "column {}: is made of {name}, which is no column: name one of the data, \
-                         of type ignored where it is nothing else",
-                        column.name
-                    ));
-                }
-            }
+        let numbers = column.of.iter().map(|name| self.of_data(name, columns));
+        let numbers: Result<_, String> = numbers.collect();
+        numbers.map_err(|why| format!("column {}: {why}", column.name))
+    }
+
+    /// The number of a column that another one, one of `columns`, is made of.
+    fn of_data(&mut self, name: &str, columns: &[Column]) -> Result<usize, String> {
+        match columns.iter().find(|other| other.name == *name) {
+            Some(other) if other.of.is_empty() => Ok(self.number(name)),
+            Some(_) => Err(format!("{name} is made of other columns itself: name those")),
+            None => Err(format!(
+                "is made of {name}, which is no column: name one of the data, of type ignored \
+                 where it is nothing else"
+            )),
         }
-        Ok(column.of.iter().map(|name| self.number(name)).collect())
+    }
+
+    /// Where the values of the ids of `column` stand.
+    fn values_of(
+        &mut self,
+        column: &Column,
+        rule: &IdRule,
+        columns: &[Column],
+    ) -> Result<Values, String> {
+        match rule.list.as_ref().and_then(|list| list.values.as_ref()) {
+            None => Ok(Values::OfFormat),
+            // It is ASCII.
+            Some(ValuesRule::Within(mark)) => Ok(Values::Within(*mark as u8)),
+            Some(ValuesRule::Column(name)) if *name == column.name => Err(format!(
+                "has its values in itself: give the mark between id and value, such as :, or a \
+                 column other than {name}"
+            )),
+            Some(ValuesRule::Column(name)) if columns.iter().all(|of| of.name != *name) => {
+                Err(format!(
+                    "has its values in {name}, which is no column: name one of the data, of type \
+                     ignored where it is nothing else, or the mark between an id and its value, \
+                     such as :"
+                ))
+            }
+            Some(ValuesRule::Column(name)) => self.of_data(name, columns).map(Values::Beside),
+        }
     }
 
     fn number(&mut self, name: &str) -> usize {
@@ -272,7 +296,7 @@ pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
     }
 }
 
-fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
+fn ids_of(name: &str, of: &[usize], (rule, values): (&IdRule, Values)) -> Result<Ids, String> {
     let namespace = rule.namespace.as_deref().unwrap_or(name);
     let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;
     if rule.part != TimePart::Whole {
@@ -288,17 +312,7 @@ fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
         (_, Some(_), [_, ..]) => {
             return Err("has buckets and is a list: give one of them".to_owned());
         }
-        ([source], Some(list), []) => {
-            if list.separator.is_empty() || list.separator.contains(['\n', '\r']) {
-                return Err("nothing separates its ids: give a separator, such as |".to_owned());
-            }
-            if !(1..=LIST_MAX).contains(&list.most) {
-                let most = list.most;
-                return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
-            }
-            let separator = list.separator.clone().into_bytes();
-            Made::List { source: *source, separator, most: list.most }
-        }
+        ([source], Some(list), []) => Made::List(list_of(*source, list, values)?),
         ([source], None, []) => Made::Text(*source),
         ([source], None, bounds) => {
             if let Some(bound) = bounds.iter().find(|bound| !(**bound as f32).is_finite()) {
@@ -330,4 +344,24 @@ fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
         }
     };
     Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
+}
+
+/// The list that `source` is, whose ids have their values there.
+fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, String> {
+    let ListRule { separator, most, .. } = rule;
+    if separator.is_empty() || separator.contains(['\n', '\r']) {
+        return Err("nothing separates its ids: give a separator, such as |".to_owned());
+    }
+    if let Values::Within(mark) = values
+        && separator.contains(char::from(mark))
+    {
+        let mark = char::from(mark);
+        return Err(format!(
+            "its separator has {mark}, which is between an id and its value: give another one"
+        ));
+    }
+    if !(1..=LIST_MAX).contains(most) {
+        return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
+    }
+    Ok(List { source, separator: separator.clone().into_bytes(), most: *most, values })
 }

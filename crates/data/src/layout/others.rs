@@ -10,7 +10,7 @@ impl Layout {
     /// # Errors
     /// As [`Layout::new`]: a column that is made of the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
-        let names_it = |column: &Column, other: &Column| other.of.contains(&column.name);
+        let names_it = |column: &Column, other: &Column| other.needs(&column.name);
         let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
         let mut columns = Vec::with_capacity(self.columns.len());
         for column in &self.columns {

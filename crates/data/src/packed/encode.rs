@@ -1,6 +1,6 @@
 //! Examples of a chunk as the bytes of a block.
 
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, TRUTH};
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, TRUTH, VALUES};
 use crate::{Chunk, Schema};
 
 /// What decides how long a block is.
@@ -12,9 +12,26 @@ pub(super) struct Shape {
     pub(super) one_key_a_bag: bool,
     /// Whether the true click probabilities are known.
     pub(super) truth: bool,
+    /// Whether some keys have other values than 1.
+    pub(super) values: bool,
 }
 
 impl Shape {
+    /// A block of no examples.
+    pub(super) const EMPTY: Self =
+        Self { examples: 0, keys: 0, one_key_a_bag: true, truth: false, values: false };
+
+    /// The shape with another example, of the same kind.
+    pub(super) fn with(&self, one: &Self) -> Self {
+        Self {
+            examples: self.examples + one.examples,
+            keys: self.keys + one.keys,
+            one_key_a_bag: self.one_key_a_bag && one.one_key_a_bag,
+            truth: self.truth,
+            values: self.values || one.values,
+        }
+    }
+
     /// Bytes of the block, if they can be counted.
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
@@ -23,7 +40,8 @@ impl Shape {
         let weight = if schema.labels.weighted { 4 } else { 0 };
         let example = labels + weight + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;
-        examples.checked_add(self.keys.checked_mul(8)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
+        let key = if self.values { 12 } else { 8 };
+        examples.checked_add(self.keys.checked_mul(key)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
 }
 
@@ -36,8 +54,9 @@ pub(super) fn label_bytes(schema: &Schema) -> usize {
 pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
     let truth = if shape.truth { TRUTH } else { 0 };
+    let values = if shape.values { VALUES } else { 0 };
     bytes.clear();
-    bytes.extend((one_key | truth).to_le_bytes());
+    bytes.extend((one_key | truth | values).to_le_bytes());
     // A block's bytes count in 32 bits, and its keys are fewer.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
     match chunk.schema.labels.is_one_bit() {
@@ -51,6 +70,7 @@ pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     }
     put(bytes, &chunk.truth, |lane| lane.to_le_bytes());
     put(bytes, &chunk.weights, |lane| lane.to_le_bytes());
+    put(bytes, &chunk.values, |lane| lane.to_le_bytes());
     assert_eq!(Some(bytes.len() as u64), shape.bytes(&chunk.schema), "{shape:?}");
 }
 

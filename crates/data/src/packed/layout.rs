@@ -21,6 +21,8 @@ const ORIGIN_VERSION: u32 = 2;
 const RULES_VERSION: u32 = 3;
 /// The version of one whose examples have several labels, other numbers for labels, or weights.
 const LABELS_VERSION: u32 = 4;
+/// The version of one some of whose ids have other values than 1, whatever else it has.
+const VALUES_VERSION: u32 = 5;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -35,6 +37,8 @@ pub(super) const BLOCK_HEAD_BYTES: usize = 8;
 pub(super) const ONE_KEY_A_BAG: u32 = 1;
 /// The block has true click probabilities.
 pub(super) const TRUTH: u32 = 2;
+/// The keys of the block have values.
+pub(super) const VALUES: u32 = 4;
 
 pub(super) const NAME_BYTES: usize = 64;
 const LABELS_AT: usize = 20;
@@ -63,10 +67,11 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// The header of a file of such examples, made by `rules` if they are not plain, that says what it
-/// was made of or does not.
-pub(super) fn header(schema: &Schema, rules: Option<&str>, origin: bool) -> [u8; HEADER_BYTES] {
-    let version = match (rules, origin) {
+/// The header of a file of such examples, made by `rules` if they are not plain, that ends with
+/// `tail`.
+pub(super) fn header(schema: &Schema, rules: Option<&str>, tail: &Tail) -> [u8; HEADER_BYTES] {
+    let version = match (rules, tail.origin_bytes > 0) {
+        _ if tail.values => VALUES_VERSION,
         _ if schema.labels != Labels::ONE => LABELS_VERSION,
         (Some(_), _) => RULES_VERSION,
         (None, true) => ORIGIN_VERSION,
@@ -101,10 +106,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if !(FORMAT_VERSION..=LABELS_VERSION).contains(&version) {
+    if !(FORMAT_VERSION..=VALUES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
             "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
-             {LABELS_VERSION}; make it again with this build's `stepwell convert`"
+             {VALUES_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -113,7 +118,11 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        RULES_VERSION | LABELS_VERSION => Some(name_at(bytes, DENSE_AT).escape_ascii().to_string()),
+        // It may be of plain lines.
+        VALUES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => None,
+        RULES_VERSION | LABELS_VERSION | VALUES_VERSION => {
+            Some(name_at(bytes, DENSE_AT).escape_ascii().to_string())
+        }
         _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
     };
     let schema = Schema {
@@ -178,6 +187,8 @@ pub struct Seal {
     pub(super) checksum: u64,
     /// Keys that one of its examples may have.
     pub(super) example_keys_max: u32,
+    /// Whether its keys may have values.
+    pub(super) values: bool,
 }
 
 impl Seal {
@@ -201,6 +212,7 @@ impl Seal {
             bytes: u32_at(bytes, 20),
             checksum: u64_at(bytes, 24),
             example_keys_max: tail.example_keys_max,
+            values: tail.values,
         }
     }
 
@@ -232,6 +244,8 @@ pub(crate) struct Tail {
     pub(super) truth: bool,
     /// Bytes that say what the file was made of; 0 where it does not.
     pub(super) origin_bytes: u32,
+    /// Whether keys of a block have values, which the version of the file says.
+    pub(super) values: bool,
 }
 
 impl Tail {
@@ -273,6 +287,7 @@ impl Tail {
             example_keys_max: u32_at(bytes, 36),
             truth: u32_at(bytes, 40) != 0,
             origin_bytes: u32_at(bytes, 44),
+            values: u32_at(header, 8) == VALUES_VERSION,
         };
         let has_origin = match u32_at(header, 8) {
             FORMAT_VERSION => Some(false),

@@ -26,7 +26,11 @@ fn block_of(chunk: &Chunk) -> Vec<u8> {
     let keys = chunk.keys.len() as u64;
     let examples = chunk.len() as u64;
     let mut bytes = Vec::new();
-    encode(chunk, &Shape { examples, keys, one_key_a_bag: false, truth: false }, &mut bytes);
+    encode(
+        chunk,
+        &Shape { examples, keys, one_key_a_bag: false, truth: false, values: false },
+        &mut bytes,
+    );
     bytes
 }
 
@@ -139,7 +143,7 @@ fn tables_that_lie_are_refused() {
     let second = Seal { offset: first.offset + u64::from(first.bytes), first: 3, ..first };
     let tail = tail_of(2, 6, two.len());
     let try_it = |second: Seal, tail: Tail| {
-        read(&forged(header(&TINY, None, false), &two, &[first, second], tail))
+        read(&forged(header(&TINY, None, &Tail::default()), &two, &[first, second], tail))
             .map_err(|e| e.to_string())
     };
     assert_eq!(try_it(second, tail), Ok(6));
@@ -172,7 +176,7 @@ fn tables_that_lie_are_refused() {
 #[test]
 fn files_of_other_builds_are_told_from_damage() {
     let file = |change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
-        let mut head = header(&TINY, None, false);
+        let mut head = header(&TINY, None, &Tail::default());
         change(&mut head);
         let sum = hash::checksum(&head[..HEADER_BYTES - 8]);
         head[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -183,7 +187,7 @@ fn files_of_other_builds_are_told_from_damage() {
         let error = file(change).unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    says("is packed in format version 5, this build reads 1 to 4", &|head| head[8] = 5);
+    says("is packed in format version 6, this build reads 1 to 5", &|head| head[8] = 6);
     says("made of columns that the settings do not name", &|head| head[8] = 4);
     says("made of columns that the settings do not name", &|head| head[8] = 3);
     says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
@@ -200,12 +204,12 @@ fn files_of_other_builds_are_told_from_damage() {
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
     says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
     assert!(
-        read(&header(&TINY, None, false))
+        read(&header(&TINY, None, &Tail::default()))
             .unwrap_err()
             .to_string()
             .contains("its end: 160 bytes are fewer")
     );
-    let short = [&header(&TINY, None, false)[..], &[0; TAIL_BYTES]].concat();
+    let short = [&header(&TINY, None, &Tail::default())[..], &[0; TAIL_BYTES]].concat();
     assert!(read(&short).unwrap_err().to_string().contains("does not end as a packed file does"));
 }
 

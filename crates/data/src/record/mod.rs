@@ -18,6 +18,7 @@ mod fields;
 mod head;
 mod header;
 mod json;
+mod lists;
 mod svm;
 
 use std::ops::Range;
@@ -49,6 +50,8 @@ pub(crate) enum Fault {
     },
     /// The value of this source is not what it should be.
     Value { source: usize, why: Why },
+    /// The same of an item of a list.
+    Item { source: usize, why: Why, item: Vec<u8> },
 }
 
 /// What is wrong with a value.
@@ -71,8 +74,14 @@ pub(crate) enum Why {
     /// Its escapes stand for no text.
     NoText,
     Twice,
-    /// LibSVM: an id whose value is not 1.
-    NotOne,
+    /// An item of a list is no id with a value.
+    NoValue,
+    /// An item of the values that stand beside ids is none.
+    NoNumberItem,
+    /// An item is missing of a list that stands beside another one.
+    MissingItem,
+    /// There are more or fewer values than ids.
+    Unequal,
 }
 
 impl Fault {
@@ -111,6 +120,7 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
         }
         line = wanted.end;
     }
+    chunk.complete_values();
 }
 
 fn make_room(chunk: &mut Chunk, block: &Block) {
@@ -261,6 +271,9 @@ impl Parser<'_> {
                 let value = self.fields.bytes(source, self.body).unwrap_or_default();
                 let column = self.head.column_of(source);
                 (column, explain(self.layout, source, value, why))
+            }
+            Fault::Item { source, why, item } => {
+                (self.head.column_of(source), explain(self.layout, source, &item, why))
             }
         });
     }

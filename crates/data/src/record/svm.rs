@@ -2,7 +2,7 @@
 //! them, `1 user:107:1 item:9:1`.
 //!
 //! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
-//! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column
+//! no column are ids of the column `indices`, where there is one. Of `field:id:value` the column
 //! `field` has one more id. A word that begins with `#` begins a comment; within a word it is part
 //! of it, as of ids that are tags.
 
@@ -11,7 +11,7 @@ use std::ops::Range;
 use memchr::memchr;
 
 use super::{Fault, Fields, Why};
-use crate::layout::Layout;
+use crate::layout::{Layout, value_of};
 
 /// The column of the first value of a line.
 pub(crate) const LABEL: &str = "label";
@@ -119,7 +119,7 @@ fn put_label(
     Ok(())
 }
 
-/// One more id of `source`, whose value has to be 1.
+/// One more id of `source`, and its value.
 fn push(
     fields: &mut Fields,
     source: usize,
@@ -127,10 +127,13 @@ fn push(
     id: Range<usize>,
     value: Range<usize>,
 ) -> Result<(), Fault> {
-    let value = &body[value];
-    if value != b"1" && crate::number::number(value) != Some(1.0) {
-        return Err(Fault::value(source, Why::NotOne));
-    }
+    let number = match &body[value.clone()] {
+        b"1" => 1.0,
+        text => value_of(text).ok_or_else(|| {
+            let item = body[id.start..value.end].to_vec();
+            Fault::Item { source, why: Why::NoValue, item }
+        })?,
+    };
     match (fields.is_list(source), fields.has(source)) {
         (true, _) => {}
         // A value of its own, which a list would hide.
@@ -138,6 +141,7 @@ fn push(
         (false, false) => fields.begin_list(source),
     }
     fields.push(source, id.start, id.end);
+    fields.value_last_item(number);
     Ok(())
 }
 

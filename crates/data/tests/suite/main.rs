@@ -44,3 +44,5 @@ mod statistics;
 mod typed;
 #[cfg(test)]
 mod types;
+#[cfg(test)]
+mod values;
