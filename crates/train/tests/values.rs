@@ -288,15 +288,11 @@ fn packed(config: &Config, path: &Path) -> PathBuf {
 #[test]
 fn neither_format_tiers_nor_ranks_show() {
     let home = tempfile::tempdir().unwrap();
-    let records = records(1500, 400);
+    let records = records(1500, 4000);
     let data = ffm(&records, &home.path().join("a.ffm"));
     for kind in [ModelKind::Lr, ModelKind::DeepFm] {
         let oracle = run(&job(in_memory(kind), &data, None));
-        let small = |data: &Path, values| {
-            let mut config = job(tiny(kind, 2), data, values);
-            config.tiers.dram = ByteCount(130 << 10);
-            config
-        };
+        let small = |data: &Path, values| job(tiny(kind, 2), data, values);
         let report = run(&small(&data, None));
         assert!(kind == ModelKind::Lr || report.tiers.host.evictions > 0);
         agrees(&report, &oracle, "LibFFM, tiny tiers");

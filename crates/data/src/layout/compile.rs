@@ -50,10 +50,7 @@ pub(super) fn compile_parts(
             ColumnKind::Dense(rule) => {
                 dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
             }
-            ColumnKind::Id(rule) => {
-                let values = sources.values_of(column, rule, &columns).map_err(wrong)?;
-                ids.push(ids_of(&column.name, &of, (rule, values)).map_err(wrong)?);
-            }
+            ColumnKind::Id(rule) => ids.push(sources.ids(column, (&of, rule), &columns)?),
         }
     }
     if ids.is_empty() {
@@ -191,6 +188,18 @@ impl Sources {
                  where it is nothing else"
             )),
         }
+    }
+
+    /// The ids that `column`, one of `columns`, is, made of the sources `of`.
+    fn ids(
+        &mut self,
+        column: &Column,
+        (of, rule): (&[usize], &IdRule),
+        columns: &[Column],
+    ) -> Result<Ids, String> {
+        let values = self.values_of(column, rule, columns);
+        let ids = values.and_then(|values| ids_of(&column.name, of, (rule, values)));
+        ids.map_err(|why| format!("column {}: {why}", column.name))
     }
 
     /// Where the values of the ids of `column` stand.
