@@ -69,6 +69,7 @@ def arguments():
     add("--rows-by", default="manual", choices=["torch", "manual"])
     add("--huge-pages", action="store_true", help="tensors on huge pages")
     add("--bf16", action="store_true", help="the dense part in bfloat16 (autocast)")
+    add("--tf32", action="store_true", help="products in TF32, on a GPU")
     add("--compile", action="store_true", help="the dense part through torch.compile")
     add("--warm", type=int, default=0, help="steps before the clock starts, on the same model")
     add("--chunk-mib", type=int, default=32, help="bytes of the file parsed at once")
@@ -366,6 +367,7 @@ class Dlrm(nn.Module):
 
 class Trainer:
     def __init__(self):
+        torch.backends.cuda.matmul.allow_tf32 = O.tf32
         self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
         self.plain = {"dcn": Dcn, "dlrm": Dlrm}.get(O.model, Wide)().to(O.device)
         self.dense = torch.compile(self.plain) if O.compile else self.plain

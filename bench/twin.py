@@ -138,7 +138,8 @@ class Checkpoint:
         demand(at == len(lanes), f"{path}: dense.bin has {len(lanes)} lanes, not {at}")
         table = self.meta["tables"][0]
         config = self.meta["run"]["config"]
-        self.store = Store(path / table["rows"], config["tiers.segment"])
+        # Settings that nobody gave are null: without `memory`, a segment has 64 MiB.
+        self.store = Store(path / table["rows"], config["tiers.segment"] or 64 << 20)
         self.width = table["dim"] + table["wide"]
         demand(self.store.row_bytes == 4 * table["row_lanes"], f"{path}: bytes of a row")
 

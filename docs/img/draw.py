@@ -174,28 +174,26 @@ def ranks():
     picture.save("ranks.svg")
 
 
-BAR = re.compile(r"[█░▏▎▍▌▋▊▉]+ (\d+)/(\d+) \| (\d+) examples/s, .*left")
+BAR = re.compile(r"[█░▏▎▍▌▋▊▉]+ +\d+ % ")
 
 
 def terminal(recording):
-    """The recording as a picture: what stays on the screen, and the bar as it moved."""
+    """The recording of a terminal with 80 columns: what stays on the screen, the bar as it moved."""
     text = pathlib.Path(recording).read_text()
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r", "\n"))
     lines = [line.rstrip() for line in text.splitlines()]
     lines = [line for line in lines if not line.startswith("Script ")]
-    moves = [line for line in lines if BAR.match(line)]
-    stay = [line for line in lines if line and not re.match(r"[█░▏▎▍▌▋▊▉]", line) and "so far" not in line]
-    begin = next(at for at, line in enumerate(stay) if line.startswith("examples "))
-    trained = next(at for at, line in enumerate(stay) if line.startswith("epoch trained"))
-    head, end = stay[:trained], stay[trained:begin] + [""] + stay[begin:]
+    moves = [line for line in lines if BAR.match(line) and "examples/s" in line]
+    begin = lines.index(moves[0])
+    stays = lambda lines: [line for line in lines if line and not BAR.match(line)]
     frames = [moves[at * (len(moves) - 1) // 15] for at in range(16)]
-    size, step, width, seconds = 12, 17, 1010, 8
-    shown = ["$ stepwell train"] + head + [None] + end
+    size, step, width, seconds = 12, 17, 620, 8
+    shown = ["$ stepwell train"] + stays(lines[:begin]) + [None, ""] + stays(lines[begin:])
     height = 24 + step * (len(shown) + 1)
     parts = []
     y = 30
     line_of = lambda text, y, more="": (
-        f'<text x="16" y="{y}" xml:space="preserve"{more}>{html.escape(text[:136])}'
+        f'<text x="16" y="{y}" xml:space="preserve"{more}>{html.escape(text)}'
     )
     for text in shown:
         if text is None:

@@ -11,6 +11,7 @@
 
 mod book;
 mod floors;
+mod limit;
 mod mpi;
 mod programs;
 mod run;

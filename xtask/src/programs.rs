@@ -6,17 +6,21 @@
 //! - **How.** Cargo builds them and says where they are. What a program printed is shown once it
 //!   has ended. Tests of documentation follow, by cargo itself.
 //! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
-//!   there is to fix.
+//!   there is to fix. One that hangs is killed at [`TIME_MAX`] and lists what its threads wait for.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::limit::{self, Ended};
 use crate::{Outcome, run, skipped};
+
+/// The longest that a program may take: twice what the longest takes on a busy machine.
+const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Programs that take longest, by package and name.
 const LONGEST: [(&str, &str); 7] = [
@@ -115,15 +119,15 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("RUST_TEST_THREADS", "1").env(skipped::VARIABLE, skipped::file(root));
-    match command.stdin(Stdio::null()).output() {
+    match limit::run(&mut command, TIME_MAX) {
         Err(error) => (String::new(), Err(error.to_string())),
-        Ok(output) => {
-            let said = [&output.stdout[..], &output.stderr].concat();
-            let ended = match output.status.success() {
-                true => Ok(()),
-                false => Err(output.status.to_string()),
+        Ok(Ended { said, status }) => {
+            let ended = match status {
+                Some(status) if status.success() => Ok(()),
+                Some(status) => Err(status.to_string()),
+                None => Err(format!("killed after {} s, its limit", TIME_MAX.as_secs())),
             };
-            (String::from_utf8_lossy(&said).into_owned(), ended)
+            (said, ended)
         }
     }
 }

@@ -27,6 +27,11 @@ impl Budget {
         self.bounds.push(Bound { name: name.into(), bytes, why: why.into() });
     }
 
+    /// Adds the bounds of another list.
+    pub fn extend(&mut self, other: &Self) {
+        self.bounds.extend_from_slice(&other.bounds);
+    }
+
     /// The bounds in the order they were added.
     pub fn bounds(&self) -> &[Bound] {
         &self.bounds

@@ -56,7 +56,7 @@ pub(crate) fn begin(
     start.check()?;
     // An empty file has no header, whatever the settings say.
     if start.bytes.is_empty() {
-        return Ok(start.begun(Some(Head::of_nothing(layout)), 0));
+        return Ok(start.begun(Some(Head::of_nothing(layout, path)?), 0));
     }
     loop {
         let is_all = start.ended || start.bytes.len() >= LOOKED_BYTES;

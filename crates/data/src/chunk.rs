@@ -55,7 +55,7 @@ pub struct Chunk {
     pub line_count: u32,
     /// Lines of the file before its first record, which are counted in messages alone.
     pub header_lines: u32,
-    /// 0 or 1, or other numbers where the schema says so. // (n, labels)
+    /// From 0 to 1, or any numbers where the schema says so. // (n, labels)
     pub labels: Vec<f32>,
     /// How much each example counts; none where all count alike. // (n) or (0)
     pub weights: Vec<f32>,
@@ -138,6 +138,12 @@ impl Chunk {
     pub fn labels_of(&self, example: usize) -> &[f32] {
         let count = self.schema.labels.count;
         &self.labels[example * count..(example + 1) * count]
+    }
+
+    /// Whether a label of an example lies between 0 and 1, where all are from 0 to 1.
+    pub(crate) fn has_share(&self, example: usize) -> bool {
+        let is_between = |label: &f32| *label != 0.0 && *label != 1.0;
+        !self.schema.labels.are_numbers && self.labels_of(example).iter().any(is_between)
     }
 
     /// Dense features of an example. // (dense)

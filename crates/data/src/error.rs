@@ -22,6 +22,14 @@ pub enum DataError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file lacks a column that is asked for.
+    #[error("{}: {why}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column that is missing, and how to fix it.
+        why: String,
+    },
     /// Somebody asked to stop before it was through.
     #[error("stopped, as was asked for")]
     Stopped,
@@ -98,6 +106,11 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// Whether the settings are wrong, by themselves or for this data, so that nothing has begun.
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Options(_) | Self::NoColumn { .. })
+    }
+
     /// Whether a packed file is not as it was written.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })

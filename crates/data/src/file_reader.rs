@@ -4,7 +4,6 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::begin::{Begun, begin};
 use crate::block::Block;
@@ -13,7 +12,8 @@ use crate::compression::{Content, open, open_packed};
 use crate::layout::{Format, Layout};
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
-use crate::record::{Head, Kind};
+use crate::path_columns::check_paths;
+use crate::record::Kind;
 use crate::share::Follower;
 use crate::{DataError, Files, ReadOptions};
 
@@ -160,8 +160,9 @@ pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, D
 /// others whose names say that columns lie in another order than theirs are taken to.
 fn check_records(files: &Files) -> Result<(), DataError> {
     let Some(layout) = files.layout.as_deref() else { return Ok(()) };
+    check_paths(layout, files.paths.iter())?;
     let (mut bare, mut has_records) = (None, false);
-    let (mut named, mut unnamed): (Option<(&Path, Arc<Head>)>, Option<&Path>) = (None, None);
+    let (mut named, mut unnamed): (Option<_>, Option<_>) = (None, None);
     for path in &files.paths {
         let Content::Text(text) = open(path)? else {
             has_records = true;
@@ -178,11 +179,11 @@ fn check_records(files: &Files) -> Result<(), DataError> {
             bare = bare.or_else(|| (!more).then_some(path));
             named = named.or(Some((path, head)));
         } else if more {
-            unnamed = unnamed.or(Some(path));
+            unnamed = unnamed.or(Some((path, head)));
         }
     }
-    if let (Some((named, head)), Some(path)) = (named, unnamed)
-        && head.places != layout.places
+    if let (Some((named, head)), Some((path, other))) = (named, unnamed)
+        && head.places != other.places
     {
         let why = format!(
             "does not name its columns, and {} names them in another order, or others, than the \

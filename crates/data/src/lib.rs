@@ -24,6 +24,7 @@ mod data_file;
 mod files;
 mod lines;
 mod packed;
+mod path_columns;
 mod publish;
 
 mod count;
@@ -76,6 +77,7 @@ pub use packed::{
     Seal, SourceFile,
 };
 pub use parse::parse_block;
+pub use path_columns::name_of_file;
 pub use publish::publish;
 pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
 pub use schema::{Labels, Schema};

@@ -1,7 +1,7 @@
 //! Lines into columns: the part of reading that many threads share.
 //!
 //! A line is `label TAB numbers TAB ids`, as in the Criteo click logs:
-//! - the label is 0 or 1;
+//! - the label is a number from 0 to 1;
 //! - a dense feature is a finite decimal number (`7`, `-1.5`, `+.5`, `2e3`; no space, no `nan`), or
 //!   empty where it is missing. It is rounded once, to the nearest number of 32 bits (ties to
 //!   even); the model sees [`crate::log1p_of_number`] it, and 0 for a missing one. So `5`, `+5` and
@@ -29,11 +29,12 @@ use crate::block::Block;
 use crate::chunk::{Malformed, REASONS_MAX};
 use crate::log1p::{Log1p, log1p_of_number};
 use crate::number::{number, why_no_number};
+use crate::record::share_of_number;
 use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 use crate::{Chunk, Schema};
 
 /// Name of the rules by which a line is an example, and which; another rule is another name.
-pub(crate) const RULES_NAME: &str = "label 0 or 1, numbers of 32 bits, ids, between tabs";
+pub(crate) const RULES_NAME: &str = "label from 0 to 1, numbers of 32 bits, ids, between tabs";
 
 /// Characters of a field that an error message quotes.
 const QUOTED_BYTES: usize = 24;
@@ -159,12 +160,11 @@ struct Rows<'a> {
 #[inline]
 fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f32, usize), Fault> {
     let Rows { dense, keys, namespaces } = rows;
-    let label = match body.get(at..at + 2) {
-        Some([b'0', b'\t']) => 0.0,
-        Some([b'1', b'\t']) => 1.0,
-        _ => return Err(Fault { column: 0 }),
+    let (label, mut at) = match body.get(at..at + 2) {
+        Some([b'0', b'\t']) => (0.0, at + 2),
+        Some([b'1', b'\t']) => (1.0, at + 2),
+        _ => share_at(body, at).ok_or(Fault { column: 0 })?,
     };
-    let mut at = at + 2;
     let columns = dense.len() + keys.len();
     let mut column = 0;
     for value in dense {
@@ -182,6 +182,13 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
         at = next_field(body, end, last).ok_or(Fault { column })?;
     }
     Ok((label, at))
+}
+
+/// The label at `at`, which is neither of the digits 0 and 1, and where the next field starts.
+#[cold]
+fn share_at(body: &[u8], at: usize) -> Option<(f32, usize)> {
+    let end = field_end(body, at);
+    Some((share_of_number(&body[at..end])?, next_field(body, end, false)?))
 }
 
 /// Where the next field starts, if the separator at `end` is the right one.
@@ -244,7 +251,7 @@ fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
     let field = if last { without_return(field) } else { field };
     let text = quoted(field);
     let why = match fault.column {
-        0 => format!("the label is {text}, not 0 or 1"),
+        0 => format!("the label is {text}, no number from 0 to 1"),
         n => format!("dense feature {n} is {text}, {}", why_no_number(field)),
     };
     (fault.column as u32 + 1, why)

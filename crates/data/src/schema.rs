@@ -20,18 +20,18 @@ pub struct Schema {
 pub struct Labels {
     /// How many there are, 1 or more.
     pub count: usize,
-    /// Whether they may be other numbers than 0 and 1.
+    /// Whether they may lie outside 0 to 1.
     pub are_numbers: bool,
     /// Whether every example has a weight.
     pub weighted: bool,
 }
 
 impl Labels {
-    /// One label that is 0 or 1, in examples that all count alike.
+    /// One label from 0 to 1, without weights.
     pub const ONE: Self = Self { count: 1, are_numbers: false, weighted: false };
 
-    /// Whether an example has a byte's worth of it: one label, 0 or 1.
-    pub fn is_one_bit(&self) -> bool {
+    /// Whether the label is stored as a bit, unless it lies between 0 and 1.
+    pub fn may_be_bits(&self) -> bool {
         self.count == 1 && !self.are_numbers
     }
 }
@@ -49,7 +49,7 @@ impl Schema {
     /// The layout of the Criteo click logs: 13 integers, 26 ids.
     pub const CRITEO: Self = Self::new(13, 26);
 
-    /// So many dense features and id columns, and one label that is 0 or 1.
+    /// So many dense features and id columns, and one label from 0 to 1.
     pub const fn new(dense: usize, id_columns: usize) -> Self {
         Self { dense, id_columns, labels: Labels::ONE }
     }

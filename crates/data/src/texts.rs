@@ -1,11 +1,11 @@
 //! The texts of some columns, record by record, as the data has them: what names the records in a
 //! file of scores.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::file_reader::FileReader;
-use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
-use crate::record::{Fields, Found, Kind, fields_of};
+use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions, nearest};
+use crate::record::{Fields, Found, Kind, fields_of, keys_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
@@ -114,12 +114,22 @@ impl Texts {
 
     /// Refuses the first column that is neither in the settings nor in the data.
     fn check_columns(&self, is_there: impl Fn(&Wanted) -> bool) -> Result<(), DataError> {
-        self.columns.iter().find(|column| !is_there(column)).map_or(Ok(()), |column| {
-            Err(self.wrong(format!(
-                "has no such column as {}: name one that the file names, or that the settings do",
-                column.name
-            )))
-        })
+        let Some(column) = self.columns.iter().find(|column| !is_there(column)) else {
+            return Ok(());
+        };
+        let name = &column.name;
+        let head = self.block.head.as_deref();
+        let first = self.block.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut names = head.map_or(Vec::new(), |head| keys_of(head.kind, first));
+        let own = self.layout.columns().iter().filter(|own| own.name != *name);
+        names.extend(own.map(|own| own.name.clone()));
+        let near = nearest(name, names.iter()).map(|near| format!("; is it {near}?"));
+        let why = format!(
+            "has no such column as {name}: name one that the file names, or that the settings \
+             do{}",
+            near.unwrap_or_default()
+        );
+        Err(DataError::NoColumn { path: self.path(), why })
     }
 
     /// The text of a source in the record at hand.
@@ -135,8 +145,12 @@ impl Texts {
     }
 
     fn wrong(&self, why: String) -> DataError {
-        let path = self.files.paths.get(self.block.file as usize).cloned().unwrap_or_default();
-        DataError::Path { path, why }
+        DataError::Path { path: self.path(), why }
+    }
+
+    /// The file at hand.
+    fn path(&self) -> PathBuf {
+        self.files.paths.get(self.block.file as usize).cloned().unwrap_or_default()
     }
 }
 

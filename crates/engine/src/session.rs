@@ -46,7 +46,7 @@ pub struct Tiers {
     pub directory: Option<PathBuf>,
     /// Mini-batches whose rows come up ahead of the one that is trained.
     pub lookahead: usize,
-    /// Which rows leave memory first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
 }
 
@@ -356,7 +356,7 @@ fn plan(
 ) -> Result<TierPlan> {
     let load = |fields: &Vec<Field>| {
         let ids = fields.len() as u64;
-        TableLoad { given: None, expected: ids, ids_max: ids }
+        TableLoad { expected: ids, ids_max: ids, ..TableLoad::default() }
     };
     let loads: Vec<TableLoad> = columns.of_fields.iter().map(load).collect();
     let options = TierOptions {

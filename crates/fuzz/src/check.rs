@@ -131,6 +131,14 @@ pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
+/// Checks that training day by day gave the model of one run over all days.
+pub(crate) fn same_model(report: &Value, reference: &Value) -> Result<()> {
+    for field in ["model_digest", "steps", "rows", "kernels"] {
+        same(field, &report[field], &reference[field])?;
+    }
+    memory(report)
+}
+
 /// The step after which a run says that it goes on.
 pub(crate) fn resumed_from(said: &str) -> Option<u64> {
     said.split("resuming after step ").nth(1)?.split(' ').next()?.parse().ok()

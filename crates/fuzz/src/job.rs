@@ -6,6 +6,8 @@
 //! - **Memory.** A machine that is to have barely enough asks the program how much that is: it is
 //!   refused with a number, and started again with that number.
 
+mod days;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,6 +95,9 @@ impl<'a> Job<'a> {
                 Err(Fault::Refused(why)) => self.tally.refused(&why),
                 other => other?,
             }
+        }
+        if !self.case.days.is_empty() {
+            self.run_days()?;
         }
         self.files.check(self.shop)
     }
@@ -205,18 +210,27 @@ impl<'a> Job<'a> {
                     return Ok(Some(ran));
                 }
                 End::Stopped => {
-                    self.tally.add(RUNS, 1);
-                    self.tally.stopped(stop, ran.status);
+                    self.stopped(stop, &ran);
                     return Ok(None);
                 }
-                End::Refused(why) => {
-                    mend.follow(&why).map_err(|fault| fault.of(&ran.line))?;
-                    self.least = mend.least();
-                    self.tally.add("machines that asked for more", 1);
-                }
+                End::Refused(why) => self.give_more(&mut mend, &why, &ran)?,
             }
         }
         Err(Fault::Refused("a machine asked for more again and again".to_owned()))
+    }
+
+    /// Counts a process that a signal ended.
+    fn stopped(&mut self, stop: Option<Stop>, ran: &Ran) {
+        self.tally.add(RUNS, 1);
+        self.tally.stopped(stop, ran.status);
+    }
+
+    /// Gives a machine what a refusal asks for.
+    fn give_more(&mut self, mend: &mut Mend, why: &str, ran: &Ran) -> Result<()> {
+        mend.follow(why).map_err(|fault| fault.of(&ran.line))?;
+        self.least = mend.least();
+        self.tally.add("machines that asked for more", 1);
+        Ok(())
     }
 
     /// Whether a run went on from a checkpoint: from the newest, as far as somebody heard it.
@@ -233,13 +247,7 @@ impl<'a> Job<'a> {
         let (variant, number) = (course.variant, course.number);
         let mut call = Call::new(&["train", SETTINGS]);
         call.args.extend(self.files.flags(variant));
-        let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
-        let mut settings = launch.machine.clone();
-        settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
-        settings.settings.extend(mend.space());
-        settings.settings.extend(mend.hbm());
-        let mut call = machine(call, &settings, &dram, &index);
-        (call.engine, call.listener) = (mend.engine(), launch.listener);
+        let mut call = given(call, launch, mend);
         let cache = match variant.cache {
             Cache::Unused => None,
             Cache::Own => Some(format!("own-{number}.cache")),
@@ -249,10 +257,7 @@ impl<'a> Job<'a> {
             call = call.with(&["--data.cache", cache]);
         }
         if variant.saved {
-            let (every, keep) = (launch.every.to_string(), launch.keep.to_string());
-            call = call.with(&["--checkpoint", &course.saved()]);
-            call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
-            call = call.with(&["--checkpoint.minutes", launch.minutes]);
+            call = saving(call, launch, &course.saved());
         }
         if launch.machine.rows_named {
             // A run that keeps nothing cannot go on with the rows of one that was refused.
@@ -349,6 +354,25 @@ impl<'a> Job<'a> {
         self.tally.add("evaluations of a checkpoint", 1);
         Ok(())
     }
+}
+
+/// Adds a launch's machine and listener to a call.
+fn given(call: Call, launch: &Launch, mend: &Mend) -> Call {
+    let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
+    let mut settings = launch.machine.clone();
+    settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
+    settings.settings.extend(mend.space());
+    settings.settings.extend(mend.hbm());
+    let call = machine(call, &settings, &dram, &index);
+    Call { engine: mend.engine(), listener: launch.listener, ..call }
+}
+
+/// Adds a launch's checkpoints, kept in `directory`.
+fn saving(call: Call, launch: &Launch, directory: &str) -> Call {
+    let (every, keep) = (launch.every.to_string(), launch.keep.to_string());
+    let call = call.with(&["--checkpoint", directory]);
+    let call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
+    call.with(&["--checkpoint.minutes", launch.minutes])
 }
 
 /// Adds the settings of a machine to a command.

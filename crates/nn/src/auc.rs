@@ -9,10 +9,19 @@
 //! Scores may be ranked as they are shown, by a function of them that never falls: those that are
 //! shown as one are ties. They are collected as they are, and shown at the end.
 //!
-//! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
+//! Once a label lies between 0 and 1, all scores are kept with their labels and measured by
+//! [`WeightedAuc`].
+//!
+//! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead. With labels
+//!   between 0 and 1 36 bytes a score up to 256 Ki scores, and the bins beyond them.
+
+use crate::WeightedAuc;
 
 /// Scores that are kept one by one at most.
 pub(crate) const EXACT_SCORES_MAX: usize = 4 << 20;
+
+/// Most scores that are kept one by one once a label lies between 0 and 1.
+const EXACT_BETWEEN_MAX: usize = 256 << 10;
 
 pub(crate) const BIN_BITS: u32 = 20;
 
@@ -33,6 +42,8 @@ pub struct Auc {
     negatives: usize,
     positives: usize,
     bins: Vec<[u64; 2]>,
+    /// All scores, once a label lies between 0 and 1.
+    between: Option<WeightedAuc>,
 }
 
 /// Bits whose unsigned order is the order of the numbers.
@@ -71,21 +82,58 @@ impl Auc {
     /// Keeps up to `exact` scores one by one.
     pub fn new(exact: usize) -> Self {
         let exact_max = exact.min(EXACT_SCORES_MAX);
-        Self { exact_max, buffer: Vec::new(), negatives: 0, positives: 0, bins: Vec::new() }
+        Self {
+            exact_max,
+            buffer: Vec::new(),
+            negatives: 0,
+            positives: 0,
+            bins: Vec::new(),
+            between: None,
+        }
     }
 
     /// The most bytes that it takes for `examples` scores.
     pub fn bytes_max(examples: u64) -> u64 {
         let exact = examples.min(EXACT_SCORES_MAX as u64) * 4;
+        let between = WeightedAuc::bytes_max(examples.min(EXACT_BETWEEN_MAX as u64));
         // The buffer is still there while it is poured into the bins.
-        if examples > EXACT_SCORES_MAX as u64 { exact + (16 << BIN_BITS) } else { exact }
+        let bins = if examples > EXACT_BETWEEN_MAX as u64 { 16 << BIN_BITS } else { 0 };
+        exact.max(between) + bins
     }
 
     /// Adds scores and their labels.
     pub fn add(&mut self, scores: &[f32], labels: &[f32]) {
         for (score, label) in scores.iter().zip(labels) {
-            self.add_one(ordered(*score), *label > 0.5);
+            match &mut self.between {
+                None if *label == 0.0 || *label == 1.0 => {
+                    self.add_one(ordered(*score), *label == 1.0);
+                }
+                None => {
+                    let mut all = self.with_labels();
+                    all.add(*score, *label, 1.0);
+                    self.between = Some(all);
+                }
+                Some(all) => all.add(*score, *label, 1.0),
+            }
         }
+    }
+
+    /// Moves all scores so far, with their labels, out of here.
+    fn with_labels(&mut self) -> WeightedAuc {
+        let exact_max = self.exact_max.min(EXACT_BETWEEN_MAX);
+        if self.negatives + self.positives > exact_max {
+            self.pour();
+        }
+        if !self.bins.is_empty() {
+            return WeightedAuc::of_bins(&std::mem::take(&mut self.bins));
+        }
+        let mut all = WeightedAuc::new(exact_max);
+        let buffer = std::mem::take(&mut self.buffer);
+        let first_positive = buffer.len() - std::mem::take(&mut self.positives);
+        let negatives = &buffer[..std::mem::take(&mut self.negatives)];
+        negatives.iter().for_each(|score| all.add_ordered(*score, 0.0, 1.0));
+        buffer[first_positive..].iter().for_each(|score| all.add_ordered(*score, 1.0, 1.0));
+        all
     }
 
     fn add_one(&mut self, score: u32, positive: bool) {
@@ -129,6 +177,9 @@ impl Auc {
 
     /// The same of the scores as they are `shown`, which never falls where they rise.
     pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+        if let Some(mut all) = self.between.take() {
+            return all.take_shown(shown);
+        }
         let value = if self.bins.is_empty() { self.exact(shown) } else { self.binned(shown) };
         self.buffer = Vec::new();
         self.bins = Vec::new();

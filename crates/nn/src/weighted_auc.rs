@@ -1,11 +1,12 @@
 //! Area under the ROC curve of examples that count for more or less: a pair of a positive and a
-//! negative one counts as the product of their weights.
+//! negative one counts as the product of their weights. An example of label p is a positive one
+//! with the fraction p of its weight and a negative one with the rest.
 //!
 //! As [`Auc`](crate::Auc): exact while the scores fit a stated buffer, in bins of their top 20 bits
 //! beyond it. Weights of equal scores are summed in the order in which they came, so that the same
 //! data gives the same bits.
 //!
-//! - **Bounds.** 8 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
+//! - **Bounds.** 12 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 use crate::AucValue;
 use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together};
@@ -14,10 +15,18 @@ use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together
 #[derive(Debug)]
 pub struct WeightedAuc {
     exact_max: usize,
-    /// Scores in their order, and weights: those of negatives with a sign.
-    scores: Vec<(u32, f32)>,
+    scores: Vec<Entry>,
     /// Weights of negatives and positives.
     bins: Vec<[f64; 2]>,
+}
+
+/// A score that is kept.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Bits that sort as scores do.
+    score: u32,
+    label: f32,
+    weight: f32,
 }
 
 impl WeightedAuc {
@@ -29,24 +38,35 @@ impl WeightedAuc {
 
     /// The most bytes that it takes for `examples` scores.
     pub fn bytes_max(examples: u64) -> u64 {
-        let kept = examples.min(EXACT_SCORES_MAX as u64) * size_of::<(u32, f32)>() as u64;
+        let kept = examples.min(EXACT_SCORES_MAX as u64) * size_of::<Entry>() as u64;
         // A list that grows has room for twice as many; sorting in order takes half as much again.
         let kept = 3 * kept;
         if examples > EXACT_SCORES_MAX as u64 { kept + (16 << BIN_BITS) } else { kept }
     }
 
-    /// Adds a score with its label and weight, 0 or more.
-    pub fn add(&mut self, score: f32, is_positive: bool, weight: f32) {
+    /// The same from `counts`, the unweighted negatives and positives of each bin.
+    pub(crate) fn of_bins(counts: &[[u64; 2]]) -> Self {
+        let bins = counts.iter().map(|both| both.map(|count| count as f64)).collect();
+        Self { exact_max: 0, scores: Vec::new(), bins }
+    }
+
+    /// Adds a score with its label, from 0 to 1, and its weight, 0 or more.
+    pub fn add(&mut self, score: f32, label: f32, weight: f32) {
+        self.add_ordered(ordered(score), label, weight);
+    }
+
+    /// Adds a score given by its bits.
+    pub(crate) fn add_ordered(&mut self, score: u32, label: f32, weight: f32) {
         if self.bins.is_empty() && self.scores.len() == self.exact_max {
             self.bins = vec![[0.0; 2]; 1 << BIN_BITS];
-            for (score, weight) in std::mem::take(&mut self.scores) {
-                put(&mut self.bins, score, weight);
+            for entry in std::mem::take(&mut self.scores) {
+                put(&mut self.bins, entry);
             }
         }
-        let signed = if is_positive { weight } else { -weight };
+        let entry = Entry { score, label, weight };
         match self.bins.is_empty() {
-            true => self.scores.push((ordered(score), signed)),
-            false => put(&mut self.bins, ordered(score), signed),
+            true => self.scores.push(entry),
+            false => put(&mut self.bins, entry),
         }
     }
 
@@ -60,12 +80,12 @@ impl WeightedAuc {
         let (mut scores, bins) = (std::mem::take(&mut self.scores), std::mem::take(&mut self.bins));
         let mut sums = Sums::default();
         if bins.is_empty() {
-            scores.iter_mut().for_each(|(score, _)| *score = shown_bits(*score, shown));
+            scores.iter_mut().for_each(|entry| entry.score = shown_bits(entry.score, shown));
             // In the order in which they came where they are equal.
-            scores.sort_by_key(|(score, _)| *score);
-            for equal in scores.chunk_by(|one, other| one.0 == other.0) {
+            scores.sort_by_key(|entry| entry.score);
+            for equal in scores.chunk_by(|one, other| one.score == other.score) {
                 let mut both = [0.0; 2];
-                equal.iter().for_each(|(_, weight)| add(&mut both, *weight));
+                equal.iter().for_each(|entry| add(&mut both, *entry));
                 sums.add(both, both);
             }
         } else {
@@ -82,13 +102,15 @@ impl WeightedAuc {
     }
 }
 
-fn put(bins: &mut [[f64; 2]], score: u32, weight: f32) {
-    add(&mut bins[(score >> (32 - BIN_BITS)) as usize], weight);
+fn put(bins: &mut [[f64; 2]], entry: Entry) {
+    add(&mut bins[(entry.score >> (32 - BIN_BITS)) as usize], entry);
 }
 
-/// Adds a weight to those of the negatives, whose weights have a sign, or of the positives.
-fn add(both: &mut [f64; 2], weight: f32) {
-    both[usize::from(weight.is_sign_positive())] += f64::from(weight.abs());
+/// Splits the weight of an example between the negatives and the positives.
+fn add(both: &mut [f64; 2], Entry { label, weight, .. }: Entry) {
+    let (label, weight) = (f64::from(label), f64::from(weight));
+    both[0] += weight * (1.0 - label);
+    both[1] += weight * label;
 }
 
 /// Weights of all scores so far, and of the pairs that they make.
@@ -138,8 +160,9 @@ mod tests {
         for (seed, exact) in (0..20).zip([1000, 100].into_iter().cycle()) {
             let (mut weighted, mut plain) = (WeightedAuc::new(exact), Auc::new(1000));
             for (score, label, weight) in sample(seed) {
+                let label = f32::from(u8::from(label));
                 weighted.add(score, label, weight as f32);
-                (0..weight).for_each(|_| plain.add(&[score], &[f32::from(u8::from(label))]));
+                (0..weight).for_each(|_| plain.add(&[score], &[label]));
             }
             let (found, expected) = (weighted.take().unwrap(), plain.take().unwrap());
             let off = (found.auc - expected.auc).abs();
@@ -152,11 +175,58 @@ mod tests {
     fn weight_of_both_labels_makes_an_auc() {
         let mut auc = WeightedAuc::new(10);
         assert_eq!(auc.take(), None);
-        auc.add(0.5, true, 1.0);
-        auc.add(0.25, false, 0.0);
+        auc.add(0.5, 1.0, 1.0);
+        auc.add(0.25, 0.0, 0.0);
         assert_eq!(auc.take(), None);
-        auc.add(0.5, true, 1.0);
-        auc.add(0.25, false, 0.5);
+        auc.add(0.5, 1.0, 1.0);
+        auc.add(0.25, 0.0, 0.5);
         assert_eq!(auc.take().map(|value| value.auc), Some(1.0));
+    }
+
+    /// The sum over all pairs, one by one.
+    fn by_definition(examples: &[(f32, f32, f32)]) -> f64 {
+        let (mut won, mut pairs) = (0.0, 0.0);
+        for (one, one_label, one_weight) in examples {
+            for (other, other_label, other_weight) in examples {
+                let positive = f64::from(*one_label) * f64::from(*one_weight);
+                let pair = positive * (1.0 - f64::from(*other_label)) * f64::from(*other_weight);
+                pairs += pair;
+                won += match one.partial_cmp(other).unwrap() {
+                    std::cmp::Ordering::Greater => pair,
+                    std::cmp::Ordering::Equal => pair / 2.0,
+                    std::cmp::Ordering::Less => 0.0,
+                };
+            }
+        }
+        won / pairs
+    }
+
+    #[test]
+    fn labels_between_are_partly_of_both() {
+        let mut random = Stream::from_state(7);
+        for (seed, exact) in (0..20).zip([1000, 100].into_iter().cycle()) {
+            let of = |(score, label, weight): (f32, bool, u32)| {
+                let label = if label { 1.0 } else { random.next_f32() };
+                (score, label, weight as f32 / 3.0)
+            };
+            let examples: Vec<(f32, f32, f32)> = sample(seed).into_iter().map(of).collect();
+            let mut weighted = WeightedAuc::new(exact);
+            examples
+                .iter()
+                .for_each(|(score, label, weight)| weighted.add(*score, *label, *weight));
+            let (found, wanted) = (weighted.take().unwrap(), by_definition(&examples));
+            assert!((found.auc - wanted).abs() <= found.error_max + 1e-12, "{found:?} {wanted}");
+            // Unweighted scores are measured the same way once there is such a label.
+            let mut alike = Auc::new(exact);
+            let mut weighted = WeightedAuc::new(1000);
+            for (score, label, _) in &examples {
+                alike.add(&[*score], &[*label]);
+                weighted.add(*score, *label, 1.0);
+            }
+            let (found, wanted) = (alike.take().unwrap(), weighted.take().unwrap());
+            let off = (found.auc - wanted.auc).abs();
+            assert!(off <= found.error_max + 1e-12, "{found:?} {wanted:?}");
+            assert_eq!(found.error_max == 0.0, exact == 1000);
+        }
     }
 }

@@ -27,20 +27,21 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "of",
         of = Vec::new(),
         Always,
-        "columns of the data that it is made of; several ids are crossed (empty: its own name)"
+        "columns of the data that it is made of; several ids are crossed, and a label is made of \
+         clicks and impressions (empty: its own name)"
     ),
     setting!(
         ColumnConfig: "loss",
         loss = Loss::LogLoss,
         BeyondDefault,
-        "of a label: log_loss (it is 0 or 1) or squared_error (it is any number)"
+        "of a label: log_loss (it is a number from 0 to 1) or squared_error (any number)"
     )
     .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
     setting!(
         ColumnConfig: "positive",
         positive = Vec::new(),
         Always,
-        "of a label: texts that count as 1, all others as 0 (empty: it is 0 or 1)"
+        "of a label: texts that count as 1, all others as 0 (empty: it is a number)"
     )
     .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
     setting!(

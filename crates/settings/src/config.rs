@@ -9,14 +9,14 @@ mod presets;
 mod ranks;
 mod sync;
 mod tables;
+mod tiers;
 
 use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
 use stepwell_data::Format;
 use stepwell_device::Choice;
-use stepwell_engine::{Admission, Life, Lookup};
-use stepwell_mem::PolicyKind;
+use stepwell_engine::{Admission, Life};
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
@@ -31,6 +31,7 @@ pub use self::ranks::{ExchangeKind, RanksConfig};
 pub use self::sync::{DenseKind, RowsKind, SyncConfig};
 pub(crate) use self::tables::check_name;
 pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
+pub use self::tiers::TierConfig;
 use crate::table::SETTINGS;
 
 /// Everything a run is told.
@@ -40,6 +41,9 @@ pub struct Config {
     pub seed: u64,
     /// Threads that compute.
     pub threads: usize,
+    /// Most bytes of host memory for a run, all of its ranks on this machine included; none for
+    /// whatever the other settings add up to.
+    pub memory: Option<ByteCount>,
     /// Devices above the memory of each rank.
     pub device: Choice,
     /// Where the dense part is computed.
@@ -131,35 +135,6 @@ pub struct SynthConfig {
     pub examples: u64,
     /// Vocabulary sizes as a multiple of a real sample's.
     pub vocab_scale: f64,
-}
-
-/// Memory and disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TierConfig {
-    /// Bytes of each device for rows; none for nine tenths of what it offers.
-    pub hbm: Option<ByteCount>,
-    /// How rows are found there.
-    pub lookup: Lookup,
-    /// Mini-batches whose rows are counted, of tables whose most used rows go there.
-    pub warm_up: usize,
-    /// Bytes of the slab with its index and metadata.
-    pub dram: ByteCount,
-    /// Directory of the store; none for a temporary one.
-    pub ssd: Option<PathBuf>,
-    /// Bytes that the store's index may take.
-    pub index: ByteCount,
-    /// Bytes of a segment file.
-    pub segment: ByteCount,
-    /// Bytes of segment files that go through the system's page cache.
-    pub page_cache: ByteCount,
-    /// Bytes of rows that come up from pages that are read for others.
-    pub harvest: ByteCount,
-    /// Bytes that are read around a row for the sake of others at most.
-    pub read_unit: ByteCount,
-    /// Space of the store after a commit at most, times that of its live rows.
-    pub space: f64,
-    /// Which rows leave memory first, of those whose next use is not known.
-    pub policy: PolicyKind,
 }
 
 /// Overlap of stages.
@@ -276,6 +251,7 @@ impl Config {
         Self {
             seed: 0,
             threads: 0,
+            memory: None,
             device: Choice::Host,
             dense_place: DensePlace::Host,
             ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
@@ -295,20 +271,7 @@ impl Config {
             columns: Vec::new(),
             tables: Vec::new(),
             features: Vec::new(),
-            tiers: TierConfig {
-                hbm: None,
-                lookup: Lookup::Slots,
-                warm_up: 0,
-                dram: ByteCount(0),
-                ssd: None,
-                index: ByteCount(0),
-                segment: ByteCount(0),
-                page_cache: ByteCount(0),
-                harvest: ByteCount(0),
-                read_unit: ByteCount(0),
-                space: 0.0,
-                policy: PolicyKind::default(),
-            },
+            tiers: TierConfig::blank(),
             pipeline: PipelineConfig { lookahead: 0, horizon: 0 },
             staleness: 0,
             life: LifeConfig {

@@ -28,6 +28,7 @@ mod page;
 mod setting;
 mod sync;
 mod table;
+mod tiers;
 mod toml;
 mod typed;
 

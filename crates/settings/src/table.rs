@@ -11,7 +11,7 @@ use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
-use crate::{devices, files, idle, sync};
+use crate::{devices, files, idle, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
@@ -27,6 +27,7 @@ pub const SETTINGS: &[Setting] = &[
     )
     .default_name("all cores")
     .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
+    tiers::MEMORY,
     devices::DEVICE,
     setting!(
         "ranks.count",
@@ -201,42 +202,22 @@ pub const SETTINGS: &[Setting] = &[
     devices::HBM,
     devices::LOOKUP,
     devices::WARM_UP,
-    setting!(
-        "tiers.dram",
-        tiers.dram = ByteCount(1 << 30),
-        Never,
-        "bytes of the rows in memory with their index and metadata"
-    ),
+    tiers::DRAM,
     setting!(
         "tiers.ssd",
         tiers.ssd = None,
         Never,
         "one directory for all stores (empty: a temporary one)"
     ),
-    setting!(
-        "tiers.index",
-        tiers.index = ByteCount(1 << 30),
-        Never,
-        "bytes that the store's index may take"
-    ),
-    setting!(
-        "tiers.segment",
-        tiers.segment = ByteCount(64 << 20),
-        Never,
-        "bytes of a segment file"
-    ),
+    tiers::INDEX,
+    tiers::SEGMENT,
     setting!(
         "tiers.page_cache",
         tiers.page_cache = ByteCount(4 << 30),
         Never,
         "bytes of segment files that go through the system's page cache; others are read directly"
     ),
-    setting!(
-        "tiers.harvest",
-        tiers.harvest = ByteCount(64 << 20),
-        Never,
-        "bytes of rows that come up from pages that are read for others (0: none do)"
-    ),
+    tiers::HARVEST,
     setting!(
         "tiers.read_unit",
         tiers.read_unit = ByteCount(8 << 10),

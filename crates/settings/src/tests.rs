@@ -23,7 +23,7 @@ fn every_setting_survives_its_own_text() {
     ] {
         find(key).unwrap().set(&mut config, text).unwrap();
     }
-    assert_eq!(config.tiers.dram, ByteCount(64 << 20));
+    assert_eq!(config.tiers.dram, Some(ByteCount(64 << 20)));
     assert_eq!(from_json(&to_json(&config)).unwrap(), config);
 }
 

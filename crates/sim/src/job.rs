@@ -77,9 +77,9 @@ impl Job {
         // With dice of its own, so that all else of a job is what it was before.
         config.storage = Dice::new(number, "storage").pick(&Storage::ALL);
         config.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
-        config.tiers.dram = ByteCount(4 << 20);
-        config.tiers.index = ByteCount(4 << 20);
-        config.tiers.segment = ByteCount(64 << 10);
+        config.tiers.dram = Some(ByteCount(4 << 20));
+        config.tiers.index = Some(ByteCount(4 << 20));
+        config.tiers.segment = Some(ByteCount(64 << 10));
         (config.pipeline.lookahead, config.pipeline.horizon) = (0, 0);
         (config.checkpoint.every, config.checkpoint.minutes) = (1, 0.0);
         let mut lines = lines(examples, &mut dice);
@@ -103,11 +103,11 @@ impl Job {
         config.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
-            config.tiers.dram = ByteCount(4 << 20);
-            config.tables.iter_mut().for_each(|table| table.dram = Some(ByteCount(4 << 20)));
-            config.tiers.dram.0 *= config.tables.len() as u64;
+            let of_each = ByteCount(4 << 20);
+            config.tables.iter_mut().for_each(|table| table.dram = Some(of_each));
+            config.tiers.dram = Some(ByteCount(of_each.0 * config.tables.len() as u64));
             // What is shared out has to be enough for each.
-            config.tiers.index = ByteCount(256 << 20);
+            config.tiers.index = Some(ByteCount(256 << 20));
         }
         Self { number, config, files, block_bytes: bound.block_bytes(), tight }
     }

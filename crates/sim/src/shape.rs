@@ -38,9 +38,10 @@ impl Shape {
         let far = dice.pick(&[0, 1, 1, 4]);
         config.pipeline.horizon = config.pipeline.lookahead * far.max(1) + far.min(2);
         config.tiers.policy = dice.pick(&PolicyKind::ALL);
-        config.tiers.segment = ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10]));
+        config.tiers.segment =
+            Some(ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10])));
         config.tiers.page_cache = ByteCount(dice.pick(&[0, 32 << 10, 1 << 30]));
-        config.tiers.harvest = ByteCount(dice.pick(&[0, 1 << 10, 4 << 10, 64 << 10]));
+        config.tiers.harvest = Some(ByteCount(dice.pick(&[0, 1 << 10, 4 << 10, 64 << 10])));
         config.tiers.read_unit = ByteCount(dice.pick(&[0, 8 << 10, 32 << 10]));
         config.tiers.space = dice.pick(&[1.5, 1.5, 1.5, 2.0]);
         let slots: Vec<u64> = oracle.rooms.iter().map(|room| slots_of(dice, room)).collect();

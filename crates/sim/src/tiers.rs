@@ -117,7 +117,7 @@ impl Room {
 pub(crate) fn give(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     let bytes: Vec<u64> =
         rooms.iter().zip(slots).map(|(room, slots)| room.bytes(*slots, config)).collect();
-    config.tiers.dram = ByteCount(bytes.iter().sum());
+    config.tiers.dram = Some(ByteCount(bytes.iter().sum()));
     if config.features.is_empty() {
         return;
     }
@@ -142,7 +142,7 @@ pub(crate) fn share_out(config: &mut Config, rooms: &[Room], slots: &[u64]) {
         }
     }
     for _ in 0..SHARES_MAX {
-        config.tiers.dram = ByteCount(given + shared);
+        config.tiers.dram = Some(ByteCount(given + shared));
         if let Ok(plan) = stepwell_train::plan(config)
             && plan.tiers.groups.iter().zip(slots).all(|(has, wants)| has.slots as u64 >= *wants)
         {

@@ -86,7 +86,7 @@ fn nothing_is_lost_on_a_long_way() {
     let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
     shape.tighten(2, 4, case.oracle());
     shape.config.checkpoint.every = all / 5;
-    shape.config.tiers.segment = ByteCount(16 << 10);
+    shape.config.tiers.segment = Some(ByteCount(16 << 10));
     (shape.checkpoints, shape.style) = (true, Style::Mixed);
     let disks = Disks::new(MemDisk::new(), Faults::default());
     let checker = Arc::new(Checker::new(Arc::clone(&case.oracle().reads), 0));

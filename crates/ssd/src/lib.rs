@@ -48,7 +48,7 @@ pub use segment::is_segment;
 pub use size::SEGMENTS_MANY;
 pub use stats::{AGE_PARTS, DirectoryStats, LIVE_PARTS, PageYield, Stats};
 pub use store::{
-    Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, Ticket, Verify, View, Visit,
+    Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, StoreSpace, Ticket, Verify, View, Visit,
 };
 
 /// The example of the README.

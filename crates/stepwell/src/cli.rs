@@ -15,6 +15,7 @@ mod train;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use console::Term;
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchHbmArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs,
@@ -35,7 +36,7 @@ pub(crate) use self::study::{
 };
 pub(crate) use self::train::{Resume, TrainArgs};
 use crate::failure::{Failure, statuses};
-use crate::{launched, say};
+use crate::{launched, say, width};
 
 /// Trains click-through models whose embedding tables are larger than memory.
 #[derive(Debug, Parser)]
@@ -151,6 +152,9 @@ pub(crate) struct PlanArgs {
     /// one rank
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Plan the disk for N rows in all [default: as many as the data asks for]
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -202,6 +206,14 @@ fn wrong(answer: &clap::Error) -> Failure {
     Failure::Usage(line)
 }
 
+/// Prints help or the version; on a terminal in colour, and no wider than that.
+fn help(answer: &clap::Error) -> Result<(), Failure> {
+    match width::columns(&Term::stdout()) {
+        None => say::written(answer.print()),
+        columns => say::whole(&width::folded(&answer.render().ansi().to_string(), columns)),
+    }
+}
+
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
 ///
 /// # Errors
@@ -221,8 +233,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
             return Err(Failure::Said(wrong(&answer).say(launched::speaks())));
         }
         Err(answer) => {
-            // In its colours, where there is a terminal.
-            say::written(answer.print())?;
+            help(&answer)?;
             std::process::exit(answer.exit_code());
         }
     };

@@ -69,7 +69,7 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     }
     let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
-    let names = if let Input::Files(files) = &input { names_notes(files) } else { Vec::new() };
+    let names = if let Input::Files(files) = &input { names_notes(files)? } else { Vec::new() };
     empty.iter().chain(&repeated).chain(&names).for_each(|note| say::told(note));
     let Converted { examples, skipped, cut_lists } = convert(args, &input, &signals.stop())??;
     cut_lists.iter().for_each(|column| say::told(&column.note()));

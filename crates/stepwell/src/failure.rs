@@ -90,7 +90,10 @@ impl From<stepwell_ssd::Error> for Failure {
 
 impl From<stepwell_data::DataError> for Failure {
     fn from(error: stepwell_data::DataError) -> Self {
-        Self::of(error.is_damage(), &error)
+        match error {
+            stepwell_data::DataError::NoColumn { .. } => Self::Usage(error.to_string()),
+            other => Self::of(other.is_damage(), &other),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use stepwell_disk::FileDisk;
 use stepwell_engine::{
     Checkpoint, CheckpointWriter, Group, GroupTables, Keep as _, Staging, TableSpec,
 };
-use stepwell_settings as settings;
+use stepwell_settings::{self as settings, TierConfig};
 use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
 use stepwell_train::RunState;
 
@@ -34,9 +34,6 @@ use crate::folder::{Folder, cannot_write};
 use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::refuse_lack;
-
-/// Bytes of a segment where the settings of the run cannot be read.
-const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Makes a checkpoint of tensors.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
@@ -188,7 +185,8 @@ impl Import<'_> {
     fn segment_bytes(&self, rows: u64, (row_bytes, page_bytes): (usize, usize)) -> u64 {
         let config = RunState::read(self.like).map_err(|error| error.to_string());
         let config = config.and_then(|state| settings::from_json(&state.config));
-        let of_run = config.map_or(SEGMENT_BYTES, |config| config.tiers.segment.0);
+        let of_run = config.ok().and_then(|config| config.tiers.segment);
+        let of_run = of_run.unwrap_or(TierConfig::SEGMENT).0;
         let row = row_bytes.max(page_bytes).next_multiple_of(4096) as u64;
         // Heads of rows and pages, the footer, and a few pages whatever there is.
         let enough = rows.saturating_mul(row_bytes as u64 + 64).saturating_add(8 * row + (1 << 20));

@@ -41,6 +41,7 @@ mod synth;
 mod table;
 mod train;
 mod warm_start;
+mod width;
 
 use std::process::ExitCode;
 

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use stepwell_data::{Files, Texts, is_stream, resolve};
+use stepwell_data::{DataError, Files, Texts, is_stream, resolve};
 use stepwell_settings::Config;
+
+use crate::failure::Failure;
 
 /// Names of records, in the order of the data.
 pub(crate) struct Names {
@@ -21,19 +23,25 @@ impl Names {
     pub(crate) fn open(
         config: &Config,
         (flag, columns): (&'static str, &[String]),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let said = format!("{flag} {}", columns.join(", "));
         let layout = config.named_layout()?;
         let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
         if let Some(path) = paths.iter().find(|path| is_stream(path)) {
-            return Err(format!(
+            return Err(Failure::Error(format!(
                 "{said} reads the data a second time, and {} can be read once: write it to a file",
                 path.display()
-            ));
+            )));
         }
         let texts = Texts::open(&Files { paths, layout: None }, &layout, columns);
-        let texts = texts.map_err(|error| format!("{said}: {error}"))?;
-        Ok(Self { texts, flag, columns: columns.to_vec(), ahead: VecDeque::new() })
+        let wrong = |error: DataError| {
+            let line = format!("{said}: {error}");
+            if error.is_of_settings() { Failure::Usage(line) } else { Failure::Error(line) }
+        };
+        let (mut texts, mut ahead) = (texts.map_err(wrong)?, Vec::new());
+        // By now it is known whether records have these columns.
+        texts.next(&mut ahead).map_err(wrong)?;
+        Ok(Self { texts, flag, columns: columns.to_vec(), ahead: ahead.into() })
     }
 
     /// The names of the next record, one of each column.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
+use stepwell_base::budget::{Bound, Budget};
 use stepwell_disk::OpenFiles;
+use stepwell_engine::{TierOptions, TierPlan};
 use stepwell_fabric::Network;
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::Capacity;
@@ -35,11 +37,19 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         capacity.notes.push(note.to_owned());
     }
     capacity.notes.extend(memory_note(&config));
+    capacity.notes.extend(args.rows.and_then(|rows| capacity.index_note(&config, rows)));
     let ranks = config.ranks.count;
+    let disk = capacity.disk(&config, args.rows);
     if args.json {
-        return say::whole(&format!("{:#}\n", of_machines(&capacity, ranks, forecast.as_ref())));
+        let whole = of_machines(&capacity, ranks, (disk.as_ref(), forecast.as_ref()));
+        return say::whole(&format!("{whole:#}\n"));
     }
     let mut page = page(&capacity, ranks);
+    match disk {
+        Some(disk) => put!(page, "disk at most{}:\n{disk}", of_all(ranks)),
+        None => put!(page, "disk: unknown without the number of rows; give --rows N"),
+    }
+    put_notes(&mut page, &capacity);
     if let (Some(forecast), Some(known)) = (&forecast, &known) {
         put!(page);
         put_forecast(&mut page, forecast, known);
@@ -79,6 +89,47 @@ pub(crate) fn memory_note(config: &Config) -> Option<String> {
     })
 }
 
+/// The plan in one line, one more for devices, and its notes.
+pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
+    let mut page = Page::default();
+    let bounds = capacity.budget.bounds().iter();
+    let bytes_of = |name: &str| -> u64 {
+        bounds.clone().filter(|bound| bound.name == name).map(|bound| bound.bytes).sum()
+    };
+    let (rows, index) = (bytes_of(TierPlan::ROWS_IN_MEMORY), bytes_of("store index"));
+    let all = capacity.budget.total();
+    let [rows, index, rest, all] =
+        [rows, index, all.saturating_sub(rows).saturating_sub(index), all].map(ByteCount);
+    let whose = if ranks > 1 { format!(" for each of {ranks} ranks") } else { String::new() };
+    put!(
+        page,
+        "memory at most {all}{whose}: rows {rows}, index of rows on disk {index}, all else {rest}"
+    );
+    if let Some(devices) = &capacity.devices {
+        let (names, bytes) = (devices.offer.said(), ByteCount(devices.budget().total()));
+        put!(page, "memory of each device at most ({names}): {bytes}");
+    }
+    put_notes(&mut page, capacity);
+    page
+}
+
+/// The figures that `memory` was shared out into.
+fn shared_out(capacity: &Capacity) -> [(&'static str, ByteCount); 4] {
+    let TierOptions { dram, index, harvest, segment, .. } = *capacity.tiers.options();
+    [
+        ("tiers.dram", dram),
+        ("tiers.index", index),
+        ("tiers.harvest", harvest),
+        ("tiers.segment", segment),
+    ]
+}
+
+fn put_notes(page: &mut Page, capacity: &Capacity) {
+    for note in capacity.tight.iter().chain(&capacity.notes) {
+        put!(page, "note: {note}");
+    }
+}
+
 /// The plan of a rank, and the sum of all where there are several.
 pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
@@ -88,6 +139,11 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
         let all = ByteCount(capacity.budget.total().saturating_mul(ranks as u64)).to_string();
         put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
     }
+    if let Some(memory) = capacity.memory {
+        let shared = shared_out(capacity);
+        let shared = shared.map(|(key, bytes)| format!("{key} = {bytes}")).join(", ");
+        put!(page, "  {:<22}{:>12}  {shared}", "memory", memory.to_string());
+    }
     if let Some(devices) = &capacity.devices {
         let names = devices.offer.said();
         let whose = if ranks > 1 { "; each rank has its own" } else { "" };
@@ -96,10 +152,11 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";
     put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
-    for note in capacity.tight.iter().chain(&capacity.notes) {
-        put!(page, "note: {note}");
-    }
     page
+}
+
+fn of_all(ranks: usize) -> &'static str {
+    if ranks > 1 { " of all ranks" } else { "" }
 }
 
 fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
@@ -170,22 +227,30 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
 }
 
 /// The same for machines.
-fn of_machines(capacity: &Capacity, ranks: usize, forecast: Option<&Forecast>) -> Value {
-    let bounds = capacity.budget.bounds().iter();
-    let bound =
-        |name: &str, bytes: u64, why: &str| json!({ "name": name, "bytes": bytes, "why": why });
-    let memory: Vec<Value> = bounds.map(|of| bound(&of.name, of.bytes, &of.why)).collect();
+fn of_machines(
+    capacity: &Capacity,
+    ranks: usize,
+    (disk, forecast): (Option<&Budget>, Option<&Forecast>),
+) -> Value {
+    let bounds = |budget: &Budget| -> Vec<Value> {
+        let bound = |of: &Bound| json!({ "name": of.name, "bytes": of.bytes, "why": of.why });
+        budget.bounds().iter().map(bound).collect()
+    };
     let devices = capacity.devices.as_ref().map(|devices| {
-        let budget = devices.budget();
-        let bounds = budget.bounds().iter();
-        let memory: Vec<Value> = bounds.map(|of| bound(&of.name, of.bytes, &of.why)).collect();
-        json!({ "names": devices.offer.names, "memory": memory, "memory_bytes": budget.total() })
+        let (names, budget) = (&devices.offer.names, devices.budget());
+        json!({ "names": names, "memory": bounds(&budget), "memory_bytes": budget.total() })
     });
     json!({
         "ranks": ranks,
         "devices": devices,
-        "memory": memory,
+        "memory": bounds(&capacity.budget),
         "memory_bytes": capacity.budget.total(),
+        "shared_out": capacity.memory.map(|_| {
+            let shared = shared_out(capacity).map(|(key, bytes)| (key.to_owned(), json!(bytes.0)));
+            Value::Object(shared.into_iter().collect())
+        }),
+        "disk": disk.map(bounds),
+        "disk_bytes": disk.map(Budget::total),
         "tight": capacity.tight,
         "notes": capacity.notes,
         "files_open_max": OpenFiles::of_process().stats().bound,

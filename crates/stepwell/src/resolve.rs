@@ -69,7 +69,25 @@ pub(crate) fn resolve(
         ));
     }
     adapt_horizon(&mut config, &chosen);
+    if args.config.is_none() && example.is_some() && config.memory.is_some() {
+        leave_to_memory(&mut config, &chosen);
+    }
     Ok((config, chosen))
+}
+
+/// Unsets the tiers of the built-in example that nobody chose if `memory` is to decide them.
+fn leave_to_memory(config: &mut Config, chosen: &[String]) {
+    let tiers = &mut config.tiers;
+    let figures = [
+        ("tiers.dram", &mut tiers.dram),
+        ("tiers.index", &mut tiers.index),
+        ("tiers.segment", &mut tiers.segment),
+    ];
+    for (key, figure) in figures {
+        if !chosen.iter().any(|of| of == key) {
+            *figure = None;
+        }
+    }
 }
 
 /// Refuses to train with the settings of a file that name no data: whoever wrote it has some. The

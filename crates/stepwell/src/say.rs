@@ -10,10 +10,12 @@ use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use console::Term;
 use serde::Serialize;
 use stepwell_base::mend;
 
 use crate::failure::Failure;
+use crate::width::{columns, folded};
 
 /// Whether standard output has failed.
 static UNHEARD: AtomicBool = AtomicBool::new(false);
@@ -83,6 +85,7 @@ fn put_line(text: Arguments<'_>) {
     }
     let text = visible_lines(&text.to_string());
     let mut out = stdout().lock();
+    let text = folded(&text, columns(&Term::stdout()));
     let said = writeln!(out, "{text}").and_then(|()| out.flush());
     drop(out);
     if let Err(why) = said {
@@ -153,7 +156,7 @@ impl Page {
     /// # Errors
     /// Those of [`whole`].
     pub(crate) fn say(&self) -> Result<(), Failure> {
-        whole(&self.0)
+        whole(&folded(&self.0, columns(&Term::stdout())))
     }
 }
 
@@ -172,6 +175,8 @@ pub(crate) fn remark(text: impl Display) {
 }
 
 fn error(text: impl Display) {
+    let text = text.to_string();
+    let text = folded(&text, columns(&Term::stderr()));
     // One write, so that lines of several threads stay apart.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -344,7 +344,7 @@ pub(crate) fn surroundings(
         placement,
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
-            say!("{}", plan::page(capacity, ranks).text().trim_end());
+            say!("{}", plan::line(capacity, ranks).text().trim_end());
             plan::memory_note(&planned.0).iter().for_each(say::note);
             planned.1.planned(&planned.0, capacity);
         }),

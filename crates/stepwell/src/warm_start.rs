@@ -113,10 +113,13 @@ impl FromCheckpoint {
         chosen: &[String],
     ) -> Result<Warm, Failure> {
         let from = args.from.clone().unwrap_or_else(|| self.checkpoint.path.clone());
+        let layout =
+            config.drafted().and_then(|drafted| drafted.layout()).map_err(Failure::Usage)?;
         let request = WarmRequest {
             from: &from,
             to: config.checkpoint.dir.as_deref(),
             paths: &config.data.paths,
+            layout: layout.as_ref(),
             again: args.again,
             sets_aside: args.force,
         };

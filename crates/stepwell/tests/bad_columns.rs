@@ -143,7 +143,7 @@ fn settings_beside_columns() {
         }
     }
     let says = ["its header has no column C1", "it has click, price"];
-    found.row(&shop, &["train", "--preset", "avazu", "--data", "rows.csv"], 1, &says);
+    found.row(&shop, &["train", "--preset", "avazu", "--data", "rows.csv"], 2, &says);
     let says = ["--preset avazu", "name it with --data"];
     found.row(&shop, &["train", "--preset", "avazu"], 2, &says);
     let args = ["convert", "rows.csv", "--config", "run.toml", "--preset", "adult", "--out", "p"];
@@ -208,7 +208,7 @@ fn models_of_other_columns() {
     write("bad.csv", &format!("{HEAD}{GOOD}1,x,u,i,a\n"));
     write("short.csv", &format!("{HEAD}1,2,u\n"));
     let mut says = |command: &str, args: &[&str], says: &[&str]| {
-        let other = ["data.labels=false", "columns.2.transform=log1p"];
+        let other = ["data.labels=false", "columns.2.transform=log1p", "nix"];
         let status = if other.iter().any(|of| args.contains(of)) { 2 } else { 1 };
         let args = [&[command, "saved", "--quiet", "--data"], args].concat();
         found.row(&shop, &args, status, says);

@@ -200,12 +200,12 @@ fn a_rank_that_hangs_is_named_after_the_time_that_was_given() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);
     let mut command = mpirun(&shop, "2");
-    let more = ["--data.epochs", "100000", "--ranks.timeout", "3"];
+    let more = ["--data.epochs", "3000", "--ranks.timeout", "3"];
     command.args(train(&data, &more)).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut launcher = command.spawn().unwrap();
     // Its headline, then its plan, comes when all have heard the settings.
     let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
-    lines.find(|line| line.as_ref().unwrap().contains("all ranks")).unwrap().unwrap();
+    lines.find(|line| line.as_ref().unwrap().contains("for each of 2 ranks")).unwrap().unwrap();
     let ranks = processes(&data, launcher.id());
     let begun = Instant::now();
     let stopped = Command::new("kill").args(["-STOP", &ranks[1]]).status().unwrap();

@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use common::{SMALL, TINY, Workshop};
 
@@ -159,7 +160,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     // A copy by hand, under a name that would make it the newest.
     let (own, copy) = (newest(&shop), "saved/step-000000009999");
     let copying = [shop.path(&own), shop.path(copy)];
-    assert!(std::process::Command::new("cp").arg("-r").args(copying).status().unwrap().success());
+    assert!(Command::new("cp").arg("-r").args(copying).status().unwrap().success());
     let more = ["--resume", "--data.epochs", "2"];
     let said = shop.ok(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
     assert!(said.contains(&format!("from {own}")), "{said}");
@@ -249,4 +250,35 @@ fn a_horizon_that_somebody_chose_is_kept() {
     assert_eq!(known(&["plan", "--pipeline.lookahead", "10"]), 65);
     let batches = ["plan", "--data.mini_batch", "100", "--data.batch", "1000"];
     assert_eq!(known(&batches), 80, "seven batches, and the one that is planned");
+}
+
+#[test]
+fn a_disk_without_room_is_told_before_the_first_step() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    fs::create_dir(shop.path("small")).unwrap();
+    let within = |script: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        let script = format!("mount -t tmpfs -o size=16k none small && {script}");
+        command.args(["-rm", "sh", "-c", &script, env!("CARGO_BIN_EXE_stepwell")]).args(args);
+        command.current_dir(shop.path("")).output()
+    };
+    if !within("true", &[]).is_ok_and(|output| output.status.success()) {
+        return stepwell_skip::skipped("mounts of its own (unshare -rm)");
+    }
+    let refused = |more: &[&str]| {
+        let mut args = vec!["train", "--data", &data, "--tiers.segment", "64KiB"];
+        args.extend(SMALL);
+        args.extend(more);
+        let output = within("exec \"$0\" \"$@\"", &args).unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        let lines = error.lines().filter(|line| !line.starts_with("stepwell: note: "));
+        assert_eq!((output.status.code(), lines.count()), (Some(2), 1), "{error}");
+        error
+    };
+    let saved = refused(&["--checkpoint", "small/saved", "--tiers.ssd", "rows"]);
+    assert!(saved.contains("checkpoint.dir = small/saved: its file system has "), "{saved}");
+    assert!(saved.contains("for the dense part of one checkpoint"), "{saved}");
+    let rows = refused(&["--checkpoint", "saved", "--tiers.ssd", "small/rows"]);
+    assert!(rows.contains("tiers.ssd = small/rows") && rows.contains("for segments"), "{rows}");
 }

@@ -1,4 +1,4 @@
-//! What `stepwell plan` says of several ranks, a network and a profile.
+//! What `stepwell plan` says: memory, and several ranks, a network and a profile.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -170,4 +170,148 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     assert!(!run.contains("note: memory has"), "{run}");
     let json: Value = serde_json::from_str(&shop.ok(&args("plan", &["--json"]))).unwrap();
     assert_eq!(json["tight"], serde_json::json!([]));
+}
+
+/// Arguments of a run without figures for its tiers.
+fn unsized_args<'a>(job: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let args =
+        [job, "--data", "data.tsv", "--threads", "1", "--model.dim", "4", "--model.hidden", "8"];
+    [&args[..], &["--data.mini_batch", "64"], more].concat()
+}
+
+fn planned(shop: &Workshop, more: &[&str]) -> Value {
+    let said = shop.ok(&unsized_args("plan", &[&["--json"], more].concat()));
+    serde_json::from_str(&said).unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
+    let shop = workshop();
+    for (model, ranks) in [("wide_deep", 1), ("deepfm", 2)] {
+        let count = ranks.to_string();
+        let job = ["--model", model, "--ranks", &count];
+        let with = |size| [&job[..], &["--memory", size]].concat();
+        let mut digests = Vec::new();
+        for (size, bytes) in [("512MiB", 512 * MIB), ("1GiB", 1 << 30), ("100GiB", 100 << 30)] {
+            let total = |more: &[&str]| {
+                let plan = planned(&shop, &[&with(size)[..], more].concat());
+                ranks * plan["memory_bytes"].as_u64().unwrap()
+            };
+            // The amount of data may be known or not.
+            let (known, open) = (total(&[]), total(&["--data.eval_fraction", "0"]));
+            assert!(known <= open && open <= bytes, "{model} {size}: {known} {open}");
+            assert!(open > bytes / 4 * 3, "{model} {size}: {open}");
+            let report = ["--report", "report.json"];
+            shop.ok(&unsized_args("train", &[&with(size)[..], &report].concat()));
+            let report = shop.report("report.json");
+            let peak = report["peak_rss_bytes"].as_u64().unwrap();
+            assert!(peak < bytes + 64 * MIB, "{model} {size}: {peak}");
+            digests.push(report["model_digest"].clone());
+        }
+        assert!(digests.windows(2).all(|two| two[0] == two[1]), "{model}: {digests:?}");
+        // The least size that the message names is enough.
+        let refused = shop.fails(&unsized_args("train", &with("64MiB")));
+        assert!(refused.contains("memory = 64.0 MiB, and the run needs "), "{refused}");
+        assert!(refused.contains("lower ") && (ranks == 1) != refused.contains("2 ranks"));
+        let enough = refused.split("needs ").nth(1).unwrap().split(' ').next().unwrap();
+        shop.ok(&unsized_args("train", &with(enough)));
+        let less: u64 = enough.trim_end_matches("MiB").parse::<u64>().unwrap() - 1;
+        shop.fails(&unsized_args("plan", &with(&format!("{less}MiB"))));
+    }
+}
+
+#[test]
+fn what_tiers_are_given_is_kept_and_the_rest_is_shared_out() {
+    let shop = workshop();
+    let open = ["--memory", "1GiB", "--data.eval_fraction", "0"];
+    let shared = |more: &[&str]| {
+        let plan = planned(&shop, &[&open[..], more].concat());
+        assert!(plan["memory_bytes"].as_u64().unwrap() <= 1 << 30);
+        let of = |key: &str| plan["shared_out"][key].as_u64().unwrap() / MIB;
+        ["tiers.dram", "tiers.index", "tiers.harvest", "tiers.segment"].map(of)
+    };
+    let all = shared(&[]);
+    assert!(all[0] > 200 && all[1] > 100 && all[2] > 10 && all[3] > 10, "{all:?}");
+    let given = shared(&["--tiers.dram", "100MiB", "--tiers.segment", "8MiB"]);
+    assert!(given[0] == 100 && given[1] > all[1] && given[3] == 8, "{given:?}");
+    let given = shared(&["--tiers.index", "64MiB", "--tiers.harvest", "0"]);
+    assert!(given[0] > all[0] && (given[1], given[2]) == (64, 0), "{given:?}");
+    let page = shop.ok(&unsized_args("plan", &open));
+    assert!(page.lines().any(|line| line.trim_start().starts_with("memory  ")), "{page}");
+    let args = [&open[..], &["--tiers.dram", "2GiB"]].concat();
+    let refused = shop.fails(&unsized_args("train", &args));
+    assert!(refused.contains("'rows in memory'") && refused.ends_with("lower tiers.dram"));
+    assert!(planned(&shop, &[])["shared_out"].is_null());
+    // The built-in example has figures that nobody chose.
+    let example: Value =
+        serde_json::from_str(&shop.ok(&["plan", "--json", "--memory", "8GiB"])).unwrap();
+    assert!(example["shared_out"]["tiers.dram"].as_u64().unwrap() > 1 << 30, "{example}");
+}
+
+#[test]
+fn memory_is_a_setting_of_files_and_may_change_when_a_run_goes_on() {
+    let shop = workshop();
+    std::fs::write(shop.path("run.toml"), "memory = '512MiB'\n[data]\nepochs = 2\n").unwrap();
+    let train = |more: &[&str]| {
+        let report = ["run.toml", "--report", "report.json"];
+        shop.ok(&unsized_args("train", &[&report[..], more].concat()));
+        shop.report("report.json")
+    };
+    let whole = train(&[]);
+    assert_eq!(whole["config"]["memory"], 512 * MIB);
+    train(&["--data.epochs", "1", "--checkpoint", "saved"]);
+    let resumed = train(&["--checkpoint", "saved", "--resume", "--memory", "1GiB"]);
+    assert_eq!(resumed["model_digest"], whole["model_digest"]);
+    assert_eq!(resumed["config"]["memory"], 1u64 << 30);
+    // The settings of a checkpoint are the base of a run that begins with its model.
+    shop.examples("more.tsv", 500);
+    let from = ["train", "--from", "saved", "--data", "more.tsv", "--memory", "600MiB"];
+    shop.ok(&[&from[..], &["--report", "report.json"]].concat());
+    assert_eq!(shop.report("report.json")["config"]["memory"], 600 * MIB);
+}
+
+#[test]
+fn a_run_says_its_plan_in_one_line() {
+    let shop = workshop();
+    let said = shop.ok(&unsized_args("train", &[]));
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("memory at most")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].starts_with("memory at most ") && lines[0].contains(": rows "), "{said}");
+    // No more rows are planned for than the data asks for: 2000 lines of 26 ids.
+    let plan = planned(&shop, &[]);
+    let rows = plan["memory"][0].clone();
+    assert!(rows["bytes"].as_u64().unwrap() < 10 * MIB, "{rows}");
+    assert!(rows["why"].as_str().unwrap().contains("52000 slots"), "{rows}");
+    assert!(plan["memory_bytes"].as_u64().unwrap() < 640 * MIB, "{plan}");
+}
+
+#[test]
+fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
+    let shop = workshop();
+    let large = ["--tiers.dram", "100TiB"];
+    let page = shop.ok(&unsized_args("plan", &large));
+    let note = page.lines().find(|line| line.starts_with("note: this machine would refuse"));
+    assert!(note.unwrap().contains("this machine has "), "{page}");
+    assert!(shop.fails(&unsized_args("train", &large)).contains("this machine has "));
+    let disk = |more: &[&str]| {
+        let plan = planned(&shop, more);
+        let bounds = plan["disk"].as_array().unwrap().clone();
+        bounds.iter().map(|bound| bound["bytes"].as_u64().unwrap()).collect::<Vec<u64>>()
+    };
+    // A row has 5 weights, as many sums, and 16 bytes beside them on disk.
+    let (rows, saves) = (100_000_000, ["--rows", "100000000", "--checkpoint", "saved"]);
+    let of_rows = disk(&saves[..2]);
+    assert!(of_rows.len() == 1 && (56 * rows..3 * 56 * rows).contains(&of_rows[0]), "{of_rows:?}");
+    let kept = disk(&saves);
+    assert!(kept[0] == of_rows[0] && (3 * 56 * rows..3 * kept[0]).contains(&kept[1]), "{kept:?}");
+    let best = [&saves[..], &["--checkpoint.best", "auc"]].concat();
+    assert_eq!(disk(&best)[1], kept[1] / 3 * 4);
+    let notes = planned(&shop, &["--rows", "1000000000"])["notes"].to_string();
+    assert!(notes.contains("tiers.index = 1.00 GiB, and the index of 1000000000 rows"), "{notes}");
+    // The number of rows is bounded where lines are counted.
+    assert!(disk(&[])[0] > 0);
+    let page = shop.ok(&unsized_args("plan", &["--data.eval_fraction", "0"]));
+    assert!(page.contains("give --rows N"), "{page}");
 }

@@ -70,7 +70,7 @@ pub(crate) struct Examples {
     pub(crate) after: RunPosition,
     /// How many there are.
     pub(crate) count: usize,
-    /// Labels, 0 or 1 or any numbers. // (examples, labels)
+    /// Labels, from 0 to 1 or any numbers. // (examples, labels)
     pub(crate) labels: Vec<f32>,
     /// How much each counts; none where all count alike. // (examples) or (0)
     pub(crate) weights: Vec<f32>,

@@ -1,35 +1,32 @@
 //! The capacity plan: every bound of a run, before it begins. That of tiers is the engine's
 //! ([`TierPlan`]).
 
+mod apart;
 mod auto;
 mod devices;
+mod disk;
+mod memory;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout, Schema};
+use stepwell_data::{Input, Schema};
 use stepwell_device::Offer;
 use stepwell_engine::room::{self, Wants};
-use stepwell_engine::{
-    BATCHES_QUEUED, Checkpoint, Load, TableLoad, TableSpec, TierOptions, TierPlan,
-};
-use stepwell_settings::{Config, DensePlace};
+use stepwell_engine::{Checkpoint, Load, TableLoad, TableSpec, TierOptions, TierPlan};
+use stepwell_settings::{Config, DensePlace, TierConfig};
 
+use self::apart::Apart;
 pub(crate) use self::auto::part;
 pub use self::devices::DeviceRoom;
-use crate::batch::MiniBatchBytes;
-use crate::dense::AgreedOptimizer;
 use crate::exchange::Exchange;
-use crate::metrics::Meter;
 use crate::models::{Model, named};
-use crate::pipeline::{Agreement, shuffle_bytes_max};
-use crate::step::Trainer;
 use crate::{Error, Result};
 
-/// Code, stacks, and what the allocator keeps for itself.
+/// Name of the bound on code, stacks, and the allocator's own memory.
+const ALLOWANCE: &str = "code and allocator";
+/// Its bytes.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 /// Stages of the pipeline but those that parse.
 const OTHER_STAGES: u64 = 6;
@@ -54,6 +51,12 @@ pub struct Capacity {
     pub exact_scores: usize,
     /// All bounds.
     pub budget: Budget,
+    /// Bytes of the dense part in a checkpoint, without earlier versions.
+    pub dense_bytes: u64,
+    /// `memory`: the bytes shared out among all ranks of a machine, if given.
+    pub memory: Option<ByteCount>,
+    /// Why this machine can't hold the run, if it can't.
+    pub lacks: Option<String>,
     /// What may be too little, as the data alone tells for certain.
     pub tight: Vec<String>,
     /// Which devices are not used, and why, where nobody named any.
@@ -79,6 +82,8 @@ pub struct Wanted<'a> {
     pub from: Option<&'a Checkpoint>,
     /// Whether it is scored with, and nothing trained.
     pub scores: bool,
+    /// Whether there may be rows from elsewhere than `from` at the start.
+    pub has_rows: bool,
     /// Blocks of the cache that is made of the data, and bytes that it takes.
     pub cache: Option<(u64, u64)>,
     /// Where the ranks are.
@@ -98,10 +103,10 @@ impl Capacity {
     /// Shares the memory out.
     ///
     /// # Errors
-    /// When `tiers.dram` holds no row, or the store cannot be as it is wanted.
+    /// `memory` is too little, `tiers.dram` holds no row, or the store's settings don't fit
+    /// together.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
-        let exact = wanted.examples.unwrap_or(u64::MAX);
-        let Wanted { config, model, offer, .. } = wanted;
+        let Wanted { config, offer, .. } = wanted;
         if offer.is_none() && config.dense_place == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense is device, and with device = {} there is none: name devices, such as \
@@ -109,9 +114,24 @@ impl Capacity {
                 config.device
             )));
         }
-        let (mut tiers, load) = (tiers(config, model)?, load(wanted));
-        if let Some(checkpoint) = wanted.from.filter(|_| wanted.scores) {
-            tiers.hold(checkpoint);
+        let apart = Apart::of(wanted)?;
+        let mut capacity = match config.memory {
+            Some(memory) => memory::share_out(wanted, &apart, memory)?,
+            None => Self::with(wanted, &apart, tier_options(config))?,
+        };
+        capacity.lacks = capacity.lack(wanted);
+        Ok(capacity)
+    }
+
+    /// The plan whose tiers have `options` together.
+    fn with(wanted: &Wanted<'_>, apart: &Apart, options: TierOptions) -> Result<Self> {
+        let exact = wanted.examples.unwrap_or(u64::MAX);
+        let Wanted { config, model, offer, .. } = wanted;
+        let (mut tiers, load) = (tiers(wanted, options)?, load(wanted));
+        match wanted.from {
+            Some(checkpoint) if wanted.scores => tiers.hold(checkpoint),
+            None if !wanted.has_rows && config.tiers.index.is_none() => tiers.hold_known(),
+            _ => {}
         }
         let of_offer = |offer| auto::plan(config, model, (&tiers, &load), offer);
         let (devices, notes) = offer.as_ref().map(of_offer).transpose()?.unwrap_or_default();
@@ -121,6 +141,9 @@ impl Capacity {
             block_bytes: BLOCK_BYTES,
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
+            dense_bytes: apart.dense,
+            memory: config.memory,
+            lacks: None,
             tight: Vec::new(),
             notes,
         };
@@ -128,23 +151,31 @@ impl Capacity {
         let devices = capacity.devices.as_ref();
         capacity.tight.extend(devices.and_then(|devices| devices.tight(&capacity.tiers, wanted)));
         capacity.tiers.check_index(&load)?;
-        capacity.add_bounds(wanted, &load)?;
-        capacity.check_room(wanted)?;
+        capacity.add_bounds(wanted, &load, apart);
         Ok(capacity)
     }
 
     /// Refuses what this machine cannot hold, and what this process may not take.
-    fn check_room(&self, wanted: &Wanted<'_>) -> Result<()> {
-        let Some(why) = room::lacks(&self.wants(wanted)) else { return Ok(()) };
-        let bounds = self.budget.bounds();
-        let largest = bounds.iter().max_by_key(|bound| bound.bytes);
-        let (name, part, reason) = largest
-            .map_or(("", 0, ""), |bound| (bound.name.as_str(), bound.bytes, bound.why.as_str()));
-        Err(Error::Config(format!(
-            "{why}; the largest part is '{name}' with {} ({reason}); lower {}",
-            ByteCount(part),
-            mend(name)
-        )))
+    ///
+    /// # Errors
+    /// Names what it lacks, the largest part, and the mend.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        self.lacks.as_ref().map_or(Ok(()), |why| Err(Error::Config(why.clone())))
+    }
+
+    /// What this machine or process lacks for the run, if anything.
+    fn lack(&self, wanted: &Wanted<'_>) -> Option<String> {
+        let why = room::lacks(&self.wants(wanted))?;
+        let or = if self.memory.is_some() { " or memory" } else { "" };
+        Some(format!("{why}; {}{or}", self.largest()))
+    }
+
+    /// The largest part, and how to make it smaller.
+    fn largest(&self) -> String {
+        let bounds = self.budget.bounds().iter().filter(|bound| bound.name != ALLOWANCE);
+        let Some(bound) = bounds.max_by_key(|bound| bound.bytes) else { return String::new() };
+        let (name, bytes, why) = (&bound.name, ByteCount(bound.bytes), &bound.why);
+        format!("the largest part is '{name}' with {bytes} ({why}); lower {}", mend(name))
     }
 
     /// What the ranks of this process take, and those of other processes beside it.
@@ -175,175 +206,55 @@ impl Capacity {
         2 * config.threads as u64 + OTHER_STAGES + of_rank + of_learner + of_devices + stores
     }
 
-    fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load) -> Result<()> {
+    fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load, apart: &Apart) {
         let mut budget = Budget::default();
         self.tiers.add_rows(load, &mut budget);
         if let Some(devices) = &self.devices {
             devices.add_host(&self.tiers, load, &mut budget);
         }
-        self.add_reading(&mut budget, wanted)?;
-        self.add_batches(&mut budget, wanted);
-        if wanted.config.ranks.count > 1 {
-            Exchange::of(wanted.config, wanted.model).add_bounds(&mut budget);
-        }
+        budget.extend(&apart.data);
         self.tiers.add_planning(load, &mut budget);
-        self.add_training(&mut budget, wanted, load)?;
-        budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
+        budget.extend(&apart.training);
+        self.tiers.add_history(wanted.model.tables(), load, &mut budget);
+        budget.add(ALLOWANCE, ALLOWANCE_BYTES, "fixed");
         self.budget = budget;
-        Ok(())
     }
-
-    fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
-        let threads = wanted.config.threads;
-        let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
-        let chunk = match layout {
-            Some(layout) => layout.chunk_bytes_max(self.block_bytes),
-            None => wanted.schema.chunk_bytes_max(self.block_bytes),
-        } as u64;
-        // One of each stream that is read, but for the one that comes.
-        let streams = streams_read(wanted.config);
-        let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
-        let blocks = (2 * threads + 3) as u64;
-        let mut block = self.block_bytes as u64;
-        for input in wanted.inputs.into_iter().flatten() {
-            block = block.max(self.block_bytes as u64 + input.rows_bytes_max(self.block_bytes)?);
-        }
-        let bytes = blocks * block + chunks * chunk;
-        let (block, chunk) = (ByteCount(block), ByteCount(chunk));
-        budget.add(
-            "reading",
-            bytes,
-            format!("{blocks} blocks of {block}, {chunks} chunks of {chunk}"),
-        );
-        self.add_shuffle(budget, wanted, (layout, chunk.0));
-        let mut source = 0;
-        for input in wanted.inputs.into_iter().flatten() {
-            source = source.max(input.source_bytes_max(self.block_bytes)?);
-        }
-        let of_each = "decompression window, tables of the built-in stream";
-        match streams {
-            1 => budget.add("source", source, of_each),
-            _ => budget.add("source", source * streams as u64, format!("{streams} of: {of_each}")),
-        }
-        if let Some((blocks, bytes)) = wanted.cache {
-            budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
-        }
-        Ok(())
-    }
-
-    /// Windows of examples that are shuffled, with a chunk that lies in both.
-    fn add_shuffle(
-        &self,
-        budget: &mut Budget,
-        wanted: &Wanted<'_>,
-        (layout, chunk): (Option<&Arc<Layout>>, u64),
-    ) {
-        let room = wanted.config.data.shuffle;
-        if room == 0 {
-            return;
-        }
-        let of_layout = layout
-            .map_or(0, |layout| layout.id_names().into_iter().map(|(_, most)| most as u64).sum());
-        let features = wanted.model.features();
-        let bytes = shuffle_bytes_max(room, wanted.schema, (features, of_layout));
-        let of_each = ByteCount(bytes / 2);
-        let why = format!("2 windows of {room} examples, {of_each} each, and 2 chunks");
-        budget.add("shuffle", bytes + 2 * chunk, why);
-    }
-
-    fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
-        let config = wanted.config;
-        let (batch, features) = (config.batch() as u64, wanted.model.features());
-        let mut bytes = MiniBatchBytes::new(batch, wanted.schema, features);
-        if config.ranks.count > 1 {
-            bytes = bytes.shared();
-        }
-        // Planned, and coming back; once they are over they serve the next ones.
-        let planned = config.pipeline.lookahead + 3;
-        // Being cut, queued, known.
-        let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
-        let (of_known, of_planned) = (ByteCount(bytes.known), ByteCount(bytes.planned));
-        budget.add(
-            "batches",
-            bytes.known * known as u64 + bytes.planned * planned as u64 + bytes.gathered,
-            format!("{known} of {of_known}, {planned} planned with {of_planned} more"),
-        );
-    }
-
-    fn add_training(&self, budget: &mut Budget, wanted: &Wanted<'_>, load: &Load) -> Result<()> {
-        budget.add(
-            "training",
-            Trainer::bytes_max(wanted.model, wanted.config),
-            "dense parameters, gradients by block, activations by thread",
-        );
-        if !wanted.config.in_step() {
-            let bytes = learning_bytes_max(wanted.model, wanted.config)?;
-            let why = "the same again for steps, and what agrees on the dense part";
-            budget.add(LEARNING, bytes, why);
-        }
-        self.tiers.add_history(wanted.model.tables(), load, budget);
-        if let Some(from) = wanted.from {
-            budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
-        }
-        let examples = wanted.examples.unwrap_or(u64::MAX);
-        // Progressive, evaluation, and the best reachable.
-        let mut meters = 2;
-        for input in wanted.inputs.into_iter().flatten() {
-            meters = if input.has_truth()? { 3 } else { meters };
-        }
-        let scores = Meter::bytes_max(wanted.model.labels(), wanted.schema.labels, examples);
-        budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
-        Ok(())
-    }
-}
-
-/// The most bytes of what computes beside the trainer where ranks are out of step, and of what
-/// agrees on the dense part.
-fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
-    let count = model.graph().parameter_count();
-    let parameters = count * size_of::<f32>();
-    let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
-    // Parameters and gradient of the step at hand, and what all are shown at a mark, as messages
-    // and as it is read.
-    let agreed = AgreedOptimizer::bytes_max(count);
-    let shown = config.sync.dense.model_of(config.ranks.count).len();
-    let moved = 2 * parameters + (2 + 2 * shown) * agreed;
-    Ok(Trainer::bytes_max(model, config) + agreement + (agreed + moved) as u64)
-}
-
-/// The most streams of the data that a rank reads.
-fn streams_read(config: &Config) -> usize {
-    let (streams, blocks) = (config.data.streams, config.model.blocks);
-    let ranks = config.ranks.count - config.servers();
-    let of_each = blocks / streams;
-    let read = |rank: usize| {
-        (blocks * (rank + 1) / ranks).div_ceil(of_each) - blocks * rank / ranks / of_each
-    };
-    (0..ranks).map(read).max().unwrap_or(streams)
 }
 
 /// The tiers of a run.
-fn tiers(config: &Config, model: &Model) -> Result<TierPlan> {
+fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
+    let Wanted { config, model, .. } = wanted;
     let features = model.features();
     let (expected, most) = (features.expected_by_table(), features.ids_by_table());
     let tables = model.tables().iter().zip(expected).zip(most);
+    // Given figures are kept, and rows on devices are a part of those in memory.
+    let is_shared = config.tiers.dram.is_none() && wanted.offer.is_none();
+    let examples = wanted.examples.filter(|_| is_shared);
     let loads: Vec<TableLoad> = tables
         .map(|((table, expected), ids_max)| {
-            let given = named(config, &table.name).dram.map(|bytes| bytes.0);
-            TableLoad { given, expected, ids_max }
+            let given = given(config, table).map(|bytes| bytes.0);
+            let examples = examples.filter(|_| given.is_none());
+            let rows_max = examples.map(|examples| examples.saturating_mul(ids_max));
+            TableLoad { given, expected, ids_max, rows_max }
         })
         .collect();
-    Ok(TierPlan::new(model.tables(), model.groups(), &loads, tier_options(config))?)
+    Ok(TierPlan::new(model.tables(), model.groups(), &loads, options)?)
 }
 
+/// Bytes of memory that were given to `table`.
+fn given(config: &Config, table: &TableSpec) -> Option<ByteCount> {
+    named(config, &table.name).dram
+}
+
+/// Memory and index of all tables together if `memory` doesn't share them out.
 fn tier_options(config: &Config) -> TierOptions {
     TierOptions {
-        dram: config.tiers.dram,
-        index: config.tiers.index,
+        dram: config.tiers.dram.unwrap_or(TierConfig::DRAM),
+        index: config.tiers.index.unwrap_or(TierConfig::INDEX),
         page_cache: config.tiers.page_cache,
-        harvest: config.tiers.harvest,
+        harvest: config.tiers.harvest.unwrap_or(TierConfig::HARVEST),
         read_unit: config.tiers.read_unit,
-        segment: config.tiers.segment,
+        segment: config.tiers.segment.unwrap_or(TierConfig::SEGMENT),
         space: config.tiers.space,
         policy: config.tiers.policy,
         chunk_bytes: CHUNK_BYTES,
@@ -377,6 +288,7 @@ fn mend(bound: &str) -> &'static str {
         TierPlan::ROWS_IN_MEMORY => "tiers.dram",
         "store index" => "tiers.index",
         "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
+        "store opening" | "store scan" => "tiers.segment or tiers.index",
         "rows going down" => "tiers.dram or model.dim",
         "rows read elsewhere" => "data.mini_batch",
         "scores" => "synth.examples, or the data",

@@ -162,11 +162,13 @@ impl Error {
     pub fn is_of_settings(&self) -> bool {
         use stepwell_engine::Error as EngineError;
         use stepwell_ssd::Error::Options;
+        if let Self::Data(error) = self {
+            return error.is_of_settings();
+        }
         matches!(
             self,
             Self::Config(_)
                 | Self::Resume { .. }
-                | Self::Data(stepwell_data::DataError::Options(_))
                 | Self::Store(Options(_))
                 | Self::Engine(
                     EngineError::Settings(_)

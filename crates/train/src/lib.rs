@@ -33,8 +33,8 @@ pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
 pub use machine::{
-    Accelerators, Checkpoints, Devices, Files, Late, Machine, OnNote, Places, Ranks, RowPlaces,
-    Sizes,
+    Accelerators, Checkpoints, Devices, DiskRoom, Files, Late, Machine, OnNote, Places, Ranks,
+    RowPlaces, Sizes,
 };
 pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;

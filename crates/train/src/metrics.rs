@@ -1,7 +1,8 @@
-//! How good the scores are: of labels that are 0 or 1 AUC, log loss, normalised entropy and
+//! How good the scores are: for labels from 0 to 1 AUC, log loss, normalised entropy and
 //! calibration, of numbers the errors.
 //!
-//! Examples with weights count in every figure as often as their weight says.
+//! A label p between 0 and 1 counts as p positives and 1 - p negatives. Weights count in every
+//! figure.
 
 mod groups;
 mod ranking;
@@ -23,7 +24,7 @@ use crate::labels::Label;
 pub struct Metrics {
     /// Number of examples.
     pub examples: u64,
-    /// Mean label: where labels are 0 and 1, the share of positive ones.
+    /// Mean label; for labels from 0 to 1, the share of positives.
     pub positive_rate: f64,
     /// Area under the ROC curve of the scores as they are written; none without both labels.
     pub auc: Option<f64>,
@@ -170,7 +171,8 @@ impl Meter {
         let mut sums = LossSums { weight: labels.len() as f64, ..LossSums::default() };
         for (p, label) in probabilities.iter().zip(labels) {
             let p = f64::from(*p).clamp(1e-12, 1.0 - 1e-12);
-            sums.loss -= if *label > 0.5 { libm::log(p) } else { libm::log1p(-p) };
+            let label = f64::from(*label);
+            sums.loss -= label * libm::log(p) + (1.0 - label) * libm::log1p(-p);
             sums.prediction += p;
         }
         // They rank as logits do.
@@ -217,15 +219,11 @@ impl Meter {
 impl LabelMeter {
     /// Counts an example's label.
     fn see(&mut self, label: f32, logit: f32, weight: f32) {
-        let weight = f64::from(weight);
-        match self.loss {
-            Loss::LogLoss => self.labels += if label > 0.5 { weight } else { 0.0 },
-            Loss::SquaredError => {
-                let label = f64::from(label);
-                self.labels += weight * label;
-                self.spread.add(label, weight);
-                self.errors += weight * (f64::from(logit) - label).abs();
-            }
+        let (label, weight) = (f64::from(label), f64::from(weight));
+        self.labels += weight * label;
+        if self.loss == Loss::SquaredError {
+            self.spread.add(label, weight);
+            self.errors += weight * (f64::from(logit) - label).abs();
         }
     }
 

@@ -13,7 +13,8 @@ use crate::{Error, Result};
 /// What tells a data file from another one.
 #[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct DataFile {
-    /// Name without its directory, which may differ from machine to machine.
+    /// Name of the file, without its directory, which may differ from machine to machine, but with
+    /// the folders that are columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
@@ -185,7 +186,8 @@ impl RunState {
     /// its files cannot be looked at, which who reads them says.
     pub fn other_data(&self, config: &Config) -> Option<String> {
         let paths = stepwell_data::resolve(&config.data.paths).ok()?;
-        changed(&self.files, &identify(&paths).ok()?).map(|(why, _)| why)
+        let layout = config.drafted().and_then(|drafted| drafted.layout()).ok()?;
+        changed(&self.files, &identify(&paths, layout.as_ref()).ok()?).map(|(why, _)| why)
     }
 
     /// Refuses to evaluate with another model than was trained; data and its cutting may differ.

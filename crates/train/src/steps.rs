@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// The examples of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepInput {
-    /// Labels, 0 or 1. // (examples)
+    /// Labels, from 0 to 1. // (examples)
     pub labels: Vec<f32>,
     /// Dense features. // (examples, dense)
     pub dense: Vec<f32>,

@@ -58,7 +58,7 @@ fn small() -> Config {
     let mut config = Config::default();
     config.synth.examples = 1000;
     config.synth.vocab_scale = 0.1;
-    config.tiers.dram = ByteCount(1 << 20);
+    config.tiers.dram = Some(ByteCount(1 << 20));
     config
 }
 

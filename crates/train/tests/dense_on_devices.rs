@@ -43,7 +43,7 @@ fn every_model_and_optimizer_is_exact() {
             let oracle = run(&with(in_memory(kind)));
             for devices in [1, 3] {
                 let mut config = with(tiny(kind, 2));
-                config.tiers.dram = ByteCount(400 << 10);
+                config.tiers.dram = Some(ByteCount(400 << 10));
                 let report = run(&on_devices(&config, devices));
                 assert_same(&report, &oracle, &format!("{kind:?} {optimizer:?} {devices}"));
             }
@@ -63,7 +63,7 @@ fn ranks_and_devices_do_not_show() {
             for devices in [1, 2, 4] {
                 let mut config = with(tiny(kind, 2));
                 config.ranks.count = ranks;
-                config.tiers.dram = ByteCount(260 << 10);
+                config.tiers.dram = Some(ByteCount(260 << 10));
                 let report = run(&on_devices(&config, devices));
                 let name = format!("{kind:?}, {ranks} ranks, {devices} devices");
                 assert_same(&report, &oracle, &name);
@@ -133,7 +133,7 @@ fn a_run_goes_on_on_devices_and_back_on_the_host() {
             let home = tempfile::tempdir().unwrap();
             let mut host = with(tiny(ModelKind::DeepFm, 2));
             host.checkpoint.dir = Some(home.path().to_owned());
-            (host.ranks.count, host.tiers.dram) = (ranks, ByteCount(400 << 10));
+            (host.ranks.count, host.tiers.dram) = (ranks, Some(ByteCount(400 << 10)));
             assert!(go_on(&host, Some(5)).interrupted);
             assert!(go_on(&on_devices(&host, 2), Some(6)).interrupted);
             assert!(go_on(&host, Some(4)).interrupted);

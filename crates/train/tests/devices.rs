@@ -83,7 +83,7 @@ fn every_optimizer_and_model_is_exact() {
             };
             let oracle = run(&with(in_memory(kind)));
             let mut config = with(tiny(kind, 2));
-            config.tiers.dram = ByteCount(260 << 10);
+            config.tiers.dram = Some(ByteCount(260 << 10));
             let name = format!("{kind:?} {optimizer:?}");
             assert_same(&run(&on_devices(&config, 2, 1100)), &oracle, &name);
         }
@@ -124,7 +124,7 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
         for (devices, lookahead, slots) in [(1, 0, 1), (1, 3, 300), (2, 8, 40), (3, 2, 500)] {
             let lookup = Lookup::ALL[(lookahead + number) % 2];
             let mut config = finding(lookup, with(tiny(ModelKind::DeepFm, lookahead)));
-            config.tiers.dram = ByteCount(200 << 10);
+            config.tiers.dram = Some(ByteCount(200 << 10));
             let report = run(&on_devices(&config, devices, slots));
             assert_same(&report, &oracle, &format!("{devices} devices of {slots} slots"));
             assert!(
@@ -154,7 +154,7 @@ fn lives_and_staleness_are_exact() {
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));
             for lookup in Lookup::ALL {
                 let mut config = finding(lookup, with(tiny(ModelKind::DeepFm, 3)));
-                config.tiers.dram = ByteCount(200 << 10);
+                config.tiers.dram = Some(ByteCount(200 << 10));
                 let report = run(&on_devices(&config, 2, 1100));
                 let name = format!("life {number}, staleness {staleness}, {lookup:?}");
                 assert_same(&report, &oracle, &name);
@@ -211,7 +211,7 @@ fn groups_share_devices() {
     let oracle = run(&with(in_memory(ModelKind::WideDeep), PlaceKind::Tiers));
     for (devices, lookup) in [(1, Lookup::Slots), (1, Lookup::Table), (3, Lookup::Table)] {
         let mut config = with(tiny(ModelKind::WideDeep, 2), PlaceKind::Memory);
-        config.tiers.dram = ByteCount(400 << 10);
+        config.tiers.dram = Some(ByteCount(400 << 10));
         let report = run(&on_devices(&finding(lookup, config), devices, 2400));
         assert_same(&report, &oracle, &format!("{devices} devices, {lookup:?}"));
     }

@@ -34,7 +34,7 @@ fn agree(change: impl Fn(&mut Config)) -> Report {
     for ranks in [2, 3, 8] {
         let mut config = tiny(KIND, 2);
         (config.ranks.count, config.threads) = (ranks, 1);
-        config.tiers.dram = ByteCount((300 << 10) / ranks as u64);
+        config.tiers.dram = Some(ByteCount((300 << 10) / ranks as u64));
         let report = with(config);
         assert_eq!(report.model_digest, oracle.model_digest, "{ranks} ranks");
         assert_eq!(report.rows, oracle.rows, "{ranks} ranks");

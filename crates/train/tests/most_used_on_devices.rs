@@ -67,7 +67,7 @@ fn a_warm_up_does_not_show() {
             (1, 2, 1000, Lookup::Slots),
         ] {
             let mut config = by_use(&with(tiny(kind, lookahead)), devices, warm_up, &[]);
-            config.tiers.dram = ByteCount(300 << 10);
+            config.tiers.dram = Some(ByteCount(300 << 10));
             config.tiers.lookup = lookup;
             give(&mut config, 30);
             let name = format!("{kind:?}, {devices} devices, {lookahead} ahead, {warm_up}");
@@ -127,7 +127,7 @@ fn other_tables_are_as_they_were() {
         for names in [&["one"][..], &["other"], &["one", "other"], &["one", "other", "same"]] {
             for devices in [1, 3] {
                 let mut config = with(tiny(ModelKind::WideDeep, 2));
-                config.tiers.dram = ByteCount(600 << 10);
+                config.tiers.dram = Some(ByteCount(600 << 10));
                 let mut config = by_use(&config, devices, 5, names);
                 give(&mut config, 40);
                 let report = run(&config);
@@ -149,7 +149,7 @@ fn ranks_and_the_dense_part_do_not_show() {
         (2, 2, DensePlace::Device, 300),
     ] {
         let mut config = tiny(ModelKind::DeepFm, 2);
-        config.tiers.dram = ByteCount(dram << 10);
+        config.tiers.dram = Some(ByteCount(dram << 10));
         let mut config = by_use(&config, devices, 4, &[]);
         config.ranks.count = ranks;
         config.dense_place = dense;

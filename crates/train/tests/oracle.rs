@@ -83,7 +83,7 @@ fn every_optimizer_and_model_is_exact() {
                 config.rows.kind = optimizer;
                 config.dense.kind = optimizer;
                 config.data.epochs = 2;
-                config.tiers.dram = ByteCount(config.tiers.dram.0.max(200 << 10));
+                config.tiers.dram = config.tiers.dram.max(Some(ByteCount(200 << 10)));
                 run(&config)
             };
             let (oracle, tiny) = (with(in_memory(kind)), with(tiny(kind, 2)));
@@ -169,7 +169,7 @@ fn seeds_and_settings_that_matter_show() {
 #[test]
 fn a_mini_batch_that_does_not_fit_ends_the_run_with_the_arithmetic() {
     let mut config = tiny(ModelKind::DeepFm, 2);
-    config.tiers.dram = ByteCount(40 << 10);
+    config.tiers.dram = Some(ByteCount(40 << 10));
     let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
     assert!(error.contains("distinct rows") && error.contains("raise tiers.dram"), "{error}");
     let needed: u64 = error
@@ -178,7 +178,7 @@ fn a_mini_batch_that_does_not_fit_ends_the_run_with_the_arithmetic() {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|number| number.parse().ok())
         .unwrap();
-    config.tiers.dram = ByteCount(needed * 3 / 2);
+    config.tiers.dram = Some(ByteCount(needed * 3 / 2));
     config.data.epochs = 1;
     assert!(train(&config, &surroundings(Arc::new(FullSpeed))).is_ok());
 }

@@ -212,7 +212,7 @@ fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
         for (rows, mini_batches, every) in [(RowsKind::Bounded, 1, 4), (RowsKind::Async, 10, 0)] {
             let saved = tempfile::tempdir().unwrap();
             let mut config = with(&tiny(ModelKind::Lr, 10), 4, (dense, rows), 12);
-            config.tiers.dram = stepwell_base::ByteCount(16 << 20);
+            config.tiers.dram = Some(stepwell_base::ByteCount(16 << 20));
             config.data.batch = mini_batches * config.data.mini_batch;
             config.checkpoint.every = every;
             config.checkpoint.dir = (every > 0).then(|| saved.path().to_owned());
@@ -232,7 +232,7 @@ fn a_rank_that_is_refused_a_gradient_says_so() {
     for dense in [Kind::EagerMajority.into(), RNA, DenseKind::Geeps] {
         let saved = tempfile::tempdir().unwrap();
         let mut config = with(&tiny(ModelKind::Lr, 8), 2, (dense, RowsKind::Bounded), 8);
-        config.tiers.dram = stepwell_base::ByteCount(16 << 20);
+        config.tiers.dram = Some(stepwell_base::ByteCount(16 << 20));
         (config.data.mini_batch, config.threads, config.data.epochs) = (8, 1, 5);
         config.checkpoint.every = 20;
         config.checkpoint.dir = Some(saved.path().to_owned());

@@ -79,7 +79,7 @@ fn mini_batches_may_go_either_way() {
         let mut ways = [0, 0];
         for devices in [1, 2] {
             let mut config = with(tiny(kind, 2));
-            config.tiers.dram = ByteCount(300 << 10);
+            config.tiers.dram = Some(ByteCount(300 << 10));
             let room = plan(&on_devices(&config, devices, ROOM)).unwrap().devices.unwrap().rows;
             let moving = room.moving_bytes + room.pooling_bytes();
             for rows in (20..60).step_by(8).map(|kib| (kib << 10) / devices as u64) {

@@ -158,7 +158,7 @@ fn ranks_with_tiny_tiers_train_the_same_model() {
     let oracle = run(&in_memory(ModelKind::WideDeep));
     for (ranks, lookahead) in [(2, 0), (2, 8), (3, 2), (5, 1), (8, 2)] {
         let mut config = tiny(ModelKind::WideDeep, lookahead);
-        config.tiers.dram = ByteCount((240 << 10) / ranks as u64);
+        config.tiers.dram = Some(ByteCount((240 << 10) / ranks as u64));
         config.data.batch = if lookahead == 2 { 64 } else { 256 };
         for (lends, config) in [(false, config.clone()), (true, lending(&config, 8))] {
             let report = with_ranks(&config, ranks, 1);
@@ -214,11 +214,11 @@ fn ranks_go_on_from_what_others_kept() {
                 config.checkpoint.every = 7;
             }
             config.checkpoint.dir = Some(saved.path().to_owned());
-            config.tiers.dram = ByteCount((320 << 10) / first as u64);
+            config.tiers.dram = Some(ByteCount((320 << 10) / first as u64));
             config.data.epochs = 1;
             with_ranks(&config, first, 1);
             config.data.epochs = 2;
-            config.tiers.dram = ByteCount((320 << 10) / then as u64);
+            config.tiers.dram = Some(ByteCount((320 << 10) / then as u64));
             (config.ranks.count, config.threads) = (then, 2);
             let report = go_on(&config);
             let name = format!("{name}: {first} ranks, then {then}");

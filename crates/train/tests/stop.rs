@@ -181,7 +181,7 @@ fn an_evaluation_that_does_not_fit_leaves_a_checkpoint() {
     config.data.paths = vec![few.display().to_string()];
     config.data.eval_paths = vec![many.display().to_string()];
     (config.checkpoint.every, config.checkpoint.minutes) = (0, 0.0);
-    config.tiers.dram = stepwell_base::ByteCount(40 << 10);
+    config.tiers.dram = Some(stepwell_base::ByteCount(40 << 10));
     let error = train(&config, &surroundings(Arc::new(FullSpeed))).map(|report| report.steps);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("distinct rows of table 'embedding'"), "{error}");

@@ -114,7 +114,7 @@ fn streams_go_on_in_the_middle_with_other_ranks() {
         let mut config = tiny(ModelKind::DeepFm, 2);
         config.data.streams = 4;
         config.checkpoint.dir = Some(saved.path().to_owned());
-        config.tiers.dram = ByteCount(320 << 10);
+        config.tiers.dram = Some(ByteCount(320 << 10));
         let stopped = train_until(&with_ranks(&config, first), Some(7));
         assert!(stopped.interrupted && stopped.steps < oracle.steps, "{}", stopped.steps);
         let report = train_until(&with_ranks(&config, then), None);

@@ -142,14 +142,15 @@ fn agrees(report: &Report, oracle: &Report, name: &str) {
 
 fn small(data: &Path, lookahead: usize) -> Config {
     let mut config = job(tiny(ModelKind::DeepFm, lookahead), data);
-    config.tiers.dram = ByteCount(3 << 20);
-    config.tiers.index = ByteCount(16 << 20);
+    config.tiers.dram = Some(ByteCount(3 << 20));
+    config.tiers.index = Some(ByteCount(16 << 20));
     config
 }
 
 fn exact(data: &Path, lookaheads: &[usize]) {
     let mut config = job(in_memory(ModelKind::DeepFm), data);
-    (config.tables[5].dram, config.tiers.dram) = (Some(ByteCount(8 << 20)), ByteCount(256 << 20));
+    config.tables[5].dram = Some(ByteCount(8 << 20));
+    config.tiers.dram = Some(ByteCount(256 << 20));
     let oracle = run(&config);
     assert_eq!(oracle.tiers.host.evictions, 0);
     for ranks in [2, 5] {
@@ -226,7 +227,7 @@ fn a_resumed_run_of_several_tables_ends_with_the_same_bits() {
     assert_ne!(half.model_digest, oracle.model_digest);
     config.data.epochs = 2;
     // Other tiers than before: the table that stays in memory is brought up whole.
-    config.tiers.dram = ByteCount(16 << 20);
+    config.tiers.dram = Some(ByteCount(16 << 20));
     let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
     let resumed = train(&config, &around).unwrap();
     assert_eq!(resumed.model_digest, oracle.model_digest);
@@ -270,7 +271,7 @@ fn which_tables_share_a_store_does_not_show() {
     let mut config = small(&data, 2);
     let pages = &mut config.tables[4];
     (pages.place, pages.dram) = (PlaceKind::Memory, Some(ByteCount(1 << 20)));
-    config.tiers.dram = ByteCount(4 << 20);
+    config.tiers.dram = Some(ByteCount(4 << 20));
     let apart = run(&config);
     assert_eq!(apart.tiers.disk.stores.len(), 6);
     agrees(&apart, &together, "pages in memory");
@@ -303,7 +304,7 @@ fn every_model_takes_tables_of_unequal_dimensions() {
                 feature("narrow", &["C6"], |_| {}),
                 feature("embedding", &["C7-C12"], |_| {}),
             ];
-            config.tiers.dram = ByteCount(config.tiers.dram.0.max(220 << 10));
+            config.tiers.dram = config.tiers.dram.max(Some(ByteCount(220 << 10)));
             run(&config)
         };
         let oracle = with(in_memory(kind));
@@ -363,7 +364,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("data.mini_batch is 4194304, and an example may have 2"), "{error}");
     let error = refused(|config| config.tables[5].dram = Some(ByteCount(4 << 20)));
     assert!(error.contains("given 4.0 MiB of memory together, and tiers.dram is 3.0"), "{error}");
-    let error = refused(|config| config.tiers.dram = ByteCount(300 << 10));
+    let error = refused(|config| config.tiers.dram = Some(ByteCount(300 << 10)));
     assert!(error.contains("of which it has"), "{error}");
 }
 

@@ -131,8 +131,9 @@ impl<'a> Bench<'a> {
             return Err(failed("a model of several tables is not measured"));
         };
         let slots = self.slots(job);
-        config.tiers.dram = ByteCount(slab_bytes(&config, table, slots));
-        let all = config.tiers.dram.0.saturating_mul(job.ranks as u64);
+        let dram = slab_bytes(&config, table, slots);
+        config.tiers.dram = Some(ByteCount(dram));
+        let all = dram.saturating_mul(job.ranks as u64);
         if let Some(memory) = memory_bytes().filter(|memory| all > *memory) {
             let (all, memory) = (ByteCount(all), ByteCount(memory));
             return Err(Error::Arguments(format!(

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use stepwell_settings::TierConfig;
 use stepwell_ssd::StoreOptions;
 
 use super::stream::Ids;
@@ -43,7 +44,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
     if options.warmup.checked_add(options.examples).is_none() {
         return fail(format!("--warmup {}: give fewer", options.warmup));
     }
-    if options.config.tiers.segment.0 < SEGMENT_BYTES_MIN {
+    if options.config.tiers.segment.is_some_and(|bytes| bytes.0 < SEGMENT_BYTES_MIN) {
         return fail(format!("tiers.segment: give at least {SEGMENT_BYTES_MIN} bytes"));
     }
     let ids = Ids::new(options.rows, options.equal, options.skew);
@@ -68,11 +69,12 @@ fn check_store(options: &Options, config: &stepwell_settings::Config) -> Result<
     }
     let shape = StoreOptions::new(table.id.0, table.row_bytes());
     let needed = shape.index_bytes_for(options.rows);
-    if needed > config.tiers.index.0 {
+    let index = config.tiers.index.unwrap_or(TierConfig::INDEX).0;
+    if needed > index {
         let why = format!(
-            "--rows {} take an index of up to {needed} bytes, tiers.index is {}: give fewer rows \
-             or --set tiers.index={needed}",
-            options.rows, config.tiers.index.0
+            "--rows {} take an index of up to {needed} bytes, tiers.index is {index}: give fewer \
+             rows or --set tiers.index={needed}",
+            options.rows
         );
         return Err(Error::Arguments(why));
     }

@@ -118,7 +118,7 @@ fn measure(
             0.0
         } else {
             say(&format!("{}: every row in memory", kind.name()));
-            config.tiers.dram = dram_for(&config, ids.count())?;
+            config.tiers.dram = Some(dram_for(&config, ids.count())?);
             let rows = bench.rows_of(options.stores[0]);
             train(options, &config, place, &rows, true)?.rate()
         };
@@ -172,7 +172,7 @@ impl Bench<'_> {
         say: &mut dyn FnMut(&str),
     ) -> Result<Run> {
         let slots = (self.ids.count() as f64 * share / 100.0).round() as u64;
-        config.tiers.dram = dram_for(config, slots)?;
+        config.tiers.dram = Some(dram_for(config, slots)?);
         let (rows, name) = (self.rows_of(store), config.model.kind.name());
         let made = self.made.iter().find(|made| made.store == Some(store));
         let page_bytes = made.map_or(0, |made| made.page_bytes);
@@ -222,7 +222,7 @@ impl Bench<'_> {
 /// The same without what is taken from pages that are read for others, if there is any of that.
 fn plain(config: &Config) -> Option<Config> {
     let mut plain = config.clone();
-    plain.tiers.harvest = ByteCount(0);
+    plain.tiers.harvest = Some(ByteCount(0));
     (plain != *config).then_some(plain)
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use stepwell_disk::FileDisk;
 use stepwell_engine::TableSpec;
-use stepwell_settings::Config;
+use stepwell_settings::{Config, TierConfig};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 use super::aged::{Past, SHARE};
@@ -105,8 +105,8 @@ pub(super) fn make(age: StoreAge, ids: &Ids, config: &Config, directory: &Path) 
     let watch = Stopwatch::start();
     let table = table(config)?;
     let options = StoreOptions {
-        segment_bytes: config.tiers.segment.0,
-        index_bytes_max: config.tiers.index.0,
+        segment_bytes: config.tiers.segment.unwrap_or(TierConfig::SEGMENT).0,
+        index_bytes_max: config.tiers.index.unwrap_or(TierConfig::INDEX).0,
         space_max: config.tiers.space,
         cached_bytes: 0,
         compaction: Compaction::Inline,
@@ -176,7 +176,7 @@ mod tests {
     fn both_hold_the_same_rows_and_the_aged_one_older_versions_too() {
         let home = tempfile::tempdir().unwrap();
         let (ids, mut config) = (Ids::new(60_000, false, 1.05), Config::default());
-        config.tiers.segment = stepwell_base::ByteCount(1 << 20);
+        config.tiers.segment = Some(stepwell_base::ByteCount(1 << 20));
         let table = table(&config).unwrap();
         let numbers: Vec<u64> = (0..ids.count()).step_by(7).collect();
         let keys: Vec<_> = numbers.iter().map(|number| ids.key_of(*number)).collect();

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use stepwell_base::Key;
 
 use super::bags::{Bags, Putting};
+use super::labels::{labels_of, weights_of};
 use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
 use crate::Chunk;
 use crate::block::Block;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Split, Transform, transformed};
+use crate::layout::{Dense, Ids, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::moment::TimePart;
 use crate::parse::refuse;
-use crate::record::{CROSSED, Why, explain, label_of_text, why_no_label};
+use crate::record::{CROSSED, Why, explain};
 
 /// What is wrong with the first value of a row that is.
 pub(super) type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
@@ -35,7 +36,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let others = layout.split.as_ref().map(|split| unwanted(split, data, &mut faults));
     let labels: Vec<Vec<f32>> =
         layout.labels.iter().map(|label| labels_of(label, data, &mut faults)).collect();
-    let weights = layout.weight.map(|source| weights_of(source, data, &mut faults));
+    let weights = chunk.schema.labels.weighted.then(|| weights_of(data, &mut faults));
     let dense: Vec<Vec<f32>> =
         layout.dense.iter().map(|dense| numbers(dense, data, &mut faults)).collect();
     let ids: Vec<Bags> = layout.ids.iter().map(|ids| bags(ids, data, &mut faults)).collect();
@@ -105,47 +106,8 @@ fn unwanted(split: &Split, data: &Data<'_>, faults: &mut Faults) -> Vec<bool> {
     (0..data.count).map(&mut of).collect()
 }
 
-fn spelled(value: Value<'_>) -> Vec<u8> {
+pub(super) fn spelled(value: Value<'_>) -> Vec<u8> {
     value.spell(&mut Spelled::default()).to_vec()
-}
-
-fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
-    let (source, mut walk) = (label.source, Walk::new(&data.rows.columns[label.source]));
-    let mut room = Spelled::default();
-    let mut of = |row: usize| {
-        let found = walk.next().known(data.layout);
-        let (why, value) = match found {
-            Found::Missing => (Why::MissingLabel, Vec::new()),
-            Found::List(_) => (Why::List, Vec::new()),
-            Found::One(value) if !label.positive.is_empty() => {
-                return f32::from(u8::from(value.is_any_of(&label.positive, &mut room)));
-            }
-            Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
-                Some(label) => return label,
-                None => (why_no_label(label), spelled(value)),
-            },
-        };
-        faults.entry(row).or_insert((source, why, value));
-        0.0
-    };
-    (0..data.count).map(&mut of).collect()
-}
-
-fn weights_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
-    let mut walk = Walk::new(&data.rows.columns[source]);
-    let mut of = |row: usize| {
-        let (why, value) = match walk.next().known(data.layout) {
-            Found::Missing => (Why::MissingWeight, Vec::new()),
-            Found::List(_) => (Why::List, Vec::new()),
-            Found::One(value) => match value.number().filter(|number| *number >= 0.0) {
-                Some(number) => return number + 0.0,
-                None => (Why::NoWeight, spelled(value)),
-            },
-        };
-        faults.entry(row).or_insert((source, why, value));
-        0.0
-    };
-    (0..data.count).map(&mut of).collect()
 }
 
 fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {

@@ -13,7 +13,8 @@ use super::meaning::Meaning;
 use crate::DataError;
 use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
-use crate::layout::{Layout, Named, find_names};
+use crate::layout::{Layout, Named, listed, nearest};
+use crate::path_columns::FromPath;
 
 /// Rows of a file whose end could be read.
 pub(crate) struct ColumnFile {
@@ -119,15 +120,28 @@ impl ColumnFile {
         all.iter().enumerate().filter_map(can).collect()
     }
 
-    /// Where the columns of the data are that `layout` needs, in its order.
-    pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
+    /// Error for the missing column `source` of a file whose columns are `names`.
+    fn lacks(&self, source: &str, layout: &Layout, names: &[String]) -> DataError {
+        let others = names.iter().filter(|name| !layout.sources.contains(name));
+        let mend = nearest(source, others).map_or(String::new(), |near| {
+            format!(
+                "; if it is {near}, call that {source} in the file, or name the column so in the \
+                 settings that a model is trained with"
+            )
+        });
+        let why = format!("has no column {source}: it has {}{mend}", listed(names));
+        DataError::NoColumn { path: self.path.clone(), why }
+    }
+
+    /// The columns of `layout` that the path gives, and the places of the others in the file, in
+    /// the order of the layout.
+    pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let schema = self.reader.metadata().file_metadata().schema_descr();
         let names = self.all_names();
         let place = |(source, named): (&String, Named)| {
             let Some(leaf) = named.place() else {
-                let names = names.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
-                return Err(wrong(format!("has no column {source}: it has {names}")));
+                return Err(self.lacks(source, layout, &names));
             };
             let several = names.iter().filter(|name| **name == names[leaf]).count() > 1;
             if several {
@@ -139,7 +153,12 @@ impl ColumnFile {
             let place = unread.map_or(place, Err);
             place.map_err(|why| wrong(format!("column {source} {why}")))
         };
-        layout.sources.iter().zip(find_names(&layout.sources, &names)).map(place).collect()
+        let from_path = FromPath::of(layout, &self.path)?;
+        let found = from_path.find_others(layout, &names, &self.path)?;
+        let in_file = layout.sources.iter().zip(found);
+        let in_file = in_file.filter(|(_, named)| *named != Named::InPath);
+        let places = in_file.map(place).collect::<Result<_, _>>()?;
+        Ok((from_path, places))
     }
 }
 
@@ -155,12 +174,12 @@ fn place_of(schema: &SchemaDescriptor, leaf: usize) -> Result<Place, String> {
         return Err("has lists of lists: write it as one list".to_owned());
     }
     let meaning = Meaning::of(&column)?;
-    let listed = listed(schema.get_column_root(leaf), column.path().parts());
+    let listed = item_level(schema.get_column_root(leaf), column.path().parts());
     Ok(Place { leaf, meaning, defined: column.max_def_level(), listed })
 }
 
 /// The definition level of an item of the list that the column at `path`, below `root`, is.
-fn listed(root: &Type, path: &[String]) -> Option<i16> {
+fn item_level(root: &Type, path: &[String]) -> Option<i16> {
     let (mut level, mut node) = (0, root);
     for next in path.iter().skip(1).map(Some).chain([None]) {
         let about = node.get_basic_info();

@@ -5,7 +5,7 @@ use super::emit::{Faults, Maker};
 use super::values::{Column, Spelled, Value};
 use super::walk::{Found, Walk};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item};
-use crate::record::Why;
+use crate::record::{Why, WhyValues};
 
 /// What is wrong with the first item of a row that is: of which source, why, and the item.
 type Fault = (usize, Why, Vec<u8>);
@@ -29,7 +29,7 @@ impl Maker<'_> {
             let nested = each_item_of((found, column), (layout, list), &mut self.room, |item| {
                 let Some(item) = item else {
                     if beside.is_some() {
-                        note(&mut fault, (source, Why::MissingItem), b"");
+                        note(&mut fault, (source, Why::Values(WhyValues::MissingItem)), b"");
                     }
                     return;
                 };
@@ -38,7 +38,13 @@ impl Maker<'_> {
                     (Values::Within(mark), _) => match split_item(text, mark) {
                         Some((end, _)) if end == 0 || layout.is_missing(&text[..end]) => return,
                         Some((end, value)) => (&text[..end], value),
-                        None => return note(&mut fault, (source, Why::NoValue), text),
+                        None => {
+                            return note(
+                                &mut fault,
+                                (source, Why::Values(WhyValues::NoValue)),
+                                text,
+                            );
+                        }
                     },
                     (_, Some(beside)) => (text, beside.numbers.get(count).copied().unwrap_or(1.0)),
                     (_, None) => (text, 1.0),
@@ -92,12 +98,12 @@ impl<'a> Beside<'a> {
         let found = (walk.next().known(layout), *column);
         let nested = each_item_of(found, (layout, list), room, |item| {
             match item.map(|item| (item.number(), item)) {
-                None => note(&mut fault, (*source, Why::MissingItem), b""),
+                None => note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b""),
                 // Of two zeros the one without a sign.
                 Some((Some(number), _)) => numbers.push(number + 0.0),
                 Some((None, item)) => {
                     let item = item.spell(&mut spelled);
-                    note(&mut fault, (*source, Why::NoNumberItem), item);
+                    note(&mut fault, (*source, Why::Values(WhyValues::NoNumber)), item);
                 }
             }
         });
@@ -105,7 +111,7 @@ impl<'a> Beside<'a> {
             note(&mut fault, (*source, Why::Nested), b"");
         }
         if column.lacks_item(row) {
-            note(&mut fault, (*source, Why::MissingItem), b"");
+            note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b"");
         }
         fault
     }
@@ -118,11 +124,11 @@ impl<'a> Beside<'a> {
         fault: &mut Option<Fault>,
     ) {
         if column.lacks_item(row) {
-            note(fault, (source, Why::MissingItem), b"");
+            note(fault, (source, Why::Values(WhyValues::MissingItem)), b"");
         }
         if count != self.numbers.len() {
             let counts = format!("{count} ids and {} values", self.numbers.len());
-            note(fault, (source, Why::Unequal), counts.as_bytes());
+            note(fault, (source, Why::Values(WhyValues::Unequal)), counts.as_bytes());
         }
     }
 }

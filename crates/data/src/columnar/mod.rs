@@ -16,6 +16,7 @@ mod emit;
 mod file;
 mod guard;
 mod hybrid;
+mod labels;
 mod lists;
 mod meaning;
 mod reader;

@@ -13,6 +13,7 @@ use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
 use crate::data_file::Unreadable;
 use crate::layout::Layout;
+use crate::path_columns::FromPath;
 use crate::share::Follower;
 use crate::{DataError, ReadOptions};
 
@@ -40,6 +41,9 @@ enum Reading {
 pub(crate) struct ColumnFileReader {
     file: ColumnFile,
     index: u32,
+    /// Columns that the path gives.
+    from_path: FromPath,
+    /// Where all others are.
     places: Vec<Place>,
     /// The row group at hand, and the next one.
     group: Option<Vec<Reading>>,
@@ -77,7 +81,7 @@ impl ColumnFileReader {
             let why = format!("the file has {rows} rows; it may have changed");
             return Err(DataError::Position { path: file.path, wanted: behind, why });
         }
-        let places = file.places(layout)?;
+        let (from_path, places) = file.places(layout)?;
         let block_bytes = options.block_bytes;
         let values = VALUES_TIMES * block_bytes / VALUE_BYTES / places.len().max(1);
         let rows_max = layout.records_max(block_bytes).min(values);
@@ -85,6 +89,7 @@ impl ColumnFileReader {
         let mut reader = Self {
             file,
             index,
+            from_path,
             places,
             group: None,
             next_group: 0,
@@ -118,6 +123,10 @@ impl ColumnFileReader {
             let column = guarded(|| read(reader, place, rows))
                 .map_err(|why| self.file.failed(self.behind, &why));
             columns.push(column?);
+        }
+        // Sources ascend, so each insertion lands where the source belongs.
+        for (source, value) in &self.from_path.values {
+            columns.insert(*source, Column::same(value, rows));
         }
         (block.file, block.first_line, block.lines) = (self.index, self.behind, rows as u32);
         block.rows = Some(Rows { columns });

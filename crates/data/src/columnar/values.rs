@@ -36,6 +36,12 @@ impl Rows {
 }
 
 impl Column {
+    /// A column of `rows` rows that all hold `text`.
+    pub(super) fn same(text: &[u8], rows: usize) -> Self {
+        let values = Values::Same(text.to_vec(), rows);
+        Self { values, of_rows: OfRows::Each, lacking: Vec::new() }
+    }
+
     /// Whether it is of so many rows, and has the values that it says: damaged files may have
     /// others.
     pub(super) fn is_whole(&self, rows: usize) -> bool {
@@ -131,6 +137,8 @@ pub(super) enum Values {
     Text(Vec<ByteArray>),
     /// The same, of a column whose pages were read here.
     Segments(Vec<Segment>),
+    /// The same text in every row, and the number of rows.
+    Same(Vec<u8>, usize),
 }
 
 /// One value.
@@ -160,6 +168,7 @@ impl Values {
             Self::Uuid(values) => values.len(),
             Self::Text(values) => values.len(),
             Self::Segments(segments) => segments.iter().map(|of| of.numbers.len()).sum(),
+            Self::Same(_, rows) => *rows,
         }
     }
 
@@ -175,6 +184,7 @@ impl Values {
             Self::Uuid(values) => Value::Uuid(&values[at]),
             Self::Text(values) => Value::Text(values[at].data()),
             Self::Segments(segments) => Value::Text(text_of(segments, at)),
+            Self::Same(text, _) => Value::Text(text),
         }
     }
 }

@@ -17,6 +17,8 @@ const LABELS: [&str; 12] = [
     "like",
     "finish",
 ];
+/// Names of labels that lie between 0 and 1.
+const SHARES: [&str; 4] = ["ctr", "click_rate", "click_through_rate", "soft_label"];
 /// Labels that count as 1, and such as count as 0.
 const YES: [&str; 13] = [
     "yes",
@@ -36,23 +38,36 @@ const YES: [&str; 13] = [
 const NO: [&str; 12] =
     ["no", "n", "not", "none", "false", "f", "loss", "lost", "neg", "negative", "bad", "fail"];
 
-/// The column that is the label: by its name, or the first of zeros and ones.
-pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<usize> {
+/// The label's column, found by name or as the first of zeros and ones, and the texts that count as
+/// 1 (none if it holds numbers from 0 to 1).
+pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<String>)> {
     let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
-    let named = |label: &str| {
-        (0..names.len()).filter(two).find(|at| names[*at].eq_ignore_ascii_case(label))
+    // Many features lie between 0 and 1, so only a label's name makes one a label.
+    let is_share = |at: &usize| {
+        let Seen { least, most, whole, .. } = &seen[*at];
+        seen[*at].is_number() && !whole && *least >= 0.0 && *most <= 1.0
+    };
+    let named = |label: &&str| {
+        let fits = |at: &usize| two(at) || is_share(at);
+        (0..names.len()).filter(fits).find(|at| names[*at].eq_ignore_ascii_case(label))
     };
     let binary = |at: &usize| seen[*at].distinct.keys().all(|value| value == "0" || value == "1");
-    let by_name = LABELS.iter().find_map(|label| named(label));
+    let by_name = LABELS.iter().find_map(named);
     // The last column is where many put it, and the first where click logs do.
     let first = || (0..names.len()).find(|at| two(at) && binary(at));
+    let share = || SHARES.iter().find_map(named);
     let last = || names.len().checked_sub(1).filter(two);
-    by_name.or_else(first).or_else(last)
+    let by_name = by_name.or_else(first).or_else(share);
+    let positive = |at: usize| match by_name.is_some() && is_share(&at) {
+        true => Vec::new(),
+        false => positive_of(&seen[at]),
+    };
+    by_name.or_else(last).map(|at| (at, positive(at)))
 }
 
 /// The texts of a label that count as 1: of two the one that says yes, the larger number, or the
 /// rarer.
-pub(super) fn positive_of(seen: &Seen) -> Vec<String> {
+fn positive_of(seen: &Seen) -> Vec<String> {
     let plain = ["0", "1", "0.0", "1.0", "true", "false", "True", "False", "TRUE", "FALSE"];
     if seen.distinct.keys().all(|value| plain.contains(&value.as_str())) {
         return Vec::new();

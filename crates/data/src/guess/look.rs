@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::labels::{label_of, positive_of};
+use super::labels::label_of;
 use super::sample::Sample;
 use crate::layout::{Format, each_item};
 use crate::moment::Moment;
@@ -86,7 +86,7 @@ pub struct Guess {
 /// What a column probably is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guessed {
-    /// The label; texts that count as 1, none where it is 0 or 1.
+    /// The label, with the texts that count as 1; none if it holds numbers from 0 to 1.
     Label(Vec<String>),
     /// A number of amounts that span orders of magnitude.
     Amount,
@@ -109,15 +109,15 @@ pub(super) struct Seen {
     numbers: usize,
     /// Dates and times.
     moments: usize,
-    whole: bool,
+    pub(super) whole: bool,
     /// Whether numbers are whole that may end in `.0`, as pandas writes whole ones where some are
     /// missing.
     whole_as_floats: bool,
     /// Mean of the numbers so far, and the sum of the squares of their distances from it.
     mean: f64,
     squares: f64,
-    least: f64,
-    most: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
 }
 
 pub(super) fn look(sample: &Sample) -> Guess {
@@ -134,9 +134,9 @@ pub(super) fn look(sample: &Sample) -> Guess {
         sample.values.iter().map(|values| see(values, &missing, sample.records)).collect();
     let label = label_of(&sample.names, &seen);
     let columns = sample.names.iter().enumerate().map(|(at, name)| {
-        let guessed = match Some(at) == label {
-            true => Guessed::Label(positive_of(&seen[at])),
-            false => kind_of(name, &seen[at], sample, at),
+        let guessed = match &label {
+            Some((label, positive)) if *label == at => Guessed::Label(positive.clone()),
+            _ => kind_of(name, &seen[at], sample, at),
         };
         let hint = if guessed == Guessed::Id { list_hint(&sample.values[at]) } else { None };
         (name.clone(), guessed, said(&seen[at]) + hint.as_deref().unwrap_or_default())
@@ -195,7 +195,7 @@ fn missing_of(columns: &[Vec<String>]) -> Vec<String> {
     found.into_iter().map(str::to_owned).collect()
 }
 
-fn see(values: &[String], missing: &[String], records: usize) -> Seen {
+pub(super) fn see(values: &[String], missing: &[String], records: usize) -> Seen {
     let mut seen = Seen {
         values: 0,
         missing: records.saturating_sub(values.len()),
@@ -262,7 +262,7 @@ impl Seen {
     }
 }
 
-fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
+pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     let (lower, records) = (name.to_ascii_lowercase(), sample.records);
     if sample.lists[at] {
         return Guessed::Ids("|".to_owned(), room(sample.longest[at]));
@@ -278,13 +278,8 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     }
     if !seen.is_number() {
         let values = &sample.values[at];
-        // Where lists have a form of their own a text is none.
-        let is_text = matches!(sample.kind, Kind::Delimited { .. });
-        let separator = if are_in_brackets(values) {
-            Some("|".to_owned())
-        } else {
-            separator_of(values).filter(|_| is_text)
-        };
+        let separator =
+            if are_in_brackets(values) { Some("|".to_owned()) } else { separator_of(values) };
         let Some(separator) = separator else { return Guessed::Id };
         let longest = values.iter().map(|value| items_of(value, &separator)).max();
         return Guessed::Ids(separator, room(longest.unwrap_or(1)));

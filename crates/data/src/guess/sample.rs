@@ -13,6 +13,7 @@ use crate::begin::{UTF16, is_utf16};
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
+use crate::path_columns::path_columns;
 use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said, without_comment};
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};
@@ -259,7 +260,10 @@ fn text_of(value: &Value) -> String {
 
 /// Every column that can be read, as ids: those are texts.
 fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
-    let names = file.names();
+    let in_path = path_columns(file.path());
+    let is_in_path = |name: &String| in_path.iter().any(|of_path| of_path.name == *name);
+    // A column that is in the path as well can't be read from the file.
+    let (twice, names): (Vec<String>, Vec<String>) = file.names().into_iter().partition(is_in_path);
     let id = |name: &String| Column {
         name: name.clone(),
         of: Vec::new(),
@@ -291,6 +295,12 @@ fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
             sample.values[at].extend(values);
         }
         sample.records += block.lines as usize;
+    }
+    for name in twice {
+        sample.names.push(name);
+        sample.lists.push(false);
+        sample.longest.push(1);
+        sample.values.push(Vec::new());
     }
     Ok(sample)
 }

@@ -1,19 +1,16 @@
 //! From columns as they are given to what reading needs of them.
 
+mod ids;
+
 use std::collections::BTreeSet;
 
-use stepwell_base::Namespace;
-
+use self::ids::ids_of;
 use super::{
-    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, Layout, LayoutOptions,
-    List, ListRule, Made, Says, Split, SplitRule, Transform, Values, ValuesRule,
+    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, LabelSays, Layout,
+    LayoutOptions, Says, Split, SplitRule, Transform, Values, ValuesRule,
 };
 use crate::log1p::log1p_of_number;
-use crate::moment::TimePart;
 use crate::schema::{COLUMNS_MAX, LABELS_MAX};
-
-/// Ids that a list may have.
-const LIST_MAX: usize = 65_536;
 
 /// A layout that can be trained on.
 pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<Layout, String> {
@@ -64,6 +61,7 @@ pub(super) fn compile_parts(
         let rule = DenseRule::default();
         dense.push(Dense { source: 0, rule, missing: 1.0, says: Says::Constant });
     }
+    check_counts(&columns, &sources, (&labels, weight))?;
     if labels.len() > LABELS_MAX {
         let count = labels.len();
         return Err(format!("{count} columns are labels: give at most {LABELS_MAX}"));
@@ -239,12 +237,55 @@ impl Sources {
 
 fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
     let LabelRule { positive, is_number } = rule;
-    if *is_number && !positive.is_empty() {
-        let why = "is a number to be learned, and names texts that count as 1: give one of them";
-        return Err(why.to_owned());
+    let says = match (of, positive.as_slice(), *is_number) {
+        (_, [_, ..], true) => {
+            let why =
+                "is a number to be learned, and names texts that count as 1: give one of them";
+            return Err(why.to_owned());
+        }
+        ([clicks, of], [], false) if clicks != of => LabelSays::Clicks { of: *of },
+        ([_], [], false) => LabelSays::Share,
+        ([_], [], true) => LabelSays::Number,
+        ([_], positive, false) => {
+            LabelSays::Positive(positive.iter().map(|text| text.clone().into_bytes()).collect())
+        }
+        _ => {
+            let why = "is made of several columns: make a label of one, or of the count of clicks \
+                       and the count of impressions, with the loss log_loss and without `positive`";
+            return Err(why.to_owned());
+        }
+    };
+    // Every column has a source.
+    Ok(Label { source: of.first().copied().unwrap_or(0), says })
+}
+
+/// Refuses counts of impressions that clash with the weight or with another label's counts.
+fn check_counts(
+    columns: &[Column],
+    sources: &Sources,
+    (labels, weight): (&[Label], Option<usize>),
+) -> Result<(), String> {
+    let is_label = |column: &&Column| matches!(column.kind, ColumnKind::Label(_));
+    let mut first = None;
+    for (column, label) in columns.iter().filter(is_label).zip(labels) {
+        let LabelSays::Clicks { of } = label.says else { continue };
+        let (name, counts) = (&column.name, &sources.names[of]);
+        if weight == Some(of) {
+            return Err(format!(
+                "column {counts}: is a weight, and column {name} is made of it, which counts each \
+                 example as often already: give {counts} the type ignored"
+            ));
+        }
+        let other = *first.get_or_insert(of);
+        if other != of {
+            return Err(format!(
+                "column {name}: is a share of {counts}, and another label one of {}, where an \
+                 example counts as often for all its labels: train a model for each",
+                sources.names[other]
+            ));
+        }
     }
-    let positive = positive.iter().map(|text| text.clone().into_bytes()).collect();
-    Ok(Label { source: one(of)?, positive, is_number: *is_number })
+    Ok(())
 }
 
 /// The one source of a column that has no more.
@@ -303,74 +344,4 @@ pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
             ((f64::from(number) - mean) / deviation) as f32
         }
     }
-}
-
-fn ids_of(name: &str, of: &[usize], (rule, values): (&IdRule, Values)) -> Result<Ids, String> {
-    let namespace = rule.namespace.as_deref().unwrap_or(name);
-    let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;
-    if rule.part != TimePart::Whole {
-        let ([source], None, []) = (of, &rule.list, rule.buckets.as_slice()) else {
-            let why = "is a part of a time, which is one value: give it no buckets, no list and \
-                       one column";
-            return Err(why.to_owned());
-        };
-        let made = Made::Part(*source, rule.part);
-        return Ok(Ids { namespace, made, skip_missing: rule.skip_missing });
-    }
-    let made = match (of, &rule.list, rule.buckets.as_slice()) {
-        (_, Some(_), [_, ..]) => {
-            return Err("has buckets and is a list: give one of them".to_owned());
-        }
-        ([source], Some(list), []) => Made::List(list_of(*source, list, values)?),
-        ([source], None, []) => Made::Text(*source),
-        ([source], None, bounds) => {
-            if let Some(bound) = bounds.iter().find(|bound| !(**bound as f32).is_finite()) {
-                return Err(no_f32("a bucket", *bound));
-            }
-            let are_one = |pair: &&[f64]| pair[0] < pair[1] && pair[0] as f32 == pair[1] as f32;
-            if let Some(pair) = bounds.windows(2).find(are_one) {
-                return Err(format!(
-                    "its buckets {:?} and {:?} are one number of 32 bits: leave one out",
-                    pair[0], pair[1]
-                ));
-            }
-            let bounds: Vec<f32> = bounds.iter().map(|bound| *bound as f32).collect();
-            let ascends = bounds.windows(2).all(|pair| pair[0] < pair[1]);
-            if !ascends {
-                return Err("its buckets do not ascend: give numbers in ascending order".to_owned());
-            }
-            let key = |number: usize| namespace.key_of(number.to_string().as_bytes());
-            let keys = (0..=bounds.len()).map(key).collect();
-            Made::Buckets { source: *source, bounds, keys }
-        }
-        (several, None, []) => Made::Cross(several.to_vec()),
-        (_, _, _) => {
-            return Err(
-                "is made of several columns, which are crossed: lists and buckets are made \
-                        of one"
-                    .to_owned(),
-            );
-        }
-    };
-    Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
-}
-
-/// The list that `source` is, whose ids have their values there.
-fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, String> {
-    let ListRule { separator, most, .. } = rule;
-    if separator.is_empty() || separator.contains(['\n', '\r']) {
-        return Err("nothing separates its ids: give a separator, such as |".to_owned());
-    }
-    if let Values::Within(mark) = values
-        && separator.contains(char::from(mark))
-    {
-        let mark = char::from(mark);
-        return Err(format!(
-            "its separator has {mark}, which is between an id and its value: give another one"
-        ));
-    }
-    if !(1..=LIST_MAX).contains(most) {
-        return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
-    }
-    Ok(List { source, separator: separator.clone().into_bytes(), most: *most, values })
 }

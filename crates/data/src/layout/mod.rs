@@ -28,18 +28,21 @@ mod rules;
 mod split;
 mod values;
 
+use std::path::Path;
+
 use stepwell_base::{Key, Namespace};
 
 pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
 pub(crate) use self::list::{Nested, each_item};
-pub(crate) use self::names::{Named, find_names, other_case_note};
+pub(crate) use self::names::{Named, find_names, is_misspelt, listed, nearest, other_case_note};
 pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
 pub use self::values::ValuesRule;
-pub(crate) use self::values::{Values, split_item, value_of};
+pub(crate) use self::values::{List, Values, split_item, value_of};
 use crate::moment::TimePart;
+use crate::path_columns::path_columns;
 use crate::{DataError, Labels, Schema, cut_lists};
 
 /// A column of examples.
@@ -71,7 +74,8 @@ pub enum ColumnKind {
 /// How a value becomes a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Texts that are a click, all others being none; empty where it is 0 or 1.
+    /// Texts that mean a click; all others mean none. Empty for a number from 0 to 1, and for a
+    /// column made of two counts, whose label is the first over the second.
     pub positive: Vec<String>,
     /// Whether it is any number instead.
     pub is_number: bool,
@@ -160,8 +164,20 @@ pub struct Layout {
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) source: usize,
-    pub(crate) positive: Vec<Vec<u8>>,
-    pub(crate) is_number: bool,
+    pub(crate) says: LabelSays,
+}
+
+/// What the value of a label says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LabelSays {
+    /// How likely a click was: 0, 1, or a number between.
+    Share,
+    /// These texts mean a click, all others none.
+    Positive(Vec<Vec<u8>>),
+    /// The number to be learned.
+    Number,
+    /// A count of clicks; the source `of` counts the impressions.
+    Clicks { of: usize },
 }
 
 /// A dense feature, ready to be computed.
@@ -206,27 +222,6 @@ pub(crate) enum Made {
     Buckets { source: usize, bounds: Vec<f32>, keys: Vec<Key> },
     /// Several texts.
     Cross(Vec<usize>),
-}
-
-/// A list of ids, ready to be taken apart.
-#[derive(Clone, Debug)]
-pub(crate) struct List {
-    pub(crate) source: usize,
-    pub(crate) separator: Vec<u8>,
-    pub(crate) most: usize,
-    pub(crate) values: Values,
-}
-
-impl Column {
-    /// Whether it is made of the column of the data that is named so, its own name aside.
-    fn needs(&self, name: &str) -> bool {
-        let is_it = |values: &ValuesRule| *values == ValuesRule::Column(name.to_owned());
-        let rule = match &self.kind {
-            ColumnKind::Id(IdRule { list: Some(list), .. }) => list.values.as_ref(),
-            _ => None,
-        };
-        rule.is_some_and(is_it) || self.of.iter().any(|of| of == name)
-    }
 }
 
 impl Layout {
@@ -275,6 +270,21 @@ impl Layout {
         &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
+    /// Items of `of_columns`, which has one for each column of a text without names, whose column
+    /// is in the file at `path` and not in the path itself.
+    pub(crate) fn in_file<'a, T>(
+        &'a self,
+        path: &Path,
+        of_columns: &'a [T],
+    ) -> impl Iterator<Item = &'a T> + use<'a, T> {
+        let in_path = path_columns(path);
+        let own = self.columns.iter().filter(|column| column.of.is_empty()).zip(of_columns);
+        let is_there = move |(column, _): &(&Column, &T)| {
+            !in_path.iter().any(|of_path| of_path.name == column.name)
+        };
+        own.filter(is_there).map(|(_, of)| of)
+    }
+
     /// Whether a text stands for a missing value, as the empty one does.
     #[inline]
     pub(crate) fn is_missing(&self, text: &[u8]) -> bool {
@@ -285,10 +295,19 @@ impl Layout {
     pub fn schema(&self) -> Schema {
         let labels = Labels {
             count: self.label_count.max(1),
-            are_numbers: self.labels.iter().any(|label| label.is_number),
-            weighted: self.weight.is_some(),
+            are_numbers: self.labels.iter().any(|label| label.says == LabelSays::Number),
+            weighted: self.weight.is_some() || self.counts().is_some(),
         };
         Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
+    }
+
+    /// Source of the count of impressions, where a label is a count of clicks. The example counts
+    /// as often as that.
+    pub(crate) fn counts(&self) -> Option<usize> {
+        self.labels.iter().find_map(|label| match label.says {
+            LabelSays::Clicks { of } => Some(of),
+            LabelSays::Share | LabelSays::Positive(_) | LabelSays::Number => None,
+        })
     }
 
     /// Names of the labels, in order, and the rule of each.
@@ -345,13 +364,6 @@ impl Layout {
     /// Columns that are lists: each byte of a block but separators may be an id in each of them.
     pub(crate) fn lists(&self) -> usize {
         self.all_lists().count()
-    }
-
-    fn all_lists(&self) -> impl Iterator<Item = &List> {
-        self.ids.iter().filter_map(|ids| match &ids.made {
-            Made::List(list) => Some(list),
-            _ => None,
-        })
     }
 
     /// The most bytes that a chunk made of a block of `block_bytes` takes.

@@ -7,6 +7,8 @@ pub(crate) enum Named {
     Same(usize),
     /// At this place, by a name that differs in upper and lower case alone.
     InOtherCase(usize),
+    /// In the path of the file.
+    InPath,
     /// Nowhere.
     Absent,
 }
@@ -16,7 +18,7 @@ impl Named {
     pub(crate) fn place(self) -> Option<usize> {
         match self {
             Self::Same(place) | Self::InOtherCase(place) => Some(place),
-            Self::Absent => None,
+            Self::InPath | Self::Absent => None,
         }
     }
 }
@@ -56,10 +58,50 @@ pub(crate) fn other_case_note(sources: &[String], names: &[String]) -> Option<St
     let renamed: Vec<String> = pairs
         .filter_map(|(named, source)| match named {
             Named::InOtherCase(place) => Some(format!("{} for {source}", names[place])),
-            Named::Same(_) | Named::Absent => None,
+            Named::Same(_) | Named::InPath | Named::Absent => None,
         })
         .collect();
     (!renamed.is_empty()).then(|| renamed.join(", "))
+}
+
+/// Least similarity, in millionths, of a name that may have been meant.
+const LIKENESS_MIN: u64 = 750_000;
+
+/// The most similar of `names`, if any is similar enough.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Option<&'a String> {
+    let likeness = |other: &String| {
+        let likeness = strsim::jaro_winkler(&plain(name), &plain(other));
+        (likeness * 1e6) as u64
+    };
+    let likest = names.map(|other| (likeness(other), other)).max_by_key(|(like, _)| *like);
+    likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
+}
+
+/// Whether `other` is probably a misspelling of `name`: apart from case and separators, they differ
+/// by a letter or two.
+pub(crate) fn is_misspelt(name: &str, other: &str) -> bool {
+    let (name, other) = (plain(name), plain(other));
+    // C1 and C2 are different columns.
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
+    let most = if name.chars().count() < 6 { 1 } else { 2 };
+    digits(&name) == digits(&other) && strsim::damerau_levenshtein(&name, &other) <= most
+}
+
+/// A name in lower case, without separators between words.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace(['_', '-', ' ', '.'], "")
+}
+
+/// A list of names for a message, cut after a dozen.
+pub(crate) fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<String> =
+        names.iter().take(SHOWN).map(|name| name.chars().take(40).collect()).collect();
+    let more = if names.len() > SHOWN { " and others" } else { "" };
+    shown.join(", ") + more
 }
 
 #[cfg(test)]
@@ -83,5 +125,18 @@ mod tests {
         assert_eq!(find(&["user", "User"], &["User"]), [Absent, Same(0)]);
         assert_eq!(find(&["user", "User"], &["User", "user"]), [Same(1), Same(0)]);
         assert_eq!(find(&["user"], &[]), [Absent]);
+    }
+
+    #[test]
+    fn names_that_differ_by_a_letter_or_two_are_misspelt() {
+        for (name, other) in
+            [("user", "User"), ("usr", "user"), ("user_id", "userid"), ("cuontry", "country")]
+        {
+            assert!(is_misspelt(name, other), "{name} {other}");
+        }
+        for (name, other) in [("C1", "C2"), ("user", "user_id"), ("age", "page_1"), ("ad", "item")]
+        {
+            assert!(!is_misspelt(name, other), "{name} {other}");
+        }
     }
 }

@@ -1,7 +1,19 @@
 //! Layouts of the same data with other columns, or of a part of it.
 
-use super::{Column, ColumnKind, Layout, Part, compile};
+use super::{Column, ColumnKind, IdRule, Layout, Part, ValuesRule, compile};
 use crate::DataError;
+
+impl Column {
+    /// Whether it is made of the column of the data that is named so, its own name aside.
+    fn needs(&self, name: &str) -> bool {
+        let is_it = |values: &ValuesRule| *values == ValuesRule::Column(name.to_owned());
+        let rule = match &self.kind {
+            ColumnKind::Id(IdRule { list: Some(list), .. }) => list.values.as_ref(),
+            _ => None,
+        };
+        rule.is_some_and(is_it) || self.of.iter().any(|of| of == name)
+    }
+}
 
 impl Layout {
     /// The same without labels and weights: data to be scored. Labels of all examples are 0. A

@@ -1,8 +1,8 @@
-//! Values of the ids of a list: what their rows are multiplied by before they are pooled.
+//! Lists of ids, and the values of these: what their rows are multiplied by before they are pooled.
 
 use memchr::memchr_iter;
 
-use super::{Format, Layout, may_separate};
+use super::{Format, Layout, Made, may_separate};
 use crate::number::number;
 
 /// Where the values of a list's ids stand.
@@ -36,7 +36,23 @@ pub(crate) enum Values {
     Beside(usize),
 }
 
+/// A list of ids, ready to be taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct List {
+    pub(crate) source: usize,
+    pub(crate) separator: Vec<u8>,
+    pub(crate) most: usize,
+    pub(crate) values: Values,
+}
+
 impl Layout {
+    pub(super) fn all_lists(&self) -> impl Iterator<Item = &List> {
+        self.ids.iter().filter_map(|ids| match &ids.made {
+            Made::List(list) => Some(list),
+            _ => None,
+        })
+    }
+
     /// Whether ids of text that is read so may have other values than 1.
     pub fn may_have_values(&self) -> bool {
         let in_format = matches!(self.options.format, Format::Auto | Format::LibSvm);

@@ -135,7 +135,7 @@ impl CacheWriter {
     /// A failing disk, or a file of text that was changed while it was read.
     pub fn finish(self) -> Result<DataCache, DataError> {
         for (path, was) in self.files.paths.iter().zip(&self.sources) {
-            if SourceFile::of(path)? != *was {
+            if SourceFile::of(path, self.files.layout.as_deref())? != *was {
                 let cache = self.path.display();
                 let why = format!("was changed while it was read: {cache} is not made; run again");
                 return Err(DataError::Path { path: path.clone(), why });

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use stepwell_base::{Key, hash};
 
-use super::encode::{Shape, label_bytes};
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, Seal, TRUTH, VALUES, sums_differ, u32_at};
+use super::encode::Shape;
+use super::layout::{
+    BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, Seal, TRUTH, VALUES, sums_differ, u32_at,
+};
 use crate::block::Block;
 use crate::{Chunk, Schema};
 
@@ -37,10 +39,19 @@ pub(crate) fn decode(
     Ok(())
 }
 
+/// Labels as they lie in a block.
+#[derive(Clone, Copy)]
+enum LabelBytes<'a> {
+    /// A byte each, 0 or 1.
+    Bits(&'a [u8]),
+    /// Numbers of 32 bits.
+    Numbers(&'a [u8]),
+}
+
 /// The columns of a block, as they lie in it.
 struct Columns<'a> {
     examples: usize,
-    labels: &'a [u8],
+    labels: LabelBytes<'a>,
     dense: &'a [u8],
     keys: &'a [u8],
     /// None where every bag has exactly one key.
@@ -69,10 +80,12 @@ impl<'a> Columns<'a> {
             keys: keys.into(),
             one_key_a_bag: flags & ONE_KEY_A_BAG != 0,
             truth: flags & TRUTH != 0,
+            shares: flags & SHARES != 0,
             values: flags & VALUES != 0,
         };
-        let may_have = ONE_KEY_A_BAG | TRUTH | if seal.values { VALUES } else { 0 };
-        let known = flags & !may_have == 0;
+        let shares = if schema.labels.may_be_bits() { SHARES } else { 0 };
+        let values = if seal.values { VALUES } else { 0 };
+        let known = flags & !(ONE_KEY_A_BAG | TRUTH | shares | values) == 0;
         if !known || shape.bytes(schema) != Some(bytes.len() as u64) {
             let (examples, found) = (seal.examples, bytes.len());
             return Err(format!(
@@ -81,8 +94,12 @@ impl<'a> Columns<'a> {
         }
         // The sum of all lengths was just found to be the block's, so each of them fits.
         let (examples, id_columns) = (seal.examples as usize, schema.id_columns);
-        let labels = examples * label_bytes(schema);
+        let labels = examples * shape.label_bytes(schema);
         let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(labels);
+        let labels = match shape.has_bits(schema) {
+            true => LabelBytes::Bits(labels),
+            false => LabelBytes::Numbers(labels),
+        };
         let (dense, rest) = rest.split_at(examples * schema.dense * 4);
         let (keys, rest) = rest.split_at(keys as usize * 8);
         let ends = if shape.one_key_a_bag { 0 } else { examples * id_columns * 4 };
@@ -130,18 +147,22 @@ impl<'a> Columns<'a> {
         let wrong = |what: &str, at: usize, value: f32, is: &str| {
             Err(format!("{what} {value} of its example {}, {is}", at + 1))
         };
-        if schema.labels.is_one_bit()
-            && let Some(at) = self.labels.iter().position(|label| *label > 1)
-        {
-            return wrong("label", at, f32::from(self.labels[at]), "not 0 or 1");
-        }
         let is_label = |label: f32| match schema.labels.are_numbers {
             true => label.is_finite(),
-            false => label == 0.0 || label == 1.0,
+            false => (0.0..=1.0).contains(&label),
         };
-        let labels = if schema.labels.is_one_bit() { &[] } else { self.labels };
-        if let Some((at, label)) = floats(labels).enumerate().find(|(_, label)| !is_label(*label)) {
-            return wrong("label", at / schema.labels.count, label, "no label");
+        match self.labels {
+            LabelBytes::Bits(bytes) => {
+                if let Some(at) = bytes.iter().position(|label| *label > 1) {
+                    return wrong("label", at, f32::from(bytes[at]), "not 0 or 1");
+                }
+            }
+            LabelBytes::Numbers(bytes) => {
+                let mut labels = floats(bytes).enumerate();
+                if let Some((at, label)) = labels.find(|(_, label)| !is_label(*label)) {
+                    return wrong("label", at / schema.labels.count, label, "no label");
+                }
+            }
         }
         let is_weight = |weight: f32| weight.is_finite() && weight >= 0.0;
         match floats(self.weights).enumerate().find(|(_, weight)| !is_weight(*weight)) {
@@ -173,12 +194,14 @@ impl<'a> Columns<'a> {
         let of = |column: &'a [u8], lanes: usize| {
             &column[examples.start * lanes * 4..examples.end * lanes * 4]
         };
-        match labels.is_one_bit() {
-            true => {
-                let labels = &self.labels[examples.clone()];
+        match self.labels {
+            LabelBytes::Bits(bytes) => {
+                let labels = &bytes[examples.clone()];
                 chunk.labels.extend(labels.iter().map(|label| f32::from(*label)));
             }
-            false => put(&mut chunk.labels, of(self.labels, labels.count), f32::from_le_bytes),
+            LabelBytes::Numbers(bytes) => {
+                put(&mut chunk.labels, of(bytes, labels.count), f32::from_le_bytes);
+            }
         }
         if labels.weighted {
             put(&mut chunk.weights, of(self.weights, 1), f32::from_le_bytes);

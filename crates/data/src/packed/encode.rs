@@ -1,6 +1,6 @@
 //! Examples of a chunk as the bytes of a block.
 
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, TRUTH, VALUES};
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH, VALUES};
 use crate::{Chunk, Schema};
 
 /// What decides how long a block is.
@@ -12,14 +12,22 @@ pub(super) struct Shape {
     pub(super) one_key_a_bag: bool,
     /// Whether the true click probabilities are known.
     pub(super) truth: bool,
+    /// Whether a label lies between 0 and 1, where all are from 0 to 1.
+    pub(super) shares: bool,
     /// Whether some keys have other values than 1.
     pub(super) values: bool,
 }
 
 impl Shape {
     /// A block of no examples.
-    pub(super) const EMPTY: Self =
-        Self { examples: 0, keys: 0, one_key_a_bag: true, truth: false, values: false };
+    pub(super) const EMPTY: Self = Self {
+        examples: 0,
+        keys: 0,
+        one_key_a_bag: true,
+        truth: false,
+        shares: false,
+        values: false,
+    };
 
     /// The shape with another example, of the same kind.
     pub(super) fn with(&self, one: &Self) -> Self {
@@ -28,6 +36,7 @@ impl Shape {
             keys: self.keys + one.keys,
             one_key_a_bag: self.one_key_a_bag && one.one_key_a_bag,
             truth: self.truth,
+            shares: self.shares || one.shares,
             values: self.values || one.values,
         }
     }
@@ -36,30 +45,37 @@ impl Shape {
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
         let truth = if self.truth { 4 } else { 0 };
-        let labels = label_bytes(schema) as u64;
+        let labels = self.label_bytes(schema) as u64;
         let weight = if schema.labels.weighted { 4 } else { 0 };
         let example = labels + weight + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;
         let key = if self.values { 12 } else { 8 };
         examples.checked_add(self.keys.checked_mul(key)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
-}
 
-/// Bytes of an example's labels.
-pub(super) fn label_bytes(schema: &Schema) -> usize {
-    if schema.labels.is_one_bit() { 1 } else { 4 * schema.labels.count }
+    /// Whether labels are bytes.
+    pub(super) fn has_bits(&self, schema: &Schema) -> bool {
+        schema.labels.may_be_bits() && !self.shares
+    }
+
+    /// Bytes of an example's labels.
+    pub(super) fn label_bytes(&self, schema: &Schema) -> usize {
+        if self.has_bits(schema) { 1 } else { 4 * schema.labels.count }
+    }
 }
 
 /// Replaces `bytes` by the block that holds the examples of `chunk`, which have `shape`.
 pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
     let truth = if shape.truth { TRUTH } else { 0 };
+    // Several labels are numbers anyway.
+    let shares = if shape.shares && chunk.schema.labels.may_be_bits() { SHARES } else { 0 };
     let values = if shape.values { VALUES } else { 0 };
     bytes.clear();
-    bytes.extend((one_key | truth | values).to_le_bytes());
+    bytes.extend((one_key | truth | shares | values).to_le_bytes());
     // A block's bytes count in 32 bits, and its keys are fewer.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
-    match chunk.schema.labels.is_one_bit() {
+    match shape.has_bits(&chunk.schema) {
         true => bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0))),
         false => put(bytes, &chunk.labels, |label| label.to_le_bytes()),
     }

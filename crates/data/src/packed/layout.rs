@@ -21,8 +21,10 @@ const ORIGIN_VERSION: u32 = 2;
 const RULES_VERSION: u32 = 3;
 /// The version of one whose examples have several labels, other numbers for labels, or weights.
 const LABELS_VERSION: u32 = 4;
-/// The version of one some of whose ids have other values than 1, whatever else it has.
-const VALUES_VERSION: u32 = 5;
+/// Version of a file with labels between 0 and 1; the rest follows the other versions.
+const SHARES_VERSION: u32 = 5;
+/// Version of a file with ids whose values are not all 1; the rest follows the other versions.
+const VALUES_VERSION: u32 = 6;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -37,8 +39,10 @@ pub(super) const BLOCK_HEAD_BYTES: usize = 8;
 pub(super) const ONE_KEY_A_BAG: u32 = 1;
 /// The block has true click probabilities.
 pub(super) const TRUTH: u32 = 2;
+/// A label of the block lies between 0 and 1, and all of its labels are numbers of 32 bits.
+pub(super) const SHARES: u32 = 4;
 /// The keys of the block have values.
-pub(super) const VALUES: u32 = 4;
+pub(super) const VALUES: u32 = 8;
 
 pub(super) const NAME_BYTES: usize = 64;
 const LABELS_AT: usize = 20;
@@ -67,11 +71,22 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// The header of a file of such examples, made by `rules` if they are not plain, that ends with
-/// `tail`.
-pub(super) fn header(schema: &Schema, rules: Option<&str>, tail: &Tail) -> [u8; HEADER_BYTES] {
-    let version = match (rules, tail.origin_bytes > 0) {
-        _ if tail.values => VALUES_VERSION,
+/// What a file holds besides plain examples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holds {
+    /// The origin: what the file was made of.
+    pub(super) origin: bool,
+    /// Labels between 0 and 1.
+    pub(super) shares: bool,
+    /// Ids with values other than 1.
+    pub(super) values: bool,
+}
+
+/// Header of a file; `rules` made its examples, unless they are plain.
+pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8; HEADER_BYTES] {
+    let version = match (rules, holds.origin) {
+        _ if holds.values => VALUES_VERSION,
+        _ if holds.shares => SHARES_VERSION,
         _ if schema.labels != Labels::ONE => LABELS_VERSION,
         (Some(_), _) => RULES_VERSION,
         (None, true) => ORIGIN_VERSION,
@@ -118,9 +133,11 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        // It may be of plain lines.
-        VALUES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => None,
-        RULES_VERSION | LABELS_VERSION | VALUES_VERSION => {
+        // They may be of plain lines.
+        SHARES_VERSION | VALUES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => {
+            None
+        }
+        RULES_VERSION | LABELS_VERSION | SHARES_VERSION | VALUES_VERSION => {
             Some(name_at(bytes, DENSE_AT).escape_ascii().to_string())
         }
         _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
@@ -136,13 +153,13 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
 
 /// Set where every example has a weight.
 const WEIGHTED: u32 = 1 << 31;
-/// Set where a label may be another number than 0 and 1.
+/// Set if labels may lie outside 0 to 1.
 const NUMBERS: u32 = 1 << 30;
 
-/// What a header says of labels: how many there are, 0 for one that is 0 or 1.
+/// A header's word about labels: their number, or 0 for a single label from 0 to 1, and flags.
 fn labels_word(labels: Labels) -> u32 {
     // There are 256 at most.
-    let count = if labels.is_one_bit() { 0 } else { labels.count as u32 };
+    let count = if labels.may_be_bits() { 0 } else { labels.count as u32 };
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     count | flag(labels.are_numbers, NUMBERS) | flag(labels.weighted, WEIGHTED)
 }

@@ -8,7 +8,9 @@ use stepwell_base::hash::Checksum;
 use super::layout::{NAME_BYTES, put, u32_at, u64_at};
 use crate::data_file::DataFile;
 use crate::files::explain;
+use crate::layout::Layout;
 use crate::parse::RULES_NAME;
+use crate::path_columns::name_of_file;
 use crate::{Chunk, DataError};
 
 /// Malformed lines that a cache remembers at most.
@@ -23,7 +25,8 @@ const FILE_BYTES: usize = 40;
 /// What tells a data file from another one, and from itself before it was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Name without its directory, which may differ from machine to machine.
+    /// Name of the file, without its directory, which may differ from machine to machine, but with
+    /// the folders that are columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
@@ -34,11 +37,11 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Looks at the file.
+    /// Reads the identity of a file; folders of its path that are columns of `layout` count.
     ///
     /// # Errors
     /// What is no file on a disk, or cannot be read.
-    pub fn of(path: &Path) -> Result<Self, DataError> {
+    pub fn of(path: &Path, layout: Option<&Layout>) -> Result<Self, DataError> {
         let fail = |why: String| DataError::Path { path: path.to_owned(), why };
         let mut file = DataFile::open(path)?;
         let about = file.identity().map_err(|error| fail(explain(&error)))?;
@@ -53,7 +56,7 @@ impl SourceFile {
             Ok(())
         };
         read().map_err(|error: std::io::Error| fail(explain(&error)))?;
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let name = name_of_file(path, layout);
         // What a server calls a version tells objects apart that changed within a second.
         ends.update(about.version.as_bytes());
         Ok(Self { name, bytes: about.bytes, modified: about.modified, ends: ends.value() })

@@ -7,8 +7,8 @@ use stepwell_base::random::Stream;
 
 use super::encode::{Shape, encode};
 use super::layout::{
-    BLOCK_HEAD_BYTES, ENTRY_BYTES, HEADER_BYTES, ONE_KEY_A_BAG, Seal, TAIL_BYTES, Tail, header,
-    is_packed,
+    BLOCK_HEAD_BYTES, ENTRY_BYTES, HEADER_BYTES, Holds, ONE_KEY_A_BAG, SHARES, Seal, TAIL_BYTES,
+    Tail, header, is_packed,
 };
 use super::*;
 use crate::{Block, Chunk, DataError, Input, ReadOptions, Reader, Schema, parse_block};
@@ -26,11 +26,9 @@ fn block_of(chunk: &Chunk) -> Vec<u8> {
     let keys = chunk.keys.len() as u64;
     let examples = chunk.len() as u64;
     let mut bytes = Vec::new();
-    encode(
-        chunk,
-        &Shape { examples, keys, one_key_a_bag: false, truth: false, values: false },
-        &mut bytes,
-    );
+    let shares = (0..chunk.len()).any(|example| chunk.has_share(example));
+    let shape = Shape { examples, keys, one_key_a_bag: false, shares, ..Shape::EMPTY };
+    encode(chunk, &shape, &mut bytes);
     bytes
 }
 
@@ -72,7 +70,8 @@ fn columns_that_no_chunk_has_are_refused() {
     refused(ends_at + 4, 5, "5 keys of example 1, 4 at most");
     refused(ends_at + 20, 7, "bags of 7 keys among 6");
     refused(0, ONE_KEY_A_BAG as u8, "do not take");
-    refused(0, 4, "flags 4 do not take");
+    refused(0, SHARES as u8, "flags 4 do not take");
+    refused(0, 8, "flags 8 do not take");
     refused(4, 5, "3 examples with 5 keys and flags 0 do not take 95 bytes");
     assert!(decoded(block_of(&chunk()), 4).is_err());
     assert!(decoded(vec![1; 7], 1).unwrap_err().contains("7 bytes are no block"));
@@ -80,6 +79,19 @@ fn columns_that_no_chunk_has_are_refused() {
     let mut bytes = [ONE_KEY_A_BAG.to_le_bytes(), 3u32.to_le_bytes()].concat();
     bytes.extend([0; 1 + 4 + 3 * 8]);
     assert!(decoded(bytes, 1).unwrap_err().contains("3 keys, not one a bag"));
+}
+
+#[test]
+fn labels_between_0_and_1_are_numbers_of_a_block() {
+    let mut soft = chunk();
+    soft.labels[1] = 0.25;
+    assert_eq!(decoded(block_of(&soft), 3), Ok(soft.clone()));
+    for label in [-0.5, 1.5, f32::NAN, f32::INFINITY] {
+        let mut bytes = block_of(&soft);
+        bytes[BLOCK_HEAD_BYTES + 4..][..4].copy_from_slice(&label.to_le_bytes());
+        let error = decoded(bytes, 3).unwrap_err();
+        assert!(error.contains("of its example 2, no label"), "{error}");
+    }
 }
 
 #[test]
@@ -143,7 +155,7 @@ fn tables_that_lie_are_refused() {
     let second = Seal { offset: first.offset + u64::from(first.bytes), first: 3, ..first };
     let tail = tail_of(2, 6, two.len());
     let try_it = |second: Seal, tail: Tail| {
-        read(&forged(header(&TINY, None, &Tail::default()), &two, &[first, second], tail))
+        read(&forged(header(&TINY, None, Holds::default()), &two, &[first, second], tail))
             .map_err(|e| e.to_string())
     };
     assert_eq!(try_it(second, tail), Ok(6));
@@ -176,7 +188,7 @@ fn tables_that_lie_are_refused() {
 #[test]
 fn files_of_other_builds_are_told_from_damage() {
     let file = |change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
-        let mut head = header(&TINY, None, &Tail::default());
+        let mut head = header(&TINY, None, Holds::default());
         change(&mut head);
         let sum = hash::checksum(&head[..HEADER_BYTES - 8]);
         head[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -187,7 +199,7 @@ fn files_of_other_builds_are_told_from_damage() {
         let error = file(change).unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    says("is packed in format version 6, this build reads 1 to 5", &|head| head[8] = 6);
+    says("is packed in format version 7, this build reads 1 to 6", &|head| head[8] = 7);
     says("made of columns that the settings do not name", &|head| head[8] = 4);
     says("made of columns that the settings do not name", &|head| head[8] = 3);
     says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
@@ -204,12 +216,12 @@ fn files_of_other_builds_are_told_from_damage() {
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
     says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
     assert!(
-        read(&header(&TINY, None, &Tail::default()))
+        read(&header(&TINY, None, Holds::default()))
             .unwrap_err()
             .to_string()
             .contains("its end: 160 bytes are fewer")
     );
-    let short = [&header(&TINY, None, &Tail::default())[..], &[0; TAIL_BYTES]].concat();
+    let short = [&header(&TINY, None, Holds::default())[..], &[0; TAIL_BYTES]].concat();
     assert!(read(&short).unwrap_err().to_string().contains("does not end as a packed file does"));
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::hash;
 
-use super::encode::{Shape, encode, label_bytes};
-use super::layout::{ENTRY_BYTES, HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
+use super::encode::{Shape, encode};
+use super::layout::{ENTRY_BYTES, HEAD_BYTES, Holds, Seal, TAIL_BYTES, Tail, header, is_packed};
 use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
 use crate::publish::publish;
@@ -73,6 +73,8 @@ pub struct PackedWriter {
     bytes: Vec<u8>,
     table: Vec<u8>,
     tail: Tail,
+    /// Whether a label lies between 0 and 1.
+    shares: bool,
     /// Where the next block goes.
     offset: u64,
     /// Set while something is written: what failed once is not gone on with.
@@ -108,11 +110,13 @@ impl PackedWriter {
             bytes: Vec::new(),
             table: Vec::new(),
             tail: Tail::default(),
+            shares: false,
             offset: 0,
             failed: false,
             finished: false,
         };
-        writer.write(&header(&options.schema, options.rules.as_deref(), &Tail::default()))?;
+        // Rewritten at the end, when the rest is known.
+        writer.write(&header(&options.schema, options.rules.as_deref(), Holds::default()))?;
         Ok(writer)
     }
 
@@ -126,8 +130,8 @@ impl PackedWriter {
     /// Appends the examples of `chunk`; malformed lines have no place in a packed file.
     ///
     /// # Errors
-    /// A label other than 0 and 1, an example that is larger than a block, or a failing disk;
-    /// after an error the writer writes no more.
+    /// A label outside 0 to 1 where labels must lie there, an example larger than a block, or a
+    /// failing disk. After an error the writer writes no more.
     ///
     /// # Panics
     /// When the chunk has another schema than the file.
@@ -174,7 +178,9 @@ impl PackedWriter {
         self.write(&table)?;
         self.write(origin)?;
         let rules = self.options.rules.as_deref();
-        let head = header(&self.options.schema, rules, &self.tail);
+        let (shares, values) = (self.shares, self.tail.values);
+        let holds = Holds { origin: !origin.is_empty(), shares, values };
+        let head = header(&self.options.schema, rules, holds);
         let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
         self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(error))?;
@@ -193,7 +199,8 @@ impl PackedWriter {
     pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
         let Schema { dense, id_columns, labels } = options.schema;
         let weight = if labels.weighted { 4 } else { 0 };
-        let example = label_bytes(&options.schema) + weight + 4 * dense + 4 * id_columns;
+        let labels = Shape::EMPTY.label_bytes(&options.schema);
+        let example = labels + weight + 4 * dense + 4 * id_columns;
         let examples = options.block_bytes / example;
         // In memory labels are wider and every bag has an end. What grows has room for twice that.
         let chunk = options.block_bytes + examples * (3 + 4 * id_columns);
@@ -210,18 +217,15 @@ impl PackedWriter {
     }
 
     fn push(&mut self, chunk: &Chunk, example: usize) -> Result<(), DataError> {
+        let Schema { id_columns, labels: lanes, .. } = chunk.schema;
         let labels = chunk.labels_of(example);
-        if let [label] = labels
-            && chunk.schema.labels.is_one_bit()
-            && *label != 0.0
-            && *label != 1.0
-        {
+        let is_wrong = |label: &&f32| !(0.0..=1.0).contains(*label);
+        if let Some(label) = labels.iter().find(is_wrong).filter(|_| !lanes.are_numbers) {
             let (number, path) = (self.examples() + 1, self.path.display());
             return Err(DataError::Options(format!(
-                "{path}: the label of example {number} is {label}; a packed file holds 0 and 1"
+                "{path}: a label of example {number} is {label}: give numbers from 0 to 1"
             )));
         }
-        let id_columns = chunk.schema.id_columns;
         let (start, end) = (chunk.keys_start(example), chunk.keys_start(example + 1));
         let ends = &chunk.bag_ends[example * id_columns..][..id_columns];
         let one_key_a_bag = (start as u32 + 1..).zip(ends).all(|(wanted, end)| wanted == *end);
@@ -230,9 +234,11 @@ impl PackedWriter {
             keys: (end - start) as u64,
             one_key_a_bag,
             truth: !chunk.truth.is_empty(),
+            shares: chunk.has_share(example),
             values: self.check_values(chunk, start..end)?,
         };
         self.make_room(&one)?;
+        self.shares |= one.shares;
         let base = self.block.keys.len() as u32;
         self.block.labels.extend_from_slice(labels);
         self.block.weights.extend(chunk.weights.get(example));

@@ -1,12 +1,14 @@
 //! Values into an example: the label, dense features, keys.
 
 use super::fields::{Found, Value};
+use super::labels::{label_of, weight_of};
 use super::lists::each_id;
 use super::{Fault, Fields, Why, shown};
 use crate::Chunk;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
+use crate::layout::{Dense, Ids, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
-use crate::number::{amount, number, why_no_number};
+use crate::number::{amount, why_no_number};
+use crate::path_columns::RENAME;
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
 /// What is between the texts of columns that are crossed.
@@ -81,13 +83,13 @@ impl<'a> Emitter<'a> {
     #[inline]
     fn try_emit(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
         for label in &self.layout.labels {
-            chunk.labels.push(label_of(label, fields.found(label.source, text))?);
+            chunk.labels.push(label_of(label, (fields, text))?);
         }
         if self.layout.labels.is_empty() {
             chunk.labels.resize(chunk.labels.len() + chunk.schema.labels.count, 0.0);
         }
-        if let Some(source) = self.layout.weight {
-            chunk.weights.push(weight_of(source, fields.found(source, text))?);
+        if chunk.schema.labels.weighted {
+            chunk.weights.push(weight_of(self.layout, (fields, text))?);
         }
         for dense in &self.layout.dense {
             chunk.dense.push(self.dense_of(dense, fields.found(dense.source, text))?);
@@ -124,76 +126,12 @@ impl<'a> Emitter<'a> {
 
 /// The value, if it is a whole number of few digits.
 #[inline]
-fn short_of(value: &Value<'_>) -> Option<u32> {
+pub(super) fn short_of(value: &Value<'_>) -> Option<u32> {
     let len = value.end - value.start;
     if len > SHORT_DIGITS {
         return None;
     }
     short_number(word_at(value.text, value.start), len)
-}
-
-/// A number, of which the nearest of 32 bits is taken.
-#[inline]
-fn number_of(value: &Value<'_>) -> Option<f32> {
-    short_of(value).map(|short| short as f32).or_else(|| number(value.bytes()))
-}
-
-#[inline]
-fn label_of(label: &Label, found: Found<'_>) -> Result<f32, Fault> {
-    let fault = |why| Fault::value(label.source, why);
-    let value = match found {
-        Found::Missing => return Err(fault(Why::MissingLabel)),
-        Found::List => return Err(fault(Why::List)),
-        Found::One(value) => value.bytes(),
-    };
-    label_of_text(label, value).ok_or_else(|| fault(why_no_label(label)))
-}
-
-/// What is wrong with a text that is not this label.
-pub(crate) fn why_no_label(label: &Label) -> Why {
-    if label.is_number { Why::NoNumberLabel } else { Why::NoLabel }
-}
-
-#[inline]
-fn weight_of(source: usize, found: Found<'_>) -> Result<f32, Fault> {
-    let why = match found {
-        Found::Missing => Why::MissingWeight,
-        Found::List => Why::List,
-        Found::One(value) => match number_of(&value).filter(|number| *number >= 0.0) {
-            // Of two zeros the one without a sign.
-            Some(number) => return Ok(number + 0.0),
-            None => Why::NoWeight,
-        },
-    };
-    Err(Fault::value(source, why))
-}
-
-/// The label that a text is, if it is one.
-#[inline]
-pub(crate) fn label_of_text(label: &Label, text: &[u8]) -> Option<f32> {
-    if label.is_number {
-        return number(text).map(|number| number + 0.0);
-    }
-    if !label.positive.is_empty() {
-        let is_positive = label.positive.iter().any(|known| known == text);
-        return Some(f32::from(u8::from(is_positive)));
-    }
-    match text {
-        b"0" => Some(0.0),
-        b"1" => Some(1.0),
-        other => plain_label(other),
-    }
-}
-
-/// Other ways of writing 0 and 1.
-#[cold]
-fn plain_label(text: &[u8]) -> Option<f32> {
-    match text {
-        b"true" | b"True" | b"TRUE" => return Some(1.0),
-        b"false" | b"False" | b"FALSE" => return Some(0.0),
-        _ => {}
-    }
-    number(text).filter(|value| *value == 0.0 || *value == 1.0).map(|value| value + 0.0)
 }
 
 #[inline]
@@ -286,8 +224,9 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
     let text = shown(value);
     match why {
         Why::NoLabel => format!(
-            "{name} is {text}, and a label is 0 or 1; where it is a text, name the texts that \
-             count as 1 by `positive`; {UNLABELLED}"
+            "{name} is {text}, and a label is a number from 0 to 1; where it is a text, name the \
+             texts that count as 1 by `positive`; a number of any size has the loss squared_error; \
+             {UNLABELLED}"
         ),
         Why::MissingLabel if layout.options().missing.is_empty() => {
             format!("{name} is missing, and it is the label; {UNLABELLED}")
@@ -300,6 +239,19 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
                 "{name} is missing, and it is the weight: give each example one, such as 1; \
                  {UNLABELLED}"
             )
+        }
+        Why::MissingCount => format!(
+            "{name} is missing, and a label is made of it: give each line its counts; {UNLABELLED}"
+        ),
+        Why::NoCount => {
+            format!("{name} is {text}, and a count is a number of 0 or more; {UNLABELLED}")
+        }
+        Why::TooManyClicks => format!(
+            "{name} is {text}, more than {} has: clicks are some of these; {UNLABELLED}",
+            layout.counts().map_or("the other count", |of| &layout.sources[of])
+        ),
+        Why::TooHeavy => {
+            format!("{name} is {text}, and times the weight beyond the numbers of 32 bits")
         }
         Why::NoWeight => format!("{name} is {text}, and a weight is a number of 0 or more"),
         Why::NoNumberLabel => {
@@ -321,24 +273,9 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             format!("{name} has an escape that stands for no character, such as half a pair")
         }
         Why::Twice => format!("{name} is there twice: give it once"),
-        Why::NoValue => {
-            let mark = layout.mark_of(source);
-            format!(
-                "{name} has the item {text}, and an id with its value is written as id{mark}value, \
-                 such as 7{mark}0.5: one {mark} alone, and a finite number of 32 bits behind it"
-            )
+        Why::InPath => {
+            format!("{name} is {text}, and the path of the file has it, too: {RENAME}")
         }
-        Why::NoNumberItem => format!(
-            "{name} has the item {text}, and values of ids are finite numbers of 32 bits, such as \
-             0.5"
-        ),
-        Why::MissingItem => format!(
-            "{name} has an item that is missing, and ids belong to their values by place: leave \
-             out both of them"
-        ),
-        Why::Unequal => {
-            let counts = String::from_utf8_lossy(value);
-            format!("{name} has {counts}: give each id one value, in a list that is as long")
-        }
+        Why::Values(why) => why.explain(layout, source, value),
     }
 }

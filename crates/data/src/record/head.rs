@@ -6,10 +6,11 @@ use std::path::Path;
 use memchr::memchr;
 use serde::de::IgnoredAny;
 
-use super::header::{self, FirstLine};
-use super::{delimited, svm};
+use super::header::{self, Columns, FirstLine};
+use super::{Fault, Fields, Why, delimited, svm};
 use crate::DataError;
 use crate::layout::{Format, Layout, other_case_note};
+use crate::path_columns::FromPath;
 
 /// How the records of a file of text lie, and where its columns are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Head {
     pub(crate) names: Vec<u8>,
     /// Note on names that match their columns in another case.
     pub(crate) other_case: Option<String>,
+    /// Columns that the path of the file gives.
+    pub(crate) from_path: FromPath,
 }
 
 /// How records lie.
@@ -46,26 +49,55 @@ impl Head {
         let (line, behind) = (&text[..end], text.get(end + 1..).unwrap_or_default());
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let kind = kind_of(layout, line);
-        let head = |places| Self { kind, places, ..Self::of_nothing(layout) };
-        let Kind::Delimited { separator, .. } = kind else { return Ok(Some(head(Vec::new()))) };
+        let own = Self::of_nothing(layout, path)?;
+        let Kind::Delimited { separator, .. } = kind else {
+            return Ok(Some(Self { kind, places: Vec::new(), ..own }));
+        };
         let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+        if layout.options().header == Some(false) {
+            return Ok(Some(Self { kind, ..own }));
+        }
         let names = delimited::names(line, separator);
-        Ok(match header::first_line(layout, &names, (behind, separator)).map_err(wrong)? {
+        let found = own.from_path.find_others(layout, &names, path)?;
+        let columns = Columns { layout, path, names: &names, found };
+        Ok(match columns.first_line((behind, separator))? {
             FirstLine::Names(places) => {
                 let other_case = other_case_note(&layout.sources, &names);
-                Some(Self { names: line.to_vec(), header_lines: 1, other_case, ..head(places) })
+                let names = line.to_vec();
+                Some(Self { kind, places, names, header_lines: 1, other_case, ..own })
             }
-            FirstLine::Record => Some(head(layout.places.clone())),
+            FirstLine::Record => Some(Self { kind, ..own }),
             FirstLine::Unclear if is_all => return Err(wrong(header::unclear(layout, &names))),
             FirstLine::Unclear => None,
         })
     }
 
     /// That of an empty file.
-    pub(crate) fn of_nothing(layout: &Layout) -> Self {
-        let kind = Kind::Delimited { separator: b',', quotes: false };
-        let places = layout.places.clone();
-        Self { kind, places, header_lines: 0, names: Vec::new(), other_case: None }
+    pub(crate) fn of_nothing(layout: &Layout, path: &Path) -> Result<Self, DataError> {
+        let from_path = FromPath::of(layout, path)?;
+        Ok(Self {
+            kind: Kind::Delimited { separator: b',', quotes: false },
+            places: layout.in_file(path, &layout.places).copied().collect(),
+            header_lines: 0,
+            names: Vec::new(),
+            other_case: None,
+            from_path,
+        })
+    }
+
+    /// Adds the values that the file's path gives to the `fields` of a record.
+    ///
+    /// # Errors
+    /// A record that has such a column as well.
+    #[inline]
+    pub(super) fn put_from_path(&self, layout: &Layout, fields: &mut Fields) -> Result<(), Fault> {
+        for (source, value) in &self.from_path.values {
+            if fields.has(*source) {
+                return Err(Fault::value(*source, Why::InPath));
+            }
+            fields.put_bytes(*source, if layout.is_missing(value) { b"" } else { value });
+        }
+        Ok(())
     }
 
     /// Whether the line at `at` of `body` is the one that names the columns, again.

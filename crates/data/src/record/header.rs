@@ -7,10 +7,13 @@
 //! and all columns would be taken by their order.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::delimited::names as fields_of_line;
-use super::emit::{UNLABELLED, label_of_text};
-use crate::layout::{Label, Layout, Named, find_names};
+use super::emit::UNLABELLED;
+use super::labels::label_of_text;
+use crate::DataError;
+use crate::layout::{Label, LabelSays, Layout, Named, listed, nearest};
 use crate::number::number;
 
 /// What a first line is.
@@ -24,42 +27,83 @@ pub(super) enum FirstLine {
     Unclear,
 }
 
-/// What the first line is that has `names`, before the lines `behind`.
-pub(super) fn first_line(
-    layout: &Layout,
-    names: &[String],
-    (behind, separator): (&[u8], u8),
-) -> Result<FirstLine, String> {
-    let given = layout.options().header;
-    if given == Some(false) {
-        return Ok(FirstLine::Record);
+/// The first line of a file, matched with columns.
+pub(super) struct Columns<'a> {
+    pub(super) layout: &'a Layout,
+    /// Path of the file.
+    pub(super) path: &'a Path,
+    /// The texts of the line.
+    pub(super) names: &'a [String],
+    /// Place of each source among them.
+    pub(super) found: Vec<Named>,
+}
+
+impl Columns<'_> {
+    /// What the first line is, given the lines `behind` it.
+    pub(super) fn first_line(
+        &self,
+        (behind, separator): (&[u8], u8),
+    ) -> Result<FirstLine, DataError> {
+        let Self { layout, names, found, .. } = self;
+        // Ignored columns have names as well.
+        let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
+        let is_named = names.iter().any(is_own) || layout.options().header == Some(true);
+        let is_found = found.iter().any(|named| named.place().is_some());
+        if !found.contains(&Named::Absent) && (is_found || is_named) {
+            let wrong = |why| DataError::Path { path: self.path.to_owned(), why };
+            return places_of(names, found).map(FirstLine::Names).map_err(wrong);
+        }
+        if is_named {
+            return Err(DataError::NoColumn { path: self.path.to_owned(), why: self.lacking() });
+        }
+        let is_record = is_record(self) || repeats(names, behind, separator);
+        Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
     }
-    let found = find_names(&layout.sources, names);
-    let is_absent = |named: &&Named| **named == Named::Absent;
-    if found.iter().filter(is_absent).count() == 0 {
-        return places_of(names, &found).map(FirstLine::Names);
+
+    /// Message about the first source that the header lacks.
+    fn lacking(&self) -> String {
+        let Self { layout, names, found, .. } = self;
+        let all = !found.iter().any(|named| named.place().is_some());
+        let absent = found.iter().position(|named| *named == Named::Absent).unwrap_or(0);
+        let first = &layout.sources[absent];
+        let labels = layout.labels.iter().map(|label| label.source);
+        let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
+        let others = names.iter().filter(|name| !layout.sources.contains(name));
+        // If several columns are missing, it isn't a matter of spelling.
+        let near = nearest(first, others).filter(|_| !all || found.len() == 1);
+        let mend = match near {
+            Some(name) => format!(
+                "; if it is {}, call that {first} in the header, or name the column so in the \
+                 settings that a model is trained with",
+                listed(std::slice::from_ref(name))
+            ),
+            None if all => {
+                "; name its columns as they are called there, or give data.header = false where \
+                 the first line is a record"
+                    .to_owned()
+            }
+            None if is_label => "; add it".to_owned(),
+            None => "; add it, or name its columns as they are called there in the settings that \
+                     a model is trained with"
+                .to_owned(),
+        };
+        let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
+        let names = listed(names);
+        format!("its header has no column {first}: it has {names}{mend}{hint}")
     }
-    // Columns that nothing is made of are named, too.
-    let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
-    let is_named = names.iter().any(is_own);
-    if is_named || given == Some(true) {
-        return Err(lacking(layout, names, &found));
-    }
-    let is_record = is_record(layout, names) || repeats(names, behind, separator);
-    Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
 }
 
 /// Whether a value of the line cannot be the name of a column.
-fn is_record(layout: &Layout, values: &[String]) -> bool {
+fn is_record(Columns { layout, path, names: values, .. }: &Columns<'_>) -> bool {
     let is_label = |(value, label): (&String, &Option<Label>)| match label {
         None => false,
-        Some(label) if label.positive.is_empty() => {
-            label_of_text(label, value.as_bytes()).is_some()
+        Some(Label { says: LabelSays::Positive(texts), .. }) => {
+            texts.iter().any(|known| known == value.as_bytes())
         }
-        Some(label) => label.positive.iter().any(|known| known == value.as_bytes()),
+        Some(label) => label_of_text(&label.says, value.as_bytes()).is_some(),
     };
     values.iter().any(|value| number(value.as_bytes()).is_some())
-        || values.iter().zip(&layout.placed_labels).any(is_label)
+        || values.iter().zip(layout.in_file(path, &layout.placed_labels)).any(is_label)
 }
 
 /// Whether one of the lines `behind` has a value of the first one in the same column.
@@ -102,56 +146,4 @@ fn places_of(names: &[String], found: &[Named]) -> Result<Vec<Option<u16>>, Stri
         }
     }
     Ok(places)
-}
-
-/// What to say of a header that has no column for the first of the sources that are absent.
-fn lacking(layout: &Layout, names: &[String], found: &[Named]) -> String {
-    let all = found.iter().all(|named| *named == Named::Absent);
-    let absent = found.iter().position(|named| *named == Named::Absent).unwrap_or(0);
-    let first = &layout.sources[absent];
-    let mut labels = layout.labels.iter().map(|label| label.source);
-    let is_label = labels.any(|label| label == absent) || layout.weight == Some(absent);
-    let others = names.iter().filter(|name| !layout.sources.contains(name));
-    let mend = match nearest(first, others) {
-        _ if all => {
-            "; name its columns as they are called there, or give data.header = false where \
-                     the first line is a record"
-                .to_owned()
-        }
-        Some(name) => format!(
-            "; if it is {}, call that {first} in the header, or name the column so in the settings \
-             that a model is trained with",
-            listed(std::slice::from_ref(name))
-        ),
-        None if is_label => "; add it".to_owned(),
-        None => "; add it, or name its columns as they are called there in the settings that a \
-                 model is trained with"
-            .to_owned(),
-    };
-    let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
-    let names = listed(names);
-    format!("its header has no column {first}: it has {names}{mend}{hint}")
-}
-
-/// Likeness in millionths from which on a name may have been meant.
-const LIKENESS_MIN: u64 = 750_000;
-
-/// The one of `names` that is most like `name`, if it is like it at all.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
-    let plain = |name: &str| name.to_lowercase().replace(['_', '-', ' ', '.'], "");
-    let likeness = |other: &String| {
-        let likeness = strsim::jaro_winkler(&plain(name), &plain(other));
-        (likeness * 1e6) as u64
-    };
-    let likest = names.map(|other| (likeness(other), other)).max_by_key(|(like, _)| *like);
-    likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
-}
-
-/// Some names, in a sentence.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown: Vec<String> =
-        names.iter().take(SHOWN).map(|name| name.chars().take(40).collect()).collect();
-    let more = if names.len() > SHOWN { " and others" } else { "" };
-    shown.join(", ") + more
 }

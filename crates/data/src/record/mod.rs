@@ -18,6 +18,7 @@ mod fields;
 mod head;
 mod header;
 mod json;
+mod labels;
 mod lists;
 mod svm;
 
@@ -33,10 +34,14 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text, why_no_label};
+pub(crate) use self::emit::{CROSSED, Emitter, explain};
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
+pub(crate) use self::labels::{
+    count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
+};
+pub(crate) use self::lists::WhyValues;
 pub(crate) use self::svm::without_comment;
 
 /// Why a line is no example.
@@ -61,6 +66,13 @@ pub(crate) enum Why {
     MissingLabel,
     NoWeight,
     MissingWeight,
+    /// It is not a count.
+    NoCount,
+    MissingCount,
+    /// There are more clicks than impressions.
+    TooManyClicks,
+    /// A count times its weight overflows.
+    TooHeavy,
     NoNumber,
     NoNumberLabel,
     /// It has no part that an id could be made of.
@@ -74,14 +86,10 @@ pub(crate) enum Why {
     /// Its escapes stand for no text.
     NoText,
     Twice,
-    /// An item of a list is no id with a value.
-    NoValue,
-    /// An item of the values that stand beside ids is none.
-    NoNumberItem,
-    /// An item is missing of a list that stands beside another one.
-    MissingItem,
-    /// There are more or fewer values than ids.
-    Unequal,
+    /// It is in both the record and the path of the file.
+    InPath,
+    /// Values of ids are not what they should be.
+    Values(WhyValues),
 }
 
 impl Fault {
@@ -151,6 +159,7 @@ pub(crate) fn fields_of(
         Kind::JsonLines => json::split(layout, (body, None), text, (None, fields)),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
+    let outcome = outcome.and_then(|()| head.put_from_path(layout, fields));
     (end + 1, outcome.is_ok())
 }
 
@@ -237,7 +246,8 @@ impl Parser<'_> {
     }
 
     #[inline]
-    fn emit(&self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+    fn emit(&mut self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+        self.head.put_from_path(self.layout, &mut self.fields)?;
         if self.emitter.emit(&self.fields, self.body, chunk)? {
             chunk.lines.push(line);
         }

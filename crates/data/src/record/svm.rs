@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::{Fault, Fields, Why};
-use crate::layout::{Layout, value_of};
+use super::{Fault, Fields, Why, WhyValues};
+use crate::layout::{Label, LabelSays, Layout, value_of};
 
 /// The column of the first value of a line.
 pub(crate) const LABEL: &str = "label";
@@ -98,9 +98,11 @@ fn put_label(
     let fault = |why: &str| Err(Fault::Record { column: 1, why: why.to_owned() });
     let Some(label) = label else { return fault("the line has no label") };
     let Some(source) = source else {
-        return match layout.labels.as_slice() {
-            [] => Ok(()),
-            [..] => fault(
+        // Layouts with counts have names.
+        let is_count = |label: &Label| matches!(label.says, LabelSays::Clicks { .. });
+        return match layout.labels.iter().all(is_count) {
+            true => Ok(()),
+            false => fault(
                 "the first value of a line of LibSVM is the column label: give the column of type \
                  label that name",
             ),
@@ -108,7 +110,11 @@ fn put_label(
     };
     let text = &body[label.clone()];
     let mut rules = layout.labels.iter().filter(|of| of.source == source);
-    let as_it_is = rules.any(|of| of.is_number || of.positive.iter().any(|known| known == text));
+    let as_it_is = rules.any(|of| match &of.says {
+        LabelSays::Share => false,
+        LabelSays::Positive(texts) => texts.iter().any(|known| known == text),
+        LabelSays::Number | LabelSays::Clicks { .. } => true,
+    });
     // -1 and +1 are how the format has it.
     match text {
         b"-1" if !as_it_is => fields.put_bytes(source, b"0"),
@@ -131,7 +137,7 @@ fn push(
         b"1" => 1.0,
         text => value_of(text).ok_or_else(|| {
             let item = body[id.start..value.end].to_vec();
-            Fault::Item { source, why: Why::NoValue, item }
+            Fault::Item { source, why: Why::Values(WhyValues::NoValue), item }
         })?,
     };
     match (fields.is_list(source), fields.has(source)) {

@@ -45,7 +45,8 @@ pub(super) fn find(
     let Some(path) = &options.cache else { return Ok(Found::default()) };
     let files = input.files();
     check_place(options, path, files.iter().chain(others))?;
-    let sources = files.iter().map(|file| SourceFile::of(file)).collect::<Result<Vec<_>, _>>()?;
+    let sources = files.iter().map(|file| SourceFile::of(file, options.layout.as_deref()));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let files = Files { paths: files.to_vec(), layout: options.layout.clone() };
     let note = match DataCache::find(path, &files, &sources, options.schema)? {
         CacheAt::Whole(cache) => {

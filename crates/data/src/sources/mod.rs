@@ -24,6 +24,7 @@ use stepwell_base::stop::StopRequest;
 use self::cache::{Found, Wanted};
 pub use self::names::names_notes;
 use self::share::Shared;
+use crate::path_columns::check_paths;
 use crate::{
     Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Part, Pass, Passes,
     Position, ReadOptions, Schema, Source, SynthOptions, empty_note, repeated_note, resolve,
@@ -120,6 +121,9 @@ impl Sources {
             paths => Some(Arc::new(Input::Files(options.files(paths, Part::Evaluate)?))),
         };
         let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
+        if let Some(layout) = &options.layout {
+            check_paths(layout, input.files().iter().chain(eval_files))?;
+        }
         let mut notes = Vec::new();
         notes.extend(empty_note(input.files(), "data files")?);
         notes.extend(empty_note(eval_files, "files to evaluate on")?);
@@ -129,7 +133,7 @@ impl Sources {
         let others = eval_input.as_deref().filter(|_| !is_split);
         for input in std::iter::once(&input).chain(others) {
             if let Input::Files(files) = input {
-                notes.extend(names_notes(files));
+                notes.extend(names_notes(files)?);
             }
         }
         cache::check_apart(input.files())?;

@@ -1,16 +1,17 @@
 //! What is to be said of the names of columns, file by file: those that are found in another case,
 //! and those that no record seems to have. In formats that leave out what is missing, a name that
-//! is written wrongly would be missing in every record without a word.
+//! is written wrongly would be missing in every record without a word: where records have one that
+//! is nearly the same, the file is refused.
 
 use std::path::Path;
 
 use crate::begin::begin;
 use crate::compression::{Content, open};
 use crate::file_reader::FileReader;
-use crate::layout::{Layout, other_case_note};
+use crate::layout::{Layout, is_misspelt, nearest, other_case_note};
 use crate::record::{Fields, Kind, fields_of, keys_of};
 use crate::share::Follower;
-use crate::{Block, Files, ReadOptions};
+use crate::{Block, DataError, Files, ReadOptions};
 
 /// Bytes of the records that are looked at.
 const LOOKED_BYTES: usize = 256 << 10;
@@ -27,36 +28,35 @@ struct Seen {
     records: u32,
     /// Sources that none of them has.
     unseen: Vec<usize>,
+    /// Names in the first of them that aren't columns of the settings.
+    others: Vec<String>,
 }
 
 /// Says by which names in another case `files` have columns, and which columns none of the first
 /// records of a file has, where records name theirs. What cannot be read is for who reads it in
 /// earnest.
-pub fn names_notes(files: &Files) -> Vec<String> {
-    let Some(layout) = files.layout.as_deref() else { return Vec::new() };
+///
+/// # Errors
+/// A column that the first records lack while they have one of nearly the same name.
+pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
+    let Some(layout) = files.layout.as_deref() else { return Ok(Vec::new()) };
     let mut notes = Vec::new();
     // Columns that the first file lacks, too, are said once.
     let mut known: Option<Vec<usize>> = None;
     for path in &files.paths {
         let seen = look(files, layout, path).unwrap_or_default();
         let shown = path.display();
+        seen.refuse_misspelt(layout, path)?;
         if let Some(names) = &seen.other_case {
-            // Records without a column of text are not read by these names.
-            notes.push(match seen.records {
-                0 => format!("{shown} has {names}: names are taken regardless of their case"),
-                _ => format!(
-                    "{shown} has {names}: keys of records count as they are written, so these \
-                     columns are missing there"
-                ),
-            });
+            notes.push(format!("{shown} has {names}: names are taken regardless of their case"));
         }
         let is_new = |source: &&usize| known.as_ref().is_none_or(|known| !known.contains(source));
-        let unseen: Vec<&str> = seen
-            .unseen
-            .iter()
-            .filter(is_new)
-            .map(|source| layout.sources[*source].as_str())
-            .collect();
+        let of_source = |source: &usize| {
+            let name = &layout.sources[*source];
+            let near = nearest(name, seen.others.iter());
+            near.map_or(name.clone(), |near| format!("{name} (is it {near}?)"))
+        };
+        let unseen: Vec<String> = seen.unseen.iter().filter(is_new).map(of_source).collect();
         if !unseen.is_empty() {
             notes.push(format!(
                 "none of the first {} records of {shown} has {}: missing in each of them; is that \
@@ -74,7 +74,26 @@ pub fn names_notes(files: &Files) -> Vec<String> {
         notes.truncate(SAID_MAX);
         notes.push(format!("{more} more such notes on the names of columns are left out"));
     }
-    notes
+    Ok(notes)
+}
+
+impl Seen {
+    /// Refuses a file whose records probably misspell a column.
+    fn refuse_misspelt(&self, layout: &Layout, path: &Path) -> Result<(), DataError> {
+        for source in &self.unseen {
+            let name = &layout.sources[*source];
+            let Some(near) = self.others.iter().find(|other| is_misspelt(name, other)) else {
+                continue;
+            };
+            let why = format!(
+                "none of its first {} records has {name}, and they have {near}: call both the \
+                 same; where they are two columns, give {near} the type ignored",
+                self.records
+            );
+            return Err(DataError::NoColumn { path: path.to_owned(), why });
+        }
+        Ok(())
+    }
 }
 
 /// Looks at the beginning of a file.
@@ -110,8 +129,12 @@ fn look(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
         at = next;
     }
     let unseen: Vec<usize> = (0..seen.len()).filter(|source| !seen[*source]).collect();
-    let names: Vec<String> = unseen.iter().map(|source| layout.sources[*source].clone()).collect();
+    if records == 0 {
+        return Some(Seen::default());
+    }
     let first = block.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let other_case = other_case_note(&names, &keys_of(head.kind, first)).filter(|_| records > 0);
-    Some(if records == 0 { Seen::default() } else { Seen { other_case, records, unseen } })
+    let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
+    let mut others = keys_of(head.kind, first);
+    others.retain(|name| !is_own(name));
+    Some(Seen { other_case: None, records, unseen, others })
 }

@@ -78,7 +78,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let file = [write(folder.path(), "any", &bytes)];
         let resolved = resolve(&file);
-        let source = SourceFile::of(&file[0]).unwrap();
+        let source = SourceFile::of(&file[0], None).unwrap();
         prop_assert_eq!(source.bytes, bytes.len() as u64);
         let skip_max = u64::MAX;
         let read = |block_bytes| {

@@ -45,7 +45,7 @@ fn lines_of(input: &Input, start: Position, block_bytes: usize) -> Vec<Line> {
 }
 
 fn sources(files: &[PathBuf]) -> Vec<SourceFile> {
-    files.iter().map(|file| SourceFile::of(file).unwrap()).collect()
+    files.iter().map(|file| SourceFile::of(file, None).unwrap()).collect()
 }
 
 fn begin(path: &Path, files: &[PathBuf]) -> CacheWriter {
@@ -176,7 +176,7 @@ fn well_known(folder: &Path) -> [PathBuf; 2] {
 fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let files = well_known(folder.path());
-    let kept = fixture("version-2-numbers.packed");
+    let kept = fixture("version-2-shares.packed");
     let CacheAt::Whole(cache) =
         DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap()
     else {
@@ -197,12 +197,14 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
 fn a_cache_of_other_rules_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let files = well_known(folder.path());
-    // Made when dense features were integers, and a line with any other number was malformed.
-    let kept = fixture("version-2.packed");
-    let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();
-    let CacheAt::Other(why) = found else { panic!("{found:?}") };
-    assert_eq!(why, "lines were parsed in another way");
-    assert_eq!(read_files(&[kept], &blocks_of(1 << 18)).unwrap().0.len(), 50);
+    // Made when only integers were dense features, and when a label between 0 and 1 was malformed.
+    for name in ["version-2.packed", "version-2-numbers.packed"] {
+        let kept = fixture(name);
+        let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();
+        let CacheAt::Other(why) = found else { panic!("{found:?}") };
+        assert_eq!(why, "lines were parsed in another way");
+        assert_eq!(read_files(&[kept], &blocks_of(1 << 18)).unwrap().0.len(), 50);
+    }
 }
 
 fn fixture(name: &str) -> PathBuf {

@@ -66,6 +66,41 @@ fn separators_within_texts_and_behind_lines_are_no_lists_and_no_columns() {
     assert_eq!(columns, expected.map(|(name, what)| (name.to_owned(), what)));
 }
 
+#[test]
+fn lists_are_guessed_alike_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let lists = [&["7", "6"][..], &["5"], &["7", "6", "8", "9"]];
+    let texts = lists.map(|list| list.join("|"));
+    let brackets = lists.map(|list| format!("[{}]", list.join(", ")));
+    let csv = |texts: &[String; 3]| -> String {
+        let line = |(n, text): (usize, &String)| format!("{},\"{text}\"\n", n % 2);
+        "click,same\n".to_owned() + &texts.iter().enumerate().map(line).collect::<String>()
+    };
+    let json = |of: &dyn Fn(usize) -> serde_json::Value| -> String {
+        let line = |n| format!("{}\n", serde_json::json!({"click": n % 2, "same": of(n)}));
+        (0..3).map(line).collect()
+    };
+    let parquet = |name: &str, texts: &[String; 3]| {
+        let path = folder.path().join(name);
+        let values = texts.iter().map(|text| text.clone().into_bytes()).collect();
+        typed::parquet(&path, plain, &Values::Bytes(values), WriterProperties::builder());
+        path
+    };
+    for path in [
+        write(folder.path(), "texts.csv", csv(&texts)),
+        write(folder.path(), "brackets.csv", csv(&brackets)),
+        write(folder.path(), "lists.jsonl", json(&|n| lists[n].into())),
+        write(folder.path(), "texts.jsonl", json(&|n| texts[n].as_str().into())),
+        write(folder.path(), "brackets.jsonl", json(&|n| brackets[n].as_str().into())),
+        parquet("texts.parquet", &texts),
+        parquet("brackets.parquet", &brackets),
+    ] {
+        let guessed = guess(&path).unwrap().columns;
+        let same = guessed.iter().find(|column| column.0 == "same").unwrap();
+        assert_eq!(same.1, Guessed::Ids("|".to_owned(), 8), "{}", path.display());
+    }
+}
+
 /// The texts of columns, record by record.
 fn texts_of(files: &Files, layout: &Layout, columns: &[&str]) -> Vec<String> {
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();

@@ -29,11 +29,15 @@ mod packed_damage;
 #[cfg(test)]
 mod passes;
 #[cfg(test)]
+mod path_columns;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rows;
 #[cfg(test)]
 mod shares;
+#[cfg(test)]
+mod soft_labels;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]

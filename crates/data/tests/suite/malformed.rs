@@ -23,9 +23,9 @@ fn reasons_say_what_was_found_and_what_is_expected() {
     says("1,2,3,a,b,c\n", 1, "has 1 column where 6 are expected, separated by tabs");
     says("\n", 1, "has 1 column");
     says("\r\n", 1, "has 1 column");
-    says("2\t2\t3\ta\tb\tc\n", 1, "the label is '2', not 0 or 1");
+    says("2\t2\t3\ta\tb\tc\n", 1, "the label is '2', no number from 0 to 1");
     says("\t2\t3\ta\tb\tc\n", 1, "the label is ''");
-    says("0.0\t2\t3\ta\tb\tc\n", 1, "the label is '0.0'");
+    says("1.1\t2\t3\ta\tb\tc\n", 1, "the label is '1.1'");
     says("label\t2\t3\ta\tb\tc\n", 1, "the label is 'label'");
     let no_number = "not a number such as 7, -1.5 or 2e3, nor empty";
     says("1\t2,5\t3\ta\tb\tc\n", 2, &format!("dense feature 1 is '2,5', {no_number}"));

@@ -41,7 +41,7 @@ fn read_text(folder: &Path, text: &str, layout: &Arc<Layout>) -> Result<Examples
 
 fn notes(folder: &Path, text: &str, layout: &Arc<Layout>) -> Vec<String> {
     let path = write(folder, "text", text);
-    names_notes(&Files { paths: vec![path], layout: Some(Arc::clone(layout)) })
+    names_notes(&Files { paths: vec![path], layout: Some(Arc::clone(layout)) }).unwrap()
 }
 
 #[test]
@@ -176,20 +176,32 @@ fn columns_that_a_later_file_lacks_are_said() {
     let file = |name: &str, text: &str| write(folder.path(), name, text);
     let paths = vec![
         file("a.jsonl", "{\"label\":1,\"price\":2,\"user\":\"u\"}\n"),
-        file("b.jsonl", "{\"label\":1,\"Price\":2,\"user\":\"u\"}\n"),
-        file("c.svm", "1 price:2 User:1\n"),
+        file("b.jsonl", "{\"label\":1,\"cost\":2,\"user\":\"u\"}\n"),
+        file("c.svm", "1 price:2 user_name:1\n"),
         file("d.svm", "1 price:2 user:1\n"),
     ];
-    let notes = names_notes(&Files { paths, layout: Some(layout) });
+    let files = |paths| Files { paths, layout: Some(Arc::clone(&layout)) };
+    let notes = names_notes(&files(paths)).unwrap();
     let of = |file: &str| {
         let found = notes.iter().filter(|note| note.contains(file));
         found.cloned().collect::<Vec<String>>().join("; ")
     };
     assert!(of("a.jsonl").contains("has never: missing in each"), "{notes:?}");
-    assert!(of("b.jsonl").contains("has Price for price"), "{notes:?}");
     assert!(of("b.jsonl").contains("has price: missing in each"), "{notes:?}");
-    assert!(of("c.svm").contains("has User for user"), "{notes:?}");
+    assert!(of("c.svm").contains("has user (is it user_name?): missing in each"), "{notes:?}");
     assert!(of("d.svm").is_empty(), "{notes:?}");
+    // Names that are nearly the same are refused.
+    for (name, text) in [
+        ("e.jsonl", "{\"label\":1,\"Price\":2,\"user\":\"u\"}\n"),
+        ("f.jsonl", "{\"label\":1,\"prise\":2,\"user\":\"u\"}\n"),
+        ("g.svm", "1 price:2 User:1\n"),
+    ] {
+        let error = names_notes(&files(vec![file(name, text)])).unwrap_err();
+        assert!(error.is_of_settings(), "{error}");
+        let error = error.to_string();
+        assert!(error.contains(&format!("{name}: none of its first 1 records has")), "{error}");
+        assert!(error.contains("give") && error.contains("the type ignored"), "{error}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_data::{
-    Chunk, Input, PackedOptions, PackedWriter, Position, ReadOptions, Reader, Schema, SynthOptions,
-    count_lines, resolve,
+    Block, Chunk, Input, PackedOptions, PackedWriter, Position, ReadOptions, Reader, Schema,
+    SynthOptions, count_lines, parse_block, resolve,
 };
 
 use crate::common::*;
@@ -19,8 +19,10 @@ fn roomy(schema: Schema, block_bytes: usize) -> ReadOptions {
 /// Examples whose bags have a random number of keys, some none.
 fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chunk {
     let mut chunk = Chunk::new(schema);
+    let soft = dice.next_u64().is_multiple_of(3);
     for example in 0..examples {
-        chunk.labels.push((dice.next_u64() % 2) as f32);
+        let label = if soft { [0.0, 1.0, 0.25] } else { [0.0, 1.0, 1.0] };
+        chunk.labels.push(label[(dice.next_u64() % 3) as usize]);
         chunk.dense.extend((0..schema.dense).map(|_| f32::from_bits(dice.next_u64() as u32)));
         for _ in 0..schema.id_columns {
             let keys = [1, 1, 1, 0, 2, 9][(dice.next_u64() % 6) as usize];
@@ -77,7 +79,7 @@ fn what_was_put_in_comes_out_from_any_example_on() {
                 bags(&mut dice, schema, examples, truth)
             })
             .collect();
-        let block_bytes = [350, 1000, 10_000][(dice.next_u64() % 3) as usize];
+        let block_bytes = [500, 1000, 10_000][(dice.next_u64() % 3) as usize];
         let rows =
             pack(&path, &PackedOptions { block_bytes, ..PackedOptions::new(schema) }, &chunks);
         let options = roomy(schema, block_bytes);
@@ -92,6 +94,28 @@ fn what_was_put_in_comes_out_from_any_example_on() {
         let start = Position { file: 0, line: rows.len() as u64 + 1 };
         let error = read_all(input(&path), &ReadOptions { start, ..options }).unwrap_err();
         assert!(error.to_string().ends_with("examples; it may have changed"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_has_the_lowest_version_that_says_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packed");
+    let bytes = |label: f32, values: &[f32]| {
+        let mut chunk = Chunk::new(TINY);
+        parse_block(&Block::of_text(lines(0..7).into()), &mut chunk);
+        chunk.labels[2] = label;
+        chunk.values = values.to_vec();
+        if !values.is_empty() {
+            chunk.values.resize(chunk.keys.len(), 1.0);
+        }
+        pack(&path, &PackedOptions::new(TINY), &[chunk]);
+        std::fs::read(&path).unwrap()
+    };
+    for (label, plain) in [(1.0, 1), (0.5, 5)] {
+        assert_eq!(bytes(label, &[])[8], plain);
+        assert!(bytes(label, &[1.0]) == bytes(label, &[]), "values of 1 are none");
+        assert_eq!(bytes(label, &[1.0, 0.5])[8], 6);
     }
 }
 
@@ -250,9 +274,9 @@ fn a_file_has_its_name_when_it_is_whole() {
     std::fs::write(&unfinished, [beginning, &[b'x'; 1 << 20]].concat()).unwrap();
     let mut writer = PackedWriter::new(&path, &options).unwrap();
     let mut wrong = chunk.clone();
-    wrong.labels[7] = 0.5;
+    wrong.labels[7] = 1.5;
     let error = writer.add(&wrong).unwrap_err().to_string();
-    assert!(error.contains("packed: the label of example 8 is 0.5"), "{error}");
+    assert!(error.contains("packed: a label of example 8 is 1.5"), "{error}");
     assert!(writer.add(&chunk).unwrap_err().to_string().contains("has failed before"));
     assert!(writer.finish().unwrap_err().to_string().contains("has failed before"));
     let small = PackedOptions { block_bytes: 100, ..options.clone() };

@@ -7,7 +7,8 @@ use stepwell_data::{DataError, PackedOptions, PackedWriter, ReadOptions, count_l
 
 use crate::common::*;
 
-/// A file of three or four blocks, its bytes and its rows; the first ids have these values.
+/// A file of three or four blocks, its bytes and its rows; the first ids have these values, if any,
+/// and a label lies between 0 and 1 then.
 fn small(path: &Path, values: &[f32]) -> (Vec<u8>, Vec<Row>) {
     let mut chunk = stepwell_data::Chunk::new(TINY);
     stepwell_data::parse_block(&stepwell_data::Block::of_text(lines(0..7).into()), &mut chunk);
@@ -17,6 +18,7 @@ fn small(path: &Path, values: &[f32]) -> (Vec<u8>, Vec<Row>) {
     if !values.is_empty() {
         chunk.values = values.to_vec();
         chunk.values.resize(chunk.keys.len(), 1.0);
+        chunk.labels[1] = 0.25;
     }
     let options = PackedOptions { block_bytes: 120, ..PackedOptions::new(TINY) };
     let mut writer = PackedWriter::new(path, &options).unwrap();
@@ -31,7 +33,7 @@ const VALUES: [f32; 4] = [0.5, 1.0, -2.25, 0.0];
 #[test]
 fn a_file_that_an_earlier_build_wrote_opens_for_ever() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, values) in [("version-1.packed", &[][..]), ("version-5.packed", &VALUES)] {
+    for (name, values) in [("version-1.packed", &[][..]), ("version-6.packed", &VALUES)] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
         let (bytes, rows) = small(&folder.path().join("small"), values);
         assert!(read_files(std::slice::from_ref(&path), &options()).unwrap().0 == rows, "{name}");

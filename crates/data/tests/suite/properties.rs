@@ -35,11 +35,8 @@ fn example_of(line: &[u8], schema: Schema) -> Option<Example<'_>> {
     if fields.len() != schema.columns() {
         return None;
     }
-    let label = match fields[0] {
-        b"0" => 0.0,
-        b"1" => 1.0,
-        _ => return None,
-    };
+    let label: f32 = std::str::from_utf8(fields[0]).ok()?.parse().ok()?;
+    let label = (0.0..=1.0).contains(&label).then_some(label + 0.0)?;
     let dense = fields[1..=schema.dense].iter().map(|field| dense_plainly(field));
     Some((label, dense.collect::<Option<_>>()?, fields[schema.dense + 1..].to_vec()))
 }

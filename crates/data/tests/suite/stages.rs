@@ -134,7 +134,7 @@ fn a_pass_reads_the_cache_that_one_before_it_made() {
     let (input, rows) = text(folder.path(), COUNT);
     let path = folder.path().join("cache");
     let files = input.files().to_vec();
-    let now = [SourceFile::of(&files[0]).unwrap()];
+    let now = [SourceFile::of(&files[0], None).unwrap()];
     let writer = CacheWriter::new(&path, &files.clone().into(), &now, TINY, 100).unwrap();
     let making = CacheMaking { writer, path: path.clone(), input: Arc::clone(&input), epoch: 0 };
     let again = Pass { cached: true, epoch: 1, ..pass('b', &input, (0, None)) };

@@ -67,7 +67,7 @@ pub struct Gradients<'a> {
     pub d_x: &'a [f32],
     /// Of the sums of first-order weights. // (examples)
     pub d_first_order: &'a [f32],
-    /// Labels, 0 or 1: rows of clicks count more where importance is kept. // (examples)
+    /// Labels: one above 0.5 is a click, whose rows are more important. // (examples)
     pub labels: &'a [f32],
 }
 

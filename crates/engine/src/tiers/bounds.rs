@@ -32,6 +32,13 @@ pub struct Load {
     pub examples: Option<u64>,
 }
 
+impl Load {
+    /// Examples of a mini-batch at most.
+    fn examples_of_mini_batch(&self) -> u64 {
+        self.examples.unwrap_or(u64::MAX).min(self.mini_batch)
+    }
+}
+
 impl TierPlan {
     /// The name of the bound on rows in memory, of which there is one for each group: it is mapped
     /// from the system, not taken from the allocator.
@@ -62,7 +69,7 @@ impl TierPlan {
     /// Says of each table group that some mini-batch may need more of its rows than memory has
     /// slots for, which is told for certain by the data alone: with what setting none does.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {
-        let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
+        let examples = load.examples_of_mini_batch();
         let of_group = |group: &GroupPlan| {
             let rows = examples.saturating_mul(group.ids_max);
             // Of what stays in memory whole every row that there is has a slot.
@@ -85,6 +92,34 @@ impl TierPlan {
         self.groups.iter().filter_map(of_group).collect()
     }
 
+    /// Bytes of memory that hold any mini-batch, including what tables were given.
+    pub fn dram_least(&self, tables: &[TableSpec], load: &Load) -> u64 {
+        let given: u64 = self.loads.iter().filter_map(|load| load.given).sum();
+        let shared = |group: &&GroupPlan| !group.members.whole && !group.members.given;
+        let least = self.groups.iter().filter(shared).map(|group| {
+            let rows = load.examples_of_mini_batch().saturating_mul(group.ids_max).max(1);
+            let bytes = self.options.slab_bytes(rows, group.spec.row_lanes());
+            self.whole(bytes, tables, &group.members)
+        });
+        least.max().unwrap_or(0).max(given)
+    }
+
+    /// Bytes of an index that holds `times` as many rows as memory has slots, for each table group.
+    pub fn index_for(&self, times: u64) -> u64 {
+        let of_group = |group: &GroupPlan| {
+            let rows = (group.slots as u64).saturating_mul(times);
+            self.whole_index(group, group.store.index_bytes_for(rows))
+        };
+        self.groups.iter().map(of_group).max().unwrap_or(0)
+    }
+
+    /// Bytes of the index of all table groups if `group` has `bytes` of it.
+    pub(super) fn whole_index(&self, group: &GroupPlan, bytes: u64) -> u64 {
+        let (index, has) = (self.options.index.0, group.store.index_bytes_max);
+        let whole = (u128::from(index) * u128::from(bytes)).div_ceil(u128::from(has.max(1)));
+        u64::try_from(whole).unwrap_or(u64::MAX).max(bytes)
+    }
+
     /// Refuses an index that is too small for the rows in memory, all of which a checkpoint puts
     /// into the store: it would be found out when the only checkpoint of a run is written.
     ///
@@ -100,17 +135,14 @@ impl TierPlan {
             let needed = group.store.index_bytes_for(rows);
             let has = group.store.index_bytes_max;
             if has < needed {
-                // As large a part of the whole as it is now.
                 let index = self.options.index;
-                let whole =
-                    (u128::from(index.0) * u128::from(needed)).div_ceil(u128::from(has.max(1)));
                 return Err(Error::Settings(format!(
                     "tiers.index = {index} is too small for a checkpoint of table '{}': {rows} \
                      rows in memory take up to {}; raise tiers.index to {} or more, or lower \
                      tiers.dram",
                     group.names,
                     ByteCount(needed),
-                    u64::try_from(whole).unwrap_or(u64::MAX).max(needed)
+                    self.whole_index(group, needed)
                 )));
             }
         }
@@ -123,7 +155,8 @@ impl TierPlan {
             let of = if self.groups.len() == 1 { "" } else { &format!(", '{}'", group.names) };
             let (slots, row) = (group.slots, group.spec.row_bytes());
             let bytes = self.options.slab_bytes(slots as u64, group.spec.row_lanes());
-            let why = format!("tiers.dram: {slots} slots of {row} bytes{of}");
+            let all = if self.holds_all(group) { ", all that the data asks for" } else { "" };
+            let why = format!("tiers.dram: {slots} slots of {row} bytes{of}{all}");
             budget.add(Self::ROWS_IN_MEMORY, bytes, why);
         }
         for group in &self.groups {

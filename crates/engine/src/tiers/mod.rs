@@ -21,6 +21,8 @@ use crate::{Error, GroupTables, Planner, Result, TableSpec};
 
 /// Chunks of rows on their way down, of each table group.
 const CHUNKS: usize = 4;
+/// An index of so few bytes isn't made smaller for few rows.
+const INDEX_ANY: u64 = 16 << 20;
 
 /// What the tiers of all tables have together, by the settings that say so.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +35,13 @@ pub struct TierOptions {
     pub page_cache: ByteCount,
     /// Bytes of rows that come up beside others before anybody asks for them.
     pub harvest: ByteCount,
-    /// Bytes that are read around a row for the sake of others at most.
+    /// Most bytes that are read around a row for the sake of its neighbours.
     pub read_unit: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
     /// Space of a store after a commit at most, times that of its live rows.
     pub space: f64,
-    /// Which rows leave memory first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
     /// Bytes of a chunk of rows on their way down, about.
     pub chunk_bytes: usize,
@@ -74,6 +76,8 @@ pub struct TableLoad {
     pub expected: u64,
     /// Ids that an example has in it at most.
     pub ids_max: u64,
+    /// Most distinct ids that the data can ask for; none if unknown.
+    pub rows_max: Option<u64>,
 }
 
 /// One table group's part of the tiers.
@@ -174,7 +178,7 @@ impl TierPlan {
             let (has, needed) = (group.store.index_bytes_max, StoreOptions::INDEX_BYTES_MIN);
             if has < needed {
                 let (index, names) = (self.options.index, &group.names);
-                let whole = (u128::from(index.0) * u128::from(needed)).div_ceil(has.max(1).into());
+                let whole = self.whole_index(group, needed);
                 return Err(Error::Settings(format!(
                     "tiers.index = {index}, of which table '{names}' has {}, is too small for any \
                      row of it: raise tiers.index to {whole} or more",
@@ -205,6 +209,7 @@ impl TierPlan {
         let names = members.tables.iter().map(|table| tables[*table].name.as_str());
         let names = names.collect::<Vec<&str>>().join("', '");
         let slots = self.options.slots_within(memory, spec.row_lanes());
+        let slots = self.rows_known(members).map_or(slots, |rows| slots.min(rows as usize));
         if slots == 0 {
             let dram = self.options.dram;
             let given = self.loads[members.tables[0]].given.filter(|_| members.tables.len() == 1);
@@ -245,6 +250,38 @@ impl TierPlan {
             spec: spec.clone(),
             ids_max: members.tables.iter().map(|table| self.loads[*table].ids_max).sum(),
         })
+    }
+
+    /// Shrinks the index of each table group to what its rows can ever need, if their number is
+    /// known. Only for stores without rows.
+    pub fn hold_known(&mut self) {
+        for number in 0..self.groups.len() {
+            if let Some(rows) = self.rows_known(&self.groups[number].members) {
+                let store = &mut self.groups[number].store;
+                let most = store.index_bytes_for(rows).saturating_mul(2).max(INDEX_ANY);
+                store.index_bytes_max = store.index_bytes_max.min(most);
+            }
+        }
+    }
+
+    /// Whether memory has a slot for every row that `group` can be asked for.
+    fn holds_all(&self, group: &GroupPlan) -> bool {
+        self.rows_known(&group.members).is_some_and(|rows| rows <= group.slots as u64)
+    }
+
+    /// Memory and index of all tables together.
+    pub fn options(&self) -> &TierOptions {
+        &self.options
+    }
+
+    /// Most distinct ids that `members` can be asked for, if known. It isn't for tables that stay
+    /// in memory as a whole, which have rows that nobody asks for.
+    fn rows_known(&self, members: &GroupTables) -> Option<u64> {
+        if members.whole {
+            return None;
+        }
+        let of_tables = members.tables.iter().map(|table| self.loads[*table].rows_max);
+        of_tables.sum::<Option<u64>>().map(|rows| rows.max(1))
     }
 
     /// Bytes of memory of all tables together of which `members` have `bytes`.

@@ -4,11 +4,13 @@
 //! - **How.** Draws are made in order from dice that the seed names; nothing else comes in. What is
 //!   told by the programs (how much memory is enough) is found out when the case runs.
 
+mod days;
 mod machine;
 mod model;
 mod ranks;
 mod text;
 
+pub(crate) use self::days::Day;
 pub(crate) use self::machine::{Index, Machine, Memory, POLICIES};
 pub(crate) use self::model::{KINDS, Model, STORAGES};
 pub(crate) use self::text::{Part, Text};
@@ -146,6 +148,8 @@ pub(crate) struct Case {
     pub(crate) eval_fraction: f64,
     pub(crate) skips: Skips,
     pub(crate) variants: Vec<Variant>,
+    /// Days to train after the variants; mostly none.
+    pub(crate) days: Vec<Day>,
 }
 
 impl Case {
@@ -188,7 +192,14 @@ impl Case {
                 launch.machine.settings.extend(together.clone());
             }
         }
-        Self { seed, data, model, together, epochs, eval_fraction, skips, variants }
+        let mut dice = Dice::new(seed, &format!("days {attempt}"));
+        let days = match &data {
+            Data::Text(text) if together.is_empty() && dice.chance(40) => {
+                days::draw(&mut dice, text, &model, mini_batch)
+            }
+            _ => Vec::new(),
+        };
+        Self { seed, data, model, together, epochs, eval_fraction, skips, variants, days }
     }
 
     /// The files of the case, those to train on first; none for the built-in stream.
@@ -328,6 +339,13 @@ mod tests {
         let in_tables =
             |launch: &&Launch| launch.machine.settings.iter().any(|(_, value)| value == "geeps");
         assert!(launches.iter().filter(|launch| in_tables(launch)).count() > 10);
+        let days: Vec<&Case> = cases.iter().filter(|case| !case.days.is_empty()).collect();
+        assert!(days.len() > 40);
+        for Case { data, days, .. } in days {
+            let Data::Text(text) = data else { unreachable!() };
+            assert_eq!(days.iter().map(|day| day.lines).sum::<u64>(), text.lines());
+            assert!(days.iter().all(|day| day.lines > 0));
+        }
         assert!(variants.iter().all(|variant| variant.launches.last().unwrap().stop.is_none()));
         assert!(cases.iter().all(|case| case.variants[0].launches.len() == 1));
     }

@@ -198,7 +198,7 @@ fn spoil(line: &mut Vec<Vec<u8>>, dice: &mut Dice) {
     let at = dice.below(line.len() as u64) as usize;
     match dice.below(8) {
         0 => *line = vec![Vec::new()],
-        1 => line[0] = dice.pick(&["2", "", "-1", "01", " 1", "1.0"]).into(),
+        1 => line[0] = dice.pick(&["2", "", "-1", "1.5", " 1", "nan"]).into(),
         2 | 3 => {
             line.remove(at);
         }

@@ -23,7 +23,7 @@ pub struct ColumnConfig {
     pub of: Vec<String>,
     /// Of a label: what is made small.
     pub loss: Loss,
-    /// Of a label: texts that count as 1, all others as 0; empty where it is 0 or 1.
+    /// Of a label: texts that count as 1, all others as 0; empty if it is a number.
     pub positive: Vec<String>,
     /// Of a number: the function of it that the model gets.
     pub transform: TransformKind,

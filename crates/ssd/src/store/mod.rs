@@ -77,6 +77,7 @@ pub use aside::Aside;
 pub(crate) use compactor::{Turns, Wakeup};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub(crate) use pin::SCAN_BYTES;
+pub use pressure::StoreSpace;
 pub use reader::{Lookup, Reader, Ticket};
 pub(crate) use relay::held_most;
 pub use reshard::Verify;

@@ -10,14 +10,54 @@
 //! its bound has merged files that a commit removes. So nobody waits for what cannot come.
 
 use super::{Core, State};
+use crate::StoreOptions;
 use crate::options::SPACE_HARD;
+use crate::size::{Size, Sizes};
 use crate::target::Held;
+
 /// Segments that may come to be before a waiting writer waits.
 const SEGMENTS_AHEAD: f64 = 2.0;
 /// Segments above the live rows that are always admitted, as a limit and as a bound.
 const SEGMENTS_FREE: [f64; 2] = [4.0, 8.0];
 /// Segments above what a store at rest takes that are always admitted as a bound.
 const SEGMENTS_ABOVE: f64 = 6.0;
+
+/// Part of the live rows' space that deletions may take, beside free space.
+const DELETIONS_PART: u64 = 50;
+
+/// Most bytes of a store's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreSpace {
+    /// After a commit.
+    pub after_commit: u64,
+    /// At any time.
+    pub at_most: u64,
+}
+
+impl StoreOptions {
+    /// Space of a store that has `rows` live rows.
+    pub fn space_of(&self, rows: u64) -> StoreSpace {
+        let sizes = Sizes::new(self);
+        let full = rows as f64 * sizes.least().target.row_full();
+        let size = sizes.at((full * SPACE_HARD) as u64);
+        let [limit, rest, hard] = size.limits(&Held { rows, unsealed: 0 }, self.space_max);
+        let deletions = full as u64 / DELETIONS_PART + self.deletions_free;
+        let bytes = |most: f64| (most as u64).saturating_add(deletions);
+        StoreSpace { after_commit: bytes(limit.max(rest)), at_most: bytes(hard) }
+    }
+}
+
+impl Size {
+    /// Space that merges aim at, that they reach for certain, and that is never exceeded.
+    fn limits(&self, held: &Held, space_max: f64) -> [f64; 3] {
+        let (target, segment) = (&self.target, self.bytes as f64);
+        let limit = target.limit(held, space_max, SEGMENTS_FREE[0]);
+        let rest = target.at_rest(held);
+        // Writers must not wait at every segment for space that merging can't free.
+        let above = rest + SEGMENTS_ABOVE * segment;
+        [limit, rest, target.limit(held, SPACE_HARD, SEGMENTS_FREE[1]).max(above)]
+    }
+}
 
 /// Bytes of space and their limits.
 #[derive(Clone, Copy, Debug)]
@@ -59,16 +99,12 @@ impl Pressure {
 impl Core {
     pub(super) fn pressure(&self, state: &State) -> Pressure {
         let size = self.size(state);
-        let (target, segment) = (&size.target, size.bytes as f64);
+        let segment = size.bytes as f64;
         let unsealed: u64 = state.open.iter().map(|open| u64::from(open.pages.rows())).sum();
         let held = Held { rows: state.index.rows(), unsealed };
-        let limit = target.limit(&held, self.options.space_max, SEGMENTS_FREE[0]);
-        let rest = target.at_rest(&held);
-        // What merging cannot give back may not keep writers waiting at every segment.
-        let above = rest + SEGMENTS_ABOVE * segment;
-        let hard = target.limit(&held, SPACE_HARD, SEGMENTS_FREE[1]).max(above);
+        let [limit, rest, hard] = size.limits(&held, self.options.space_max);
         Pressure {
-            used: state.table.bytes() as f64 + unsealed as f64 * target.row_full(),
+            used: state.table.bytes() as f64 + unsealed as f64 * size.target.row_full(),
             retired: state.retired.bytes as f64,
             limit,
             rest,
@@ -76,5 +112,22 @@ impl Core {
             // of the writer that was let go on.
             hard: (hard - SEGMENTS_AHEAD * segment).max(limit),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_grows_with_rows_and_is_less_after_a_commit() {
+        let options = StoreOptions::new(0, 136);
+        let none = options.space_of(0);
+        assert!(none.after_commit < none.at_most && none.at_most < 1 << 30, "{none:?}");
+        let many = options.space_of(1_000_000_000);
+        let taken = |bytes: u64| bytes as f64 / (152.0 * 1e9);
+        assert!((1.5..1.6).contains(&taken(many.after_commit)), "{many:?}");
+        assert!((2.0..2.1).contains(&taken(many.at_most)), "{many:?}");
+        assert!(options.space_of(u64::MAX).at_most > many.at_most);
     }
 }

@@ -27,8 +27,16 @@ const RATE: &str = "lr";
 const RATES: [&str; 2] = ["optim.rows.lr", "optim.dense.lr"];
 
 /// Settings whose flags the short help shows.
-const SHOWN: [&str; 7] =
-    ["threads", "seed", "data.epochs", "data.mini_batch", "model.dim", "tiers.dram", "tiers.ssd"];
+const SHOWN: [&str; 8] = [
+    "threads",
+    "memory",
+    "seed",
+    "data.epochs",
+    "data.mini_batch",
+    "model.dim",
+    "tiers.dram",
+    "tiers.ssd",
+];
 
 /// Whether a setting is one of the machine, which an evaluation chooses anew.
 pub(super) fn of_machine(key: &str) -> bool {
@@ -37,6 +45,7 @@ pub(super) fn of_machine(key: &str) -> bool {
         key.starts_with("tables.") && [".place", ".dram"].iter().any(|of| key.ends_with(of));
     let others = [
         "threads",
+        "memory",
         "device",
         "train.dense",
         "data.batch",

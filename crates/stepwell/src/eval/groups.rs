@@ -73,7 +73,7 @@ impl State {
         for (number, (logit, label)) in firsts.enumerate() {
             let group = self.names.next()?.pop().unwrap_or_default();
             let weight = weights.get(number).copied().unwrap_or(1.0);
-            self.meter.add(&group, *logit, *label > 0.5, weight);
+            self.meter.add(&group, *logit, *label, weight);
         }
         Ok(())
     }

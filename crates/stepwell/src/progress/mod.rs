@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use stepwell_base::counted;
 use stepwell_engine::Purpose;
@@ -20,6 +21,7 @@ use self::recent::Recent;
 use self::waiting::Waiting;
 
 use crate::say::{self, say};
+use crate::width::columns;
 
 /// Seconds between plain lines.
 const LINE_SECONDS: u64 = 5;
@@ -29,9 +31,9 @@ const FIRST_LINE: Duration = Duration::from_secs(1);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
 /// What is done before the first step.
-const LOOKING: &str = "looking at the data and at what is there already";
+const LOOKING: &str = "looking at data and checkpoints";
 /// And then.
-const OPENING: &str = "making the tiers, and bringing rows back where the run goes on";
+const OPENING: &str = "opening the tiers";
 /// What is done at the end.
 const DIGESTING: &str = "computing the digest of the model";
 
@@ -116,6 +118,24 @@ impl Progress {
         }
     }
 
+    /// The current epoch after `done` examples; none if there is only one, or if a resumed run
+    /// doesn't know how many came before.
+    fn epoch(&self, state: &State, done: u64) -> Option<String> {
+        let of_epoch = |total: u64| (total / self.epochs).max(1);
+        let number = match state.total {
+            Some(total) => done.saturating_sub(1) / of_epoch(total) + 1,
+            None => (state.before == Some(0)).then_some(state.epochs + 1)?,
+        };
+        (self.epochs > 1).then(|| format!("epoch {}/{}", number.min(self.epochs), self.epochs))
+    }
+
+    /// Prints the figures of an epoch, unless it is the only one: then the final table has them.
+    fn figures(&self, what: &str, metrics: &Metrics) {
+        if self.epochs > 1 && !self.only_scores {
+            self.line(&format!("{what:<24}{}", crate::table::metrics_line(metrics)));
+        }
+    }
+
     fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| say!("{text}")),
@@ -142,30 +162,57 @@ fn bar_of(total: Option<u64>) -> ProgressBar {
 
 fn style_of(known: bool) -> ProgressStyle {
     let template = match known {
-        true => "{bar:30} {pos}/{len} | {msg}",
-        false => "{spinner} {pos} examples in {elapsed} | {msg}",
+        true => "{bar:16} {percent:>3} % {msg}",
+        false => "{spinner} {pos} examples in {elapsed} {msg}",
     };
     let style = ProgressStyle::with_template(template);
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// What is to be said of a mini-batch; `left` is the time that the others will take.
-fn describe(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> String {
+/// Columns that a bar's message must leave free: the bar before it, after `position` examples, and
+/// room at the end, where terminals echo `^C`.
+fn columns_beside(position: u64, is_known: bool) -> usize {
+    let before = match is_known {
+        true => "################ 100 % ".len(),
+        false => format!("* {position} examples in 1000s ").len(),
+    };
+    before + "^C^C".len()
+}
+
+/// Facts about a mini-batch, the most important first; `left` is the seconds left of the run.
+fn parts(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> Vec<String> {
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
-    let rate = format!("{rate} examples/s");
+    let mut parts = vec![format!("{rate} examples/s")];
     if snapshot.purpose == Purpose::Evaluate {
-        return format!("{rate}, {} scored", counted(snapshot.evaluated, "example"));
+        parts.push(format!("{} scored", counted(snapshot.evaluated, "example")));
+        return parts;
     }
+    parts.extend(left.map(|left| format!("{} left", time(left))));
     let name = if snapshot.is_log_loss { "log loss" } else { "loss" };
-    let loss = snapshot.loss.map_or_else(String::new, |loss| format!(", {name} {loss:.4}"));
+    parts.extend(snapshot.loss.map(|loss| format!("{name} {loss:.4}")));
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
-    let left = left.map_or_else(String::new, |left| format!(", {} left", time(left)));
     let on_devices = snapshot.on_devices;
     let on_devices =
         on_devices.map_or_else(String::new, |part| format!(" ({:.1} % on devices)", 100.0 * part));
-    let rows = snapshot.refilled;
-    format!("{rate}{loss}, {hit:.1} % hits{on_devices}, {rows} rows from disk{left}")
+    parts.push(format!("{hit:.1} % hits{on_devices}"));
+    parts.push(format!("{} rows from disk", snapshot.refilled));
+    parts
+}
+
+/// The first parts, as many as fit into a line.
+fn line_of(parts: &[String], columns: Option<usize>) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let between = if line.is_empty() { "" } else { ", " };
+        let more = line.len() + between.len() + part.len();
+        if columns.is_some_and(|columns| more > columns) {
+            break;
+        }
+        line.push_str(between);
+        line.push_str(part);
+    }
+    line
 }
 
 /// A time as people say it.
@@ -214,16 +261,27 @@ impl Observer for Progress {
         let done = before + snapshot.examples;
         let left = state.total.zip(rate).filter(|(_, rate)| *rate > 0.0);
         let left = left.map(|(total, rate)| total.saturating_sub(done) as f64 / rate);
-        let described = describe(snapshot, rate, left);
+        let mut parts = parts(snapshot, rate, left);
+        let epoch = self.epoch(&state, done).filter(|_| purpose == Purpose::Train);
         drop(state);
         match (&self.bar, purpose) {
             (Some(bar), _) => {
                 let done = if self.only_scores { examples } else { done };
-                bar.set_position(bar.length().map_or(done, |length| done.min(length)));
-                bar.set_message(described);
+                let done = bar.length().map_or(done, |length| done.min(length));
+                if let Some(epoch) = epoch {
+                    parts.insert(0, epoch);
+                }
+                let beside = columns_beside(done, bar.length().is_some());
+                let columns =
+                    columns(&Term::stderr()).map(|columns| columns.saturating_sub(beside));
+                bar.set_position(done);
+                bar.set_message(line_of(&parts, columns));
             }
-            (None, Purpose::Train) => say!("{examples} examples, {described}"),
-            (None, Purpose::Evaluate) => say!("evaluating: {described}"),
+            (None, Purpose::Train) => {
+                let epoch = epoch.map_or_else(String::new, |epoch| format!("{epoch}, "));
+                say!("{epoch}{examples} examples, {}", line_of(&parts, None));
+            }
+            (None, Purpose::Evaluate) => say!("evaluating: {}", line_of(&parts, None)),
         }
     }
 
@@ -234,15 +292,13 @@ impl Observer for Progress {
         let is_whole = state.before.is_none_or(|before| before == 0);
         let number = format!(" {}/{}", state.epochs, self.epochs);
         drop(state);
-        let what = format!("epoch{}, progressive:", if is_whole { &number } else { "" });
-        self.line(&format!("{what:<28}{}", crate::table::metrics_line(metrics)));
+        let what = format!("epoch{}, progressive", if is_whole { &number } else { "" });
+        self.figures(&what, metrics);
     }
 
     fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
-        self.line(&format!("evaluation:                 {}", crate::table::metrics_line(metrics)));
-        if let Some(best) = best {
-            self.line(&format!("best reachable:             {}", crate::table::metrics_line(best)));
-        }
+        self.figures("evaluation", metrics);
+        best.into_iter().for_each(|best| self.figures("best reachable", best));
     }
 
     fn digesting(&self) {

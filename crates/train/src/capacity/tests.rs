@@ -18,6 +18,7 @@ fn a_rank_that_is_a_process_takes_its_own_plan() {
             examples: Some(1000),
             from: None,
             scores: false,
+            has_rows: false,
             cache: None,
             ranks: RanksHere { threads, processes },
         };

@@ -1,5 +1,6 @@
 //! Places in the machine's file system, as settings name them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use stepwell_engine::{
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
-use super::{Checkpoints, OnNote, Places, RowPlaces};
+use super::{Checkpoints, DiskRoom, OnNote, Places, RowPlaces};
 use crate::{Error, Result};
 
 /// The machine's file system: `checkpoint.dir` and `tiers.ssd`.
@@ -74,6 +75,14 @@ impl Places for Files {
         let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
         let note = scratch.note().map(str::to_owned);
         Ok((Box::new(scratch), note))
+    }
+
+    fn room(&self, directory: &Path) -> Option<DiskRoom> {
+        let there = directory.ancestors().find(|place| place.is_dir());
+        // A bare name is in the current directory.
+        let there = there.unwrap_or(Path::new("."));
+        let free = FileDisk::open(there).ok()?.bytes_free().ok()?;
+        Some(DiskRoom { free, file_system: there.metadata().ok()?.dev() })
     }
 
     fn clear_other_ranks(&self, config: &Config, placement: Placement) -> Result<Vec<String>> {

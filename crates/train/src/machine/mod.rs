@@ -5,6 +5,7 @@ mod devices;
 mod files;
 mod late;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
@@ -97,6 +98,15 @@ impl Default for Machine {
     }
 }
 
+/// Room on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// Bytes that are free.
+    pub free: u64,
+    /// Identity of the file system.
+    pub file_system: u64,
+}
+
 /// Where a run keeps what outlasts memory.
 pub trait Places: Send + Sync {
     /// Where its checkpoints lie, taken for this run; none where `config` asks for none.
@@ -125,6 +135,11 @@ pub trait Places: Send + Sync {
         config: &Config,
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
+
+    /// Room for a directory that exists or will be made; none if unknown.
+    fn room(&self, _directory: &Path) -> Option<DiskRoom> {
+        None
+    }
 
     /// There are as many ranks as `config` says: does with rows that a run with others left what
     /// [`Places::rows`] does with its own, and gives what somebody should know of that. Called by

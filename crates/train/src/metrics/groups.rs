@@ -3,8 +3,9 @@
 //! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of
 //!   different users say nothing of that.
 //! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group
-//!   and score, and each group with both labels counts as often as its examples do.
-//! - **Bounds.** 8 Mi examples of 16 bytes. Whenever there are more, the half of the groups whose
+//!   and score, and each group with both labels counts as often as its examples do. An example with
+//!   a label between 0 and 1 has both.
+//! - **Bounds.** 8 Mi examples of 24 bytes. Whenever there are more, the half of the groups whose
 //!   hashes are larger is left out, whole: what remains is a sample that depends on the names of
 //!   groups alone.
 
@@ -34,7 +35,6 @@ pub struct GroupMetrics {
 /// Figures of groups in the making.
 #[derive(Debug)]
 pub struct GroupMeter {
-    /// Group, score as it is written, and weight: of negatives with a sign.
     examples: Vec<Example>,
     most: usize,
     /// Hashes of groups above this are left out.
@@ -43,9 +43,12 @@ pub struct GroupMeter {
 
 #[derive(Clone, Copy, Debug)]
 struct Example {
+    /// Hash of the group's name.
     group: u64,
+    /// Score, as `predict` writes it.
     score: f32,
-    signed: f32,
+    label: f32,
+    weight: f32,
 }
 
 impl Default for GroupMeter {
@@ -60,8 +63,8 @@ impl GroupMeter {
         Self { examples: Vec::new(), most: most.max(1), hash_max: u64::MAX }
     }
 
-    /// Adds an example of the group with this name.
-    pub fn add(&mut self, group: &[u8], logit: f32, is_positive: bool, weight: f32) {
+    /// Adds an example of the group with this name, with a label from 0 to 1.
+    pub fn add(&mut self, group: &[u8], logit: f32, label: f32, weight: f32) {
         let group = stepwell_base::hash::checksum(group);
         while group <= self.hash_max && self.examples.len() == self.most {
             self.hash_max /= 2;
@@ -69,9 +72,8 @@ impl GroupMeter {
             self.examples.retain(|example| example.group <= hash_max);
         }
         if group <= self.hash_max {
-            let signed = if is_positive { weight } else { -weight };
             let score = Loss::LogLoss.prediction(logit);
-            self.examples.push(Example { group, score, signed });
+            self.examples.push(Example { group, score, label, weight });
         }
     }
 
@@ -79,11 +81,10 @@ impl GroupMeter {
     pub fn take(&mut self) -> GroupMetrics {
         let mut examples = std::mem::take(&mut self.examples);
         let sampled = (self.hash_max as f64 + 1.0) / 2f64.powi(64);
-        // Equal scores in the order of their weights, so that sums do not depend on the data's
+        // Equal scores are ordered by label and weight, so that sums don't depend on the data's
         // order.
-        examples.sort_unstable_by(|one, other| {
-            let of = |it: &Example| (it.group, it.score.to_bits(), it.signed.to_bits());
-            of(one).cmp(&of(other))
+        examples.sort_unstable_by_key(|it| {
+            (it.group, it.score.to_bits(), it.label.to_bits(), it.weight.to_bits())
         });
         let mut metrics = GroupMetrics { sampled, ..GroupMetrics::default() };
         let (mut sum, mut weights) = (0.0, 0.0);
@@ -110,8 +111,9 @@ fn auc_of(group: &[Example]) -> Option<(f64, f64)> {
     for equal in group.chunk_by(|one, other| one.score.to_bits() == other.score.to_bits()) {
         let mut both = [0.0; 2];
         for example in equal {
-            let label = usize::from(example.signed.is_sign_positive());
-            both[label] += f64::from(example.signed.abs());
+            let (label, weight) = (f64::from(example.label), f64::from(example.weight));
+            both[0] += weight * (1.0 - label);
+            both[1] += weight * label;
         }
         won += both[1] * (negatives + both[0] / 2.0);
         negatives += both[0];
@@ -131,7 +133,8 @@ mod tests {
             let logit = ((number * 7919 % 101) as f32 - 50.0) / 20.0;
             let is_positive =
                 !group.is_multiple_of(4) && (number / groups * 31 % 7) as f32 > 3.0 - logit;
-            meter.add(format!("u{group}").as_bytes(), logit, is_positive, 1.0);
+            let label = f32::from(u8::from(is_positive));
+            meter.add(format!("u{group}").as_bytes(), logit, label, 1.0);
         }
     }
 
@@ -140,12 +143,12 @@ mod tests {
         let mut meter = GroupMeter::default();
         for (group, logit, label) in [
             // One pair right, one wrong; then one tie; then none.
-            ("a", 0.5, true),
-            ("a", 0.0, false),
-            ("a", 1.0, false),
-            ("b", 2.0, true),
-            ("b", 2.0, false),
-            ("c", 3.0, true),
+            ("a", 0.5, 1.0),
+            ("a", 0.0, 0.0),
+            ("a", 1.0, 0.0),
+            ("b", 2.0, 1.0),
+            ("b", 2.0, 0.0),
+            ("c", 3.0, 1.0),
         ] {
             meter.add(group.as_bytes(), logit, label, 1.0);
         }
@@ -154,10 +157,16 @@ mod tests {
         assert_eq!((found.group_auc, found.sampled), (Some(0.5), 1.0));
         assert_eq!(meter.take().group_auc, None);
         // Weights are counts.
-        for (logit, label, weight) in [(0.5, true, 1.0), (0.0, false, 3.0), (1.0, false, 1.0)] {
+        for (logit, label, weight) in [(0.5, 1.0, 1.0), (0.0, 0.0, 3.0), (1.0, 0.0, 1.0)] {
             meter.add(b"a", logit, label, weight);
         }
         assert_eq!(meter.take().group_auc, Some(0.75));
+        // A label of 1/4 counts as one positive and three negatives.
+        for (logit, label, weight) in [(0.5, 0.25, 4.0), (0.0, 0.0, 2.0), (1.0, 1.0, 1.0)] {
+            meter.add(b"a", logit, label, weight);
+        }
+        let found = meter.take();
+        assert_eq!((found.group_auc, found.examples), (Some((5.0 + 2.0 + 1.5) / 10.0), 3));
     }
 
     #[test]

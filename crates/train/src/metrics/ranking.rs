@@ -40,7 +40,7 @@ impl Ranking {
             Self::Alike(auc) => auc.add(logits, labels),
             Self::Weighted(auc) => {
                 for (number, (logit, label)) in logits.iter().zip(labels).enumerate() {
-                    auc.add(*logit, *label > 0.5, weights.get(number).map_or(1.0, |of| *of));
+                    auc.add(*logit, *label, weights.get(number).map_or(1.0, |of| *of));
                 }
             }
         }
@@ -51,7 +51,7 @@ impl Ranking {
         match self {
             Self::None => {}
             Self::Alike(auc) => auc.add(&[logit], &[label]),
-            Self::Weighted(auc) => auc.add(logit, label > 0.5, weight),
+            Self::Weighted(auc) => auc.add(logit, label, weight),
         }
     }
 

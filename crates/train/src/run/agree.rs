@@ -32,11 +32,12 @@ pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -
     else {
         return Ok(());
     };
+    let layout = sources.input.layout();
     let evaluated = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());
     let own = Has {
         kernels: kernels(config.model.precision),
-        files: identify(sources.input.files())?,
-        evaluated: identify(evaluated)?,
+        files: identify(sources.input.files(), layout)?,
+        evaluated: identify(evaluated, layout)?,
     };
     // Before anything is moved: who cannot have its place ends all now.
     config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;

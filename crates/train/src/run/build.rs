@@ -13,6 +13,7 @@ use stepwell_settings::{Config, DensePlace};
 
 use super::Surroundings;
 use super::groups::Opening;
+use super::space;
 use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
@@ -60,7 +61,7 @@ pub(super) fn capacity(
     config: &Config,
     sources: &Sources,
     model: &Model,
-    begin: Beginning<'_>,
+    (begin, has_rows): (Beginning<'_>, bool),
     (ranks, offer): (Option<&Ranks>, Option<Offer>),
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
@@ -76,6 +77,7 @@ pub(super) fn capacity(
         examples,
         from: begin.checkpoint(),
         scores: begin.scores(),
+        has_rows,
         cache,
         ranks,
     })
@@ -92,10 +94,14 @@ fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
 /// Refuses a run that may have more files open than this process may, in which so many ranks have
 /// so many stores each.
 pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
+    lacks_files(config, ranks, stores).map_or(Ok(()), |why| Err(Error::Config(why)))
+}
+
+/// Why this process can't open as many files as the run needs.
+pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Option<String> {
     let ranks = ranks_here(config, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
-    let why = room::lacks_files(&FilesWanted { ranks, stores, checkpoints });
-    why.map_or(Ok(()), |why| Err(Error::Config(why)))
+    room::lacks_files(&FilesWanted { ranks, stores, checkpoints })
 }
 
 /// The devices of a rank, where there are any.
@@ -201,7 +207,9 @@ pub(super) fn build(
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
     let on = (around.machine.ranks.as_ref(), offer);
-    let mut capacity = capacity(config, sources, &model, begin, on)?;
+    let begun = (begin, !around.rows.from.is_empty());
+    let mut capacity = capacity(config, sources, &model, begun, on)?;
+    capacity.check_room()?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
@@ -212,6 +220,10 @@ pub(super) fn build(
     let same = from.filter(|_| inherited.is_none());
     same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
+    // By now, rows that the run replaces are removed.
+    check_space(config, machine, &capacity, (begin, same))?
+        .iter()
+        .for_each(|note| (around.on_note)(note));
     let rules = machine.rules;
     let (above, devices) = devices(config, machine, &capacity)?;
     let opening =
@@ -242,6 +254,29 @@ pub(super) fn build(
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
     Ok(Built { capacity, groups, planners, trainer, learner, place })
+}
+
+/// Refuses a run that certainly doesn't fit a disk, and notes if it may not. `same` is the
+/// checkpoint whose stores the run begins with. The first rank checks for all ranks of its process.
+fn check_space(
+    config: &Config,
+    machine: &Machine,
+    capacity: &Capacity,
+    (begin, same): (Beginning<'_>, Option<&Checkpoint>),
+) -> Result<Vec<String>> {
+    let ranks = machine.ranks.as_ref();
+    if ranks.is_some_and(|ranks| ranks.fabric.rank() > 0) {
+        return Ok(Vec::new());
+    }
+    let start = space::Start {
+        config,
+        capacity,
+        places: &*machine.places,
+        from: same,
+        saves: config.checkpoint.dir.is_some() && !begin.scores(),
+        ranks: ranks_here(config, ranks).threads as u64,
+    };
+    start.check()
 }
 
 /// Joins a trainer to the other ranks; gives what computes beside it, where they are out of step.

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use stepwell_data::{Position, Sources, fingerprint_of_ends, fingerprints, is_stream, length_of};
+use stepwell_data::{
+    Layout, Position, Sources, fingerprint_of_ends, fingerprints, is_stream, length_of,
+    name_of_file,
+};
 use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
@@ -177,7 +180,7 @@ fn state(
     began: Option<Began>,
 ) -> Result<RunState> {
     let model = model_settings(config);
-    let files = identify(sources.input.files())?;
+    let files = identify(sources.input.files(), sources.input.layout())?;
     let train_end = sources.boundary.map(|Position { file, line }| (file, line));
     Ok(RunState {
         position: RunPosition::default(),
@@ -193,10 +196,10 @@ fn state(
 }
 
 /// Name, length and content of the data files.
-pub(crate) fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
+pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let name = name_of_file(path, layout.map(Arc::as_ref));
         let bytes = length_of(path)?;
         let ends = fingerprint_of_ends(path)?.map(|ends| format!("{ends:032x}"));
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());

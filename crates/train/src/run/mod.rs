@@ -11,6 +11,7 @@ mod one_class;
 mod ranks;
 mod reading;
 mod score;
+mod space;
 mod warm_up;
 
 use std::cell::RefCell;
@@ -261,12 +262,16 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
     let offer = build::offer(config, &Machine::default(), &note)?;
-    let mut capacity = capacity(config, &sources, &model, Beginning::Anew, (None, offer))?;
+    let mut capacity = capacity(config, &sources, &model, (Beginning::Anew, false), (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));
     }
-    build::check_files(config, None, capacity.tiers.groups.len())?;
+    // The run may be for another machine.
+    let files = build::lacks_files(config, None, capacity.tiers.groups.len());
+    for why in capacity.lacks.clone().into_iter().chain(files) {
+        capacity.notes.push(format!("this machine would refuse the run: {why}"));
+    }
     Ok((capacity, sources, model))
 }
 

@@ -117,7 +117,7 @@ impl Said<'_> {
         }
         let Examples { labels, weights, truth, .. } = self.examples;
         message.put(self.logits);
-        if self.kinds.is_one_bit() {
+        if self.kinds.may_be_bits() && labels.iter().all(|label| *label == 0.0 || *label == 1.0) {
             let bytes: &mut [u8] = message.room(labels.len().div_ceil(8));
             for (byte, labels) in bytes.iter_mut().zip(labels.chunks(8)) {
                 let bits =
@@ -213,12 +213,17 @@ impl Scored {
     ) -> std::result::Result<(), Malformed> {
         let before = self.labels.len() / labels.count;
         self.logits.extend_from_slice(reader.take_exactly(count * labels.count)?);
-        if labels.is_one_bit() {
-            let bytes: &[u8] = reader.take_exactly(count.div_ceil(8))?;
-            let label = |example: usize| f32::from(bytes[example / 8] >> (example % 8) & 1);
-            self.labels.extend((0..count).map(label));
-        } else {
-            self.labels.extend_from_slice(reader.take_exactly(count * labels.count)?);
+        let bits = reader.clone().take_exactly::<u8>(count.div_ceil(8));
+        match bits.ok().filter(|_| labels.may_be_bits()) {
+            Some(bits) => {
+                reader.skip(1)?;
+                let label = |example: usize| f32::from(bits[example / 8] >> (example % 8) & 1);
+                self.labels.extend((0..count).map(label));
+            }
+            // Several labels, or one that isn't always 0 or 1.
+            None => {
+                self.labels.extend_from_slice(reader.take_exactly(count * labels.count)?);
+            }
         }
         let weights = if labels.weighted { count } else { 0 };
         self.weights.extend_from_slice(reader.take_exactly(weights)?);

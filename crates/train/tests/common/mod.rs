@@ -42,8 +42,8 @@ fn job(kind: ModelKind) -> Config {
     config.model.dim = 4;
     config.model.hidden = vec![16, 8];
     config.model.bottom = vec![8];
-    config.tiers.dram = ByteCount(16 << 20);
-    config.tiers.index = ByteCount(8 << 20);
+    config.tiers.dram = Some(ByteCount(16 << 20));
+    config.tiers.index = Some(ByteCount(8 << 20));
     config
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn in_memory(kind: ModelKind) -> Config {
 /// Room for a few hundred rows, segments of a few pages.
 pub(crate) fn tiny(kind: ModelKind, lookahead: usize) -> Config {
     let mut config = job(kind);
-    config.tiers.dram = ByteCount(160 << 10);
-    config.tiers.segment = ByteCount(32 << 10);
+    config.tiers.dram = Some(ByteCount(160 << 10));
+    config.tiers.segment = Some(ByteCount(32 << 10));
     config.pipeline.lookahead = lookahead;
     config.pipeline.horizon = 2 * lookahead;
     config

@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod folders;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -209,11 +211,12 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
 #[test]
 fn columns_that_no_record_has_are_told() {
     let (shop, files) = shop();
-    let mistyped = SETTINGS.replace("[\"user\", \"item\"]\ntype", "[\"user\", \"itme\"]\ntype");
-    let mistyped = mistyped.replace("of = [\"user\", \"item\"]", "of = [\"user\", \"itme\"]");
-    fs::write(shop.path("typo.toml"), mistyped).unwrap();
-    let said = shop.ok(&["train", "typo.toml", "--data", "rows.jsonl"]);
-    assert!(said.contains("records of rows.jsonl has itme: missing in each"), "{said}");
+    let other =
+        |name: &str| SETTINGS.replace("[\"user\", \"item\"]", &format!("[\"user\", \"{name}\"]"));
+    fs::write(shop.path("typo.toml"), other("itme")).unwrap();
+    fs::write(shop.path("other.toml"), other("shop")).unwrap();
+    let said = shop.ok(&["train", "other.toml", "--data", "rows.jsonl"]);
+    assert!(said.contains("records of rows.jsonl has shop: missing in each"), "{said}");
     let right = shop.ok(&["train", "run.toml", "--data", "rows.jsonl"]);
     assert!(!right.contains("missing in each"), "{right}");
     let refused = shop.fails(&["train", "typo.toml", "--data", files[0]]);
@@ -363,7 +366,7 @@ fn what_lists_lose_is_told_by_every_command() {
     assert!(said(&shop, &trained).contains(&note));
     assert!(said(&shop, &["eval", "saved", "--data", files[2]]).contains(&note));
     assert!(said(&shop, &["predict", "saved", "--data", files[1], "--out", "s"]).contains(&note));
-    let convert = ["convert", files[0], "--config", "short.toml", "--out", "packed"];
+    let convert = ["convert", files[0], "--config", "short.toml", "--out", "p"];
     assert!(said(&shop, &convert).contains(&note));
 }
 
@@ -375,8 +378,8 @@ fn a_header_in_another_case_is_read_by_its_names() {
     let (names, records) = text.split_once('\n').unwrap();
     fs::write(shop.path("upper.csv"), format!("{}\n{records}", names.to_uppercase())).unwrap();
     same(&train(&shop, "upper.csv", &[]), &expected, "names in another case");
-    let eval = ["eval", "saved", "--data", "upper.csv"];
-    assert!(said(&shop, &eval).contains("upper.csv has CLICK for click"));
+    let said = said(&shop, &["eval", "saved", "--data", "upper.csv"]);
+    assert!(said.contains("upper.csv has CLICK for click"));
 }
 
 #[test]
@@ -384,15 +387,11 @@ fn a_resumed_run_keeps_how_data_is_read() {
     let (shop, files) = shop();
     let first = ["--checkpoint", "saved", "--set", "checkpoint.every=13", "--data.epochs", "1"];
     train(&shop, files[0], &first);
-    for (key, value) in [
-        ("data.header", "true"),
-        ("data.header", "false"),
-        ("data.separator", ","),
-        ("data.format", "csv"),
-    ] {
-        let pair = format!("{key}={value}");
-        let args = ["train", "run.toml", "--data", files[0], "--set", &pair, "--resume"];
-        let error = shop.fails(&[&args[..], &["--checkpoint", "saved"]].concat());
+    let headers = [("data.header", "true"), ("data.header", "false")];
+    for (key, value) in headers.into_iter().chain([("data.separator", ","), ("data.format", "csv")])
+    {
+        let set = ["--set", &format!("{key}={value}"), "--resume", "--checkpoint", "saved"];
+        let error = shop.fails(&[&["train", "run.toml", "--data", files[0]], &set[..]].concat());
         let says = format!("this run has {value}; a resumed run must keep it");
         assert!(error.contains(key) && error.contains(&says), "{error}");
     }

@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod shares;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,0 +1,24 @@
+//! What columns in the path of a file probably are.
+
+use super::look::{Guessed, kind_of, see};
+use super::sample::Sample;
+use crate::path_columns::PathColumn;
+use crate::record::Kind;
+
+/// A column in the path of a file, what it probably is, and what was seen of it.
+pub(super) fn guessed(column: &PathColumn) -> (String, Guessed, String) {
+    let value = String::from_utf8_lossy(&column.value).into_owned();
+    let note = format!("in the path of the file: {value}");
+    let sample = Sample {
+        kind: Kind::JsonLines,
+        header: false,
+        names: vec![column.name.clone()],
+        lists: vec![false],
+        longest: vec![1],
+        values: vec![vec![value]],
+        records: 1,
+        records_least: 1,
+    };
+    let seen = see(&sample.values[0], &[], 1);
+    (column.name.clone(), kind_of(&column.name, &seen, &sample, 0), note)
+}

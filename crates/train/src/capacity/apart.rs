@@ -1,0 +1,167 @@
+//! Memory of a run besides its tiers, which doesn't depend on their size.
+
+use std::sync::Arc;
+
+use stepwell_base::ByteCount;
+use stepwell_base::budget::Budget;
+use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout};
+use stepwell_engine::BATCHES_QUEUED;
+use stepwell_settings::Config;
+
+use super::{BLOCK_BYTES, LEARNING, Wanted};
+use crate::Result;
+use crate::batch::MiniBatchBytes;
+use crate::dense::AgreedOptimizer;
+use crate::exchange::Exchange;
+use crate::metrics::Meter;
+use crate::models::{Model, rule};
+use crate::pipeline::{Agreement, shuffle_bytes_max};
+use crate::step::Trainer;
+
+/// The bounds.
+pub(super) struct Apart {
+    /// Reading, batching and the exchange with other ranks.
+    pub(super) data: Budget,
+    /// Computing.
+    pub(super) training: Budget,
+    /// Bytes of the dense part in a checkpoint.
+    pub(super) dense: u64,
+}
+
+impl Apart {
+    pub(super) fn of(wanted: &Wanted<'_>) -> Result<Self> {
+        let (mut data, mut training) = (Budget::default(), Budget::default());
+        add_reading(&mut data, wanted)?;
+        add_batches(&mut data, wanted);
+        if wanted.config.ranks.count > 1 {
+            Exchange::of(wanted.config, wanted.model).add_bounds(&mut data);
+        }
+        add_training(&mut training, wanted)?;
+        // Parameters, and as many values for each part of the optimizer's state.
+        let parts = 1 + rule(&wanted.config.dense).state_names().len();
+        let parameters = wanted.model.graph().parameter_count();
+        let dense = (parameters * parts * size_of::<f32>()) as u64;
+        Ok(Self { data, training, dense })
+    }
+}
+
+fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
+    let threads = wanted.config.threads;
+    let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
+    let chunk = match layout {
+        Some(layout) => layout.chunk_bytes_max(BLOCK_BYTES),
+        None => wanted.schema.chunk_bytes_max(BLOCK_BYTES),
+    } as u64;
+    // One for each stream of data, except the last.
+    let streams = streams_read(wanted.config);
+    let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
+    let blocks = (2 * threads + 3) as u64;
+    let mut block = BLOCK_BYTES as u64;
+    for input in wanted.inputs.into_iter().flatten() {
+        block = block.max(BLOCK_BYTES as u64 + input.rows_bytes_max(BLOCK_BYTES)?);
+    }
+    let bytes = blocks * block + chunks * chunk;
+    let (block, chunk) = (ByteCount(block), ByteCount(chunk));
+    budget.add("reading", bytes, format!("{blocks} blocks of {block}, {chunks} chunks of {chunk}"));
+    add_shuffle(budget, wanted, (layout, chunk.0));
+    let mut source = 0;
+    for input in wanted.inputs.into_iter().flatten() {
+        source = source.max(input.source_bytes_max(BLOCK_BYTES)?);
+    }
+    let of_each = "decompression window, tables of the built-in stream";
+    match streams {
+        1 => budget.add("source", source, of_each),
+        _ => budget.add("source", source * streams as u64, format!("{streams} of: {of_each}")),
+    }
+    if let Some((blocks, bytes)) = wanted.cache {
+        budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
+    }
+    Ok(())
+}
+
+/// Windows of shuffled examples, and a chunk that spans two of them.
+fn add_shuffle(
+    budget: &mut Budget,
+    wanted: &Wanted<'_>,
+    (layout, chunk): (Option<&Arc<Layout>>, u64),
+) {
+    let room = wanted.config.data.shuffle;
+    if room == 0 {
+        return;
+    }
+    let of_layout =
+        layout.map_or(0, |layout| layout.id_names().into_iter().map(|(_, most)| most as u64).sum());
+    let bytes = shuffle_bytes_max(room, wanted.schema, (wanted.model.features(), of_layout));
+    let of_each = ByteCount(bytes / 2);
+    let why = format!("2 windows of {room} examples, {of_each} each, and 2 chunks");
+    budget.add("shuffle", bytes + 2 * chunk, why);
+}
+
+fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
+    let config = wanted.config;
+    let (batch, features) = (config.batch() as u64, wanted.model.features());
+    let mut bytes = MiniBatchBytes::new(batch, wanted.schema, features);
+    if config.ranks.count > 1 {
+        bytes = bytes.shared();
+    }
+    // Planned units and returning ones, which are reused.
+    let planned = config.pipeline.lookahead + 3;
+    // Being cut, queued, known.
+    let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
+    let (of_known, of_planned) = (ByteCount(bytes.known), ByteCount(bytes.planned));
+    budget.add(
+        "batches",
+        bytes.known * known as u64 + bytes.planned * planned as u64 + bytes.gathered,
+        format!("{known} of {of_known}, {planned} planned with {of_planned} more"),
+    );
+}
+
+fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
+    budget.add(
+        "training",
+        Trainer::bytes_max(wanted.model, wanted.config),
+        "dense parameters, gradients by block, activations by thread",
+    );
+    if !wanted.config.in_step() {
+        let bytes = learning_bytes_max(wanted.model, wanted.config)?;
+        let why = "the same again for steps, and what agrees on the dense part";
+        budget.add(LEARNING, bytes, why);
+    }
+    if let Some(from) = wanted.from {
+        budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
+    }
+    let examples = wanted.examples.unwrap_or(u64::MAX);
+    // Progressive, evaluation and best reachable figures.
+    let mut meters = 2;
+    for input in wanted.inputs.into_iter().flatten() {
+        meters = if input.has_truth()? { 3 } else { meters };
+    }
+    let scores = Meter::bytes_max(wanted.model.labels(), wanted.schema.labels, examples);
+    budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
+    Ok(())
+}
+
+/// Most bytes of the threads that compute beside the trainer if ranks are out of step, and of the
+/// protocol for the dense part.
+fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
+    let count = model.graph().parameter_count();
+    let parameters = count * size_of::<f32>();
+    let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
+    // Parameters and gradient of the current step, and what ranks show each other at a mark, as
+    // messages and after reading.
+    let agreed = AgreedOptimizer::bytes_max(count);
+    let shown = config.sync.dense.model_of(config.ranks.count).len();
+    let moved = 2 * parameters + (2 + 2 * shown) * agreed;
+    Ok(Trainer::bytes_max(model, config) + agreement + (agreed + moved) as u64)
+}
+
+/// The most streams of the data that a rank reads.
+fn streams_read(config: &Config) -> usize {
+    let (streams, blocks) = (config.data.streams, config.model.blocks);
+    let ranks = config.ranks.count - config.servers();
+    let of_each = blocks / streams;
+    let read = |rank: usize| {
+        (blocks * (rank + 1) / ranks).div_ceil(of_each) - blocks * rank / ranks / of_each
+    };
+    (0..ranks).map(read).max().unwrap_or(streams)
+}

@@ -1,0 +1,76 @@
+//! Disk space of a run.
+
+use stepwell_base::ByteCount;
+use stepwell_base::budget::Budget;
+use stepwell_engine::GroupPlan;
+use stepwell_settings::{BestKind, Config};
+use stepwell_ssd::StoreSpace;
+
+use super::Capacity;
+
+impl Capacity {
+    /// Most bytes of disk with `rows` rows, in whichever tables, or with all that the data can ask
+    /// for; none if their number is unknown.
+    pub fn disk(&self, config: &Config, rows: Option<u64>) -> Option<Budget> {
+        let ranks = config.ranks.count as u64;
+        let (space, rows) = match rows {
+            Some(rows) => (self.space_of_any(rows.div_ceil(ranks)), rows),
+            None => {
+                let examples = u64::try_from(self.exact_scores).ok();
+                let examples = examples.filter(|_| self.exact_scores < usize::MAX)?;
+                let rows = |group: &GroupPlan| examples.saturating_mul(group.ids_max);
+                let all = self.tiers.groups.iter().map(rows);
+                let all = all.fold(0, u64::saturating_add);
+                (self.space_of(&|group| rows(group).div_ceil(ranks)), all)
+            }
+        };
+        let of_ranks = |bytes: u64| bytes.saturating_mul(ranks);
+        let mut budget = Budget::default();
+        let why = format!("tiers.ssd: {rows} rows, and those that were rewritten since a commit");
+        budget.add("rows on disk", of_ranks(space.at_most), why);
+        if config.checkpoint.dir.is_some() {
+            let each = of_ranks(space.after_commit).saturating_add(self.dense_bytes);
+            let best = u64::from(config.checkpoint.best != BestKind::None);
+            let count = (config.checkpoint.keep as u64).saturating_add(1 + best);
+            let why = format!(
+                "checkpoint.dir: {count} of {}, the one being written among them; less beside \
+                 tiers.ssd, whose files they share",
+                ByteCount(each)
+            );
+            budget.add("checkpoints", each.saturating_mul(count), why);
+        }
+        Some(budget)
+    }
+
+    /// Space of a rank's stores, whose groups have `rows` each.
+    pub(crate) fn space_of(&self, rows: &dyn Fn(&GroupPlan) -> u64) -> StoreSpace {
+        let of_each = self.tiers.groups.iter().map(|group| group.store.space_of(rows(group)));
+        of_each.fold(StoreSpace::default(), |sum, of| StoreSpace {
+            after_commit: sum.after_commit.saturating_add(of.after_commit),
+            at_most: sum.at_most.saturating_add(of.at_most),
+        })
+    }
+
+    /// Most space of a rank's stores with `rows` rows together, in whichever groups.
+    fn space_of_any(&self, rows: u64) -> StoreSpace {
+        let spaces = (0..self.tiers.groups.len()).map(|number| {
+            let full = &self.tiers.groups[number].members;
+            self.space_of(&|group| if group.members == *full { rows } else { 0 })
+        });
+        spaces.max_by_key(|space| space.at_most).unwrap_or_default()
+    }
+
+    /// Notes that the index has no room for `rows` rows.
+    pub fn index_note(&self, config: &Config, rows: u64) -> Option<String> {
+        let rows_of_rank = rows.div_ceil(config.ranks.count as u64);
+        let stores = self.tiers.groups.iter().map(|group| &group.store);
+        let needed = stores.map(|store| store.index_bytes_for(rows_of_rank)).max()?;
+        let index = self.tiers.options().index;
+        (index.0 < needed).then(|| {
+            format!(
+                "tiers.index = {index}, and the index of {rows} rows may need {}: raise it",
+                ByteCount(needed)
+            )
+        })
+    }
+}

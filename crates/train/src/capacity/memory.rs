@@ -1,0 +1,113 @@
+//! How `memory` is shared out among the tiers that have no figure of their own.
+//!
+//! - **How.** The size of rows in memory decides the others: the index has room for
+//!   [`ROWS_ON_DISK`] rows per slot, and a segment and harvested rows take one part in [`PART`] of
+//!   the rows' bytes each. The largest size whose plan stays within `memory` is searched for. If
+//!   rows have a figure, it is the index whose size is searched for.
+//! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
+//!   least memory that would do, and the largest part of it.
+
+use stepwell_base::ByteCount;
+use stepwell_engine::TierOptions;
+use stepwell_settings::TierConfig;
+
+use super::apart::Apart;
+use super::{Capacity, Wanted, given, load, tier_options, tiers};
+use crate::{Error, Result};
+
+/// Rows that the index has room for, per slot in memory.
+const ROWS_ON_DISK: u64 = 8;
+/// The least of them if rows in memory have a figure: a checkpoint writes all of those to disk.
+const ROWS_ON_DISK_MIN: u64 = 2;
+/// Harvested rows, and a segment, take one part in so many of the bytes of rows in memory.
+const PART: u64 = 16;
+/// Segments aren't made shorter than this to save memory.
+const SEGMENT_MIN: u64 = 4 << 20;
+/// Least bytes of rows in memory, unless no mini-batch needs as many.
+const DRAM_MIN: u64 = 32 << 20;
+/// Bytes of an index from which the size per row is computed.
+const INDEX_WHOLE: u64 = 1 << 50;
+/// Steps of the binary search for the best size.
+const HALVINGS: u32 = 16;
+
+/// The largest tiers with which the run takes at most `memory`.
+pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -> Result<Capacity> {
+    let ranks = (wanted.ranks.threads * wanted.ranks.processes) as u64;
+    let room = memory.0 / ranks;
+    let with = |bytes: u64| Capacity::with(wanted, apart, options(wanted, bytes)?);
+    let mut low = least(wanted, room)?;
+    let mut best = with(low)?;
+    if best.budget.total() > room {
+        return Err(too_little(&best, memory, ranks));
+    }
+    let mut high = room;
+    for _ in 0..HALVINGS {
+        let middle = low + high.saturating_sub(low) / 2;
+        let better = |capacity: &Capacity| {
+            let total = capacity.budget.total();
+            total > best.budget.total() && total <= room
+        };
+        match with(middle).ok().filter(better) {
+            Some(capacity) => (best, low) = (capacity, middle),
+            // More rows don't fit memory or a given index, or nothing asks for them.
+            None => high = middle,
+        }
+    }
+    Ok(best)
+}
+
+/// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if rows have
+/// a figure.
+fn options(wanted: &Wanted<'_>, bytes: u64) -> Result<TierOptions> {
+    let given = &wanted.config.tiers;
+    let dram = given.dram.map_or(bytes, |dram| dram.0);
+    let part = dram / PART;
+    let segment = part.clamp(SEGMENT_MIN, TierConfig::SEGMENT.0) >> 20 << 20;
+    let mut options = TierOptions {
+        dram: ByteCount(dram),
+        index: given.index.unwrap_or(ByteCount(INDEX_WHOLE)),
+        harvest: given.harvest.unwrap_or(ByteCount(part.min(TierConfig::HARVEST.0))),
+        segment: given.segment.unwrap_or(ByteCount(segment)),
+        ..tier_options(wanted.config)
+    };
+    options.index = match (given.dram, given.index) {
+        (_, Some(index)) => index,
+        (Some(_), None) => ByteCount(bytes),
+        (None, None) => ByteCount(tiers(wanted, options.clone())?.index_for(ROWS_ON_DISK)),
+    };
+    Ok(options)
+}
+
+/// Least bytes of the searched tier.
+fn least(wanted: &Wanted<'_>, room: u64) -> Result<u64> {
+    let TierConfig { dram, index, .. } = wanted.config.tiers;
+    // Enough to make a plan with.
+    let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
+    let dram = dram.map_or(whole, |dram| dram.0);
+    let index_whole = index.unwrap_or(ByteCount(INDEX_WHOLE));
+    let plain = tier_options(wanted.config);
+    let plan = tiers(wanted, TierOptions { dram: ByteCount(dram), index: index_whole, ..plain })?;
+    Ok(match wanted.config.tiers.dram {
+        Some(_) => plan.index_for(ROWS_ON_DISK_MIN),
+        None => {
+            let least = plan.dram_least(wanted.model.tables(), &load(wanted));
+            least.min(DRAM_MIN.saturating_add(of_tables(wanted)))
+        }
+    })
+}
+
+/// Bytes of memory that were given to tables.
+fn of_tables(wanted: &Wanted<'_>) -> u64 {
+    let of_each = wanted.model.tables().iter().filter_map(|table| given(wanted.config, table));
+    of_each.fold(0, |sum, bytes| sum.saturating_add(bytes.0))
+}
+
+fn too_little(least: &Capacity, memory: ByteCount, ranks: u64) -> Error {
+    let bytes = least.budget.total().saturating_mul(ranks);
+    let of_ranks = if ranks > 1 { format!(", its {ranks} ranks together") } else { String::new() };
+    Error::Config(format!(
+        "memory = {memory}, and the run needs {}MiB at least{of_ranks}: raise it; {}",
+        bytes.div_ceil(1 << 20),
+        least.largest()
+    ))
+}

@@ -1,0 +1,158 @@
+//! A time limit for a program and the processes it started.
+//!
+//! - **Why.** A test that hangs must not take the suite with it, and a hang that comes once in a
+//!   thousand runs has to explain itself the first time.
+//! - **How.** The program runs with its output piped. Past the limit, [`explain`] lists what every
+//!   thread of its process tree waits for (from `/proc`, and its stack where `gdb` is installed);
+//!   then the tree is killed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often a running program is looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// Most bytes of `gdb`'s output that are kept for each process.
+const STACK_BYTES_MAX: usize = 64 << 10;
+
+/// How a program ended.
+pub(crate) struct Ended {
+    /// What it printed, standard output first.
+    pub(crate) said: String,
+    /// Its status; `None` where it was killed at the limit.
+    pub(crate) status: Option<ExitStatus>,
+}
+
+/// Runs `command` for at most `limit`.
+///
+/// # Errors
+/// When it can't be started or waited for.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().map(collect);
+    let stderr = child.stderr.take().map(collect);
+    let (status, why) = match wait(&mut child, limit)? {
+        Some(status) => (Some(status), String::new()),
+        None => {
+            let why = explain(child.id());
+            tree(child.id()).into_iter().rev().for_each(kill);
+            child.wait()?;
+            (None, why)
+        }
+    };
+    let mut said = String::new();
+    for reader in [stdout, stderr].into_iter().flatten() {
+        let bytes = reader.join().unwrap_or_default();
+        said.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    Ok(Ended { said: said + &why, status })
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is what there is.
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait()? {
+            None if begin.elapsed() < limit => thread::sleep(POLL),
+            status => return Ok(status),
+        }
+    }
+}
+
+/// A process and everything it started, parents first.
+fn tree(root: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let parent = pid.and_then(parent);
+        if let (Some(pid), Some(parent)) = (pid, parent) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        found.extend(children.remove(pid).unwrap_or_default());
+        at += 1;
+    }
+    found
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold spaces; state and parent follow it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn kill(pid: u32) {
+    // One that has just ended needs none.
+    let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// What every thread of a process tree waits for.
+fn explain(root: u32) -> String {
+    let mut text = String::from("\nover its time limit:\n");
+    for pid in tree(root) {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let _ = writeln!(text, "process {pid}: {words}");
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let of = |name: &str| {
+                let text = fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+                text.trim().replace('\n', " < ")
+            };
+            let state = of("stat");
+            let state = state.rsplit_once(')').map_or("", |(_, rest)| rest.trim());
+            let state = state.chars().next().unwrap_or('?');
+            let (name, call, stack) = (of("comm"), of("syscall"), of("stack"));
+            let _ = writeln!(text, "  {name}: {state}, system call {call}, {stack}");
+        }
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all backtrace"]);
+        if let Ok(output) = gdb.stdin(Stdio::null()).output() {
+            let stacks = String::from_utf8_lossy(&output.stdout);
+            text.extend(stacks.chars().take(STACK_BYTES_MAX));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_in_time_says_all_and_has_its_status() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo out; echo error >&2; exit 3"]);
+        let ended = run(&mut command, Duration::from_secs(60)).unwrap();
+        assert_eq!(ended.said, "out\nerror\n");
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_explained_and_killed_with_its_children() {
+        let begin = Instant::now();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo begun; sleep 1000 & wait"]);
+        let ended = run(&mut command, Duration::from_millis(300)).unwrap();
+        assert!(ended.status.is_none());
+        assert!(begin.elapsed() < Duration::from_secs(60), "its children hold the pipe no longer");
+        for part in ["begun\n", "over its time limit", "sleep 1000", "system call"] {
+            assert!(ended.said.contains(part), "{part}: {}", ended.said);
+        }
+    }
+}
