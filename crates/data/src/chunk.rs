@@ -6,8 +6,11 @@
 //! dense    (n, dense)     row-major, already transformed
 //! bag_ends (n, id columns)     bag b = e * id_columns + c is keys[bag_ends[b - 1] .. bag_ends[b]]
 //! keys     (sum of bags)  example after example, column after column
+//! values   (sum of bags, or empty where all are 1)
 //! lines    (n)            where each example stood, so that a run can stop after any of them
 //! ```
+
+use std::ops::Range;
 
 use stepwell_base::Key;
 
@@ -60,6 +63,9 @@ pub struct Chunk {
     pub dense: Vec<f32>,
     /// Keys of all bags. // (sum of bags)
     pub keys: Vec<Key>,
+    /// What the row of each key is multiplied by; none where all values are 1.
+    /// // (sum of bags) or (0)
+    pub values: Vec<f32>,
     /// Where each bag ends in `keys`. // (n, id columns)
     pub bag_ends: Vec<u32>,
     /// Lists that are cut, in the order of their examples; packed ones do not know it.
@@ -87,6 +93,7 @@ impl Chunk {
             weights: Vec::new(),
             dense: Vec::new(),
             keys: Vec::new(),
+            values: Vec::new(),
             bag_ends: Vec::new(),
             cut_lists: Vec::new(),
             truth: Vec::new(),
@@ -112,6 +119,7 @@ impl Chunk {
         self.weights.clear();
         self.dense.clear();
         self.keys.clear();
+        self.values.clear();
         self.bag_ends.clear();
         self.cut_lists.clear();
         self.truth.clear();
@@ -146,18 +154,50 @@ impl Chunk {
 
     /// Keys of an example in one id column.
     pub fn bag(&self, example: usize, column: usize) -> &[Key] {
+        &self.keys[self.bag_range(example, column)]
+    }
+
+    /// Where the keys of an example in one id column lie in `keys`, and their values in `values`.
+    pub fn bag_range(&self, example: usize, column: usize) -> Range<usize> {
         assert!(
             column < self.schema.id_columns,
             "id column {column} of {}",
             self.schema.id_columns
         );
         let bag = example * self.schema.id_columns + column;
-        &self.keys[self.bag_start(bag)..self.bag_ends[bag] as usize]
+        self.bag_start(bag)..self.bag_ends[bag] as usize
     }
 
     /// Where the keys of `example` start in `keys`; of example `len()` it is where they end.
     pub fn keys_start(&self, example: usize) -> usize {
         self.bag_start(example * self.schema.id_columns)
+    }
+
+    /// Gives the last key a value. Keys that are given none have 1, once
+    /// [`Chunk::complete_values`] is called behind the last example.
+    #[inline]
+    pub(crate) fn value_last_key(&mut self, value: f32) {
+        if value != 1.0 {
+            self.values.resize(self.keys.len() - 1, 1.0);
+            self.values.push(value);
+        }
+    }
+
+    /// Adds the bag that lies at `range` of `keys`, which have `values` or no values.
+    pub(crate) fn push_bag(&mut self, keys: &[Key], values: &[f32], range: Range<usize>) {
+        let values = values.get(range.clone()).unwrap_or_default();
+        if values.iter().any(|value| *value != 1.0) {
+            self.values.resize(self.keys.len(), 1.0);
+            self.values.extend_from_slice(values);
+        }
+        self.keys.extend_from_slice(&keys[range]);
+    }
+
+    /// Gives the keys that have no value the value 1, where others have one.
+    pub(crate) fn complete_values(&mut self) {
+        if !self.values.is_empty() {
+            self.values.resize(self.keys.len(), 1.0);
+        }
     }
 
     fn bag_start(&self, bag: usize) -> usize {
@@ -186,6 +226,7 @@ impl Chunk {
         self.weights.shrink_to_fit();
         self.dense.shrink_to_fit();
         self.keys.shrink_to_fit();
+        self.values.shrink_to_fit();
         self.bag_ends.shrink_to_fit();
         self.cut_lists.shrink_to_fit();
         self.truth.shrink_to_fit();
@@ -204,6 +245,6 @@ impl Chunk {
         let places = held(&self.bag_ends) + held(&self.lines) + held(&self.malformed);
         let reasons: usize = self.reasons.iter().map(|reason| reason.why.capacity()).sum();
         let places = places + held(&self.cut_lists);
-        lanes + places + held(&self.keys) + held(&self.reasons) + reasons
+        lanes + places + held(&self.keys) + held(&self.values) + held(&self.reasons) + reasons
     }
 }

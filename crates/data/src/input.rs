@@ -140,4 +140,25 @@ impl Input {
         }
         Ok(false)
     }
+
+    /// Whether some ids may have other values than 1.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn may_have_values(&self) -> Result<bool, DataError> {
+        let files = match self {
+            Self::Files(files) => files,
+            Self::Stream(_) => return Ok(false),
+            Self::Cache(cache) => return Ok(cache.has_values()),
+        };
+        if files.layout.as_deref().is_some_and(Layout::may_have_values) {
+            return Ok(true);
+        }
+        for path in &files.paths {
+            if compression::open_packed(path)?.is_some_and(|file| file.has_values()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }

@@ -67,7 +67,7 @@ pub use idx::Idx;
 pub use input::{Files, Input};
 pub use layout::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
-    Part, SplitBy, SplitRule, Transform, may_separate,
+    Part, SplitBy, SplitRule, Transform, ValuesRule, may_separate,
 };
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};

@@ -120,6 +120,14 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     )
     .idle(no_list),
     setting!(
+        ColumnConfig: "values",
+        values = None,
+        BeyondDefault,
+        "of a list: what is between an id and its value, such as :, or the column that has the \
+         values (empty: 1, or those of LibSVM)"
+    )
+    .idle(no_list),
+    setting!(
         ColumnConfig: "ids",
         ids = 64,
         Always,

@@ -18,6 +18,8 @@ const BAG_MAX: u64 = 5;
 /// Most ids of a large one, and slots that have such bags.
 const LARGE_BAG_MAX: u64 = 50;
 const LARGE_SLOTS_MAX: u64 = 3;
+/// Values of ids.
+const VALUES: [f32; 6] = [0.5, 2.0, -1.25, 0.0, 1.0, 0.1];
 /// Bytes of a block: an example or two, which the smallest blocks that shapes read have room for.
 const BLOCK_BYTES: usize = 500;
 /// The same where examples may have more keys than slots.
@@ -43,6 +45,15 @@ impl Bags {
     fn key(&self, example: u64, dice: &mut Dice) -> Key {
         self.namespace.key_of(format!("{:x}", self.ids.id(example, dice)).as_bytes())
     }
+}
+
+/// What the examples of a file have.
+#[derive(Clone, Copy)]
+struct Drawn<'a> {
+    slots: &'a [Bags],
+    bound: Bound,
+    /// Whether ids have values.
+    valued: bool,
 }
 
 /// How many ids the examples of a file have.
@@ -79,16 +90,17 @@ pub(crate) fn draw(examples: u64, bound: Bound, dice: &mut Dice) -> Vec<Chunk> {
     let files = examples.div_ceil(per_file);
     let file = |number| {
         let mut chunk = Chunk::new(Schema::CRITEO);
+        let of = Drawn { slots: &slots, bound, valued: dice.once_in(2) };
         let end = examples.min((number + 1) * per_file);
-        (number * per_file..end)
-            .for_each(|example| add(&mut chunk, (&slots, bound), example, dice));
+        (number * per_file..end).for_each(|example| add(&mut chunk, &of, example, dice));
         chunk
     };
     (0..files).map(file).collect()
 }
 
 /// Adds the example number `example`.
-fn add(chunk: &mut Chunk, (slots, bound): (&[Bags], Bound), example: u64, dice: &mut Dice) {
+fn add(chunk: &mut Chunk, of: &Drawn<'_>, example: u64, dice: &mut Dice) {
+    let Drawn { slots, bound, valued } = *of;
     chunk.lines.push(chunk.labels.len() as u32);
     chunk.labels.push(dice.below(2) as f32);
     chunk.dense.extend((0..chunk.schema.dense).map(|_| dice.below(10) as f32 * 0.25));
@@ -104,6 +116,13 @@ fn add(chunk: &mut Chunk, (slots, bound): (&[Bags], Bound), example: u64, dice: 
     for (slot, count) in slots.iter().zip(counts) {
         chunk.keys.extend((0..count).map(|_| slot.key(example, dice)));
         chunk.bag_ends.push(chunk.keys.len() as u32);
+    }
+    // Of some files no id has another value than 1, of others those of some examples.
+    if valued {
+        let is_one = dice.once_in(3);
+        let value = |dice: &mut Dice| if is_one { 1.0 } else { dice.pick(&VALUES) };
+        let more = chunk.keys.len() - chunk.values.len();
+        chunk.values.extend((0..more).map(|_| value(dice)));
     }
 }
 

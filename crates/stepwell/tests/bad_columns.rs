@@ -68,6 +68,8 @@ fn columns_that_make_no_sense() {
     more("['x']\ntype = 'ids'\nids = 0", &["columns.5.ids is 0", "give 1 to 65536"]);
     more("['x']\ntype = 'ids'\nids = 70000", &["columns.5.ids is 70000", "give 1 to 65536"]);
     more("['x']\ntype = 'ids'\nseparator = ''", &["column x", "give a separator, such as |"]);
+    more("['x']\ntype = 'ids'\nvalues = 'true'", &["column x", "true, which is no column"]);
+    more("['x']\ntype = 'ids'\nvalues = '|'", &["column x", "its separator has |"]);
     more("['x']\ntype = 'ids'\nbuckets = [1]", &["column x: has buckets and is a list"]);
     more("['x']\nnamespace = \"a\\u0000\"", &["column x", "cannot name a namespace", "no NUL"]);
     more("['x']\n[[columns]]\nnames = ['y']\nof = ['z']", &["column y: is made of z"]);

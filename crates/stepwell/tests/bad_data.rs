@@ -165,9 +165,9 @@ fn lines_of_libsvm() {
     line("1 :1", &["column 2", "':1' is not `index:value`"]);
     line("1 tags::1", &["column 2", "'tags::1' is not `field:id:value`"]);
     line("1 tags:1:2:3", &["column 2", "'tags:1:2:3' is not `field:id:value`"]);
-    line("1 9:0.5", &["id of indices has another value than 1", "type dense"]);
-    line("1 tags:9:0.5", &["id of tags has another value than 1", "type dense"]);
-    line("1 tags:9:", &["id of tags has another value than 1"]);
+    line("1 9:x", &["indices has the item '9:x'", "finite number of 32 bits"]);
+    line("1 tags:9:nan", &["tags has the item '9:nan'", "such as 7:0.5"]);
+    line("1 tags:9:", &["tags has the item '9:'"]);
     line("1 price:2 price:3", &["price is there twice"]);
     line("1 tags:a tags:b:1", &["tags is there twice"]);
     line("1 user:9:1", &["user is a list"]);

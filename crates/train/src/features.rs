@@ -51,6 +51,8 @@ pub(crate) struct Features {
     schema: Schema,
     /// Names of the id columns, for messages.
     names: Vec<String>,
+    /// Whether ids may have other values than 1.
+    valued: bool,
 }
 
 impl Features {
@@ -87,7 +89,7 @@ impl Features {
                 features.push(Feature { column, table, pooling, ids, weight, expected });
             }
         }
-        Ok(Self { features, tables, schema, names: names(schema, layout) })
+        Ok(Self { features, tables, schema, names: names(schema, layout), valued: false })
     }
 
     /// A feature for each id column, which takes as many ids as there may be.
@@ -104,7 +106,7 @@ impl Features {
         };
         let features = (0..schema.id_columns).map(feature).collect();
         let tables = vec![DEFAULT_TABLE.to_owned()];
-        Self { features, tables, schema, names: names(schema, layout) }
+        Self { features, tables, schema, names: names(schema, layout), valued: false }
     }
 
     /// Names of the tables, by number.
@@ -139,6 +141,16 @@ impl Features {
         }
     }
 
+    /// Expects ids that have other values than 1, so that there is room for them.
+    pub(crate) fn expect_values(&mut self) {
+        self.valued = true;
+    }
+
+    /// Whether ids may have other values than 1.
+    pub(crate) fn have_values(&self) -> bool {
+        self.valued
+    }
+
     /// Ids of an example that are expected in each table, in thousandths.
     pub(crate) fn expected_by_table(&self) -> Vec<u64> {
         let mut ids = vec![0; self.tables.len()];
@@ -166,7 +178,7 @@ impl Features {
         let weighs = |feature: &Feature| {
             feature.weight.is_some() || matches!(feature.pooling, Pooling::Mean | Pooling::SqrtN)
         };
-        self.features.iter().any(|feature| feature.table == table && weighs(feature))
+        self.valued || self.features.iter().any(|of| of.table == table && weighs(of))
     }
 
     /// The fields of each table as the data has them. // (tables) of (fields)
@@ -309,10 +321,31 @@ impl TableInput {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) keys: Vec<Key>,
+    /// Values of the ids, times the weights of their bags; none where all are 1, nor for the keys
+    /// behind the last that has one.
     pub(crate) weights: Vec<f32>,
 }
 
 impl Gathered {
+    /// Adds keys, their values, of which there are none where all are 1, and what these are
+    /// multiplied by.
+    pub(crate) fn append(&mut self, keys: &[Key], values: &[f32], weight: f32) {
+        if weight != 1.0 || values.iter().any(|value| *value != 1.0) {
+            self.weights.resize(self.keys.len(), 1.0);
+            self.weights.extend(values.iter().map(|value| value * weight));
+            self.weights.resize(self.keys.len() + keys.len(), weight);
+        }
+        self.keys.extend_from_slice(keys);
+    }
+
+    /// The weight of each key; none where all are 1.
+    pub(crate) fn weights(&mut self) -> &[f32] {
+        if !self.weights.is_empty() {
+            self.weights.resize(self.keys.len(), 1.0);
+        }
+        &self.weights
+    }
+
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.weights.clear();
@@ -325,18 +358,15 @@ pub(crate) fn append_example(
     (chunk, example): (&Chunk, usize),
     sources: &[Source],
 ) {
-    let weighed = sources.iter().any(|source| source.weight.is_some());
     for Source { column, id, weight } in sources {
-        let bag = chunk.bag(example, *column);
+        let bag = chunk.bag_range(example, *column);
         let bag = match id {
             None => bag,
-            Some(id) => bag.get(*id..=*id).unwrap_or_default(),
+            Some(id) => (bag.start + id).min(bag.end)..(bag.start + id + 1).min(bag.end),
         };
-        gathered.keys.extend_from_slice(bag);
-        if weighed {
-            let weight = weight.map_or(1.0, |column| chunk.dense_of(example)[column]);
-            gathered.weights.resize(gathered.keys.len(), weight);
-        }
+        let weight = weight.map_or(1.0, |column| chunk.dense_of(example)[column]);
+        let values = chunk.values.get(bag.clone()).unwrap_or_default();
+        gathered.append(&chunk.keys[bag], values, weight);
         ends.push(gathered.keys.len() as u32);
     }
 }

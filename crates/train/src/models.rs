@@ -125,6 +125,11 @@ impl Model {
         self.features.expect_as_in(chunk);
     }
 
+    /// Expects ids that have other values than 1.
+    pub(crate) fn expect_values(&mut self) {
+        self.features.expect_values();
+    }
+
     /// The features that go into it.
     pub(crate) fn features(&self) -> &Features {
         &self.features

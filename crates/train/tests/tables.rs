@@ -23,9 +23,11 @@ use stepwell_train::{Config, Report, Surroundings, train};
 /// Columns whose bags have up to so many ids.
 const MANY: [usize; 4] = [2, 5, 9, 13];
 const BAG_MAX: usize = 50;
+/// Values of ids.
+const VALUES: [f32; 7] = [0.5, 1.0, 2.0, -0.75, 0.0, 1.0, 0.3];
 
 /// The examples of `chunk`, with bags of up to [`BAG_MAX`] ids in some columns: those that the
-/// examples before had there.
+/// examples before had there. The ids of some examples have values.
 fn with_bags(chunk: &Chunk) -> Chunk {
     let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..chunk.clone() };
     for example in 0..chunk.len() {
@@ -40,6 +42,10 @@ fn with_bags(chunk: &Chunk) -> Chunk {
                 }
             }
             bags.bag_ends.push(bags.keys.len() as u32);
+            let valued = (example / 200).is_multiple_of(3);
+            for at in bags.values.len()..bags.keys.len() {
+                bags.values.push(if valued { VALUES[at % VALUES.len()] } else { 1.0 });
+            }
         }
     }
     bags
@@ -370,7 +376,8 @@ fn a_table_whose_columns_are_empty_at_first_has_room_like_others() {
     let mut chunk = Chunk::new(Schema::CRITEO);
     Synth::new(&options).unwrap().fill(0, 1000, &mut chunk);
     let full = with_bags(&chunk);
-    let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..full.clone() };
+    let (bag_ends, keys, values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bags = Chunk { bag_ends, keys, values, ..full.clone() };
     for example in 0..full.len() {
         for column in 0..full.schema.id_columns {
             // Table 'words' has column C10 alone.

@@ -1,6 +1,7 @@
 //! Keys of a column, row by row.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use stepwell_base::Key;
 
@@ -9,6 +10,8 @@ use crate::layout::Ids;
 /// Keys of a column.
 pub(super) struct Bags {
     pub(super) keys: Vec<Key>,
+    /// Values of them; none where all are 1.
+    pub(super) values: Vec<f32>,
     /// Where those of each row end; none where each has one.
     pub(super) ends: Option<Vec<u32>>,
     /// Ids cut off the lists that are too long, by row.
@@ -16,13 +19,31 @@ pub(super) struct Bags {
 }
 
 impl Bags {
-    pub(super) fn of(&self, row: usize) -> &[Key] {
-        match &self.ends {
-            None => &self.keys[row..=row],
-            Some(ends) => {
-                let start = row.checked_sub(1).map_or(0, |before| ends[before]);
-                &self.keys[start as usize..ends[row] as usize]
-            }
+    /// Where the keys of a row are, which end where `ends` says.
+    pub(super) fn range(ends: &[u32], row: usize) -> Range<usize> {
+        let start = row.checked_sub(1).map_or(0, |before| ends[before]);
+        start as usize..ends[row] as usize
+    }
+
+    /// One more key, and its value.
+    pub(super) fn push(&mut self, key: Key, value: f32) {
+        if value != 1.0 {
+            self.values.resize(self.keys.len(), 1.0);
+            self.values.push(value);
+        }
+        self.keys.push(key);
+    }
+
+    /// Forgets the keys behind the first `keys`.
+    pub(super) fn truncate(&mut self, keys: usize) {
+        self.keys.truncate(keys);
+        self.values.truncate(keys);
+    }
+
+    /// Gives the keys that have no value the value 1, where others have one.
+    pub(super) fn complete_values(&mut self) {
+        if !self.values.is_empty() {
+            self.values.resize(self.keys.len(), 1.0);
         }
     }
 }
@@ -36,7 +57,8 @@ pub(super) struct Putting {
 impl Putting {
     pub(super) fn new(count: usize, has_ends: bool, ids: &Ids) -> Self {
         let ends = (has_ends || ids.skip_missing).then(|| Vec::with_capacity(count));
-        let bags = Bags { keys: Vec::with_capacity(count), ends, cut: BTreeMap::new() };
+        let (keys, values) = (Vec::with_capacity(count), Vec::new());
+        let bags = Bags { keys, values, ends, cut: BTreeMap::new() };
         Self { bags, skip_missing: ids.skip_missing }
     }
 

@@ -10,9 +10,7 @@ use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
 use crate::Chunk;
 use crate::block::Block;
-use crate::layout::{
-    Dense, Ids, Layout, Made, Nested, Says, Split, Transform, each_item, transformed,
-};
+use crate::layout::{Dense, Ids, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::moment::TimePart;
 use crate::parse::refuse;
@@ -71,7 +69,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
                 match &bags.ends {
                     // A key is moved faster than a slice of one.
                     None => chunk.keys.push(bags.keys[row]),
-                    Some(_) => chunk.keys.extend_from_slice(bags.of(row)),
+                    Some(ends) => chunk.push_bag(&bags.keys, &bags.values, Bags::range(ends, row)),
                 }
                 // Rows of a block have fewer keys than 32 bits count.
                 chunk.bag_ends.push(chunk.keys.len() as u32);
@@ -79,6 +77,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
         }
     }
     put_no_labels(chunk);
+    chunk.complete_values();
 }
 
 /// Labels of data that has none.
@@ -169,15 +168,16 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
         Made::Text(source) => maker.texts(*source, faults),
         Made::Buckets { source, bounds, keys } => maker.buckets(*source, (bounds, keys), faults),
         Made::Part(source, part) => maker.parts(*source, *part, faults),
-        Made::List { source, separator, most } => maker.lists((*source, separator, *most), faults),
+        Made::List(list) => maker.lists(list, faults),
         Made::Cross(sources) => maker.crosses(sources, faults),
     }
 }
 
-struct Maker<'a> {
-    ids: &'a Ids,
-    data: &'a Data<'a>,
-    room: Spelled,
+/// Makes the keys of an id column.
+pub(super) struct Maker<'a> {
+    pub(super) ids: &'a Ids,
+    pub(super) data: &'a Data<'a>,
+    pub(super) room: Spelled,
 }
 
 impl Maker<'_> {
@@ -204,7 +204,7 @@ impl Maker<'_> {
             }
             OfRows::Lists(_) => return None,
         };
-        Some(Bags { keys, ends: None, cut: BTreeMap::new() })
+        Some(Bags { keys, values: Vec::new(), ends: None, cut: BTreeMap::new() })
     }
 
     fn texts(self, source: usize, faults: &mut Faults) -> Bags {
@@ -254,55 +254,6 @@ impl Maker<'_> {
                     faults.entry(row).or_insert((source, why, value));
                     put.missing(self.ids);
                 }
-            }
-            put.end_row();
-        }
-        put.bags
-    }
-
-    /// Items that are empty or missing are no ids.
-    fn lists(
-        mut self,
-        (source, separator, most): (usize, &[u8], usize),
-        faults: &mut Faults,
-    ) -> Bags {
-        let (column, layout) = (&self.data.rows.columns[source], self.data.layout);
-        let mut walk = Walk::new(column);
-        let mut put = Putting::new(self.data.count, true, self.ids);
-        for row in 0..self.data.count {
-            let (first, mut count) = (put.bags.keys.len(), 0);
-            let mut id = |text: &[u8]| {
-                count += 1;
-                if count <= most {
-                    put.bags.keys.push(self.ids.namespace.key_of(text));
-                }
-            };
-            match walk.next().known(layout) {
-                Found::Missing => {}
-                Found::List(range) => {
-                    for at in range {
-                        let item = Found::One(column.values.get(at));
-                        if let Found::One(value) = item.known_item(layout) {
-                            id(value.spell(&mut self.room));
-                        }
-                    }
-                }
-                Found::One(value) => {
-                    let text = value.spell(&mut self.room);
-                    let item = |text: &[u8], start: usize, end: usize| {
-                        if start < end && !layout.is_missing(&text[start..end]) {
-                            id(&text[start..end]);
-                        }
-                    };
-                    if let Err(Nested) = each_item((text, 0, text.len()), separator, item) {
-                        let fault = (source, Why::Nested, Vec::new());
-                        faults.entry(row).or_insert(fault);
-                        put.bags.keys.truncate(first);
-                    }
-                }
-            }
-            if count > most {
-                put.bags.cut.insert(row, count - most);
             }
             put.end_row();
         }

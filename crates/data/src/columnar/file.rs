@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Repetition};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 
 use super::guard::guarded;
 use super::meaning::Meaning;
@@ -33,8 +33,15 @@ pub(super) struct Place {
     pub(super) meaning: Meaning,
     /// Definition level of a value that is there.
     pub(super) defined: i16,
+    /// Where a row has a list: definition level of an item, be it there or missing.
+    pub(super) listed: Option<i16>,
+}
+
+impl Place {
     /// Whether a row has a list of values.
-    pub(super) is_list: bool,
+    pub(super) fn is_list(&self) -> bool {
+        self.listed.is_some()
+    }
 }
 
 impl std::fmt::Debug for ColumnFile {
@@ -104,11 +111,11 @@ impl ColumnFile {
 
     /// Names of the columns that can be read, each once.
     pub(crate) fn names(&self) -> Vec<String> {
-        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        let schema = self.reader.metadata().file_metadata().schema_descr();
         let all = self.all_names();
         let can = |(leaf, name): (usize, &String)| {
             let once = all.iter().filter(|other| *other == name).count() == 1;
-            (once && place_of(&columns[leaf], leaf).is_ok()).then(|| name.clone())
+            (once && place_of(schema, leaf).is_ok()).then(|| name.clone())
         };
         all.iter().enumerate().filter_map(can).collect()
     }
@@ -130,7 +137,7 @@ impl ColumnFile {
     /// the order of the layout.
     pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
-        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        let schema = self.reader.metadata().file_metadata().schema_descr();
         let names = self.all_names();
         let place = |(source, named): (&String, Named)| {
             let Some(leaf) = named.place() else {
@@ -140,7 +147,7 @@ impl ColumnFile {
             if several {
                 return Err(wrong(format!("has several values in column {source}, such as a map")));
             }
-            let place = place_of(&columns[leaf], leaf);
+            let place = place_of(schema, leaf);
             let groups = self.reader.metadata().row_groups().iter();
             let unread = groups.map(|group| group.column(leaf)).find_map(why_unread);
             let place = unread.map_or(place, Err);
@@ -161,13 +168,30 @@ fn name_of(column: &ColumnDescriptor) -> String {
     if column.max_rep_level() > 0 { parts[0].clone() } else { parts.join(".") }
 }
 
-fn place_of(column: &ColumnDescriptor, leaf: usize) -> Result<Place, String> {
+fn place_of(schema: &SchemaDescriptor, leaf: usize) -> Result<Place, String> {
+    let column = schema.column(leaf);
     if column.max_rep_level() > 1 {
         return Err("has lists of lists: write it as one list".to_owned());
     }
-    let meaning = Meaning::of(column)?;
-    let (defined, is_list) = (column.max_def_level(), column.max_rep_level() > 0);
-    Ok(Place { leaf, meaning, defined, is_list })
+    let meaning = Meaning::of(&column)?;
+    let listed = item_level(schema.get_column_root(leaf), column.path().parts());
+    Ok(Place { leaf, meaning, defined: column.max_def_level(), listed })
+}
+
+/// The definition level of an item of the list that the column at `path`, below `root`, is.
+fn item_level(root: &Type, path: &[String]) -> Option<i16> {
+    let (mut level, mut node) = (0, root);
+    for next in path.iter().skip(1).map(Some).chain([None]) {
+        let about = node.get_basic_info();
+        match about.has_repetition().then(|| about.repetition()) {
+            Some(Repetition::REPEATED) => return Some(level + 1),
+            Some(Repetition::OPTIONAL) => level += 1,
+            Some(Repetition::REQUIRED) | None => {}
+        }
+        let mut below = if node.is_group() { node.get_fields() } else { &[] }.iter();
+        node = below.find(|field| Some(field.name()) == next.map(String::as_str))?;
+    }
+    None
 }
 
 /// Why the pages of a part of a column are not read, if they are not.
@@ -185,7 +209,7 @@ mod tests {
     use std::sync::Arc;
 
     use parquet::basic::Type as PhysicalType;
-    use parquet::schema::types::{ColumnPath, Type};
+    use parquet::schema::types::ColumnPath;
 
     use super::*;
 

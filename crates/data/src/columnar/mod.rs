@@ -17,6 +17,7 @@ mod file;
 mod guard;
 mod hybrid;
 mod labels;
+mod lists;
 mod meaning;
 mod reader;
 mod texts;

@@ -247,7 +247,8 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
         Reading::Texts(texts) => {
             let (segments, there) = texts.read(rows)?;
             let of_rows = there.map_or(OfRows::Each, OfRows::Some);
-            return Ok(Column { values: Values::Segments(segments), of_rows });
+            let values = Values::Segments(segments);
+            return Ok(Column { values, of_rows, lacking: Vec::new() });
         }
     };
     let mut levels = Levels::default();
@@ -276,7 +277,7 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
         }
     };
     let of_rows = levels.of_rows(place, rows);
-    let column = Column { values, of_rows };
+    let column = Column { values, of_rows, lacking: levels.lacking(place) };
     match column.is_whole(rows) {
         true => Ok(column),
         false => Err(ParquetError::General("values that are no rows'".to_owned())),
@@ -301,7 +302,7 @@ impl Levels {
         let mut read = 0;
         while read < rows {
             let definition = (place.defined > 0).then_some(&mut self.definition);
-            let repetition = place.is_list.then_some(&mut self.repetition);
+            let repetition = place.is_list().then_some(&mut self.repetition);
             let (now, ..) =
                 reader.read_records(rows - read, definition, repetition, &mut values)?;
             if now == 0 {
@@ -313,8 +314,22 @@ impl Levels {
         Ok(values)
     }
 
+    /// Rows with an item that is missing.
+    fn lacking(&self, place: &Place) -> Vec<u32> {
+        let Some(listed) = place.listed else { return Vec::new() };
+        let (mut rows, mut lacking) = (0, Vec::new());
+        for (repetition, definition) in self.repetition.iter().zip(&self.definition) {
+            rows += u32::from(*repetition == 0);
+            let row = u32::saturating_sub(rows, 1);
+            if (listed..place.defined).contains(definition) && lacking.last() != Some(&row) {
+                lacking.push(row);
+            }
+        }
+        lacking
+    }
+
     fn of_rows(&self, place: &Place, rows: usize) -> OfRows {
-        if !place.is_list {
+        if !place.is_list() {
             let is_there = |level: &i16| *level == place.defined;
             return match place.defined == 0 || self.definition.iter().all(is_there) {
                 true => OfRows::Each,

@@ -173,7 +173,7 @@ impl TextReader {
     pub(super) fn suits(place: &Place, chunk: &ColumnChunkMetaData) -> bool {
         let known =
             [Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
-        !place.is_list
+        !place.is_list()
             && place.meaning.is_text()
             && place.defined <= 1
             && chunk.column_type() == parquet::basic::Type::BYTE_ARRAY

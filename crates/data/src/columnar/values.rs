@@ -38,7 +38,8 @@ impl Rows {
 impl Column {
     /// A column of `rows` rows that all hold `text`.
     pub(super) fn same(text: &[u8], rows: usize) -> Self {
-        Self { values: Values::Same(text.to_vec(), rows), of_rows: OfRows::Each }
+        let values = Values::Same(text.to_vec(), rows);
+        Self { values, of_rows: OfRows::Each, lacking: Vec::new() }
     }
 
     /// Whether it is of so many rows, and has the values that it says: damaged files may have
@@ -50,6 +51,12 @@ impl Column {
             OfRows::Lists(ends) => (ends.len(), ends.last().map_or(0, |end| *end as usize)),
         };
         (of, values) == (rows, self.values.len())
+    }
+
+    /// Whether the list of a row has an item that is missing, which is none of the values.
+    pub(super) fn lacks_item(&self, row: usize) -> bool {
+        // Rows of a block count in 32 bits.
+        self.lacking.binary_search(&(row as u32)).is_ok()
     }
 
     /// Of each row the text: lists as one.
@@ -100,6 +107,8 @@ impl Column {
 pub(super) struct Column {
     pub(super) values: Values,
     pub(super) of_rows: OfRows,
+    /// Rows with an item that is missing, where rows have lists. // ascending
+    pub(super) lacking: Vec<u32>,
 }
 
 /// Which values are whose.

@@ -1,19 +1,16 @@
 //! From columns as they are given to what reading needs of them.
 
+mod ids;
+
 use std::collections::BTreeSet;
 
-use stepwell_base::Namespace;
-
+use self::ids::ids_of;
 use super::{
     Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, LabelSays, Layout,
-    LayoutOptions, Made, Says, Split, SplitRule, Transform,
+    LayoutOptions, Says, Split, SplitRule, Transform, Values, ValuesRule,
 };
 use crate::log1p::log1p_of_number;
-use crate::moment::TimePart;
 use crate::schema::{COLUMNS_MAX, LABELS_MAX};
-
-/// Ids that a list may have.
-const LIST_MAX: usize = 65_536;
 
 /// A layout that can be trained on.
 pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<Layout, String> {
@@ -50,7 +47,7 @@ pub(super) fn compile_parts(
             ColumnKind::Dense(rule) => {
                 dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
             }
-            ColumnKind::Id(rule) => ids.push(ids_of(&column.name, &of, rule).map_err(wrong)?),
+            ColumnKind::Id(rule) => ids.push(sources.ids(column, (&of, rule), &columns)?),
         }
     }
     if ids.is_empty() {
@@ -174,26 +171,59 @@ impl Sources {
         if column.of.is_empty() {
             return Ok(vec![self.number(&column.name)]);
         }
-        for name in &column.of {
-            let known = columns.iter().find(|other| other.name == *name);
-            match known {
-                Some(other) if other.of.is_empty() => {}
-                Some(_) => {
-                    return Err(format!(
-                        "column {}: {name} is made of other columns itself: name those",
-                        column.name
-                    ));
-                }
-                None => {
-                    return Err(format!(
-                        "column {}: is made of {name}, which is no column: name one of the data, \
-                         of type ignored where it is nothing else",
-                        column.name
-                    ));
-                }
-            }
+        let numbers = column.of.iter().map(|name| self.of_data(name, columns));
+        let numbers: Result<_, String> = numbers.collect();
+        numbers.map_err(|why| format!("column {}: {why}", column.name))
+    }
+
+    /// The number of a column that another one, one of `columns`, is made of.
+    fn of_data(&mut self, name: &str, columns: &[Column]) -> Result<usize, String> {
+        match columns.iter().find(|other| other.name == *name) {
+            Some(other) if other.of.is_empty() => Ok(self.number(name)),
+            Some(_) => Err(format!("{name} is made of other columns itself: name those")),
+            None => Err(format!(
+                "is made of {name}, which is no column: name one of the data, of type ignored \
+                 where it is nothing else"
+            )),
         }
-        Ok(column.of.iter().map(|name| self.number(name)).collect())
+    }
+
+    /// The ids that `column`, one of `columns`, is, made of the sources `of`.
+    fn ids(
+        &mut self,
+        column: &Column,
+        (of, rule): (&[usize], &IdRule),
+        columns: &[Column],
+    ) -> Result<Ids, String> {
+        let values = self.values_of(column, rule, columns);
+        let ids = values.and_then(|values| ids_of(&column.name, of, (rule, values)));
+        ids.map_err(|why| format!("column {}: {why}", column.name))
+    }
+
+    /// Where the values of the ids of `column` stand.
+    fn values_of(
+        &mut self,
+        column: &Column,
+        rule: &IdRule,
+        columns: &[Column],
+    ) -> Result<Values, String> {
+        match rule.list.as_ref().and_then(|list| list.values.as_ref()) {
+            None => Ok(Values::OfFormat),
+            // It is ASCII.
+            Some(ValuesRule::Within(mark)) => Ok(Values::Within(*mark as u8)),
+            Some(ValuesRule::Column(name)) if *name == column.name => Err(format!(
+                "has its values in itself: give the mark between id and value, such as :, or a \
+                 column other than {name}"
+            )),
+            Some(ValuesRule::Column(name)) if columns.iter().all(|of| of.name != *name) => {
+                Err(format!(
+                    "has its values in {name}, which is no column: name one of the data, of type \
+                     ignored where it is nothing else, or the mark between an id and its value, \
+                     such as :"
+                ))
+            }
+            Some(ValuesRule::Column(name)) => self.of_data(name, columns).map(Values::Beside),
+        }
     }
 
     fn number(&mut self, name: &str) -> usize {
@@ -314,64 +344,4 @@ pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
             ((f64::from(number) - mean) / deviation) as f32
         }
     }
-}
-
-fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
-    let namespace = rule.namespace.as_deref().unwrap_or(name);
-    let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;
-    if rule.part != TimePart::Whole {
-        let ([source], None, []) = (of, &rule.list, rule.buckets.as_slice()) else {
-            let why = "is a part of a time, which is one value: give it no buckets, no list and \
-                       one column";
-            return Err(why.to_owned());
-        };
-        let made = Made::Part(*source, rule.part);
-        return Ok(Ids { namespace, made, skip_missing: rule.skip_missing });
-    }
-    let made = match (of, &rule.list, rule.buckets.as_slice()) {
-        (_, Some(_), [_, ..]) => {
-            return Err("has buckets and is a list: give one of them".to_owned());
-        }
-        ([source], Some(list), []) => {
-            if list.separator.is_empty() || list.separator.contains(['\n', '\r']) {
-                return Err("nothing separates its ids: give a separator, such as |".to_owned());
-            }
-            if !(1..=LIST_MAX).contains(&list.most) {
-                let most = list.most;
-                return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
-            }
-            let separator = list.separator.clone().into_bytes();
-            Made::List { source: *source, separator, most: list.most }
-        }
-        ([source], None, []) => Made::Text(*source),
-        ([source], None, bounds) => {
-            if let Some(bound) = bounds.iter().find(|bound| !(**bound as f32).is_finite()) {
-                return Err(no_f32("a bucket", *bound));
-            }
-            let are_one = |pair: &&[f64]| pair[0] < pair[1] && pair[0] as f32 == pair[1] as f32;
-            if let Some(pair) = bounds.windows(2).find(are_one) {
-                return Err(format!(
-                    "its buckets {:?} and {:?} are one number of 32 bits: leave one out",
-                    pair[0], pair[1]
-                ));
-            }
-            let bounds: Vec<f32> = bounds.iter().map(|bound| *bound as f32).collect();
-            let ascends = bounds.windows(2).all(|pair| pair[0] < pair[1]);
-            if !ascends {
-                return Err("its buckets do not ascend: give numbers in ascending order".to_owned());
-            }
-            let key = |number: usize| namespace.key_of(number.to_string().as_bytes());
-            let keys = (0..=bounds.len()).map(key).collect();
-            Made::Buckets { source: *source, bounds, keys }
-        }
-        (several, None, []) => Made::Cross(several.to_vec()),
-        (_, _, _) => {
-            return Err(
-                "is made of several columns, which are crossed: lists and buckets are made \
-                        of one"
-                    .to_owned(),
-            );
-        }
-    };
-    Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
 }

@@ -13,6 +13,8 @@
 //! - a number is rounded once, to the nearest of 32 bits;
 //! - where no column is a number, examples have one dense feature all the same, which is 1, so that
 //!   every model has an intercept;
+//! - an id of a list has a value, which is 1 unless the format has another one with it, or the
+//!   layout says where it stands; it is a finite number, rounded likewise;
 //! - an id's key is [`Namespace::key_of`] it, in the namespace that is named like its column unless
 //!   another is given. Of several columns crossed it is that of their texts with the byte 0x1F
 //!   between them; of a number in buckets, that of the number of bounds which are at most as large.
@@ -24,6 +26,7 @@ mod options;
 mod others;
 mod rules;
 mod split;
+mod values;
 
 use std::path::Path;
 
@@ -36,6 +39,8 @@ pub(crate) use self::names::{Named, find_names, is_misspelt, listed, nearest, ot
 pub use self::options::{Format, LayoutOptions};
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
+pub use self::values::ValuesRule;
+pub(crate) use self::values::{List, Values, split_item, value_of};
 use crate::moment::TimePart;
 use crate::path_columns::path_columns;
 use crate::{DataError, Labels, Schema, cut_lists};
@@ -124,12 +129,14 @@ pub struct IdRule {
 }
 
 /// A list of ids in one value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRule {
     /// What is between two ids, where the list is a text.
     pub separator: String,
     /// Ids that are taken; those behind them are left out, and counted.
     pub most: usize,
+    /// Where its ids have values; none where these are 1, or stand with the ids as in LibSVM.
+    pub values: Option<ValuesRule>,
 }
 
 /// The columns of data, ready to make examples of records.
@@ -210,7 +217,7 @@ pub(crate) enum Made {
     /// A part of a text that is a date or a time.
     Part(usize, TimePart),
     /// A text with several.
-    List { source: usize, separator: Vec<u8>, most: usize },
+    List(List),
     /// A number; bounds, and the key of each number of them.
     Buckets { source: usize, bounds: Vec<f32>, keys: Vec<Key> },
     /// Several texts.
@@ -341,7 +348,7 @@ impl Layout {
         let Ids { namespace, made, .. } = self.ids.get(column)?;
         match made {
             // A part of a time is named as it is, such as 13 for an hour.
-            Made::Text(_) | Made::Part(..) | Made::List { .. } => {
+            Made::Text(_) | Made::Part(..) | Made::List(_) => {
                 Some(namespace.key_of(if self.is_missing(text) { b"" } else { text }))
             }
             Made::Buckets { .. } | Made::Cross(_) => None,
@@ -356,12 +363,18 @@ impl Layout {
 
     /// Columns that are lists: each byte of a block but separators may be an id in each of them.
     pub(crate) fn lists(&self) -> usize {
-        self.ids.iter().filter(|ids| matches!(ids.made, Made::List { .. })).count()
+        self.all_lists().count()
     }
 
     /// The most bytes that a chunk made of a block of `block_bytes` takes.
     pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
-        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>()
+        let ids = self.lists() * (block_bytes / 2 + 1);
+        let values = match self.may_have_values() {
+            true => ids + (block_bytes / self.schema().line_bytes_min() + 1) * self.ids.len(),
+            false => 0,
+        };
+        let lists = ids * size_of::<Key>()
+            + values * size_of::<f32>()
             + cut_lists::bytes_max(self.lists(), block_bytes);
         // Keys of lists are pushed one by one, which may double their room; so may all others.
         2 * (self.schema().chunk_bytes_max(block_bytes) + lists)

@@ -1,7 +1,19 @@
 //! Layouts of the same data with other columns, or of a part of it.
 
-use super::{Column, ColumnKind, Layout, Part, compile};
+use super::{Column, ColumnKind, IdRule, Layout, Part, ValuesRule, compile};
 use crate::DataError;
+
+impl Column {
+    /// Whether it is made of the column of the data that is named so, its own name aside.
+    fn needs(&self, name: &str) -> bool {
+        let is_it = |values: &ValuesRule| *values == ValuesRule::Column(name.to_owned());
+        let rule = match &self.kind {
+            ColumnKind::Id(IdRule { list: Some(list), .. }) => list.values.as_ref(),
+            _ => None,
+        };
+        rule.is_some_and(is_it) || self.of.iter().any(|of| of == name)
+    }
+}
 
 impl Layout {
     /// The same without labels and weights: data to be scored. Labels of all examples are 0. A
@@ -10,7 +22,7 @@ impl Layout {
     /// # Errors
     /// As [`Layout::new`]: a column that is made of the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
-        let names_it = |column: &Column, other: &Column| other.of.contains(&column.name);
+        let names_it = |column: &Column, other: &Column| other.needs(&column.name);
         let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
         let mut columns = Vec::with_capacity(self.columns.len());
         for column in &self.columns {

@@ -9,6 +9,8 @@ use super::{Column, ColumnKind, Layout, LayoutOptions, TimePart, Transform};
 const VALUES: &str = "values 2";
 /// Name of how columns are found in files, so that no cache is read that was made in a former way.
 const READING: &str = "names in any case, labels from 0 to 1";
+/// Name of how ids of lists came to have values, which were refused in LibSVM before.
+const VALUES_OF_IDS: &str = ", values of ids";
 
 impl Layout {
     /// Name of the rules by which records become examples: a digest of [`Layout::rules`], 40 bytes.
@@ -22,7 +24,8 @@ impl Layout {
     pub(crate) fn reading_name(&self) -> String {
         let LayoutOptions { format, separator, header, .. } = &self.options;
         let reading = format!("format {} separator {separator:?} header {header:?}", format.name());
-        let reading = format!("{reading} {READING}");
+        let values = if self.may_have_values() { VALUES_OF_IDS } else { "" };
+        let reading = format!("{reading} {READING}{values}");
         let mut digest = Digest128::new();
         digest.update(reading.as_bytes());
         digest.update(self.rules().as_bytes());
@@ -68,12 +71,16 @@ fn rules_of(column: &Column) -> String {
         }
         ColumnKind::Id(rule) => {
             let list = rule.list.as_ref().map(|list| (&list.separator, list.most));
+            let values = match rule.list.as_ref().and_then(|list| list.values.as_ref()) {
+                None => String::new(),
+                Some(values) => format!(" values {values:?}"),
+            };
             let part = match rule.part {
                 TimePart::Whole => String::new(),
                 part => format!(" part {}", part.name()),
             };
             format!(
-                "id namespace {:?} buckets {:?} list {list:?} skip {}{part}",
+                "id namespace {:?} buckets {:?} list {list:?} skip {}{part}{values}",
                 rule.namespace.as_deref().unwrap_or(name),
                 rule.buckets,
                 rule.skip_missing

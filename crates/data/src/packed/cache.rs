@@ -155,6 +155,10 @@ impl DataCache {
         self.file.has_truth()
     }
 
+    pub(crate) fn has_values(&self) -> bool {
+        self.file.has_values()
+    }
+
     /// The most bytes that it takes while it is read.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.file.bytes_max().saturating_add(self.origin.bytes())

@@ -5,7 +5,9 @@ use std::ops::Range;
 use stepwell_base::{Key, hash};
 
 use super::encode::Shape;
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, Seal, TRUTH, sums_differ, u32_at};
+use super::layout::{
+    BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, Seal, TRUTH, VALUES, sums_differ, u32_at,
+};
 use crate::block::Block;
 use crate::{Chunk, Schema};
 
@@ -58,6 +60,8 @@ struct Columns<'a> {
     truth: &'a [u8],
     /// Empty where all count alike.
     weights: &'a [u8],
+    /// Empty where all are 1.
+    values: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
@@ -77,10 +81,11 @@ impl<'a> Columns<'a> {
             one_key_a_bag: flags & ONE_KEY_A_BAG != 0,
             truth: flags & TRUTH != 0,
             shares: flags & SHARES != 0,
+            values: flags & VALUES != 0,
         };
-        let may_be_bits = schema.labels.may_be_bits();
-        let known =
-            flags & !(ONE_KEY_A_BAG | TRUTH | SHARES) == 0 && (may_be_bits || !shape.shares);
+        let shares = if schema.labels.may_be_bits() { SHARES } else { 0 };
+        let values = if seal.values { VALUES } else { 0 };
+        let known = flags & !(ONE_KEY_A_BAG | TRUTH | shares | values) == 0;
         if !known || shape.bytes(schema) != Some(bytes.len() as u64) {
             let (examples, found) = (seal.examples, bytes.len());
             return Err(format!(
@@ -99,14 +104,19 @@ impl<'a> Columns<'a> {
         let (keys, rest) = rest.split_at(keys as usize * 8);
         let ends = if shape.one_key_a_bag { 0 } else { examples * id_columns * 4 };
         let (ends, rest) = rest.split_at(ends);
-        let (truth, weights) = rest.split_at(if shape.truth { examples * 4 } else { 0 });
+        let (truth, rest) = rest.split_at(if shape.truth { examples * 4 } else { 0 });
+        let (weights, values) =
+            rest.split_at(if schema.labels.weighted { examples * 4 } else { 0 });
         let bag_ends = (!shape.one_key_a_bag).then_some(ends);
-        Ok(Self { examples, labels, dense, keys, bag_ends, truth, weights })
+        Ok(Self { examples, labels, dense, keys, bag_ends, truth, weights, values })
     }
 
     /// Refuses labels and bags that no chunk has.
     fn check(&self, seal: &Seal, schema: &Schema) -> Result<(), String> {
         self.check_labels(schema)?;
+        if let Some(value) = floats(self.values).find(|value| !value.is_finite()) {
+            return Err(format!("a key of it has the value {value}"));
+        }
         let (keys, most) = (self.keys.len() / 8, seal.example_keys_max as usize);
         let Some(bag_ends) = self.bag_ends else {
             let fits = keys == self.examples * schema.id_columns && schema.id_columns <= most;
@@ -166,7 +176,9 @@ impl<'a> Columns<'a> {
         let Schema { dense, id_columns, labels } = chunk.schema;
         let examples: usize = wanted.iter().map(|lines| lines.len()).sum();
         let keys = wanted.iter().map(|lines| self.keys_of(&places(lines, skip), id_columns).len());
-        chunk.keys.reserve_exact(keys.sum());
+        let keys = keys.sum();
+        chunk.keys.reserve_exact(keys);
+        chunk.values.reserve_exact(if self.values.is_empty() { 0 } else { keys });
         chunk.labels.reserve_exact(examples * labels.count);
         chunk.weights.reserve_exact(if labels.weighted { examples } else { 0 });
         chunk.lines.reserve_exact(examples);
@@ -203,6 +215,10 @@ impl<'a> Columns<'a> {
             Some(ends) => put(&mut chunk.bag_ends, of(ends, id_columns), |end| {
                 u32::from_le_bytes(end) - before + there
             }),
+        }
+        if !self.values.is_empty() {
+            let values = &self.values[keys.start * 4..keys.end * 4];
+            put(&mut chunk.values, values, f32::from_le_bytes);
         }
         let keys = &self.keys[keys.start * 8..keys.end * 8];
         put(&mut chunk.keys, keys, |key| Key(u64::from_le_bytes(key)));

@@ -1,6 +1,6 @@
 //! Examples of a chunk as the bytes of a block.
 
-use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH};
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH, VALUES};
 use crate::{Chunk, Schema};
 
 /// What decides how long a block is.
@@ -14,9 +14,33 @@ pub(super) struct Shape {
     pub(super) truth: bool,
     /// Whether a label lies between 0 and 1, where all are from 0 to 1.
     pub(super) shares: bool,
+    /// Whether some keys have other values than 1.
+    pub(super) values: bool,
 }
 
 impl Shape {
+    /// A block of no examples.
+    pub(super) const EMPTY: Self = Self {
+        examples: 0,
+        keys: 0,
+        one_key_a_bag: true,
+        truth: false,
+        shares: false,
+        values: false,
+    };
+
+    /// The shape with another example, of the same kind.
+    pub(super) fn with(&self, one: &Self) -> Self {
+        Self {
+            examples: self.examples + one.examples,
+            keys: self.keys + one.keys,
+            one_key_a_bag: self.one_key_a_bag && one.one_key_a_bag,
+            truth: self.truth,
+            shares: self.shares || one.shares,
+            values: self.values || one.values,
+        }
+    }
+
     /// Bytes of the block, if they can be counted.
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
@@ -25,7 +49,8 @@ impl Shape {
         let weight = if schema.labels.weighted { 4 } else { 0 };
         let example = labels + weight + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;
-        examples.checked_add(self.keys.checked_mul(8)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
+        let key = if self.values { 12 } else { 8 };
+        examples.checked_add(self.keys.checked_mul(key)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
 
     /// Whether labels are bytes.
@@ -45,8 +70,9 @@ pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let truth = if shape.truth { TRUTH } else { 0 };
     // Several labels are numbers anyway.
     let shares = if shape.shares && chunk.schema.labels.may_be_bits() { SHARES } else { 0 };
+    let values = if shape.values { VALUES } else { 0 };
     bytes.clear();
-    bytes.extend((one_key | truth | shares).to_le_bytes());
+    bytes.extend((one_key | truth | shares | values).to_le_bytes());
     // A block's bytes count in 32 bits, and its keys are fewer.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
     match shape.has_bits(&chunk.schema) {
@@ -60,6 +86,7 @@ pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     }
     put(bytes, &chunk.truth, |lane| lane.to_le_bytes());
     put(bytes, &chunk.weights, |lane| lane.to_le_bytes());
+    put(bytes, &chunk.values, |lane| lane.to_le_bytes());
     assert_eq!(Some(bytes.len() as u64), shape.bytes(&chunk.schema), "{shape:?}");
 }
 

@@ -91,6 +91,11 @@ impl PackedFile {
         self.tail.truth
     }
 
+    /// Whether ids of some of the examples have other values than 1.
+    pub(crate) fn has_values(&self) -> bool {
+        self.tail.values
+    }
+
     /// The most bytes that reading takes beside the caller's blocks.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.tail.index_bytes().unwrap_or(u64::MAX)

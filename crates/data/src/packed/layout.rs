@@ -21,9 +21,10 @@ const ORIGIN_VERSION: u32 = 2;
 const RULES_VERSION: u32 = 3;
 /// The version of one whose examples have several labels, other numbers for labels, or weights.
 const LABELS_VERSION: u32 = 4;
-
 /// Version of a file with labels between 0 and 1; the rest follows the other versions.
 const SHARES_VERSION: u32 = 5;
+/// Version of a file with ids whose values are not all 1; the rest follows the other versions.
+const VALUES_VERSION: u32 = 6;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -40,6 +41,8 @@ pub(super) const ONE_KEY_A_BAG: u32 = 1;
 pub(super) const TRUTH: u32 = 2;
 /// A label of the block lies between 0 and 1, and all of its labels are numbers of 32 bits.
 pub(super) const SHARES: u32 = 4;
+/// The keys of the block have values.
+pub(super) const VALUES: u32 = 8;
 
 pub(super) const NAME_BYTES: usize = 64;
 const LABELS_AT: usize = 20;
@@ -75,11 +78,14 @@ pub(super) struct Holds {
     pub(super) origin: bool,
     /// Labels between 0 and 1.
     pub(super) shares: bool,
+    /// Ids with values other than 1.
+    pub(super) values: bool,
 }
 
 /// Header of a file; `rules` made its examples, unless they are plain.
 pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8; HEADER_BYTES] {
     let version = match (rules, holds.origin) {
+        _ if holds.values => VALUES_VERSION,
         _ if holds.shares => SHARES_VERSION,
         _ if schema.labels != Labels::ONE => LABELS_VERSION,
         (Some(_), _) => RULES_VERSION,
@@ -115,10 +121,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if !(FORMAT_VERSION..=SHARES_VERSION).contains(&version) {
+    if !(FORMAT_VERSION..=VALUES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
             "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
-             {SHARES_VERSION}; make it again with this build's `stepwell convert`"
+             {VALUES_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -127,8 +133,11 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        SHARES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => None,
-        RULES_VERSION | LABELS_VERSION | SHARES_VERSION => {
+        // They may be of plain lines.
+        SHARES_VERSION | VALUES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => {
+            None
+        }
+        RULES_VERSION | LABELS_VERSION | SHARES_VERSION | VALUES_VERSION => {
             Some(name_at(bytes, DENSE_AT).escape_ascii().to_string())
         }
         _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
@@ -195,6 +204,8 @@ pub struct Seal {
     pub(super) checksum: u64,
     /// Keys that one of its examples may have.
     pub(super) example_keys_max: u32,
+    /// Whether its keys may have values.
+    pub(super) values: bool,
 }
 
 impl Seal {
@@ -218,6 +229,7 @@ impl Seal {
             bytes: u32_at(bytes, 20),
             checksum: u64_at(bytes, 24),
             example_keys_max: tail.example_keys_max,
+            values: tail.values,
         }
     }
 
@@ -249,6 +261,8 @@ pub(crate) struct Tail {
     pub(super) truth: bool,
     /// Bytes that say what the file was made of; 0 where it does not.
     pub(super) origin_bytes: u32,
+    /// Whether keys of a block have values, which the version of the file says.
+    pub(super) values: bool,
 }
 
 impl Tail {
@@ -290,6 +304,7 @@ impl Tail {
             example_keys_max: u32_at(bytes, 36),
             truth: u32_at(bytes, 40) != 0,
             origin_bytes: u32_at(bytes, 44),
+            values: u32_at(header, 8) == VALUES_VERSION,
         };
         let has_origin = match u32_at(header, 8) {
             FORMAT_VERSION => Some(false),

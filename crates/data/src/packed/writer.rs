@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ impl PackedWriter {
             file,
             options: options.clone(),
             block: Chunk::new(options.schema),
-            shape: EMPTY,
+            shape: Shape::EMPTY,
             bytes: Vec::new(),
             table: Vec::new(),
             tail: Tail::default(),
@@ -177,7 +178,8 @@ impl PackedWriter {
         self.write(&table)?;
         self.write(origin)?;
         let rules = self.options.rules.as_deref();
-        let holds = Holds { origin: !origin.is_empty(), shares: self.shares };
+        let (shares, values) = (self.shares, self.tail.values);
+        let holds = Holds { origin: !origin.is_empty(), shares, values };
         let head = header(&self.options.schema, rules, holds);
         let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
@@ -197,7 +199,7 @@ impl PackedWriter {
     pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
         let Schema { dense, id_columns, labels } = options.schema;
         let weight = if labels.weighted { 4 } else { 0 };
-        let labels = EMPTY.label_bytes(&options.schema);
+        let labels = Shape::EMPTY.label_bytes(&options.schema);
         let example = labels + weight + 4 * dense + 4 * id_columns;
         let examples = options.block_bytes / example;
         // In memory labels are wider and every bag has an end. What grows has room for twice that.
@@ -233,6 +235,7 @@ impl PackedWriter {
             one_key_a_bag,
             truth: !chunk.truth.is_empty(),
             shares: chunk.has_share(example),
+            values: self.check_values(chunk, start..end)?,
         };
         self.make_room(&one)?;
         self.shares |= one.shares;
@@ -240,12 +243,24 @@ impl PackedWriter {
         self.block.labels.extend_from_slice(labels);
         self.block.weights.extend(chunk.weights.get(example));
         self.block.dense.extend_from_slice(chunk.dense_of(example));
-        self.block.keys.extend_from_slice(&chunk.keys[start..end]);
+        self.block.push_bag(&chunk.keys, &chunk.values, start..end);
         self.block.bag_ends.extend(ends.iter().map(|end| end - start as u32 + base));
         self.block.truth.extend(chunk.truth.get(example));
         let most = &mut self.tail.example_keys_max;
         *most = (*most).max(one.keys as u32);
         Ok(())
+    }
+
+    /// Whether some of the keys at `range`, those of an example, have other values than 1.
+    fn check_values(&self, chunk: &Chunk, range: Range<usize>) -> Result<bool, DataError> {
+        let values = chunk.values.get(range).unwrap_or_default();
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            let (number, path) = (self.examples() + 1, self.path.display());
+            return Err(DataError::Options(format!(
+                "{path}: an id of example {number} has the value {value}: give finite numbers"
+            )));
+        }
+        Ok(values.iter().any(|value| *value != 1.0))
     }
 
     /// Sees to it that an example of shape `one` fits into the block at hand, and counts it.
@@ -277,11 +292,12 @@ impl PackedWriter {
 
     /// Ends the block at hand, so that the next example begins one.
     pub(super) fn close_block(&mut self) -> Result<(), DataError> {
-        let shape = std::mem::replace(&mut self.shape, EMPTY);
+        let shape = std::mem::replace(&mut self.shape, Shape::EMPTY);
         if shape.examples == 0 {
             return Ok(());
         }
         let mut bytes = std::mem::take(&mut self.bytes);
+        self.block.complete_values();
         encode(&self.block, &shape, &mut bytes);
         self.block.clear();
         let seal = Seal {
@@ -299,6 +315,7 @@ impl PackedWriter {
         self.tail.examples += shape.examples;
         self.tail.block_bytes_max = self.tail.block_bytes_max.max(seal.bytes);
         self.tail.truth |= shape.truth;
+        self.tail.values |= shape.values;
         self.bytes = bytes;
         Ok(())
     }
@@ -328,22 +345,6 @@ impl PackedWriter {
     /// Bytes that it holds now.
     pub(super) fn held(&self) -> u64 {
         (self.block.bytes() + self.bytes.capacity() + self.table.capacity()) as u64
-    }
-}
-
-/// A block of no examples.
-const EMPTY: Shape =
-    Shape { examples: 0, keys: 0, one_key_a_bag: true, truth: false, shares: false };
-
-impl Shape {
-    fn with(&self, one: &Self) -> Self {
-        Self {
-            examples: self.examples + one.examples,
-            keys: self.keys + one.keys,
-            one_key_a_bag: self.one_key_a_bag && one.one_key_a_bag,
-            truth: self.truth,
-            shares: self.shares || one.shares,
-        }
     }
 }
 

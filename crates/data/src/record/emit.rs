@@ -2,9 +2,10 @@
 
 use super::fields::{Found, Value};
 use super::labels::{label_of, weight_of};
+use super::lists::each_id;
 use super::{Fault, Fields, Why, shown};
 use crate::Chunk;
-use crate::layout::{Dense, Ids, Layout, Made, Nested, Says, Transform, each_item, transformed};
+use crate::layout::{Dense, Ids, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::number::{amount, why_no_number};
 use crate::path_columns::RENAME;
@@ -23,7 +24,7 @@ pub(crate) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     pub(crate) fn new(layout: &'a Layout) -> Self {
-        let is_list = |column: &usize| matches!(layout.ids[*column].made, Made::List { .. });
+        let is_list = |column: &usize| matches!(layout.ids[*column].made, Made::List(_));
         let lists = (0..layout.ids.len()).filter(is_list).collect();
         Self { layout, log1p: Log1p::new(), lists }
     }
@@ -46,6 +47,7 @@ impl<'a> Emitter<'a> {
         }
         let (labels, weights) = (chunk.labels.len(), chunk.weights.len());
         let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
+        let values = chunk.values.len();
         let outcome = self.try_emit(fields, text, chunk);
         if outcome.is_ok() && !self.lists.is_empty() {
             self.note_cut_lists(fields, text, chunk);
@@ -55,6 +57,7 @@ impl<'a> Emitter<'a> {
             chunk.weights.truncate(weights);
             chunk.dense.truncate(dense);
             chunk.keys.truncate(keys);
+            chunk.values.truncate(values);
             chunk.bag_ends.truncate(bags);
         }
         outcome.map(|()| true)
@@ -64,17 +67,15 @@ impl<'a> Emitter<'a> {
     fn note_cut_lists(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) {
         let example = chunk.len() - 1;
         for column in self.lists.iter().copied() {
-            let made = &self.layout.ids[column].made;
-            let Made::List { source, separator, most } = made else { continue };
-            if chunk.bag(example, column).len() < *most {
+            let Made::List(list) = &self.layout.ids[column].made else { continue };
+            if chunk.bag(example, column).len() < list.most {
                 continue;
             }
             let mut count = 0;
-            let value = (*source, separator.as_slice());
             // It was read before.
-            let _ = each_id(self.layout, value, (fields, text), |_, _, _| count += 1);
-            if count > *most {
-                chunk.note_cut_list(example, column, count - most);
+            let _ = each_id(self.layout, list, (fields, text), |_, _| count += 1);
+            if count > list.most {
+                chunk.note_cut_list(example, column, count - list.most);
             }
         }
     }
@@ -157,11 +158,12 @@ fn push_keys(
             Found::Missing => push_missing(ids, chunk),
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
-        Made::List { source, separator, most } => {
-            let (namespace, mut left) = (&ids.namespace, *most);
-            each_id(layout, (*source, separator), (fields, text), |text, start, end| {
+        Made::List(list) => {
+            let (namespace, mut left) = (&ids.namespace, list.most);
+            each_id(layout, list, (fields, text), |id, value| {
                 if left > 0 {
-                    chunk.keys.push(namespace.key_within(text, start, end));
+                    chunk.keys.push(namespace.key_within(id.text, id.start, id.end));
+                    chunk.value_last_key(value);
                     left -= 1;
                 }
             })?;
@@ -186,33 +188,6 @@ fn push_missing(ids: &Ids, chunk: &mut Chunk) {
     if !ids.skip_missing {
         chunk.keys.push(ids.namespace.key_of(b""));
     }
-}
-
-/// Gives `id` each id of the list that `source` is: the text that it lies in, and its start and end
-/// there. Items that are empty or missing are none.
-#[inline]
-fn each_id(
-    layout: &Layout,
-    (source, separator): (usize, &[u8]),
-    (fields, text): (&Fields, &[u8]),
-    mut id: impl FnMut(&[u8], usize, usize),
-) -> Result<(), Fault> {
-    let mut item = |text: &[u8], start: usize, end: usize| {
-        if start < end && !layout.is_missing(&text[start..end]) {
-            id(text, start, end);
-        }
-    };
-    match fields.found(source, text) {
-        Found::Missing => {}
-        Found::List => {
-            fields.list(source, text).for_each(|value| item(value.text, value.start, value.end));
-        }
-        Found::One(Value { text, start, end }) => {
-            let nested = |Nested| Fault::value(source, Why::Nested);
-            each_item((text, start, end), separator, item).map_err(nested)?;
-        }
-    }
-    Ok(())
 }
 
 fn push_cross(
@@ -301,9 +276,6 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         Why::InPath => {
             format!("{name} is {text}, and the path of the file has it, too: {RENAME}")
         }
-        Why::NotOne => format!(
-            "an id of {name} has another value than 1, and ids have none; where it is a number, \
-             name a column of type dense for it"
-        ),
+        Why::Values(why) => why.explain(layout, source, value),
     }
 }

@@ -35,6 +35,8 @@ enum Place {
 struct Item {
     source: u32,
     span: Span,
+    /// Its value, in formats that have one for each id.
+    value: Option<f32>,
 }
 
 /// A value: some bytes of a longer text, since reading beyond its end is faster than not to.
@@ -49,6 +51,12 @@ impl<'a> Value<'a> {
     pub(crate) fn bytes(&self) -> &'a [u8] {
         &self.text[self.start..self.end]
     }
+}
+
+/// An item of a list, and its value as an id in formats that have one.
+pub(super) struct Listed<'a> {
+    pub(super) item: Value<'a>,
+    pub(super) value: Option<f32>,
 }
 
 /// What a source has in a record.
@@ -109,13 +117,20 @@ impl Fields {
     /// One more value of the list that `source` is.
     pub(crate) fn push(&mut self, source: usize, start: usize, end: usize) {
         let span = Span { start: start as u32, end: end as u32, place: Place::Text };
-        self.items.push(Item { source: source as u32, span });
+        self.items.push(Item { source: source as u32, span, value: None });
+    }
+
+    /// The last item that was pushed has this value.
+    pub(crate) fn value_last_item(&mut self, value: f32) {
+        if let Some(item) = self.items.last_mut() {
+            item.value = Some(value);
+        }
     }
 
     /// The same, of a value that stands nowhere in the text.
     pub(crate) fn push_bytes(&mut self, source: usize, bytes: &[u8]) {
         let span = self.scratched(bytes);
-        self.items.push(Item { source: source as u32, span });
+        self.items.push(Item { source: source as u32, span, value: None });
     }
 
     fn scratched(&mut self, bytes: &[u8]) -> Span {
@@ -142,8 +157,17 @@ impl Fields {
         source: usize,
         text: &'a [u8],
     ) -> impl Iterator<Item = Value<'a>> {
+        self.listed(source, text).map(|listed| listed.item)
+    }
+
+    /// The same as ids, with the values that the format has for them.
+    pub(super) fn listed<'a>(
+        &'a self,
+        source: usize,
+        text: &'a [u8],
+    ) -> impl Iterator<Item = Listed<'a>> {
         let own = self.items.iter().filter(move |item| item.source as usize == source);
-        own.map(move |item| self.value(item.span, text))
+        own.map(move |item| Listed { item: self.value(item.span, text), value: item.value })
     }
 
     /// The bytes of a value, for messages.

@@ -133,6 +133,8 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
             (Kind::JsonLines, Some(separator)) if !line.contains(&separator) || is_object(line) => {
                 Kind::JsonLines
             }
+            // Items with a mark before their values look like words of it.
+            (Kind::LibSvm, None) if line.contains(&b'\t') && layout.has_marks() => delimited(b'\t'),
             (Kind::LibSvm, Some(separator)) if !line.contains(&separator) => Kind::LibSvm,
             (_, Some(_)) => delimited(b','),
             (kind, None) => kind,

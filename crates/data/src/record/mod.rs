@@ -19,6 +19,7 @@ mod head;
 mod header;
 mod json;
 mod labels;
+mod lists;
 mod svm;
 
 use std::ops::Range;
@@ -40,6 +41,7 @@ pub(crate) use self::json::said;
 pub(crate) use self::labels::{
     count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
 };
+pub(crate) use self::lists::WhyValues;
 pub(crate) use self::svm::without_comment;
 
 /// Why a line is no example.
@@ -53,6 +55,8 @@ pub(crate) enum Fault {
     },
     /// The value of this source is not what it should be.
     Value { source: usize, why: Why },
+    /// The same of an item of a list.
+    Item { source: usize, why: Why, item: Vec<u8> },
 }
 
 /// What is wrong with a value.
@@ -84,8 +88,8 @@ pub(crate) enum Why {
     Twice,
     /// It is in both the record and the path of the file.
     InPath,
-    /// LibSVM: an id whose value is not 1.
-    NotOne,
+    /// Values of ids are not what they should be.
+    Values(WhyValues),
 }
 
 impl Fault {
@@ -124,6 +128,7 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
         }
         line = wanted.end;
     }
+    chunk.complete_values();
 }
 
 fn make_room(chunk: &mut Chunk, block: &Block) {
@@ -276,6 +281,9 @@ impl Parser<'_> {
                 let value = self.fields.bytes(source, self.body).unwrap_or_default();
                 let column = self.head.column_of(source);
                 (column, explain(self.layout, source, value, why))
+            }
+            Fault::Item { source, why, item } => {
+                (self.head.column_of(source), explain(self.layout, source, &item, why))
             }
         });
     }

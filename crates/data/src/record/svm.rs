@@ -2,7 +2,7 @@
 //! them, `1 user:107:1 item:9:1`.
 //!
 //! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
-//! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column
+//! no column are ids of the column `indices`, where there is one. Of `field:id:value` the column
 //! `field` has one more id. A word that begins with `#` begins a comment; within a word it is part
 //! of it, as of ids that are tags.
 
@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::{Fault, Fields, Why};
-use crate::layout::{Label, LabelSays, Layout};
+use super::{Fault, Fields, Why, WhyValues};
+use crate::layout::{Label, LabelSays, Layout, value_of};
 
 /// The column of the first value of a line.
 pub(crate) const LABEL: &str = "label";
@@ -125,7 +125,7 @@ fn put_label(
     Ok(())
 }
 
-/// One more id of `source`, whose value has to be 1.
+/// One more id of `source`, and its value.
 fn push(
     fields: &mut Fields,
     source: usize,
@@ -133,10 +133,13 @@ fn push(
     id: Range<usize>,
     value: Range<usize>,
 ) -> Result<(), Fault> {
-    let value = &body[value];
-    if value != b"1" && crate::number::number(value) != Some(1.0) {
-        return Err(Fault::value(source, Why::NotOne));
-    }
+    let number = match &body[value.clone()] {
+        b"1" => 1.0,
+        text => value_of(text).ok_or_else(|| {
+            let item = body[id.start..value.end].to_vec();
+            Fault::Item { source, why: Why::Values(WhyValues::NoValue), item }
+        })?,
+    };
     match (fields.is_list(source), fields.has(source)) {
         (true, _) => {}
         // A value of its own, which a list would hide.
@@ -144,6 +147,7 @@ fn push(
         (false, false) => fields.begin_list(source),
     }
     fields.push(source, id.start, id.end);
+    fields.value_last_item(number);
     Ok(())
 }
 

@@ -180,6 +180,15 @@ impl Sources {
         self.options.schema
     }
 
+    /// Whether some ids may have other values than 1.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn may_have_values(&self) -> Result<bool, DataError> {
+        let evaluated = self.eval_input.as_deref().map_or(Ok(false), Input::may_have_values)?;
+        Ok(evaluated || self.input.may_have_values()?)
+    }
+
     /// The examples of the first block; none where there are none. What is wrong with it is for who
     /// reads it in earnest.
     pub fn first_chunk(&self, options: &ReadOptions) -> Option<Chunk> {

@@ -20,7 +20,7 @@ fn id() -> ColumnKind {
 }
 
 fn list(most: usize) -> ColumnKind {
-    let list = Some(ListRule { separator: "|".to_owned(), most });
+    let list = Some(ListRule { separator: "|".to_owned(), most, values: None });
     ColumnKind::Id(IdRule { list, ..Default::default() })
 }
 
@@ -98,8 +98,9 @@ fn rules() -> impl Strategy<Value = ColumnKind> {
         },
     );
     let separator = prop::sample::select(vec!["|", "", " ", "\n", "é", "||"]);
-    let list = (separator, prop::sample::select(vec![0, 1, 3, 65_536, 65_537]))
-        .prop_map(|(separator, most)| ListRule { separator: separator.to_owned(), most });
+    let list = (separator, prop::sample::select(vec![0, 1, 3, 65_536, 65_537])).prop_map(
+        |(separator, most)| ListRule { separator: separator.to_owned(), most, values: None },
+    );
     let buckets = prop::collection::vec(number(), 0..3);
     let namespace = prop::option::of(prop::sample::select(vec!["a", "", "\0", "shared"]));
     let ids = (namespace, buckets, prop::option::weighted(0.3, list), any::<bool>()).prop_map(

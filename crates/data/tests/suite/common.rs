@@ -35,13 +35,19 @@ pub(crate) fn zstd(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     zstd::encode_all(bytes.as_ref(), 1).unwrap()
 }
 
-/// An example with the place after it, its labels and features as bits.
+/// An example with the place after it, its labels and features as bits: of a bag each key, and its
+/// value behind it where that is not 1.
 pub(crate) type Row = (Position, u32, Vec<u32>, Vec<Vec<u64>>);
 
 pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
     let row = |example: usize| {
         let dense = chunk.dense_of(example).iter().map(|x| x.to_bits()).collect();
-        let bag = |column| chunk.bag(example, column).iter().map(|key| key.0).collect();
+        let value = |at: usize| chunk.values.get(at).filter(|value| **value != 1.0);
+        let id = |at: usize| {
+            let value = value(at).map(|value| u64::from(value.to_bits()));
+            std::iter::once(chunk.keys[at].0).chain(value)
+        };
+        let bag = |column| chunk.bag_range(example, column).flat_map(id).collect();
         let bags = (0..chunk.schema.id_columns).map(bag).collect();
         (chunk.position_after(chunk.lines[example]), chunk.labels[example].to_bits(), dense, bags)
     };

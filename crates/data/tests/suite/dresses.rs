@@ -52,7 +52,7 @@ fn record(set: &'static str, tag: &'static str) -> impl Strategy<Value = Record>
 }
 
 fn columns() -> Vec<Column> {
-    let list = Some(ListRule { separator: "|".to_owned(), most: TAGS_MAX });
+    let list = Some(ListRule { separator: "|".to_owned(), most: TAGS_MAX, values: None });
     let id = |rule| ColumnKind::Id(rule);
     vec![
         column("y", ColumnKind::Label(LabelRule::default())),

@@ -115,7 +115,7 @@ fn a_column_splits_the_data_alike_in_every_format() {
 fn libsvm_has_numbers_by_name_and_ids_by_field() {
     let folder = tempfile::tempdir().unwrap();
     let id = |ids: usize| {
-        let list = Some(ListRule { separator: "|".to_owned(), most: ids });
+        let list = Some(ListRule { separator: "|".to_owned(), most: ids, values: None });
         ColumnKind::Id(IdRule { list, ..Default::default() })
     };
     let columns = vec![
@@ -135,9 +135,9 @@ fn libsvm_has_numbers_by_name_and_ids_by_field() {
     let keys = |keys: &[Key]| keys.iter().map(|key| key.0).collect::<Vec<u64>>();
     assert_eq!(rows[0].3, [vec![], keys(&[key("indices", "3"), key("indices", "9")])]);
     assert_eq!(rows[1].3, [keys(&[key("item", "a"), key("item", "b")]), vec![]]);
-    let bad = write(folder.path(), "b.svm", "1 3:0.5 7:1\n");
+    let bad = write(folder.path(), "b.svm", "1 3:0.5 7:1\n1 3:x\n");
     let error = read(&bad, &layout, &options_of(&layout, 1 << 16)).unwrap_err().to_string();
-    assert!(error.contains("line 1") && error.contains("another value than 1"), "{error}");
+    assert!(error.contains("line 2: indices has the item '3:x'"), "{error}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::common::*;
 use crate::rows::{column, options_of, quoted};
 
 fn list(separator: &str, most: usize) -> ColumnKind {
-    let list = Some(ListRule { separator: separator.to_owned(), most });
+    let list = Some(ListRule { separator: separator.to_owned(), most, values: None });
     ColumnKind::Id(IdRule { list, ..Default::default() })
 }
 
@@ -180,7 +180,7 @@ fn a_sign_of_comments_within_a_word_is_part_of_it() {
     assert!(of(3).unwrap_err().contains("is not `field:id:value`"));
     assert_eq!(of(4), Ok(vec![keys(&["c#"])]));
     // A comment has a space before its sign; a value that goes on with one is refused.
-    assert!(read("1 tags:a:1#2\n").unwrap_err().contains("another value than 1"));
+    assert!(read("1 tags:a:1#2\n").unwrap_err().contains("tags has the item 'a:1#2'"));
     // What is guessed of such a file is what is read.
     let path = write(folder.path(), "b.ffm", "1 tags:u#5:1 item:3:1\n0 tags:v#6:1 item:4:1\n");
     let guess = guess(&path).unwrap();

@@ -48,3 +48,5 @@ mod statistics;
 mod typed;
 #[cfg(test)]
 mod types;
+#[cfg(test)]
+mod values;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_data::{
-    Chunk, Input, PackedOptions, PackedWriter, Position, ReadOptions, Reader, Schema, SynthOptions,
-    count_lines, resolve,
+    Block, Chunk, Input, PackedOptions, PackedWriter, Position, ReadOptions, Reader, Schema,
+    SynthOptions, count_lines, parse_block, resolve,
 };
 
 use crate::common::*;
@@ -19,13 +19,22 @@ fn roomy(schema: Schema, block_bytes: usize) -> ReadOptions {
 /// Examples whose bags have a random number of keys, some none.
 fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chunk {
     let mut chunk = Chunk::new(schema);
+    let soft = dice.next_u64().is_multiple_of(3);
     for example in 0..examples {
-        chunk.labels.push((dice.next_u64() % 2) as f32);
+        let label = if soft { [0.0, 1.0, 0.25] } else { [0.0, 1.0, 1.0] };
+        chunk.labels.push(label[(dice.next_u64() % 3) as usize]);
         chunk.dense.extend((0..schema.dense).map(|_| f32::from_bits(dice.next_u64() as u32)));
         for _ in 0..schema.id_columns {
             let keys = [1, 1, 1, 0, 2, 9][(dice.next_u64() % 6) as usize];
             chunk.keys.extend((0..keys).map(|_| Key(dice.next_u64())));
             chunk.bag_ends.push(chunk.keys.len() as u32);
+        }
+        // Of some chunks every other example has values.
+        if chunk.keys.first().is_some_and(|key| !key.0.is_multiple_of(3)) {
+            let is_one = example.is_multiple_of(2);
+            let value = |dice: &mut Stream| if is_one { 1.0 } else { dice.next_symmetric(2.0) };
+            let more = chunk.keys.len() - chunk.values.len();
+            chunk.values.extend((0..more).map(|_| value(dice)));
         }
         chunk.lines.push(example as u32);
         if truth {
@@ -70,7 +79,7 @@ fn what_was_put_in_comes_out_from_any_example_on() {
                 bags(&mut dice, schema, examples, truth)
             })
             .collect();
-        let block_bytes = [350, 1000, 10_000][(dice.next_u64() % 3) as usize];
+        let block_bytes = [500, 1000, 10_000][(dice.next_u64() % 3) as usize];
         let rows =
             pack(&path, &PackedOptions { block_bytes, ..PackedOptions::new(schema) }, &chunks);
         let options = roomy(schema, block_bytes);
@@ -85,6 +94,28 @@ fn what_was_put_in_comes_out_from_any_example_on() {
         let start = Position { file: 0, line: rows.len() as u64 + 1 };
         let error = read_all(input(&path), &ReadOptions { start, ..options }).unwrap_err();
         assert!(error.to_string().ends_with("examples; it may have changed"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_has_the_lowest_version_that_says_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packed");
+    let bytes = |label: f32, values: &[f32]| {
+        let mut chunk = Chunk::new(TINY);
+        parse_block(&Block::of_text(lines(0..7).into()), &mut chunk);
+        chunk.labels[2] = label;
+        chunk.values = values.to_vec();
+        if !values.is_empty() {
+            chunk.values.resize(chunk.keys.len(), 1.0);
+        }
+        pack(&path, &PackedOptions::new(TINY), &[chunk]);
+        std::fs::read(&path).unwrap()
+    };
+    for (label, plain) in [(1.0, 1), (0.5, 5)] {
+        assert_eq!(bytes(label, &[])[8], plain);
+        assert!(bytes(label, &[1.0]) == bytes(label, &[]), "values of 1 are none");
+        assert_eq!(bytes(label, &[1.0, 0.5])[8], 6);
     }
 }
 

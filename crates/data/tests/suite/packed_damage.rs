@@ -7,13 +7,19 @@ use stepwell_data::{DataError, PackedOptions, PackedWriter, ReadOptions, count_l
 
 use crate::common::*;
 
-/// A file of three blocks, its bytes and its rows.
-fn small(path: &Path) -> (Vec<u8>, Vec<Row>) {
+/// A file of three or four blocks, its bytes and its rows; the first ids have these values, if any,
+/// and a label lies between 0 and 1 then.
+fn small(path: &Path, values: &[f32]) -> (Vec<u8>, Vec<Row>) {
     let mut chunk = stepwell_data::Chunk::new(TINY);
     stepwell_data::parse_block(&stepwell_data::Block::of_text(lines(0..7).into()), &mut chunk);
     // A bag of two keys in the last block.
     *chunk.bag_ends.last_mut().unwrap() += 1;
     chunk.keys.push(stepwell_base::Key(7));
+    if !values.is_empty() {
+        chunk.values = values.to_vec();
+        chunk.values.resize(chunk.keys.len(), 1.0);
+        chunk.labels[1] = 0.25;
+    }
     let options = PackedOptions { block_bytes: 120, ..PackedOptions::new(TINY) };
     let mut writer = PackedWriter::new(path, &options).unwrap();
     writer.add(&chunk).unwrap();
@@ -21,14 +27,19 @@ fn small(path: &Path) -> (Vec<u8>, Vec<Row>) {
     (std::fs::read(path).unwrap(), rows_of(&chunk))
 }
 
+/// Values of the ids of the first blocks.
+const VALUES: [f32; 4] = [0.5, 1.0, -2.25, 0.0];
+
 #[test]
 fn a_file_that_an_earlier_build_wrote_opens_for_ever() {
     let folder = tempfile::tempdir().unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.packed");
-    let (bytes, rows) = small(&folder.path().join("small"));
-    assert!(read_files(std::slice::from_ref(&path), &options()).unwrap().0 == rows);
-    // While this is the version that is written, the same examples are the same bytes.
-    assert!(std::fs::read(path).unwrap() == bytes);
+    for (name, values) in [("version-1.packed", &[][..]), ("version-6.packed", &VALUES)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let (bytes, rows) = small(&folder.path().join("small"), values);
+        assert!(read_files(std::slice::from_ref(&path), &options()).unwrap().0 == rows, "{name}");
+        // While this is the version that is written, the same examples are the same bytes.
+        assert!(std::fs::read(path).unwrap() == bytes, "{name}");
+    }
 }
 
 #[test]
@@ -64,7 +75,7 @@ fn outcome(folder: &Path, bytes: &[u8]) -> Result<Vec<Row>, DataError> {
 #[test]
 fn every_flipped_bit_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (bytes, rows) = small(&folder.path().join("small"));
+    let (bytes, rows) = small(&folder.path().join("small"), &VALUES);
     assert!(outcome(folder.path(), &bytes).unwrap() == rows);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
@@ -79,7 +90,7 @@ fn every_flipped_bit_is_an_error() {
 #[test]
 fn every_cut_and_every_longer_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (bytes, _) = small(&folder.path().join("small"));
+    let (bytes, _) = small(&folder.path().join("small"), &VALUES);
     for length in 1..bytes.len() {
         let error = outcome(folder.path(), &bytes[..length]).unwrap_err().to_string();
         assert!(error.contains("the file is damaged or cut short"), "{length}: {error}");
@@ -102,7 +113,7 @@ fn every_cut_and_every_longer_file_is_an_error() {
 #[test]
 fn a_damaged_block_is_named_with_its_place_and_ends_the_reading() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut bytes, rows) = small(&folder.path().join("small"));
+    let (mut bytes, rows) = small(&folder.path().join("small"), &[]);
     bytes[160 + 120 + 11] ^= 1;
     let path = write(folder.path(), "damaged", bytes);
     let input = stepwell_data::Input::Files(vec![path].into());
@@ -144,7 +155,7 @@ fn blocks_of_another_file_are_not_taken() {
 #[test]
 fn any_bytes_behind_the_first_ones_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (bytes, _) = small(&folder.path().join("small"));
+    let (bytes, _) = small(&folder.path().join("small"), &VALUES);
     let mut dice = Stream::named(5, b"packed noise");
     for _ in 0..2000 {
         let mut noise = bytes.clone();

@@ -53,7 +53,7 @@ pub(crate) fn made_of(name: &str, of: &[&str], kind: ColumnKind) -> Column {
 pub(crate) fn columns() -> Vec<Column> {
     let dense = |rule| ColumnKind::Dense(rule);
     let id = || ColumnKind::Id(IdRule::default());
-    let list = Some(ListRule { separator: "|".to_owned(), most: 3 });
+    let list = Some(ListRule { separator: "|".to_owned(), most: 3, values: None });
     vec![
         column("click", ColumnKind::Label(LabelRule::default())),
         column("price", dense(DenseRule { transform: Transform::Log1p, ..Default::default() })),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_data::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
-    SplitBy, SplitRule, TimePart, Transform, may_separate,
+    SplitBy, SplitRule, TimePart, Transform, ValuesRule, may_separate,
 };
 use stepwell_nn::Loss;
 
@@ -47,6 +47,9 @@ pub struct ColumnConfig {
     pub part: TimePart,
     /// Of a list: what is between two ids.
     pub separator: String,
+    /// Of a list: the mark between an id and its value, or the column of the values; none where
+    /// these are 1, or in the format.
+    pub values: Option<String>,
     /// Of a list: ids that are taken; further ones are left out.
     pub ids: usize,
     /// Of an id: what a missing one is.
@@ -158,6 +161,7 @@ impl Default for ColumnConfig {
             buckets: Vec::new(),
             part: TimePart::default(),
             separator: String::new(),
+            values: None,
             ids: 0,
             missing: MissingKind::default(),
         };
@@ -209,8 +213,11 @@ impl ColumnConfig {
                 namespace: self.namespace.clone(),
                 buckets: self.buckets.clone(),
                 part: self.part,
-                list: (self.kind == ColumnType::Ids)
-                    .then(|| ListRule { separator: separator_of(&self.separator), most: self.ids }),
+                list: (self.kind == ColumnType::Ids).then(|| ListRule {
+                    separator: separator_of(&self.separator),
+                    most: self.ids,
+                    values: self.values.as_deref().map(ValuesRule::of),
+                }),
                 skip_missing: self.missing == MissingKind::None,
             }),
         })

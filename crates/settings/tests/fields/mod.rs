@@ -248,6 +248,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         buckets,
         part,
         separator,
+        values,
         ids,
         missing,
     } = column;
@@ -268,6 +269,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         ("buckets", json!(buckets)),
         ("part", json!(part.name())),
         ("separator", json!(separator)),
+        ("values", json!(values)),
         ("ids", json!(ids)),
         ("missing", json!(missing.name())),
     ]

@@ -91,8 +91,7 @@ fn add_shuffle(
     }
     let of_layout =
         layout.map_or(0, |layout| layout.id_names().into_iter().map(|(_, most)| most as u64).sum());
-    let ids: u64 = wanted.model.features().ids_by_table().into_iter().sum();
-    let bytes = shuffle_bytes_max(room, wanted.schema, ids.max(of_layout));
+    let bytes = shuffle_bytes_max(room, wanted.schema, (wanted.model.features(), of_layout));
     let of_each = ByteCount(bytes / 2);
     let why = format!("2 windows of {room} examples, {of_each} each, and 2 chunks");
     budget.add("shuffle", bytes + 2 * chunk, why);

@@ -305,7 +305,7 @@ impl BatchStage {
         for ((part, gathered), table) in
             mini.parts.iter_mut().zip(&mut self.gathered).zip(&self.cut.tables)
         {
-            part.request.weigh(&table.fields, &gathered.weights);
+            part.request.weigh(&table.fields, gathered.weights());
             self.grouper.group_into(&gathered.keys, table.salt, &mut part.request);
             // The request says it all from here on, and rows find their bags by number.
             gathered.clear();

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use stepwell_base::Key;
 use stepwell_data::{Chunk, Position};
 use stepwell_engine::Blocks;
 
@@ -49,7 +48,7 @@ pub(super) fn append(
     for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
         let ends = &mut part.request.ends;
         if table.has_all_columns(chunk.schema.id_columns) {
-            append_all_fields((&mut gathered.keys, ends), chunk, examples.clone());
+            append_all_fields((gathered, ends), chunk, examples.clone());
         } else {
             for example in examples.clone() {
                 append_example((gathered, ends), (chunk, example), &table.sources);
@@ -99,15 +98,16 @@ fn keep<T>(values: &mut Vec<T>, range: Range<usize>) {
 }
 
 fn append_all_fields(
-    (keys, all_ends): (&mut Vec<Key>, &mut Vec<u32>),
+    (gathered, all_ends): (&mut Gathered, &mut Vec<u32>),
     chunk: &Chunk,
     examples: Range<usize>,
 ) {
     let columns = chunk.schema.id_columns;
     let first = chunk.keys_start(examples.start);
     let last = chunk.keys_start(examples.end);
-    let base = keys.len() as u32;
-    keys.extend_from_slice(&chunk.keys[first..last]);
+    let base = gathered.keys.len() as u32;
+    let values = chunk.values.get(first..last).unwrap_or_default();
+    gathered.append(&chunk.keys[first..last], values, 1.0);
     let ends = &chunk.bag_ends[examples.start * columns..examples.end * columns];
     all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
 }

@@ -53,6 +53,7 @@ use self::shuffle::Shuffle;
 pub(crate) use self::train::Agreement;
 use self::train::{ApartStage, Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
+use crate::features::Features;
 use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
@@ -140,9 +141,9 @@ pub(crate) struct Parts {
     pub(crate) learner: Option<Trainer>,
 }
 
-/// The most bytes of windows of `room` examples of `schema` that are shuffled, which have so many
-/// ids at most.
-pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: u64) -> u64 {
+/// The most bytes of windows of `room` examples of `schema` that are shuffled, which have as many
+/// ids as `features` take, or so many, at most.
+pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: (&Features, u64)) -> u64 {
     Shuffle::bytes_max(room, schema, ids)
 }
 

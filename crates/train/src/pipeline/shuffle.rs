@@ -20,6 +20,7 @@ use stepwell_base::random::Stream;
 use stepwell_data::{Chunk, Schema};
 
 use crate::batch::RunPosition;
+use crate::features::Features;
 
 /// The order of the examples of a window: which of `count` is first, second and so on.
 ///
@@ -89,10 +90,14 @@ struct Ordered {
 }
 
 impl Shuffle {
-    /// The most bytes of windows of `room` examples of `schema`, which have so many ids at most.
-    pub(super) fn bytes_max(room: usize, schema: Schema, ids: u64) -> u64 {
+    /// The most bytes of windows of `room` examples of `schema`, which have as many ids as
+    /// `features` take, or so many, at most.
+    pub(super) fn bytes_max(room: usize, schema: Schema, ids: (&Features, u64)) -> u64 {
+        let (features, ids) = ids;
+        let ids = features.ids_by_table().into_iter().sum::<u64>().max(ids);
         let more_ids = ids.saturating_sub(schema.id_columns as u64) * size_of::<u64>() as u64;
-        let example = schema.example_bytes() as u64 + more_ids;
+        let values = if features.have_values() { ids * size_of::<f32>() as u64 } else { 0 };
+        let example = schema.example_bytes() as u64 + more_ids + values;
         // Its place in the order, which is made of a list of places and one of numbers.
         let place = (2 * size_of::<(u32, u32)>() + size_of::<u32>()) as u64;
         2 * room as u64 * (example + place)

@@ -179,6 +179,9 @@ pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
     {
         model.expect_as_in(&chunk);
     }
+    if sources.may_have_values()? {
+        model.expect_values();
+    }
     Ok(model)
 }
 

@@ -8,7 +8,7 @@ use crate::layout::{Column, ColumnKind, IdRule, LabelRule, LayoutOptions, ListRu
 fn layout() -> Layout {
     let column =
         |(name, kind): (&str, ColumnKind)| Column { name: name.to_owned(), of: Vec::new(), kind };
-    let list = ListRule { separator: "|".to_owned(), most: 9 };
+    let list = ListRule { separator: "|".to_owned(), most: 9, values: None };
     let columns = [
         ("y", ColumnKind::Label(LabelRule::default())),
         ("a", ColumnKind::Id(IdRule::default())),

@@ -1,0 +1,150 @@
+//! Lists of ids of a record, and the values of these.
+
+use super::fields::{Found, Value};
+use super::{Fault, Fields, Why, shown};
+use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_of};
+
+/// What is wrong with the values of ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhyValues {
+    /// An item of a list is no id with a value.
+    NoValue,
+    /// An item of the values that stand beside ids is none.
+    NoNumber,
+    /// An item is missing of a list that stands beside another one.
+    MissingItem,
+    /// There are more or fewer values than ids.
+    Unequal,
+}
+
+impl WhyValues {
+    /// What to say of `value`, an item of `source` or the numbers of its items.
+    pub(super) fn explain(self, layout: &Layout, source: usize, value: &[u8]) -> String {
+        let (name, text) = (&layout.sources[source], shown(value));
+        match self {
+            Self::NoValue => {
+                let mark = layout.mark_of(source);
+                format!(
+                    "{name} has the item {text}, and an id with its value is written as \
+                     id{mark}value, such as 7{mark}0.5: one {mark} alone, and a finite number of \
+                     32 bits behind it"
+                )
+            }
+            Self::NoNumber => format!(
+                "{name} has the item {text}, and values of ids are finite numbers of 32 bits, \
+                 such as 0.5"
+            ),
+            Self::MissingItem => format!(
+                "{name} has an item that is missing, and ids belong to their values by place: \
+                 leave out both of them"
+            ),
+            Self::Unequal => {
+                let counts = String::from_utf8_lossy(value);
+                format!("{name} has {counts}: give each id one value, in a list that is as long")
+            }
+        }
+    }
+}
+
+/// Gives `id` each id of `list` and its value. Items that are empty or missing are none, where
+/// values do not stand beside them by place.
+#[inline]
+pub(super) fn each_id(
+    layout: &Layout,
+    list: &List,
+    (fields, text): (&Fields, &[u8]),
+    mut id: impl FnMut(Value<'_>, f32),
+) -> Result<(), Fault> {
+    let is_id = |item: &Value<'_>| item.start < item.end && !layout.is_missing(item.bytes());
+    let mark = match list.values {
+        Values::OfFormat => {
+            return each_item_of(list, list.source, (fields, text), |item, value| {
+                if is_id(&item) {
+                    id(item, value.unwrap_or(1.0));
+                }
+            });
+        }
+        Values::Within(mark) => mark,
+        Values::Beside(values) => return each_beside(layout, (list, values), (fields, text), id),
+    };
+    let mut fault = None;
+    each_item_of(list, list.source, (fields, text), |item, value| {
+        let of_id = |end: usize| Value { end: item.start + end, ..item };
+        match value {
+            _ if !is_id(&item) => {}
+            Some(value) => id(item, value),
+            None => match split_item(item.bytes(), mark) {
+                Some((end, value)) if is_id(&of_id(end)) => id(of_id(end), value),
+                Some(_) => {}
+                None => note(&mut fault, list.source, WhyValues::NoValue, item.bytes()),
+            },
+        }
+    })?;
+    fault.map_or(Ok(()), Err)
+}
+
+/// As [`each_id`], where values stand in the items of the source `values`.
+fn each_beside(
+    layout: &Layout,
+    (list, values): (&List, usize),
+    (fields, text): (&Fields, &[u8]),
+    mut id: impl FnMut(Value<'_>, f32),
+) -> Result<(), Fault> {
+    let is_missing = |item: &[u8]| item.is_empty() || layout.is_missing(item);
+    let (mut numbers, mut fault) = (Vec::new(), None);
+    each_item_of(list, values, (fields, text), |item, _| {
+        let item = item.bytes();
+        match value_of(item) {
+            _ if is_missing(item) => note(&mut fault, values, WhyValues::MissingItem, b""),
+            Some(value) => numbers.push(value),
+            None => note(&mut fault, values, WhyValues::NoNumber, item),
+        }
+    })?;
+    let mut ids = 0;
+    each_item_of(list, list.source, (fields, text), |item, _| {
+        match numbers.get(ids) {
+            _ if is_missing(item.bytes()) => {
+                note(&mut fault, list.source, WhyValues::MissingItem, b"");
+            }
+            Some(value) => id(item, *value),
+            None => {}
+        }
+        ids += 1;
+    })?;
+    if ids != numbers.len() {
+        let counts = format!("{ids} ids and {} values", numbers.len());
+        note(&mut fault, list.source, WhyValues::Unequal, counts.as_bytes());
+    }
+    fault.map_or(Ok(()), Err)
+}
+
+/// Keeps the first fault.
+#[cold]
+fn note(fault: &mut Option<Fault>, source: usize, why: WhyValues, item: &[u8]) {
+    let why = Why::Values(why);
+    fault.get_or_insert_with(|| Fault::Item { source, why, item: item.to_vec() });
+}
+
+/// Gives `item` each item of `source`, which is taken apart as `list` is, empty ones among them,
+/// and its value where the format has one.
+#[inline]
+fn each_item_of(
+    list: &List,
+    source: usize,
+    (fields, text): (&Fields, &[u8]),
+    mut item: impl FnMut(Value<'_>, Option<f32>),
+) -> Result<(), Fault> {
+    match fields.found(source, text) {
+        Found::Missing => {}
+        Found::List => {
+            fields.listed(source, text).for_each(|listed| item(listed.item, listed.value));
+        }
+        Found::One(Value { text, start, end }) => {
+            each_item((text, start, end), &list.separator, |text, start, end| {
+                item(Value { text, start, end }, None);
+            })
+            .map_err(|Nested| Fault::value(source, Why::Nested))?;
+        }
+    }
+    Ok(())
+}
