@@ -174,7 +174,7 @@ def ranks():
     picture.save("ranks.svg")
 
 
-BAR = re.compile(r"[█░▏▎▍▌▋▊▉]+ +\d+ % ")
+BAR = re.compile(r"[█░▏▎▍▌▋▊▉]+ +\d+ %")
 
 
 def terminal(recording):
