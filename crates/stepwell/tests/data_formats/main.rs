@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod folders;
+mod values;
 
 use std::fmt::Write as _;
 use std::fs;
