@@ -141,7 +141,7 @@ impl Input {
         Ok(false)
     }
 
-    /// Whether some ids may have other values than 1.
+    /// Whether ids may have values other than 1.
     ///
     /// # Errors
     /// A file that cannot be read.

@@ -51,7 +51,7 @@ pub(crate) struct Features {
     schema: Schema,
     /// Names of the id columns, for messages.
     names: Vec<String>,
-    /// Whether ids may have other values than 1.
+    /// Whether ids may have values other than 1.
     valued: bool,
 }
 
@@ -141,12 +141,12 @@ impl Features {
         }
     }
 
-    /// Expects ids that have other values than 1, so that there is room for them.
+    /// Plans room for values other than 1.
     pub(crate) fn expect_values(&mut self) {
         self.valued = true;
     }
 
-    /// Whether ids may have other values than 1.
+    /// Whether ids may have values other than 1.
     pub(crate) fn have_values(&self) -> bool {
         self.valued
     }

@@ -125,7 +125,7 @@ impl Model {
         self.features.expect_as_in(chunk);
     }
 
-    /// Expects ids that have other values than 1.
+    /// Plans room for values other than 1.
     pub(crate) fn expect_values(&mut self) {
         self.features.expect_values();
     }

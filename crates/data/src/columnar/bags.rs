@@ -25,7 +25,7 @@ impl Bags {
         start as usize..ends[row] as usize
     }
 
-    /// One more key, and its value.
+    /// Adds a key and its value.
     pub(super) fn push(&mut self, key: Key, value: f32) {
         if value != 1.0 {
             self.values.resize(self.keys.len(), 1.0);
@@ -34,7 +34,7 @@ impl Bags {
         self.keys.push(key);
     }
 
-    /// Forgets the keys behind the first `keys`.
+    /// Drops all but the first `keys` keys.
     pub(super) fn truncate(&mut self, keys: usize) {
         self.keys.truncate(keys);
         self.values.truncate(keys);

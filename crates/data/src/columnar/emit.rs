@@ -173,7 +173,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
     }
 }
 
-/// Makes the keys of an id column.
+/// Computes the keys of an id column.
 pub(super) struct Maker<'a> {
     pub(super) ids: &'a Ids,
     pub(super) data: &'a Data<'a>,

@@ -33,7 +33,8 @@ pub(super) struct Place {
     pub(super) meaning: Meaning,
     /// Definition level of a value that is there.
     pub(super) defined: i16,
-    /// Where a row has a list: definition level of an item, be it there or missing.
+    /// Definition level of an item of a list, whether it is there or missing; none where rows have
+    /// no lists.
     pub(super) listed: Option<i16>,
 }
 
@@ -178,7 +179,7 @@ fn place_of(schema: &SchemaDescriptor, leaf: usize) -> Result<Place, String> {
     Ok(Place { leaf, meaning, defined: column.max_def_level(), listed })
 }
 
-/// The definition level of an item of the list that the column at `path`, below `root`, is.
+/// Definition level of the items of the list at `path` below `root`.
 fn item_level(root: &Type, path: &[String]) -> Option<i16> {
     let (mut level, mut node) = (0, root);
     for next in path.iter().skip(1).map(Some).chain([None]) {

@@ -1,4 +1,4 @@
-//! Lists of ids of a column, and the values of these.
+//! Lists of ids from columns, with the values of the ids.
 
 use super::bags::{Bags, Putting};
 use super::emit::{Faults, Maker};
@@ -7,11 +7,11 @@ use super::walk::{Found, Walk};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item};
 use crate::record::{Why, WhyValues};
 
-/// What is wrong with the first item of a row that is: of which source, why, and the item.
+/// The first fault in a row: its source, why, and the item.
 type Fault = (usize, Why, Vec<u8>);
 
 impl Maker<'_> {
-    /// Items that are empty or missing are no ids, where values do not stand beside them by place.
+    /// Empty and missing items are no ids; where values stand in another list, they are refused.
     pub(super) fn lists(mut self, list: &List, faults: &mut Faults) -> Bags {
         let (source, layout) = (list.source, self.data.layout);
         let column = &self.data.rows.columns[source];
@@ -99,7 +99,7 @@ impl<'a> Beside<'a> {
         let nested = each_item_of(found, (layout, list), room, |item| {
             match item.map(|item| (item.number(), item)) {
                 None => note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b""),
-                // Of two zeros the one without a sign.
+                // -0 becomes 0.
                 Some((Some(number), _)) => numbers.push(number + 0.0),
                 Some((None, item)) => {
                     let item = item.spell(&mut spelled);
@@ -116,7 +116,7 @@ impl<'a> Beside<'a> {
         fault
     }
 
-    /// Refuses values of a row that are not those of its ids, of which there are `count`.
+    /// Notes a fault where a row doesn't have one value for each of its `count` ids.
     fn check(
         &self,
         row: usize,
@@ -138,7 +138,7 @@ fn note(fault: &mut Option<Fault>, (source, why): (usize, Why), item: &[u8]) {
     fault.get_or_insert_with(|| (source, why, item.to_vec()));
 }
 
-/// Gives `item` each item of a row of `column`, none for one that is empty or missing.
+/// Calls `item` for each item of a row of `column`, with `None` for an empty or missing one.
 fn each_item_of(
     (found, column): (Found<'_>, &Column),
     (layout, list): (&Layout, &List),

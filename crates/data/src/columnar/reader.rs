@@ -314,7 +314,7 @@ impl Levels {
         Ok(values)
     }
 
-    /// Rows with an item that is missing.
+    /// Rows that have a missing item.
     fn lacking(&self, place: &Place) -> Vec<u32> {
         let Some(listed) = place.listed else { return Vec::new() };
         let (mut rows, mut lacking) = (0, Vec::new());

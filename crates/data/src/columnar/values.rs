@@ -53,7 +53,7 @@ impl Column {
         (of, values) == (rows, self.values.len())
     }
 
-    /// Whether the list of a row has an item that is missing, which is none of the values.
+    /// Whether the list of a row has a missing item, which is not among the values.
     pub(super) fn lacks_item(&self, row: usize) -> bool {
         // Rows of a block count in 32 bits.
         self.lacking.binary_search(&(row as u32)).is_ok()
@@ -107,7 +107,7 @@ impl Column {
 pub(super) struct Column {
     pub(super) values: Values,
     pub(super) of_rows: OfRows,
-    /// Rows with an item that is missing, where rows have lists. // ascending
+    /// Rows that have a missing item, where rows have lists. // ascending
     pub(super) lacking: Vec<u32>,
 }
 

@@ -188,7 +188,7 @@ impl Sources {
         }
     }
 
-    /// The ids that `column`, one of `columns`, is, made of the sources `of`.
+    /// Compiles `column`, one of `columns`, to ids made of the sources `of`.
     fn ids(
         &mut self,
         column: &Column,

@@ -135,7 +135,8 @@ pub struct ListRule {
     pub separator: String,
     /// Ids that are taken; those behind them are left out, and counted.
     pub most: usize,
-    /// Where its ids have values; none where these are 1, or stand with the ids as in LibSVM.
+    /// Where the values of its ids stand; none where they are 1, or part of the format as in
+    /// LibSVM.
     pub values: Option<ValuesRule>,
 }
 

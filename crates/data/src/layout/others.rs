@@ -4,7 +4,7 @@ use super::{Column, ColumnKind, IdRule, Layout, Part, ValuesRule, compile};
 use crate::DataError;
 
 impl Column {
-    /// Whether it is made of the column of the data that is named so, its own name aside.
+    /// Whether it reads the column `name` for more than what it's named after, such as values.
     fn needs(&self, name: &str) -> bool {
         let is_it = |values: &ValuesRule| *values == ValuesRule::Column(name.to_owned());
         let rule = match &self.kind {

@@ -9,7 +9,7 @@ use super::{Column, ColumnKind, Layout, LayoutOptions, TimePart, Transform};
 const VALUES: &str = "values 2";
 /// Name of how columns are found in files, so that no cache is read that was made in a former way.
 const READING: &str = "names in any case, labels from 0 to 1";
-/// Name of how ids of lists came to have values, which were refused in LibSVM before.
+/// Marks caches made since LibSVM's values count; before, lines with values were refused.
 const VALUES_OF_IDS: &str = ", values of ids";
 
 impl Layout {

@@ -1,4 +1,4 @@
-//! Lists of ids, and the values of these: what their rows are multiplied by before they are pooled.
+//! Lists of ids with values. A row is multiplied by its id's value before it is pooled.
 
 use memchr::memchr_iter;
 
@@ -8,9 +8,9 @@ use crate::number::number;
 /// Where the values of a list's ids stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValuesRule {
-    /// In its items, each behind its id and this mark: `red:0.5`.
+    /// In the items, behind the id and this mark: `red:0.5`.
     Within(char),
-    /// In this column of the data, a list as long.
+    /// In this column of the data, a list of the same length.
     Column(String),
 }
 
@@ -25,18 +25,18 @@ impl ValuesRule {
     }
 }
 
-/// A place of values, ready to be read.
+/// Where values stand, once columns are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// With each id in formats that have values there, such as LibSVM; all are 1 in others.
+    /// With each id in formats that have them, such as LibSVM; all are 1 in others.
     OfFormat,
-    /// In each item, behind this mark.
+    /// In the items, behind this mark.
     Within(u8),
     /// In the items of this source.
     Beside(usize),
 }
 
-/// A list of ids, ready to be taken apart.
+/// How to split a list of ids.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     pub(crate) source: usize,
@@ -53,18 +53,18 @@ impl Layout {
         })
     }
 
-    /// Whether ids of text that is read so may have other values than 1.
+    /// Whether ids of text read this way may have values other than 1.
     pub fn may_have_values(&self) -> bool {
         let in_format = matches!(self.options.format, Format::Auto | Format::LibSvm);
         self.all_lists().any(|list| list.values != Values::OfFormat || in_format)
     }
 
-    /// Whether items of a list have their values behind a mark.
+    /// Whether values stand in the items of the list, behind a mark.
     pub(crate) fn has_marks(&self) -> bool {
         self.all_lists().any(|list| matches!(list.values, Values::Within(_)))
     }
 
-    /// Whether items of a source belong to those of another by their places.
+    /// Whether the items of a source belong by position to those of another: ids and their values.
     pub(crate) fn is_beside(&self, source: usize) -> bool {
         self.all_lists().any(|list| match list.values {
             Values::Beside(values) => values == source || list.source == source,
@@ -72,7 +72,7 @@ impl Layout {
         })
     }
 
-    /// What stands before the value of an item of a source.
+    /// The mark before the value in an item of a source.
     pub(crate) fn mark_of(&self, source: usize) -> char {
         let marks = self.all_lists().filter(|list| list.source == source);
         let mut marks = marks.filter_map(|list| match list.values {
@@ -83,14 +83,14 @@ impl Layout {
     }
 }
 
-/// The value that a text is, if it is one: a finite number.
+/// The value that `text` spells, if it is a finite number.
 #[inline]
 pub(crate) fn value_of(text: &[u8]) -> Option<f32> {
-    // Of two zeros the one without a sign.
+    // -0 becomes 0.
     number(text).map(|number| number + 0.0)
 }
 
-/// Where the id of `item` ends, and its value behind the one `mark`.
+/// Where the id of `item` ends, and the value behind its only `mark`.
 #[inline]
 pub(crate) fn split_item(item: &[u8], mark: u8) -> Option<(usize, f32)> {
     let mut marks = memchr_iter(mark, item);

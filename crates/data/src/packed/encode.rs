@@ -14,7 +14,7 @@ pub(super) struct Shape {
     pub(super) truth: bool,
     /// Whether a label lies between 0 and 1, where all are from 0 to 1.
     pub(super) shares: bool,
-    /// Whether some keys have other values than 1.
+    /// Whether some keys have values other than 1.
     pub(super) values: bool,
 }
 

@@ -91,7 +91,7 @@ impl PackedFile {
         self.tail.truth
     }
 
-    /// Whether ids of some of the examples have other values than 1.
+    /// Whether some ids have values other than 1.
     pub(crate) fn has_values(&self) -> bool {
         self.tail.values
     }

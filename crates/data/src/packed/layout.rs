@@ -23,7 +23,7 @@ const RULES_VERSION: u32 = 3;
 const LABELS_VERSION: u32 = 4;
 /// Version of a file with labels between 0 and 1; the rest follows the other versions.
 const SHARES_VERSION: u32 = 5;
-/// Version of a file with ids whose values are not all 1; the rest follows the other versions.
+/// Version of a file with values other than 1; all else is as in the other versions.
 const VALUES_VERSION: u32 = 6;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
@@ -261,7 +261,7 @@ pub(crate) struct Tail {
     pub(super) truth: bool,
     /// Bytes that say what the file was made of; 0 where it does not.
     pub(super) origin_bytes: u32,
-    /// Whether keys of a block have values, which the version of the file says.
+    /// Whether keys may have values, by the version of the file.
     pub(super) values: bool,
 }
 

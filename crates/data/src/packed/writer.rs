@@ -251,7 +251,7 @@ impl PackedWriter {
         Ok(())
     }
 
-    /// Whether some of the keys at `range`, those of an example, have other values than 1.
+    /// Whether some of an example's keys, at `range`, have values other than 1.
     fn check_values(&self, chunk: &Chunk, range: Range<usize>) -> Result<bool, DataError> {
         let values = chunk.values.get(range).unwrap_or_default();
         if let Some(value) = values.iter().find(|value| !value.is_finite()) {

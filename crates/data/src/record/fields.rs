@@ -53,7 +53,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An item of a list, and its value as an id in formats that have one.
+/// An item of a list, and its value where the format has one.
 pub(super) struct Listed<'a> {
     pub(super) item: Value<'a>,
     pub(super) value: Option<f32>,
@@ -120,7 +120,7 @@ impl Fields {
         self.items.push(Item { source: source as u32, span, value: None });
     }
 
-    /// The last item that was pushed has this value.
+    /// Sets the value of the last item.
     pub(crate) fn value_last_item(&mut self, value: f32) {
         if let Some(item) = self.items.last_mut() {
             item.value = Some(value);
@@ -160,7 +160,7 @@ impl Fields {
         self.listed(source, text).map(|listed| listed.item)
     }
 
-    /// The same as ids, with the values that the format has for them.
+    /// The same as ids, with the values that the format gives them.
     pub(super) fn listed<'a>(
         &'a self,
         source: usize,

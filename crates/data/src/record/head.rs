@@ -133,7 +133,7 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
             (Kind::JsonLines, Some(separator)) if !line.contains(&separator) || is_object(line) => {
                 Kind::JsonLines
             }
-            // Items with a mark before their values look like words of it.
+            // Items with a mark before their value look like LibSVM.
             (Kind::LibSvm, None) if line.contains(&b'\t') && layout.has_marks() => delimited(b'\t'),
             (Kind::LibSvm, Some(separator)) if !line.contains(&separator) => Kind::LibSvm,
             (_, Some(_)) => delimited(b','),

@@ -156,7 +156,7 @@ impl Object<'_, '_> {
     /// One value of a list.
     fn push(&mut self, source: usize, raw: &str) -> Result<(), Why> {
         match raw.as_bytes() {
-            // Its place counts where values stand beside ids.
+            // A missing item keeps its position, which pairs ids with values.
             [b'n', ..] if self.layout.is_beside(source) => self.fields.push(source, 0, 0),
             [b'n', ..] => {}
             [b'{', ..] => return Err(Why::Object),

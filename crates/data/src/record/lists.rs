@@ -1,4 +1,4 @@
-//! Lists of ids of a record, and the values of these.
+//! Lists of ids from a record, with the values of the ids.
 
 use super::fields::{Found, Value};
 use super::{Fault, Fields, Why, shown};
@@ -7,18 +7,18 @@ use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_o
 /// What is wrong with the values of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhyValues {
-    /// An item of a list is no id with a value.
+    /// An item of a list lacks a value, or its value is no finite number.
     NoValue,
-    /// An item of the values that stand beside ids is none.
+    /// An item of a list of values is no finite number.
     NoNumber,
-    /// An item is missing of a list that stands beside another one.
+    /// An item is missing in one of two lists that belong together by position.
     MissingItem,
     /// There are more or fewer values than ids.
     Unequal,
 }
 
 impl WhyValues {
-    /// What to say of `value`, an item of `source` or the numbers of its items.
+    /// The message for `value`: an item of `source`, or how many items there are.
     pub(super) fn explain(self, layout: &Layout, source: usize, value: &[u8]) -> String {
         let (name, text) = (&layout.sources[source], shown(value));
         match self {
@@ -83,7 +83,7 @@ pub(super) fn each_id(
     fault.map_or(Ok(()), Err)
 }
 
-/// As [`each_id`], where values stand in the items of the source `values`.
+/// Like [`each_id`], with values from the list in `values`.
 fn each_beside(
     layout: &Layout,
     (list, values): (&List, usize),

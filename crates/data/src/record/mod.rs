@@ -88,7 +88,7 @@ pub(crate) enum Why {
     Twice,
     /// It is in both the record and the path of the file.
     InPath,
-    /// Values of ids are not what they should be.
+    /// The values of ids are malformed.
     Values(WhyValues),
 }
 

@@ -180,7 +180,7 @@ impl Sources {
         self.options.schema
     }
 
-    /// Whether some ids may have other values than 1.
+    /// Whether ids may have values other than 1.
     ///
     /// # Errors
     /// A file that cannot be read.

@@ -29,7 +29,7 @@ fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chun
             chunk.keys.extend((0..keys).map(|_| Key(dice.next_u64())));
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
-        // Of some chunks every other example has values.
+        // In some chunks every other example has values.
         if chunk.keys.first().is_some_and(|key| !key.0.is_multiple_of(3)) {
             let is_one = example.is_multiple_of(2);
             let value = |dice: &mut Stream| if is_one { 1.0 } else { dice.next_symmetric(2.0) };

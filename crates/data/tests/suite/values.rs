@@ -1,4 +1,4 @@
-//! Ids with values are the same in every format, and values that are none are refused by name.
+//! Ids with values are the same in every format, and malformed values are refused by name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const RECORDS: [Ids<'_>; 6] = [
     &[("old", "1e-40"), ("new", "-0")],
 ];
 
-/// The rows that [`RECORDS`] are, of lists of `most` ids.
+/// Rows of [`RECORDS`], with lists of at most `most` ids.
 fn expected(most: usize) -> Vec<Vec<u64>> {
     let id = |(id, value): &(&str, &str)| {
         let value: f32 = value.parse().unwrap();
@@ -169,7 +169,7 @@ fn ids_with_values_are_the_same_in_every_format() {
             }
         }
     }
-    // In LibFFM they are there without a word in the settings.
+    // LibFFM has them without any settings.
     let layout = tagged(LayoutOptions::default(), None, 8);
     let (rows, _) = read(&within[4], &layout, &options_of(&layout, 1 << 16)).unwrap();
     let bags: Vec<_> = rows.into_iter().map(|row| row.3.concat()).collect();
@@ -204,14 +204,14 @@ fn a_packed_file_has_the_values_of_its_ids() {
         let files = stepwell_data::Files { paths: vec![packed.clone()], layout: None };
         assert!(Input::Files(files).may_have_values().unwrap());
     }
-    // Rules of ids without values are named as ever.
+    // Layouts without values keep their names.
     let name = |values| tagged(LayoutOptions::default(), values, 8).rules();
     assert!(!name(None).contains("values ") || name(None).matches("values ").count() == 1);
     assert_ne!(name(None), name(Some(":")));
     assert_ne!(name(Some("worth")), name(Some(":")));
 }
 
-/// What is said of a file with these bytes.
+/// The error for a file with these bytes.
 fn refused(folder: &Path, file: (&str, &str), values: Option<&str>) -> String {
     let options = LayoutOptions { missing: vec!["NA".to_owned()], ..Default::default() };
     let layout = tagged(options, values, 8);

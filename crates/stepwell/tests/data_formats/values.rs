@@ -72,7 +72,7 @@ fn rows() -> Vec<Row> {
     (0..300).map(row).collect()
 }
 
-/// A line for each row, made of its ids.
+/// A header, and a line for each row.
 fn lines(header: &str, line: impl Fn(&Row) -> String) -> String {
     let lines: String = rows().iter().map(|row| line(row) + "\n").collect();
     header.to_owned() + &lines
@@ -183,7 +183,7 @@ fn ids_with_values_are_one_model_in_every_format() {
         with("rows.packed", &[], "packed");
         fs::remove_file(shop.path("rows.packed")).unwrap();
     }
-    // Without their values they are other texts.
+    // Without `values` the items are other texts.
     let texts = train(&shop, ("within.csv", "svm.toml"), &deepfm);
     assert_ne!(texts["model_digest"], expected["model_digest"]);
 }

@@ -9,7 +9,7 @@ use crate::moment::TimePart;
 /// Ids that a list may have.
 const LIST_MAX: usize = 65_536;
 
-/// The ids of the column `name`, made of the sources `of`, with their values there.
+/// Ids of the column `name`, made of the sources `of`, with `values`.
 pub(super) fn ids_of(
     name: &str,
     of: &[usize],
@@ -64,7 +64,7 @@ pub(super) fn ids_of(
     Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
 }
 
-/// The list that `source` is, whose ids have their values there.
+/// The list in `source`, whose ids have `values`.
 fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, String> {
     let ListRule { separator, most, .. } = rule;
     if separator.is_empty() || separator.contains(['\n', '\r']) {
