@@ -11,6 +11,7 @@
 
 mod book;
 mod floors;
+mod hung;
 mod limit;
 mod mpi;
 mod programs;

@@ -6,7 +6,8 @@
 //! - **How.** Cargo builds them and says where they are. What a program printed is shown once it
 //!   has ended. Tests of documentation follow, by cargo itself.
 //! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
-//!   there is to fix. One that hangs is killed at [`TIME_MAX`] and lists what its threads wait for.
+//!   there is to fix. One that hangs is killed at [`TIME_MAX`] and run once more; what its threads
+//!   waited for comes at the end of all that is printed ([`hung`]).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::limit::{self, Ended};
-use crate::{Outcome, run, skipped};
+use crate::limit::{self, How};
+use crate::{Outcome, hung, run, skipped};
 
 /// The longest that a program may take: twice what the longest takes on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
+/// How often a program that hangs is run.
+const TRIES: u32 = 2;
 
 /// Programs that take longest, by package and name.
 const LONGEST: [(&str, &str); 7] = [
@@ -119,17 +122,21 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("RUST_TEST_THREADS", "1").env(skipped::VARIABLE, skipped::file(root));
-    match limit::run(&mut command, TIME_MAX) {
-        Err(error) => (String::new(), Err(error.to_string())),
-        Ok(Ended { said, status }) => {
-            let ended = match status {
-                Some(status) if status.success() => Ok(()),
-                Some(status) => Err(status.to_string()),
-                None => Err(format!("killed after {} s, its limit", TIME_MAX.as_secs())),
-            };
-            (said, ended)
+    let Program { package, name, .. } = program;
+    let mut said = String::new();
+    for _ in 0..TRIES {
+        let ended = match limit::run(&mut command, TIME_MAX) {
+            Ok(ended) => ended,
+            Err(error) => return (said, Err(error.to_string())),
+        };
+        said.push_str(&ended.said);
+        match ended.how {
+            How::Exited(status) if status.success() => return (said, Ok(())),
+            How::Exited(status) => return (said, Err(status.to_string())),
+            How::Killed(why) => hung::add(root, &format!("{package}: {name}"), &why),
         }
     }
+    (said, Err(format!("hung {TRIES} times, for {} s each", TIME_MAX.as_secs())))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, skipped};
+use crate::{Outcome, hung, skipped};
 
 /// A named check over the repository whose root it is given.
 pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
@@ -12,7 +12,11 @@ pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
 /// Runs `steps` in order, up to the first failure.
 pub(crate) fn steps(root: &Path, steps: &[Step]) -> Outcome {
     skipped::begin(root);
+    hung::begin(root);
     let outcome = each(root, steps);
+    if let Some(text) = hung::all(root) {
+        println!("{text}");
+    }
     if let Some(line) = skipped::all(root) {
         println!("{line}");
     }
