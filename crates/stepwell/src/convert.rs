@@ -21,6 +21,7 @@ use stepwell_data::{
     PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, empty_note, names_notes,
     repeated_note, resolve,
 };
+use stepwell_engine::room::{Wants, lacks};
 use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConvertArgs;
@@ -156,6 +157,11 @@ fn convert(
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);
     let mut cut_lists = CutLists::default();
     let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new("examples", total));
+    // A thread that begins with too little address space ends the program.
+    let wants = Wants { bytes: 0, mapped: 0, threads: threads as u64, processes: 1 };
+    if let Some(why) = lacks(&wants) {
+        return Ok(Err(format!("--threads {threads}: {why}; give fewer")));
+    }
     let outcome = std::thread::scope(|scope| {
         let chunks = match start(scope, threads, source, &decoder) {
             Ok(chunks) => chunks,

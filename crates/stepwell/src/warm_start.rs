@@ -144,7 +144,7 @@ impl FromCheckpoint {
         if let Some(was) = goes_on_as {
             keep_evaluation(config, settings::from_json(&was)?.data, chosen);
         }
-        if paths.len() != stepwell_data::resolve(&config.data.paths)?.len() {
+        if paths != stepwell_data::resolve(&config.data.paths)? {
             let text = |path: &PathBuf| {
                 // An existing path is never read as a pattern.
                 let text = path.to_str().map(str::to_owned);

@@ -28,9 +28,8 @@ pub enum Error {
     Store(#[from] stepwell_ssd::Error),
     /// A row that a checkpoint brought can't be read.
     #[error(
-        "{source}; it came with the checkpoint {}: `stepwell store check` finds all damage there, \
-         `stepwell store repair` salvages the rest, which --repaired accepts; or {OLDER}",
-        checkpoint.display()
+        "{source}; it came with the checkpoint {}: {}, or {OLDER}",
+        checkpoint.display(), repair_hint(source)
     )]
     Rows {
         /// What is damaged.
@@ -234,4 +233,12 @@ fn unscaled_hint(columns: &[String]) -> String {
 
 fn last_checkpoint_hint(saved: Option<u64>) -> String {
     saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
+}
+
+/// How to go on with the rows that are left, beside what the error says of it.
+fn repair_hint(error: &Error) -> &'static str {
+    match error.to_string().contains("store repair") {
+        true => "--repaired accepts what that makes",
+        false => "`stepwell store repair` salvages the rest, which --repaired accepts",
+    }
 }

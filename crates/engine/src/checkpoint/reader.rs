@@ -22,7 +22,8 @@ const PIECE_BYTES: usize = 64 << 10;
 const TRIES: usize = 20;
 
 /// What to do with a checkpoint that is damaged.
-pub const OLDER: &str = "move it away to go on from the one before it";
+pub const OLDER: &str =
+    "move it away to go on from the one before it, and train what came after that again";
 
 /// A checkpoint that was opened: its dense part, what the trainer wrote, where its rows are.
 #[derive(Clone, Debug)]

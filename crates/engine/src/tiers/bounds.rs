@@ -104,13 +104,15 @@ impl TierPlan {
         least.max().unwrap_or(0).max(given)
     }
 
-    /// Bytes of an index that holds `times` as many rows as memory has slots, for each table group.
-    pub fn index_for(&self, times: u64) -> u64 {
-        let of_group = |group: &GroupPlan| {
-            let rows = (group.slots as u64).saturating_mul(times);
+    /// Bytes of an index that holds `times` as many rows as memory has slots, for each table group,
+    /// and those that the group has `before` the run.
+    pub fn index_for(&self, times: u64, before: &[u64]) -> u64 {
+        let of_group = |(number, group): (usize, &GroupPlan)| {
+            let before = before.get(number).copied().unwrap_or(0);
+            let rows = (group.slots as u64).saturating_mul(times).saturating_add(before);
             self.whole_index(group, group.store.index_bytes_for(rows))
         };
-        self.groups.iter().map(of_group).max().unwrap_or(0)
+        self.groups.iter().enumerate().map(of_group).max().unwrap_or(0)
     }
 
     /// Bytes of the index of all table groups if `group` has `bytes` of it.

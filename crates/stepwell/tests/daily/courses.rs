@@ -310,3 +310,60 @@ fn the_digest_is_left_out_on_request() {
     assert_eq!((&report["model_digest"], &report["digest_seconds"]), (&Value::Null, &0.0.into()));
     assert_eq!(report["steps"], 8);
 }
+
+#[test]
+fn a_file_that_comes_late_waits_for_what_was_begun() {
+    let days = Days::new(3);
+    let hide = |from: &str, to: &str| {
+        std::fs::rename(days.shop.path(from), days.shop.path(to)).unwrap();
+    };
+    let expected = {
+        let args = ["--data", "day_2.csv", "--data", "day_3.csv", "--data", "day_1.csv"];
+        days.train(&args)["model_digest"].clone()
+    };
+    hide("day_1.csv", "late");
+    days.train(&[&["--data", "day_*.csv", "--checkpoint", "saved"][..], &OFTEN].concat());
+    killed_after(&days, "saved", 12);
+    hide("late", "day_1.csv");
+    let daily = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
+    let said = days.said(&[&["train", "run.toml"], &daily[..], &OFTEN].concat());
+    assert!(said.contains("is finished first; run again for day_1.csv"), "{said}");
+    assert_eq!(days.train(&daily)["model_digest"], expected);
+}
+
+#[test]
+fn a_record_that_is_mended_is_trained_by_the_same_command() {
+    let days = Days::new(3);
+    let expected = days.whole(&[]);
+    let path = days.shop.path("day_3.csv");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let head = good.lines().next().unwrap();
+    std::fs::write(&path, good.replacen(head, &format!("{head}\n1,x,u1,i1,d1"), 1)).unwrap();
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let daily = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
+    let output = days.shop.run(&[&["train", "run.toml"], &daily[..]].concat());
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && why.contains("day_3.csv: line 2"), "{why}");
+    assert_eq!(checkpoints(&days, "saved").last().unwrap(), "step-000000000016");
+    std::fs::write(&path, &good).unwrap();
+    let said = days.said(&[&["train", "run.toml", "--report", "report.json"], &daily[..]].concat());
+    assert!(said.contains("files have changed since"), "{said}");
+    assert_eq!(days.shop.report("report.json")["model_digest"], expected);
+    assert_eq!(days.train(&daily)["trained_before"], true);
+}
+
+#[test]
+fn a_file_that_changed_behind_its_first_lines_is_refused() {
+    let days = Days::new(2);
+    days.train(&[&["--data", "day_1.csv", "--checkpoint", "saved"][..], &OFTEN].concat());
+    killed_after(&days, "saved", 6);
+    let path = days.shop.path("day_1.csv");
+    let text = std::fs::read_to_string(&path).unwrap() + "1,2,u1,i1,d1\n";
+    std::fs::write(&path, text).unwrap();
+    let daily = ["train", "run.toml", "--data", "day_*.csv", "--checkpoint", "saved", "--from"];
+    let why = days.shop.fails(&[&daily[..], &["saved"]].concat());
+    assert!(why.contains("after line 300 of day_1.csv, which has changed since"), "{why}");
+    let named = [&daily[..], &["saved/step-000000000006", "--again"]].concat();
+    days.shop.ok(&[&named[..], &["--report", "report.json"]].concat());
+    assert_eq!(days.shop.report("report.json")["examples"], 2 * DAY + 1);
+}

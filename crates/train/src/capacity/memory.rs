@@ -1,7 +1,7 @@
 //! How `memory` is shared out among the tiers that have no figure of their own.
 //!
 //! - **How.** The size of rows in memory decides the others: the index has room for
-//!   [`ROWS_ON_DISK`] rows per slot, and a segment and harvested rows take one part in [`PART`] of
+//!   [`ROWS_ON_DISK`] rows per slot and those of the checkpoint that the run begins with, and a segment and harvested rows take one part in [`PART`] of
 //!   the rows' bytes each. The largest size whose plan stays within `memory` is searched for. If
 //!   rows have a figure, it is the index whose size is searched for.
 //! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
@@ -34,8 +34,9 @@ const HALVINGS: u32 = 16;
 pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -> Result<Capacity> {
     let ranks = (wanted.ranks.threads * wanted.ranks.processes) as u64;
     let room = memory.0 / ranks;
-    let with = |bytes: u64| Capacity::with(wanted, apart, options(wanted, bytes)?);
-    let mut low = least(wanted, room)?;
+    let before = rows_before(wanted);
+    let with = |bytes: u64| Capacity::with(wanted, apart, options(wanted, bytes, &before)?);
+    let mut low = least(wanted, room, &before)?;
     let mut best = with(low)?;
     if best.budget.total() > room {
         return Err(too_little(&best, memory, ranks));
@@ -58,7 +59,7 @@ pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -
 
 /// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if rows have
 /// a figure.
-fn options(wanted: &Wanted<'_>, bytes: u64) -> Result<TierOptions> {
+fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOptions> {
     let given = &wanted.config.tiers;
     let dram = given.dram.map_or(bytes, |dram| dram.0);
     let part = dram / PART;
@@ -73,13 +74,16 @@ fn options(wanted: &Wanted<'_>, bytes: u64) -> Result<TierOptions> {
     options.index = match (given.dram, given.index) {
         (_, Some(index)) => index,
         (Some(_), None) => ByteCount(bytes),
-        (None, None) => ByteCount(tiers(wanted, options.clone())?.index_for(ROWS_ON_DISK)),
+        (None, None) => {
+            let plan = tiers(wanted, options.clone())?;
+            ByteCount(plan.index_for(ROWS_ON_DISK, before))
+        }
     };
     Ok(options)
 }
 
 /// Least bytes of the searched tier.
-fn least(wanted: &Wanted<'_>, room: u64) -> Result<u64> {
+fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
     let TierConfig { dram, index, .. } = wanted.config.tiers;
     // Enough to make a plan with.
     let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
@@ -88,12 +92,25 @@ fn least(wanted: &Wanted<'_>, room: u64) -> Result<u64> {
     let plain = tier_options(wanted.config);
     let plan = tiers(wanted, TierOptions { dram: ByteCount(dram), index: index_whole, ..plain })?;
     Ok(match wanted.config.tiers.dram {
-        Some(_) => plan.index_for(ROWS_ON_DISK_MIN),
+        Some(_) => plan.index_for(ROWS_ON_DISK_MIN, before),
         None => {
             let least = plan.dram_least(wanted.model.tables(), &load(wanted));
             least.min(DRAM_MIN.saturating_add(of_tables(wanted)))
         }
     })
+}
+
+/// Rows of each table group that a rank begins with.
+fn rows_before(wanted: &Wanted<'_>) -> Vec<u64> {
+    let Some(from) = wanted.from else { return Vec::new() };
+    let of_group = |number| {
+        let stores = from.manifests_of_group(number).unwrap_or_default();
+        let rows: u64 = stores.iter().map(|store| store.rows).sum();
+        let of_rank = rows.div_ceil(wanted.config.ranks.count as u64);
+        // Shares of ranks are even, but for chance.
+        if of_rank < rows { of_rank + of_rank / 16 } else { rows }
+    };
+    (0..wanted.model.groups().len()).map(of_group).collect()
 }
 
 /// Bytes of memory that were given to tables.

@@ -18,6 +18,7 @@
 //!   data, bit for bit: steps, histories, admission and stale versions go on.
 
 mod axes;
+mod data;
 mod inherit;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use stepwell_data::{Layout, is_stream, resolve};
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, list};
 
+use self::data::{Begun, Found, alike, changed_in_the_middle, shortened};
 pub(crate) use self::inherit::{GroupOrigin, Inheritance};
 use crate::batch::RunPosition;
 use crate::resume::{Began, DataFile, RunState};
@@ -172,19 +174,29 @@ impl WarmRequest<'_> {
         earlier.extend(state.files.iter().filter(|_| ended).cloned());
         let mut left = self.left(&found, &earlier, &mut notes)?;
         // What its run had begun comes first.
-        let in_the_middle = !ended && begins_with(&left, &state.files);
-        if in_the_middle {
-            let later: Vec<String> =
-                left.drain(state.files.len()..).map(|(_, file)| file.name).collect();
+        let is_stopped = !ended && !left.is_empty();
+        let begun = if is_stopped { Begun::of(&state, &found, &left) } else { None };
+        let (in_the_middle, is_changed) =
+            (begun.is_some(), begun.as_ref().is_some_and(|b| b.is_changed));
+        if let Some(Begun { files, later, .. }) = begun {
+            let later: Vec<String> = later.into_iter().map(|(_, file)| file.name).collect();
             if !later.is_empty() {
                 notes.push(format!(
                     "the run that was stopped is finished first; run again for {}",
                     shortened(&later)
                 ));
             }
-        } else if !ended && !left.is_empty() {
+            if is_changed {
+                notes.push(format!(
+                    "files have changed since the run was stopped {}; none of what changed was \
+                     trained, so it goes on with them as they are now",
+                    place(&state)
+                ));
+            }
+            left = files;
+        } else if is_stopped {
             if !self.leaves_the_rest(&checkpoint, &state, &mut notes) {
-                return Err(stands_in_the_middle(&checkpoint, &state));
+                return Err(stands_in_the_middle(&checkpoint, &state, &found));
             }
             earlier.extend(state.files.iter().cloned());
             left = self.left(&found, &earlier, &mut notes)?;
@@ -201,7 +213,7 @@ impl WarmRequest<'_> {
                 let (course, settings) = self.course_of(&there, &began, &left)?;
                 return Ok(plan(course, Some(settings)));
             }
-            None if same_place && in_the_middle => {
+            None if same_place && in_the_middle && !is_changed => {
                 return Ok(plan(Course::Resume, Some(state.config)));
             }
             None => {}
@@ -307,79 +319,24 @@ impl WarmRequest<'_> {
     }
 }
 
-impl DataFile {
-    /// Whether `now` has the content that this file had, as far as both ends tell.
-    fn is_content_of(&self, now: &Self) -> bool {
-        // In another folder that is a column, the same bytes are other records. Earlier builds had
-        // no such columns.
-        let [was, is] =
-            [self, now].map(|file| file.name.rsplit_once('/').map(|(folder, _)| folder));
-        if was.is_some() && is.is_some() && was != is {
-            return false;
-        }
-        match (self.ends.is_empty(), now.ends.is_empty()) {
-            (false, false) => (self.bytes, &self.ends) == (now.bytes, &now.ends),
-            (_, true) => false,
-            // What an earlier build said of it.
-            (true, false) => {
-                !is_stream(Path::new(&self.name))
-                    && (&self.name, self.bytes) == (&now.name, now.bytes)
-            }
-        }
-    }
-
-    /// Refuses a file that was trained when it had another content.
-    fn refuse_changed(&self, trained: &[Self]) -> Result<()> {
-        let before =
-            trained.iter().find(|before| !self.path.is_empty() && before.path == self.path);
-        // One that was empty then has no record that was trained.
-        let before = before.filter(|before| before.bytes > 0 && !self.ends.is_empty());
-        before.map_or(Ok(()), |before| {
-            Err(Error::Config(format!(
-                "{} was trained when it had {} bytes, and has {} other ones now: name the new \
-                 records in a file of their own, or name it alone with --again to train on all of \
-                 it",
-                self.path, before.bytes, self.bytes
-            )))
-        })
-    }
-}
-
-/// A data file, and what is known of it.
-type Found = (PathBuf, DataFile);
-
-/// Whether `left` begins with the data `was`.
-fn begins_with(left: &[Found], was: &[DataFile]) -> bool {
-    let pairs = left.iter().zip(was);
-    !was.is_empty()
-        && left.len() >= was.len()
-        && pairs.into_iter().all(|((_, now), was)| was.is_content_of(now))
-}
-
-/// Whether two lists are of the same data.
-fn alike(now: &[DataFile], was: &[DataFile]) -> bool {
-    now.len() == was.len() && was.iter().zip(now).all(|(was, now)| was.is_content_of(now))
-}
-
 fn place(state: &RunState) -> String {
     let file = state.files.get(state.position.file as usize);
     let name = file.map_or("its data", |file| &*file.name);
     format!("after line {} of {name}", state.position.line)
 }
 
-fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState) -> Error {
+fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState, found: &[Found]) -> Error {
     let path = checkpoint.path.display();
+    if changed_in_the_middle(state, found) {
+        return Error::Config(format!(
+            "{path} stands {}, which has changed since: put the file back as it was, or name {path} \
+             itself with --from, and --again, to train on all of the data as it is now",
+            place(state)
+        ));
+    }
     Error::Config(format!(
         "{path} stands {}: train the rest first, with the command that trained it, or name {path} \
          itself with --from to leave the rest out",
         place(state)
     ))
-}
-
-/// Some of many names.
-fn shortened(names: &[String]) -> String {
-    match names {
-        [first, _, _, .., last] => format!("{first} to {last}"),
-        few => few.join(", "),
-    }
 }

@@ -1,0 +1,109 @@
+//! Data that was trained before, that a run had begun, and that is left.
+
+use std::path::{Path, PathBuf};
+
+use stepwell_data::is_stream;
+
+use crate::resume::{DataFile, RunState};
+use crate::{Error, Result};
+
+/// The data of a run that stopped in the middle of it.
+pub(super) struct Begun {
+    /// Its files, in its order.
+    pub(super) files: Vec<Found>,
+    /// Files that are new since.
+    pub(super) later: Vec<Found>,
+    /// Whether files have other content than when it stopped, none of which it had trained.
+    pub(super) is_changed: bool,
+}
+
+impl Begun {
+    /// Finds the data of the run with this `state` among the files `found`, of which `left` were
+    /// never trained; none if some of it is gone, or has changed after it was trained in part.
+    pub(super) fn of(state: &RunState, found: &[Found], left: &[Found]) -> Option<Self> {
+        let position = state.position;
+        // Of what comes behind that file nothing was trained, unless in a window or epoch before.
+        let is_in_order = position.epoch == 0 && position.taken == 0;
+        let may_change = |number: usize| {
+            let (at, line) = (position.file as usize, position.line);
+            is_in_order && (number > at || (number == at && line == 0))
+        };
+        let mut files: Vec<Found> = Vec::new();
+        let mut is_changed = false;
+        for (number, was) in state.files.iter().enumerate() {
+            let mut free = found.iter().filter(|(path, _)| files.iter().all(|(of, _)| of != path));
+            let is_it = |(_, now): &&Found| was.is_content_of(now);
+            let is_there = |(_, now): &&Found| !was.path.is_empty() && was.path == now.path;
+            let same = free.clone().find(is_it);
+            let changed = || free.find(is_there).filter(|_| may_change(number));
+            is_changed |= same.is_none();
+            files.push(same.or_else(changed)?.clone());
+        }
+        let is_new = |(path, _): &&Found| files.iter().all(|(of, _)| of != path);
+        let later = left.iter().filter(is_new).cloned().collect();
+        (!files.is_empty()).then_some(Self { files, later, is_changed })
+    }
+}
+
+/// Whether the file that a run stopped in has other content now.
+pub(super) fn changed_in_the_middle(state: &RunState, found: &[Found]) -> bool {
+    let was = state.files.get(state.position.file as usize);
+    let is_changed = |was: &DataFile, now: &DataFile| {
+        !was.path.is_empty() && was.path == now.path && !was.is_content_of(now)
+    };
+    was.is_some_and(|was| found.iter().any(|(_, now)| is_changed(was, now)))
+}
+
+impl DataFile {
+    /// Whether `now` has the content that this file had, as far as both ends tell.
+    pub(super) fn is_content_of(&self, now: &Self) -> bool {
+        // In another folder that is a column, the same bytes are other records. Earlier builds had
+        // no such columns.
+        let [was, is] =
+            [self, now].map(|file| file.name.rsplit_once('/').map(|(folder, _)| folder));
+        if was.is_some() && is.is_some() && was != is {
+            return false;
+        }
+        match (self.ends.is_empty(), now.ends.is_empty()) {
+            (false, false) => (self.bytes, &self.ends) == (now.bytes, &now.ends),
+            (_, true) => false,
+            // What an earlier build said of it.
+            (true, false) => {
+                !is_stream(Path::new(&self.name))
+                    && (&self.name, self.bytes) == (&now.name, now.bytes)
+            }
+        }
+    }
+
+    /// Refuses a file that was trained when it had another content.
+    pub(super) fn refuse_changed(&self, trained: &[Self]) -> Result<()> {
+        let before =
+            trained.iter().find(|before| !self.path.is_empty() && before.path == self.path);
+        // One that was empty then has no record that was trained.
+        let before = before.filter(|before| before.bytes > 0 && !self.ends.is_empty());
+        before.map_or(Ok(()), |before| {
+            Err(Error::Config(format!(
+                "{} was trained when it had {} bytes, and has {} other ones now: name the new \
+                 records in a file of their own, or name it alone with --again to train on all of \
+                 it",
+                self.path, before.bytes, self.bytes
+            )))
+        })
+    }
+}
+
+/// A data file, and what is known of it.
+pub(super) type Found = (PathBuf, DataFile);
+
+/// Whether two lists are of the same data.
+pub(super) fn alike(now: &[DataFile], was: &[DataFile]) -> bool {
+    now.len() == was.len() && was.iter().zip(now).all(|(was, now)| was.is_content_of(now))
+}
+
+/// Some of many names.
+pub(super) fn shortened(names: &[String]) -> String {
+    match names {
+        [first, _, _, .., last] => format!("{first} to {last}"),
+        few => few.join(", "),
+    }
+}
