@@ -1,9 +1,10 @@
 //! How `memory` is shared out among the tiers that have no figure of their own.
 //!
 //! - **How.** The size of rows in memory decides the others: the index has room for
-//!   [`ROWS_ON_DISK`] rows per slot and those of the checkpoint that the run begins with, and a segment and harvested rows take one part in [`PART`] of
-//!   the rows' bytes each. The largest size whose plan stays within `memory` is searched for. If
-//!   rows have a figure, it is the index whose size is searched for.
+//!   [`ROWS_ON_DISK`] rows per slot and for the rows of the checkpoint that the run begins with; a
+//!   segment and harvested rows take one part in [`PART`] of the rows' bytes each. The largest size
+//!   whose plan stays within `memory` is searched for. If rows have a figure, it is the index whose
+//!   size is searched for.
 //! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
 //!   least memory that would do, and the largest part of it.
 

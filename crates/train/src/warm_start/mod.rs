@@ -329,8 +329,8 @@ fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState, found: &[Foun
     let path = checkpoint.path.display();
     if changed_in_the_middle(state, found) {
         return Error::Config(format!(
-            "{path} stands {}, which has changed since: put the file back as it was, or name {path} \
-             itself with --from, and --again, to train on all of the data as it is now",
+            "{path} stands {}, which has changed since: put the file back as it was, or name \
+             {path} itself with --from, and --again, to train on all of the data as it is now",
             place(state)
         ));
     }
