@@ -168,6 +168,11 @@ impl RunState {
         Ok(())
     }
 
+    /// The same run over the data of another one.
+    pub(crate) fn with_data_of(&self, other: &Self) -> Self {
+        Self { files: other.files.clone(), train_end: other.train_end, ..self.clone() }
+    }
+
     /// The first of the settings of how data is read that `now` has otherwise: its key, what it
     /// was, what it is.
     fn read_otherwise(&self, now: &Self) -> Option<(&'static str, String, String)> {

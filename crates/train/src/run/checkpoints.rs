@@ -80,7 +80,12 @@ fn begin_with(
     state: &mut RunState,
 ) -> Result<()> {
     if warm.goes_on() {
-        accept(checkpoint, around, state)?;
+        let was = RunState::read(checkpoint)?;
+        match warm.is_changed {
+            // None of the data that changed was trained.
+            true => accept(checkpoint, around, &state.with_data_of(&was))?,
+            false => accept(checkpoint, around, state)?,
+        }
     } else {
         accept_rows(checkpoint, around)?;
         let (step, path) = (checkpoint.step, checkpoint.path.display());

@@ -46,19 +46,23 @@ pub struct WarmStart {
     pub position: RunPosition,
     /// Data that was trained to the end before, oldest first.
     pub earlier: Vec<DataFile>,
+    /// Whether files behind [`WarmStart::position`] aren't those that the checkpoint's run had.
+    pub(crate) is_changed: bool,
 }
 
 /// A clone holds the checkpoint on its own, until it is released.
 impl Clone for WarmStart {
     fn clone(&self) -> Self {
         let checkpoint = Mutex::new(self.held().clone());
-        Self { checkpoint, position: self.position, earlier: self.earlier.clone() }
+        let Self { position, is_changed, .. } = *self;
+        Self { checkpoint, position, earlier: self.earlier.clone(), is_changed }
     }
 }
 
 impl WarmStart {
     fn new(checkpoint: Checkpoint, position: RunPosition, earlier: Vec<DataFile>) -> Self {
-        Self { checkpoint: Mutex::new(Some(Arc::new(checkpoint))), position, earlier }
+        let checkpoint = Mutex::new(Some(Arc::new(checkpoint)));
+        Self { checkpoint, position, earlier, is_changed: false }
     }
 
     fn held(&self) -> MutexGuard<'_, Option<Arc<Checkpoint>>> {
@@ -83,7 +87,8 @@ impl WarmStart {
     /// As text, for ranks that are other processes: what lies before is rank 0's to know.
     pub fn to_text(&self) -> String {
         let path = self.held().as_ref().map(|of| of.path.to_string_lossy().into_owned());
-        json!({ "path": path, "position": self.position.to_json() }).to_string()
+        json!({ "path": path, "position": self.position.to_json(), "changed": self.is_changed })
+            .to_string()
     }
 
     /// What [`WarmStart::to_text`] gave.
@@ -95,7 +100,8 @@ impl WarmStart {
         let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
         let path = value["path"].as_str().ok_or_else(wrong)?;
         let position = serde_json::from_value(value["position"].clone()).map_err(|_| wrong())?;
-        Ok(Self::new(Checkpoint::open(Path::new(path))?, position, Vec::new()))
+        let start = Self::new(Checkpoint::open(Path::new(path))?, position, Vec::new());
+        Ok(Self { is_changed: value["changed"] == true, ..start })
     }
 
     /// What the checkpoints of this run say of its beginning.
@@ -219,7 +225,7 @@ impl WarmRequest<'_> {
             None => {}
         }
         let position = if in_the_middle { state.position } else { state.position.next_start() };
-        let start = WarmStart::new(checkpoint, position, earlier);
+        let start = WarmStart { is_changed, ..WarmStart::new(checkpoint, position, earlier) };
         Ok(plan(Course::Begin(Box::new(start)), in_the_middle.then_some(state.config)))
     }
 
