@@ -63,8 +63,7 @@ pub struct Chunk {
     pub dense: Vec<f32>,
     /// Keys of all bags. // (sum of bags)
     pub keys: Vec<Key>,
-    /// What the row of each key is multiplied by; none where all values are 1.
-    /// // (sum of bags) or (0)
+    /// Factor of each key's row; empty if all are 1. // (sum of bags) or (0)
     pub values: Vec<f32>,
     /// Where each bag ends in `keys`. // (n, id columns)
     pub bag_ends: Vec<u32>,
@@ -177,10 +176,7 @@ impl Chunk {
     /// [`Chunk::complete_values`] is called behind the last example.
     #[inline]
     pub(crate) fn value_last_key(&mut self, value: f32) {
-        if value != 1.0 {
-            self.values.resize(self.keys.len() - 1, 1.0);
-            self.values.push(value);
-        }
+        push_value(&mut self.values, self.keys.len() - 1, value);
     }
 
     /// Adds the bag that lies at `range` of `keys`, which have `values` or no values.
@@ -195,9 +191,7 @@ impl Chunk {
 
     /// Gives the keys that have no value the value 1, where others have one.
     pub(crate) fn complete_values(&mut self) {
-        if !self.values.is_empty() {
-            self.values.resize(self.keys.len(), 1.0);
-        }
+        complete_values(&mut self.values, self.keys.len());
     }
 
     fn bag_start(&self, bag: usize) -> usize {
@@ -246,5 +240,21 @@ impl Chunk {
         let reasons: usize = self.reasons.iter().map(|reason| reason.why.capacity()).sum();
         let places = places + held(&self.cut_lists);
         lanes + places + held(&self.keys) + held(&self.values) + held(&self.reasons) + reasons
+    }
+}
+
+/// Adds the value of a key behind `before` others; those without a value get 1.
+#[inline]
+pub(crate) fn push_value(values: &mut Vec<f32>, before: usize, value: f32) {
+    if value != 1.0 {
+        values.resize(before, 1.0);
+        values.push(value);
+    }
+}
+
+/// Gives each of `keys` keys a value, if any has one.
+pub(crate) fn complete_values(values: &mut Vec<f32>, keys: usize) {
+    if !values.is_empty() {
+        values.resize(keys, 1.0);
     }
 }

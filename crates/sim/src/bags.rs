@@ -47,7 +47,7 @@ impl Bags {
     }
 }
 
-/// What the examples of a file have.
+/// Contents of the examples of a file.
 #[derive(Clone, Copy)]
 struct Drawn<'a> {
     slots: &'a [Bags],
@@ -117,7 +117,7 @@ fn add(chunk: &mut Chunk, of: &Drawn<'_>, example: u64, dice: &mut Dice) {
         chunk.keys.extend((0..count).map(|_| slot.key(example, dice)));
         chunk.bag_ends.push(chunk.keys.len() as u32);
     }
-    // Of some files no id has another value than 1, of others those of some examples.
+    // In some files all values are 1; in others, some examples have different ones.
     if valued {
         let is_one = dice.once_in(3);
         let value = |dice: &mut Dice| if is_one { 1.0 } else { dice.pick(&VALUES) };

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use stepwell_base::Key;
 
+use crate::chunk::{complete_values, push_value};
 use crate::layout::Ids;
 
 /// Keys of a column.
@@ -27,10 +28,7 @@ impl Bags {
 
     /// Adds a key and its value.
     pub(super) fn push(&mut self, key: Key, value: f32) {
-        if value != 1.0 {
-            self.values.resize(self.keys.len(), 1.0);
-            self.values.push(value);
-        }
+        push_value(&mut self.values, self.keys.len(), value);
         self.keys.push(key);
     }
 
@@ -42,9 +40,7 @@ impl Bags {
 
     /// Gives the keys that have no value the value 1, where others have one.
     pub(super) fn complete_values(&mut self) {
-        if !self.values.is_empty() {
-            self.values.resize(self.keys.len(), 1.0);
-        }
+        complete_values(&mut self.values, self.keys.len());
     }
 }
 

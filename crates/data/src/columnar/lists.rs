@@ -80,7 +80,7 @@ struct Beside<'a> {
     column: &'a Column,
     walk: Walk<'a>,
     room: Spelled,
-    /// Those of the row at hand.
+    /// Values of the current row.
     numbers: Vec<f32>,
 }
 

@@ -4,7 +4,7 @@ use super::fields::{Found, Value};
 use super::{Fault, Fields, Why, shown};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_of};
 
-/// What is wrong with the values of ids.
+/// A fault in the values of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhyValues {
     /// An item of a list lacks a value, or its value is no finite number.

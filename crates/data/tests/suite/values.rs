@@ -27,7 +27,7 @@ fn tagged(options: LayoutOptions, values: Option<&str>, most: usize) -> Arc<Layo
     Arc::new(Layout::new(options, columns).unwrap())
 }
 
-/// Ids of a record, and their values as they are written.
+/// Ids and values of a record, as text.
 type Ids<'a> = &'a [(&'a str, &'a str)];
 
 const RECORDS: [Ids<'_>; 6] = [
@@ -169,7 +169,7 @@ fn ids_with_values_are_the_same_in_every_format() {
             }
         }
     }
-    // LibFFM has them without any settings.
+    // LibFFM needs no settings for values.
     let layout = tagged(LayoutOptions::default(), None, 8);
     let (rows, _) = read(&within[4], &layout, &options_of(&layout, 1 << 16)).unwrap();
     let bags: Vec<_> = rows.into_iter().map(|row| row.3.concat()).collect();

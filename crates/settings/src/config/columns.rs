@@ -47,8 +47,8 @@ pub struct ColumnConfig {
     pub part: TimePart,
     /// Of a list: what is between two ids.
     pub separator: String,
-    /// Of a list: the mark between an id and its value, or the column of the values; none where
-    /// these are 1, or in the format.
+    /// For a list: the mark between an id and its value, or the column that has the values. Unset
+    /// if all values are 1 or the format has them.
     pub values: Option<String>,
     /// Of a list: ids that are taken; further ones are left out.
     pub ids: usize,

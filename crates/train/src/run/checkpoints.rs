@@ -80,12 +80,10 @@ fn begin_with(
     state: &mut RunState,
 ) -> Result<()> {
     if warm.goes_on() {
-        let was = RunState::read(checkpoint)?;
-        match warm.is_changed {
-            // None of the data that changed was trained.
-            true => accept(checkpoint, around, &state.with_data_of(&was))?,
-            false => accept(checkpoint, around, state)?,
-        }
+        // Data that has changed since is fine: none of it was trained.
+        let was = warm.is_changed.then(|| RunState::read(checkpoint)).transpose()?;
+        let as_before = was.map(|was| state.with_data_of(&was));
+        accept(checkpoint, around, as_before.as_ref().unwrap_or(state))?;
     } else {
         accept_rows(checkpoint, around)?;
         let (step, path) = (checkpoint.step, checkpoint.path.display());
