@@ -83,6 +83,8 @@ pub const WRITES_MAX: usize = 4;
 pub const OPEN_THREADS_MAX: usize = 8;
 /// Rows in segments from which on another thread helps to open them.
 const ROWS_PER_THREAD: u64 = 1 << 16;
+/// Rows that are sorted by shard of the index at a time when a store opens: some hundreds a shard.
+const ROWS_TOGETHER: u64 = 400_000;
 /// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
 /// Above this, row numbers of a segment might not fit 32 bits.
@@ -290,20 +292,25 @@ impl StoreOptions {
         rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 
-    /// Bytes that opening takes beside the index. Each thread adds a footer, a list of its rows by
-    /// part, a map of its deletions, 1 MiB read, and headers of the index's shards.
+    /// Rows of segments that are added to the index together when a store opens, unless one segment
+    /// has more.
+    pub(crate) fn rows_together(&self) -> u64 {
+        ROWS_TOGETHER.min(Sizes::index_rows(self.index_bytes_max))
+    }
+
+    /// Bytes that opening takes beside the index. Each thread adds a footer, a map of its
+    /// deletions, a list of rows, 1 MiB read, and headers of the index's shards.
     fn opening_bytes(&self) -> u64 {
         let threads = self.open_threads_most();
         // A map of one segment's deletions takes half as much again, and is half full.
         let sizes = Sizes::new(self);
         let size = sizes.most(self.index_bytes_max);
         let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
-        let rows = u64::from(size.rows);
-        let by_part = if threads == 1 { 0 } else { (rows + rows / 16) * (8 + 4) };
-        let each = self.list_bytes() + segment::CHUNK_BYTES + index::BYTES_MIN;
+        let rows = store::listed_bytes(self.rows_together().max(u64::from(size.rows)));
+        let each = self.list_bytes() + map + rows + segment::CHUNK_BYTES + index::BYTES_MIN;
         DELETIONS_HELD as u64 * size_of::<Deletion>() as u64
             + threads as u64 * each
-            + store::held_most(threads) as u64 * (map + by_part)
+            + store::held_most(threads) as u64 * rows
     }
 
     /// Threads that open a store at most.

@@ -74,9 +74,14 @@ impl Sizes {
         self.sizes.iter().find(enough).unwrap_or(&self.sizes[self.sizes.len() - 1])
     }
 
+    /// Rows that an index of so many bytes holds at most.
+    pub(crate) fn index_rows(index_bytes_max: u64) -> u64 {
+        index_bytes_max / INDEX_ROW_BYTES
+    }
+
     /// The size that segments have at most while an index has so many bytes.
     pub(crate) fn most(&self, index_bytes_max: u64) -> &Size {
-        let rows = (index_bytes_max / INDEX_ROW_BYTES) as f64;
+        let rows = Self::index_rows(index_bytes_max) as f64;
         self.at((rows * self.least().target.row_full() * SPACE_HARD) as u64)
     }
 }

@@ -37,7 +37,7 @@ use stepwell_base::scatter::Scatter;
 
 pub(crate) use ahead::{Ahead, Asked};
 use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
-pub(crate) use part::Parting;
+pub(crate) use part::{ByPart, Parting};
 use permute::SHARDS;
 use shard::{At, Shard};
 

@@ -23,10 +23,52 @@ pub(crate) struct Parting {
     parts: usize,
 }
 
+/// Rows, each with its key, by the part of the index that has them.
+pub(crate) struct ByPart<T> {
+    rows: Vec<T>,
+    /// The end of each part's rows.
+    ends: Vec<usize>,
+}
+
+impl<T> ByPart<T> {
+    /// The rows of an index of one part, in the order given.
+    pub(crate) fn whole(rows: Vec<T>) -> Self {
+        Self { ends: vec![rows.len()], rows }
+    }
+
+    pub(crate) fn of(&self, part: usize) -> &[T] {
+        let start = if part == 0 { 0 } else { self.ends[part - 1] };
+        &self.rows[start..self.ends[part]]
+    }
+}
+
 impl Parting {
     #[inline]
     pub(crate) fn of(&self, key: Key) -> usize {
-        permute::split(self.scatter.of(key)).0 * self.parts / SHARDS
+        self.shard(key) * self.parts / SHARDS
+    }
+
+    #[inline]
+    fn shard(&self, key: Key) -> usize {
+        permute::split(self.scatter.of(key)).0
+    }
+
+    /// Sorts rows by shard; rows of a shard stay in order.
+    ///
+    /// Added in this order, rows find the lines of their shard in the cache, or at least its pages
+    /// in the TLB: 118 ns a row instead of 250 with 440,000 rows at a time, in an index of 30 M.
+    pub(crate) fn sort<T: Copy>(&self, rows: &[T], key: impl Fn(&T) -> Key) -> ByPart<T> {
+        let mut starts = [0; SHARDS + 1];
+        rows.iter().for_each(|row| starts[self.shard(key(row)) + 1] += 1);
+        (0..SHARDS).for_each(|shard| starts[shard + 1] += starts[shard]);
+        let ends = (0..self.parts).map(|part| starts[self.shards(part).end]).collect();
+        let mut sorted = rows.to_vec();
+        for row in rows {
+            let next = &mut starts[self.shard(key(row))];
+            sorted[*next] = *row;
+            *next += 1;
+        }
+        ByPart { rows: sorted, ends }
     }
 
     /// The shards of a part.
@@ -89,6 +131,27 @@ mod tests {
     use crate::index::{Full, Place};
 
     const PLACES: u64 = 1 << 20;
+
+    #[test]
+    fn sorted_rows_are_by_part_and_shard_and_stay_in_order() {
+        let mut dice = Stream::from_state(32);
+        let rows: Vec<(Key, u32)> =
+            (0..20_000).map(|number| (Key(dice.next_u64() % 6000), number)).collect();
+        for parts in [1, 2, 3, 16] {
+            let parting = Index::new(u64::MAX, 0, 0, Scatter::new(Some(3))).parting(parts);
+            let sorted = parting.sort(&rows, |row| row.0);
+            let order = |row: &(Key, u32)| (parting.shard(row.0), row.1);
+            let mut expected = rows.clone();
+            expected.sort_by_key(order);
+            assert_eq!((0..parts).flat_map(|part| sorted.of(part)).count(), rows.len());
+            assert!((0..parts).flat_map(|part| sorted.of(part)).eq(&expected));
+            for part in 0..parts {
+                assert!(sorted.of(part).iter().all(|row| parting.of(row.0) == part));
+            }
+        }
+        let whole = ByPart::whole(rows.clone());
+        assert_eq!(whole.of(0), rows);
+    }
 
     fn filled(parts: usize, bytes_max: u64, hint: u64, keys: &[u64]) -> Result<Index, Full> {
         let index = Index::new(bytes_max, hint, PLACES, Scatter::new(Some(3)));

@@ -75,7 +75,7 @@ mod write;
 
 pub use aside::Aside;
 pub(crate) use compactor::{Turns, Wakeup};
-pub(crate) use load::{DELETIONS_HELD, verify};
+pub(crate) use load::{DELETIONS_HELD, listed_bytes, verify};
 pub(crate) use pin::SCAN_BYTES;
 pub use pressure::StoreSpace;
 pub use reader::{Lookup, Reader, Ticket};

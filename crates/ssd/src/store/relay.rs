@@ -1,4 +1,5 @@
-//! Segments that several threads work on, each of them in order, and read ahead together.
+//! Items that several threads work on, each of them in order, and read ahead together: groups of
+//! segments, when a store opens.
 //!
 //! ```text
 //! read, by whoever is free     1 2 3 4 5 6 7 …      so many ahead of the slowest
@@ -6,13 +7,13 @@
 //!                  thread 1        1 2 3 4              in order, at its own pace
 //! ```
 //!
-//! - **How.** A thread whose next segment was read works on it; else it reads one, as long as not
-//!   too many are held; else it waits. A segment goes when all threads are done with it. One thread
-//!   reads and works in turns, on its own.
-//! - **Failure.** The error of the first segment that has one is told, and all before it are worked
-//!   on, as one thread would: so which one that is does not depend on the threads.
+//! - **How.** A thread whose next item was read works on it; else it reads one, as long as not too
+//!   many are held; else it waits. An item goes when all threads are done with it. One thread reads
+//!   and works in turns, on its own.
+//! - **Failure.** The error of the first item that has one is returned, and all before it are
+//!   worked on, as one thread would: so which one that is does not depend on the threads.
 //! - **Invariants.**
-//!   - I1 One of the threads can always go on: the first segment that is held is being read, or a
+//!   - I1 One of the threads can always go on: the first item that is held is being read, or a
 //!     thread that is not done with it has it next.
 
 use std::collections::VecDeque;
@@ -21,17 +22,17 @@ use std::thread;
 
 use crate::{Error, Result};
 
-/// What is to be done with segments.
+/// What is to be done with items.
 pub(super) struct Relay<'a, W, T> {
     /// How many there are.
-    pub(super) segments: usize,
+    pub(super) items: usize,
     /// Reads one.
     pub(super) read: &'a (dyn Fn(usize) -> Result<T> + Sync),
     /// A worker's part of the work on one.
     pub(super) work: &'a (dyn Fn(&mut W, usize, &T) -> Result<()> + Sync),
 }
 
-/// Segments that are held by so many threads at most, being read or worked on.
+/// Items that are held by so many threads at most, being read or worked on.
 pub(crate) fn held_most(threads: usize) -> usize {
     if threads == 1 { 1 } else { threads + 1 }
 }
@@ -41,13 +42,13 @@ impl<W: Send, T: Send + Sync> Relay<'_, W, T> {
     pub(super) fn run(&self, workers: &mut [W]) -> Result<()> {
         let Some((own, others)) = workers.split_first_mut() else { return Ok(()) };
         if others.is_empty() {
-            return (0..self.segments).try_for_each(|at| (self.work)(own, at, &(self.read)(at)?));
+            return (0..self.items).try_for_each(|at| (self.work)(own, at, &(self.read)(at)?));
         }
         let threads = 1 + others.len();
         let shared = Shared {
             threads,
             held_most: held_most(threads),
-            state: Mutex::new(State { end: self.segments, ..State::default() }),
+            state: Mutex::new(State { end: self.items, ..State::default() }),
             changed: Condvar::new(),
         };
         thread::scope(|scope| {
@@ -92,11 +93,11 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    /// The first segment that is held.
+    /// The first item that is held.
     first: usize,
     /// Those that were begun and that not all threads are done with, from `first` on.
     held: VecDeque<Held<T>>,
-    /// Nothing is done from here on: the number of segments, or of the first one that failed.
+    /// Nothing is done from here on: the number of items, or of the first one that failed.
     end: usize,
     error: Option<Error>,
 }
@@ -124,7 +125,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does that has done all segments below `mine`; nothing when it has ended.
+    /// What a thread does that has done all items below `mine`; nothing when it has ended.
     fn next(&self, mine: usize) -> Option<Job<T>> {
         let mut state = self.state();
         loop {
@@ -190,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs over 100 segments of which some fail; what each worker did, and the error's segment.
+    /// Runs over 100 items of which some fail; what each worker did, and the error's item.
     fn run(threads: usize, reads: &[usize], works: &[usize]) -> (Vec<Vec<usize>>, Option<String>) {
         let held = AtomicUsize::new(0);
         let failing = |at: usize, list: &[usize]| match list.contains(&at) {
@@ -204,7 +205,7 @@ mod tests {
             }
         }
         let relay = Relay {
-            segments: 100,
+            items: 100,
             read: &|at| {
                 assert!(held.fetch_add(1, Ordering::SeqCst) < held_most(threads));
                 let item = Item(at, &held);
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn a_panic_ends_all() {
         let relay = Relay {
-            segments: 1000,
+            items: 1000,
             read: &Ok,
             work: &|worker: &mut usize, at, _: &usize| {
                 assert!(*worker != 1 || at < 500, "as asked");

@@ -1,6 +1,7 @@
 //! One try to load: an index of one size, under one secret, by some threads.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use stepwell_base::Key;
@@ -10,24 +11,31 @@ use super::super::relay::Relay;
 use super::{
     DELETIONS_HELD, Known, Loaded, Loader, Source, open_segment, own_deletions, read_segment,
 };
-use crate::index::{Ahead, Index, Parting, Place};
+use crate::index::{Ahead, ByPart, Index, Parting, Place};
 use crate::segment::Deletion;
 use crate::segment::reader::row_of;
 use crate::table::Table;
 use crate::{Error, Result};
 
-/// The rows of a segment that one part of the index has.
-#[derive(Default)]
-struct Rows {
-    keys: Vec<Key>,
-    /// Their numbers in the segment.
-    numbers: Vec<u32>,
+/// The order in which rows are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// As they were put, segment by segment.
+    AsPut,
+    /// By shard of the index, some segments at a time.
+    ByShard,
 }
 
-/// The rows of a segment by part, and what [`own_deletions`] says.
-struct Batch {
-    parts: Vec<Rows>,
-    own: HashMap<Key, u32>,
+/// A row of a segment.
+#[derive(Clone, Copy)]
+struct Listed {
+    key: Key,
+    place: Place,
+}
+
+/// Bytes of a list of so many rows.
+pub(crate) const fn listed_bytes(rows: u64) -> u64 {
+    rows * size_of::<Listed>() as u64
 }
 
 /// Deletions of some segments, until all rows were added.
@@ -41,7 +49,7 @@ struct Deletions {
 struct Try<'a> {
     loader: &'a Loader<'a>,
     parting: Parting,
-    threads: usize,
+    order: Order,
     /// By slot, which is the place among the manifest's segments.
     known: Vec<OnceLock<Known>>,
     deletions: Mutex<Deletions>,
@@ -63,14 +71,16 @@ pub(super) fn run(
     index: Index,
     bytes_max: u64,
     threads: usize,
+    order: Order,
 ) -> Result<Loaded> {
+    assert!(threads == 1 || order == Order::ByShard, "parts are filled shard by shard");
     let segments = loader.manifest.segments.len();
     let parting = index.parting(threads);
     let stale = vec![0; segments];
     let hand = |(part, index)| Hand { part, index, stale: stale.clone(), page: None };
     let mut hands: Vec<Hand> = index.part(&parting).into_iter().enumerate().map(hand).collect();
     let known = (0..segments).map(|_| OnceLock::new()).collect();
-    let mut tried = Try { loader, parting, threads, known, deletions: Mutex::default() };
+    let mut tried = Try { loader, parting, order, known, deletions: Mutex::default() };
     tried.run(&mut hands)?;
     let table = tried.table(&hands);
     let parts = hands.into_iter().map(|hand| hand.index).collect();
@@ -80,12 +90,12 @@ pub(super) fn run(
 
 impl Try<'_> {
     fn run(&mut self, hands: &mut [Hand]) -> Result<()> {
-        let segments = self.known.len();
         let this = &*self;
+        let groups = this.groups();
         let rows = Relay {
-            segments,
-            read: &|slot| this.read(slot),
-            work: &|hand: &mut Hand, slot, batch: &Batch| this.add(hand, slot as u32, batch),
+            items: groups.len(),
+            read: &|at| this.read(groups[at].clone()),
+            work: &|hand: &mut Hand, _, rows: &ByPart<Listed>| this.add(hand, rows),
         };
         rows.run(hands)?;
         let counted = |known: &OnceLock<Known>| known.get().map(|k| k.sealed.tail.counts.deletions);
@@ -93,15 +103,51 @@ impl Try<'_> {
             return Ok(());
         }
         let deletions = Relay {
-            segments,
+            items: this.known.len(),
             read: &|slot| this.deletions_of(slot),
             work: &|hand: &mut Hand, _, deletions: &Vec<Deletion>| this.delete(hand, deletions),
         };
         deletions.run(hands)
     }
 
-    /// Reads all of a segment but its pages; slots are in order of segment numbers.
-    fn read(&self, slot: usize) -> Result<Batch> {
+    /// Slots whose rows are added together, in order.
+    fn groups(&self) -> Vec<Range<usize>> {
+        let rows_max = match self.order {
+            Order::AsPut => 0,
+            Order::ByShard => self.loader.options.rows_together(),
+        };
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        let mut rows = 0;
+        for (slot, entry) in self.loader.manifest.segments.iter().enumerate() {
+            rows += u64::from(entry.rows);
+            match groups.last_mut() {
+                Some(group) if rows <= rows_max => group.end = slot + 1,
+                _ => {
+                    groups.push(slot..slot + 1);
+                    rows = u64::from(entry.rows);
+                }
+            }
+        }
+        groups
+    }
+
+    /// Reads all of some segments but their pages, and lists the rows that count.
+    fn read(&self, slots: Range<usize>) -> Result<ByPart<Listed>> {
+        let entries = &self.loader.manifest.segments[slots.clone()];
+        let named: u64 = entries.iter().map(|entry| u64::from(entry.rows)).sum();
+        // What the manifest says of a segment is checked when that is read.
+        let mut rows = Vec::with_capacity(named.min(self.loader.options.rows_together()) as usize);
+        for slot in slots {
+            self.read_one(slot, &mut rows)?;
+        }
+        Ok(match self.order {
+            Order::AsPut => ByPart::whole(rows),
+            Order::ByShard => self.parting.sort(&rows, |row| row.key),
+        })
+    }
+
+    /// Reads a segment, and adds the rows that count to `listed`.
+    fn read_one(&self, slot: usize, listed: &mut Vec<Listed>) -> Result<()> {
         let Loader { disks, options, manifest, counters, .. } = *self.loader;
         options.go_on()?;
         let entry = &manifest.segments[slot];
@@ -112,27 +158,21 @@ impl Try<'_> {
                 Arc::new(open_segment(disk, manifest, entry, *directory, *cached)?)
             }
         };
-        let (known, rows, deletions) = read_segment(opened, entry, counters)?;
+        let (mut known, rows, deletions) = read_segment(opened, entry, counters)?;
         let own = own_deletions(&deletions, &known.provenance);
         self.hold(slot, deletions);
+        listed.reserve_exact(rows.len());
+        for (row, key) in rows {
+            if !own.is_empty() && own.get(&key).is_some_and(|before| row < *before) {
+                known.uncounted += 1;
+                continue;
+            }
+            let place = self.place(slot, known.file.layout.page_of(row));
+            listed.push(Listed { key, place });
+        }
         let known = self.known[slot].set(known);
         assert!(known.is_ok(), "a segment is read once");
-        Ok(Batch { parts: self.by_part(rows), own })
-    }
-
-    /// Rows by the part of the index that has their keys.
-    fn by_part(&self, all: Vec<(u32, Key)>) -> Vec<Rows> {
-        // Parts are even, but for chance.
-        let share = all.len() / self.threads;
-        let room = if self.threads == 1 { share } else { share + share / 16 + 64 };
-        let rows = || Rows { keys: Vec::with_capacity(room), numbers: Vec::with_capacity(room) };
-        let mut parts: Vec<Rows> = (0..self.threads).map(|_| rows()).collect();
-        for (number, key) in all {
-            let part = if self.threads == 1 { 0 } else { self.parting.of(key) };
-            parts[part].keys.push(key);
-            parts[part].numbers.push(number);
-        }
-        parts
+        Ok(())
     }
 
     /// Keeps a segment's deletions until all rows were added, as far as there is room.
@@ -161,8 +201,8 @@ impl Try<'_> {
         self.known[slot as usize].get().expect("a segment that was read")
     }
 
-    fn place(&self, slot: u32, page: u32) -> Place {
-        let first = u64::from(self.loader.firsts[slot as usize]);
+    fn place(&self, slot: usize, page: u32) -> Place {
+        let first = u64::from(self.loader.firsts[slot]);
         Place(first * u64::from(self.loader.pages) + u64::from(page - 1))
     }
 
@@ -174,21 +214,17 @@ impl Try<'_> {
         (segment, (place.0 - first) as u32 + 1)
     }
 
-    /// Adds a part's rows of one segment, asking for what they will need ahead.
-    fn add(&self, hand: &mut Hand, slot: u32, batch: &Batch) -> Result<()> {
-        let Known { file, provenance, .. } = self.known(slot);
-        let Rows { keys, numbers } = &batch.parts[hand.part];
-        let mut ahead = Ahead::new(&hand.index, keys.len(), |at| keys[at]);
-        for (key, row) in keys.iter().zip(numbers.iter().copied()) {
+    /// Adds a part's rows, asking for what they will need ahead.
+    fn add(&self, hand: &mut Hand, rows: &ByPart<Listed>) -> Result<()> {
+        let rows = rows.of(hand.part);
+        let mut ahead = Ahead::new(&hand.index, rows.len(), |at| rows[at].key);
+        for row in rows {
             let asked = ahead.next(&hand.index);
-            if !batch.own.is_empty() && batch.own.get(key).is_some_and(|before| row < *before) {
-                hand.stale[slot as usize] += 1;
-                continue;
-            }
-            let place = self.place(slot, file.layout.page_of(row));
-            let Some(old) = hand.index.put_asked(&asked, place)? else { continue };
-            let (of, _) = self.page_of(old);
-            if of != slot && self.known(of).provenance.is_newer(provenance) {
+            let Some(old) = hand.index.put_asked(&asked, row.place)? else { continue };
+            let [(of, _), (slot, _)] = [old, row.place].map(|place| self.page_of(place));
+            let is_newer =
+                |slot, than| self.known(slot).provenance.is_newer(&self.known(than).provenance);
+            if of != slot && is_newer(of, slot) {
                 hand.index.put_asked(&asked, old)?;
                 hand.stale[slot as usize] += 1;
             } else {

@@ -4,22 +4,22 @@
 //!   each row is pointed at unless what is pointed at already is newer, or a deletion of the same
 //!   segment killed it; then the other deletions, which kill what is left
 //!   ([`versions`](crate::versions) says which of two counts and what a deletion kills). The
-//!   threads read footers ahead, too, and list each one's rows by part
-//!   ([`Relay`](super::relay::Relay)).
+//!   threads read footers ahead, too, and sort the rows of a few of them by shard of the index
+//!   ([`Relay`](super::relay::Relay)): the lines of a shard then stay in the cache.
 //!
 //! ```text
-//!  footers ──read──► rows by part ──► part 0, thread 0  ─┐
-//!  of some segments      │       └──► part 1, thread 1  ─┴─► the index
+//!  footers ──read──► rows by shard ──► part 0, thread 0  ─┐
+//!  of some segments      │        └──► part 1, thread 1  ─┴─► the index
 //! ```
 //!
 //! - **Invariants.**
-//!   - I1 Every part gets its rows in the order in which one thread would have got them, and no
-//!     place has more bits than were foretold: so places, counts and bytes are those of one thread.
+//!   - I1 Every shard gets its rows in the order in which they were put, and no place has more bits
+//!     than were foretold: so places, counts and bytes don't depend on threads or sorting.
 //!     Where a part is full before the index would be, one thread tries again, and what it finds
 //!     counts.
-//! - **Bounds.** For each thread the footer of a segment and a list of its rows, and one such list
-//!   more; maps of their deletions, and [`DELETIONS_HELD`] deletions of all; those of more segments
-//!   are read a second time.
+//! - **Bounds.** For each thread the footer of a segment, a map of its deletions, and the rows of
+//!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one such list more; and
+//!   [`DELETIONS_HELD`] deletions of all: those of more segments are read a second time.
 
 mod attempt;
 
@@ -29,6 +29,9 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::scatter::Scatter;
 use stepwell_disk::Disk;
+
+use attempt::Order;
+pub(crate) use attempt::listed_bytes;
 
 use crate::index::Index;
 use crate::segment::footer::Counting;
@@ -78,8 +81,9 @@ pub(super) struct Known {
     pub(super) file: Arc<SegmentFile>,
     pub(super) provenance: Provenance,
     pub(super) sealed: Sealed,
-    /// Rows of key shards that do not count here.
-    pub(super) others: u32,
+    /// Rows that don't count here: those of other key shards, and those that a deletion of the
+    /// same segment killed, where rows were listed without them.
+    pub(super) uncounted: u32,
 }
 
 /// Opens what the manifest names, everything but pages being read and checked; `files` are its
@@ -173,7 +177,9 @@ impl<'a> Loader<'a> {
         let places = if hint == 0 { 0 } else { places.max(loaded) };
         let bytes_max = self.options.index_bytes_max;
         let index = Index::new(bytes_max, hint, places, scatter);
-        attempt::run(self, index, bytes_max, threads)
+        // Grown row by row, it takes what it took only if the rows come as they came then.
+        let order = if hint == 0 { Order::AsPut } else { Order::ByShard };
+        attempt::run(self, index, bytes_max, threads, order)
     }
 }
 
@@ -189,10 +195,10 @@ pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Re
 impl Known {
     /// Puts the segment into a slot, with so many of the rows that count stale.
     pub(super) fn insert_into(self, table: &mut Table, stale: u32) -> u32 {
-        let Self { file, provenance, sealed, others } = self;
+        let Self { file, provenance, sealed, uncounted } = self;
         let (rows, pages) = (sealed.tail.counts.rows, file.layout.pages(sealed.tail.counts.rows));
         let segment =
-            Segment { rows, live: rows - others - stale, ..Segment::new(file, provenance) };
+            Segment { rows, live: rows - uncounted - stale, ..Segment::new(file, provenance) };
         let slot = table.insert(segment, pages);
         table.seal(slot, sealed, provenance, 0);
         slot
@@ -222,8 +228,8 @@ pub(super) fn read_segment(
     let Counting { rows, deletions, provenance } = file.counting(&tail, counters)?;
     let deleted_last = deletions.iter().map(|deletion| deletion.birth).max();
     let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
-    let others = tail.counts.rows - rows.len() as u32;
-    Ok((Known { file, provenance, sealed, others }, rows, deletions))
+    let uncounted = tail.counts.rows - rows.len() as u32;
+    Ok((Known { file, provenance, sealed, uncounted }, rows, deletions))
 }
 
 /// Of each key the row before which a deletion in the segment that rows were put into killed what
