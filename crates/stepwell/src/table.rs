@@ -65,7 +65,11 @@ type Rows = Vec<(&'static str, String)>;
 pub(crate) fn figures(report: &Report) -> Rows {
     let mut figures = Rows::new();
     let to = &mut figures;
-    row(to, "examples", &format!("{} in {:.1} s", report.examples, report.train_seconds));
+    let from = match report.steps_before {
+        0 => String::new(),
+        step => format!(", from step {step} on"),
+    };
+    row(to, "examples", &format!("{} in {:.1} s{from}", report.examples, report.train_seconds));
     if report.skipped_lines > 0 {
         row(to, "skipped lines", &report.skipped_lines.to_string());
     }

@@ -72,7 +72,10 @@ fn existing_checkpoints_are_not_overwritten_unasked() {
     // A finished run that is resumed has nothing left to train and evaluates again.
     let mut resumed = args.clone();
     resumed.extend(["--resume", "--report", "again.json"]);
-    shop.ok(&resumed);
+    let table = shop.ok(&resumed);
+    let report = shop.report("again.json");
+    assert!(report["steps"].as_u64() > Some(0) && report["steps_before"] == report["steps"]);
+    assert!(table.contains(&format!("from step {} on", report["steps"])), "{table}");
     assert_eq!(shop.report("again.json")["examples"], 0);
     assert!(shop.report("again.json")["eval"]["auc"].is_number());
 }

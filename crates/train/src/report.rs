@@ -25,6 +25,9 @@ pub struct Report {
     pub examples: u64,
     /// Steps of the model, those before a resume included.
     pub steps: u64,
+    /// Steps of the checkpoint that this process went on from: examples, progressive figures and
+    /// seconds cover the steps after them.
+    pub steps_before: u64,
     /// Malformed lines that were skipped, in all epochs together.
     pub skipped_lines: u64,
     /// Columns whose lists have more ids than are taken, in the first epoch of this process and its

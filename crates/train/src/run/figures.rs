@@ -38,6 +38,7 @@ pub(super) fn assemble(
         through: measured.through,
         examples: measured.examples,
         steps: measured.steps,
+        steps_before: 0,
         skipped_lines: counters.skipped(),
         cut_lists: Vec::new(),
         wall_seconds: 0.0,

@@ -143,8 +143,9 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let initial = config.checkpoint.initial && from.is_none();
     let report = finish(config, around, built, (reads, saver, initial), begin);
     let rows_from = from.as_ref().map(|from| &*from.path);
-    let report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
+    let mut report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
     let from = from.as_ref().map(|from| from.step);
+    report.steps_before = from.unwrap_or(0);
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
@@ -153,7 +154,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         ));
     }
     if counts && !told_ahead && !report.interrupted {
-        let note = warm_up::after(config, &report, from.unwrap_or(0));
+        let note = warm_up::after(config, &report);
         note.iter().for_each(|note| (around.on_note)(note));
     }
     one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));

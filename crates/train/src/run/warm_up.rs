@@ -36,10 +36,10 @@ pub(super) fn ahead(config: &Config, sources: &Sources) -> Option<String> {
     note(config, of_epoch.saturating_mul(data.epochs), "has at most")
 }
 
-/// What is known after the run, which went on after step `resumed`.
-pub(super) fn after(config: &Config, report: &Report, resumed: u64) -> Option<String> {
+/// What is known after the run.
+pub(super) fn after(config: &Config, report: &Report) -> Option<String> {
     let evaluated = report.eval_by_epoch.iter().map(|metrics| metrics.examples);
     let evaluated: u64 =
         evaluated.map(|examples| examples.div_ceil(config.data.mini_batch as u64)).sum();
-    note(config, report.steps.saturating_sub(resumed) + evaluated, "had")
+    note(config, report.steps.saturating_sub(report.steps_before) + evaluated, "had")
 }
