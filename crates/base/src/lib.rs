@@ -7,6 +7,7 @@
 pub mod budget;
 pub mod bytes;
 pub mod clock;
+mod cores;
 mod counted;
 pub mod hash;
 pub mod huge;
@@ -26,6 +27,7 @@ pub mod stop;
 pub mod tiles;
 
 pub use bytes::ByteCount;
+pub use cores::cores;
 pub use counted::counted;
 pub use ids::{Key, SlotIndex, TableId};
 pub use mend::{NO_THREAD, is_exhausted, mend};

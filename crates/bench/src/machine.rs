@@ -24,7 +24,7 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
             cpu: crate::limits::processor(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: stepwell_base::cores(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             io_engine: io_engine.to_owned(),
         }

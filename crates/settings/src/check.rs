@@ -4,7 +4,6 @@
 
 use std::fmt::{Arguments, Debug, Display};
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
 
 use crate::config::{Config, ExchangeKind, LifeConfig};
 use crate::setting::Setting;
@@ -292,11 +291,7 @@ fn check_admission(life: &LifeConfig, key_of: &dyn Fn(&str) -> String, mend: &st
     Ok(())
 }
 
-/// Processors of this machine, as far as there may be threads. Counted once: that reads files of
-/// the kernel's, and defaults are made for every setting that is looked at.
+/// Processors of this machine, as far as there may be threads.
 pub(crate) fn cores() -> usize {
-    static CORES: LazyLock<usize> = LazyLock::new(|| {
-        std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
-    });
-    *CORES
+    stepwell_base::cores().min(THREADS_MAX)
 }

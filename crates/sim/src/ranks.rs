@@ -106,7 +106,7 @@ pub fn over_jobs(jobs: u64, job: impl Fn(u64, &Pools, &mut RanksTally) + Sync) -
             job(number, &pools, &mut tally);
         }
     };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = stepwell_base::cores();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, RanksTally>| {

@@ -13,10 +13,10 @@ use stepwell_base::rules::Rules;
 use stepwell_sim::{Case, Dice, SCHEDULES_PER_JOB, Shape, Tally, pools, search};
 
 /// Seeds that always run; each is a schedule without faults and half as often one with some.
-const SEEDS: u64 = 5_200;
-const SEEDS_LONG: u64 = 86_000;
+const SEEDS: u64 = 2_000;
+const SEEDS_LONG: u64 = 96_000;
 /// Runs under a schedule of their own that these come to.
-const RUNS_MIN: u64 = 10_500;
+const RUNS_MIN: u64 = 4_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -42,8 +42,7 @@ fn every_row_of_every_schedule_is_right() {
     let seeds = asked.unwrap_or(if long { SEEDS_LONG } else { SEEDS });
     let first = number("STEPWELL_SIM_FROM").unwrap_or(0);
     let begin = Instant::now();
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let tally = search(first..first + seeds, Rules::default(), threads);
+    let tally = search(first..first + seeds, Rules::default(), stepwell_base::cores());
     let tally = tally.unwrap_or_else(|found| panic!("{found}"));
     println!("{tally:?} in {:.1} s", begin.elapsed().as_secs_f64());
     if asked.is_some() {
@@ -56,10 +55,10 @@ fn every_row_of_every_schedule_is_right() {
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
     let met = [tally.lifted, tally.on_devices];
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
-    assert!(tally.device_faults > 60, "{tally:?}");
+    assert!(tally.device_faults > 20, "{tally:?}");
     let met = [tally.cuts, tally.resumed, tally.fired, tally.stopped];
-    assert!(met.iter().all(|count| *count > 500), "{tally:?}");
-    assert!(tally.tables.all().iter().all(|count| *count > 100), "{tally:?}");
+    assert!(met.iter().all(|count| *count > 200), "{tally:?}");
+    assert!(tally.tables.all().iter().all(|count| *count > 40), "{tally:?}");
     // A run whose power goes ends with an error, and so do most whose disk fails otherwise.
     assert!(tally.errors > tally.cuts + tally.disturbed / 4, "{tally:?}");
 }

@@ -1,8 +1,7 @@
 //! What a store is told when it is made or opened.
 
-use std::thread::available_parallelism;
-
 use stepwell_base::budget::Budget;
+use stepwell_base::cores;
 use stepwell_base::stop::StopRequest;
 
 use crate::executor::Executor;
@@ -316,7 +315,7 @@ impl StoreOptions {
     /// Threads that open a store at most.
     fn open_threads_most(&self) -> usize {
         match self.open_threads {
-            0 => available_parallelism().map_or(1, usize::from).min(OPEN_THREADS_MAX),
+            0 => cores().min(OPEN_THREADS_MAX),
             threads => threads,
         }
     }

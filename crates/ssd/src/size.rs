@@ -6,6 +6,9 @@
 //!   then new ones, those of merges too, have twice the size, and so on. What has the old size is
 //!   merged into the new one as it goes stale.
 
+use std::sync::OnceLock;
+
+use crate::layout::Layout;
 use crate::manifest::Manifest;
 use crate::options::{SEGMENT_BYTES_MAX, SPACE_HARD};
 use crate::table::Table;
@@ -22,19 +25,25 @@ const DELETIONS_PART: u32 = 4;
 pub(crate) const DELETED_AT_ONCE: u32 = 1024;
 
 /// Sizes of a full segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Size {
     /// The most bytes of its file.
     pub(crate) bytes: u64,
     pub(crate) rows: u32,
-    /// What space is held to where segments have it.
-    pub(crate) target: Target,
+    layout: Layout,
+    /// Made when it is first asked for: most sizes are never used.
+    target: OnceLock<Target>,
 }
 
 impl Size {
     fn new(options: &StoreOptions, bytes: u64) -> Self {
         let layout = options.layout();
-        Self { bytes, rows: layout.rows_max(bytes), target: Target::new(&layout, bytes) }
+        Self { bytes, rows: layout.rows_max(bytes), layout, target: OnceLock::new() }
+    }
+
+    /// What space is held to where segments have this size.
+    pub(crate) fn target(&self) -> &Target {
+        self.target.get_or_init(|| Target::new(&self.layout, self.bytes))
     }
 
     /// Deletions above which none is put into a segment.
@@ -82,7 +91,7 @@ impl Sizes {
     /// The size that segments have at most while an index has so many bytes.
     pub(crate) fn most(&self, index_bytes_max: u64) -> &Size {
         let rows = Self::index_rows(index_bytes_max) as f64;
-        self.at((rows * self.least().target.row_full() * SPACE_HARD) as u64)
+        self.at((rows * self.least().target().row_full() * SPACE_HARD) as u64)
     }
 }
 

@@ -196,7 +196,7 @@ fn convert(
 }
 
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
+    stepwell_base::cores().min(THREADS_MAX)
 }
 
 /// Starts the thread that reads and those that parse; what they parsed comes from each in turn.

@@ -134,7 +134,7 @@ pub struct Processor {
 impl Processor {
     /// So many seconds, on this machine.
     pub(crate) fn of(seconds: f64) -> Self {
-        Self { cores: std::thread::available_parallelism().map_or(1, usize::from), seconds }
+        Self { cores: stepwell_base::cores(), seconds }
     }
 }
 

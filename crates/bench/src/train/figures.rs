@@ -144,7 +144,7 @@ impl Run {
         let share = over(counted.seconds, counted.report.train_seconds);
         let single = self.stages.iter().filter(|stage| !["parse", "train"].contains(&&*stage.name));
         let longest = single.max_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = stepwell_base::cores();
         let mut bounds =
             vec![("processor".to_owned(), counted.cpu / cores as f64), ("disk".to_owned(), disk)];
         bounds.extend(

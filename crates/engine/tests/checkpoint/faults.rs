@@ -43,14 +43,12 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
 
 #[test]
 fn every_operation_may_fail() {
-    fail_everywhere(ALONE, KINDS.len());
+    fail_everywhere(ALONE, 0);
 }
 
 #[test]
 fn every_operation_of_several_ranks_may_fail() {
-    // In each way, one after the other; in all of them in a long run.
-    let is_long = std::env::var_os("STEPWELL_LONG").is_some();
-    fail_everywhere(SEVERAL, if is_long { KINDS.len() } else { 1 });
+    fail_everywhere(SEVERAL, 1);
 }
 
 /// Ways in which an operation fails.
@@ -60,17 +58,19 @@ const KINDS: [(ErrorKind, Lasting); 3] = [
     (ErrorKind::Other, Lasting::Once),
 ];
 
-/// Lets every operation fail in so many ways.
-fn fail_everywhere(ranks: Ranks, ways: usize) {
+/// Lets every operation fail: in one of the ways, which take turns from `first` on; in all of them
+/// in a long run.
+fn fail_everywhere(ranks: Ranks, first: usize) {
+    let is_long = std::env::var_os("STEPWELL_LONG").is_some();
+    let ways = if is_long { KINDS.len() } else { 1 };
     let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
     script(&whole, ranks, &mut Ledger::default()).unwrap();
     let operations: u64 = Operation::ALL.iter().map(|operation| whole.count(*operation)).sum();
     assert!(operations > 800, "{operations}");
     let noticed = AtomicU64::new(0);
     in_threads(&(0..operations).collect::<Vec<_>>(), &|after| {
-        for (kind, lasting) in
-            KINDS.into_iter().cycle().skip(*after as usize % KINDS.len()).take(ways)
-        {
+        let first = (first + *after as usize) % KINDS.len();
+        for (kind, lasting) in KINDS.into_iter().cycle().skip(first).take(ways) {
             noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });

@@ -38,7 +38,7 @@ impl StoreOptions {
     /// Space of a store that has `rows` live rows.
     pub fn space_of(&self, rows: u64) -> StoreSpace {
         let sizes = Sizes::new(self);
-        let full = rows as f64 * sizes.least().target.row_full();
+        let full = rows as f64 * sizes.least().target().row_full();
         let size = sizes.at((full * SPACE_HARD) as u64);
         let [limit, rest, hard] = size.limits(&Held { rows, unsealed: 0 }, self.space_max);
         let deletions = full as u64 / DELETIONS_PART + self.deletions_free;
@@ -50,7 +50,7 @@ impl StoreOptions {
 impl Size {
     /// Space that merges aim at, that they reach for certain, and that is never exceeded.
     fn limits(&self, held: &Held, space_max: f64) -> [f64; 3] {
-        let (target, segment) = (&self.target, self.bytes as f64);
+        let (target, segment) = (self.target(), self.bytes as f64);
         let limit = target.limit(held, space_max, SEGMENTS_FREE[0]);
         let rest = target.at_rest(held);
         // Writers must not wait at every segment for space that merging can't free.
@@ -104,7 +104,7 @@ impl Core {
         let held = Held { rows: state.index.rows(), unsealed };
         let [limit, rest, hard] = size.limits(&held, self.options.space_max);
         Pressure {
-            used: state.table.bytes() as f64 + unsealed as f64 * size.target.row_full(),
+            used: state.table.bytes() as f64 + unsealed as f64 * size.target().row_full(),
             retired: state.retired.bytes as f64,
             limit,
             rest,

@@ -123,7 +123,7 @@ fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<u64> {
 impl Core {
     /// Whether deletions take more than they may.
     pub(super) fn has_many_deletions(&self, state: &State) -> bool {
-        let live = state.index.rows() as f64 * self.size(state).target.row_full();
+        let live = state.index.rows() as f64 * self.size(state).target().row_full();
         let admitted = (live * SHARE) as u64 + self.options.deletions_free;
         state.table.deletions() * DELETION_BYTES > admitted
     }

@@ -73,7 +73,7 @@ impl Core {
             self.reap(writer, true)?;
         }
         let birth = writer.number()?;
-        let size = *self.size(&self.state());
+        let size = self.size(&self.state()).clone();
         let rows = size.rows;
         let counts = Counts { rows, ..Counts::default() };
         let file = match self.create_file(birth, &counts) {
