@@ -33,8 +33,7 @@ usage: cargo xtask <command>
   ci       every check below but `long`, in order, up to the first failure
   fmt      formatting is rustfmt's
   clippy   no warning from clippy in any target
-  test     unit, integration and documentation tests
-  mpi      ranks as processes, where MPI is installed
+  test     unit, integration and documentation tests, over MPI as well where it is installed
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
@@ -42,6 +41,7 @@ usage: cargo xtask <command>
   tidy     sizes of files and functions, line width, forbidden words
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the comparison with PyTorch
+  mpi      ranks as processes, a part of `test`
   sanitize kernels under the C++ compiler's sanitizers, a part of `long`
   fuzz     runs of the program on drawn data, models and machines, killed and resumed
            (its options follow: --runs, --seed, --program, --minutes, --keep; see --help)
@@ -74,11 +74,10 @@ fn main() -> ExitCode {
 
 /// The steps a command stands for; `None` where there is no such command.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
-    const CI: [run::Step; 9] = [
+    const CI: [run::Step; 8] = [
         ("fmt", run::fmt),
         ("clippy", run::clippy),
         ("test", programs::test),
-        ("mpi", mpi::check),
         ("twin", run::twin),
         ("doc", run::doc),
         ("book", book::check),
@@ -95,6 +94,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
             ("twin", run::twin_long),
             ("peer", run::peer),
         ]),
+        "mpi" => Some(vec![("mpi", mpi::check)]),
         "sanitize" => Some(vec![("sanitize", sanitize::kernels)]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
     }

@@ -1,45 +1,44 @@
 //! Ranks as processes, where MPI is installed.
 //!
-//! Its feature is chosen for the workspace as a whole: libraries of others are then those that
-//! `test` has built.
+//! Everything is then linted, built and tested with the feature, so that nothing is built twice.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{cargo, output};
+use crate::run::output;
 use crate::{Outcome, programs, skipped};
 
-/// The feature, of all that have tests over MPI.
+/// The feature, of all packages that have it.
 const FEATURES: &str =
     "stepwell/mpi,stepwell-fabric/mpi,stepwell-geeps/mpi,stepwell-sim/mpi,stepwell-sync/mpi";
-/// Programs of tests that launch themselves, by package and name.
-const QUICK: [(&str, &str); 3] = [("fabric", "mpi"), ("stepwell", "mpi"), ("sync", "mpi")];
-/// Those that `check` leaves out.
-const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
+/// Programs of tests that launch themselves, by package and name. Most measure time, and have more
+/// processes than there are cores.
+pub(crate) const QUICK: [(&str, &str); 3] =
+    [("fabric", "mpi"), ("stepwell", "mpi"), ("sync", "mpi")];
+/// Those that only the long suite has time for.
+pub(crate) const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
 
-/// Code that the feature brings in is linted and tested.
+/// What cargo is told for the feature: nothing where MPI is not installed.
+pub(crate) fn features() -> &'static [&'static str] {
+    if missing().is_none() { &["--features", FEATURES] } else { &[] }
+}
+
+/// Tests over MPI, which `test` runs, too.
 pub(crate) fn check(root: &Path) -> Outcome {
-    if !is_installed(root) {
-        return Ok(());
-    }
-    let lint = ["clippy", "--workspace", "--lib", "--bins", "--test", "mpi", "--features"];
-    cargo(root, &[&lint[..], &[FEATURES, "--", "-D", "warnings"]].concat(), &[])?;
-    // With its unit tests, of which nobody else has any of the feature.
-    let fabric = ["--package", "stepwell-fabric", "--features", "mpi"];
-    let all = ["--all-targets", "--", "-D", "warnings"];
-    cargo(root, &[&["clippy"][..], &fabric, &all].concat(), &[])?;
-    cargo(root, &[&["test"][..], &fabric, &["--lib", "--test", "conformance"]].concat(), &[])?;
     run(root, &QUICK)
 }
 
 /// Tests over MPI that take longer.
 pub(crate) fn check_long(root: &Path) -> Outcome {
-    if is_installed(root) { run(root, &LONG) } else { Ok(()) }
+    run(root, &LONG)
 }
 
-/// One after the other: most measure time, and have more processes than there are cores.
+/// One after the other.
 fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
-    let mut found = programs::build(root, &["--test", "mpi", "--features", FEATURES])?;
+    if !is_installed(root) {
+        return Ok(());
+    }
+    let mut found = programs::build(root, &["--test", "mpi"])?;
     found.retain(|program| program.is_among(wanted).is_some());
     if found.len() < wanted.len() {
         return Err(format!("of the tests over MPI {} of {} are built", found.len(), wanted.len()));
@@ -48,16 +47,19 @@ fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
 }
 
 /// Whether MPI is installed; says so where it is not.
-fn is_installed(root: &Path) -> bool {
-    for (tool, option) in [("mpicc", "--version"), ("mpirun", "--version")] {
-        if let Err(why) = output(Command::new(tool).arg(option)) {
-            let why = why.lines().next().unwrap_or_default();
-            let lacks = format!(
-                "{tool}: {why} (Debian: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"
-            );
-            skipped::skip(root, "mpi", &lacks);
-            return false;
-        }
-    }
-    true
+pub(crate) fn is_installed(root: &Path) -> bool {
+    let missing = missing();
+    missing.iter().for_each(|lacks| skipped::skip(root, "mpi", lacks));
+    missing.is_none()
+}
+
+/// What is missing of MPI.
+fn missing() -> Option<String> {
+    ["mpicc", "mpirun"].into_iter().find_map(|tool| {
+        let why = output(Command::new(tool).arg("--version")).err()?;
+        let why = why.lines().next().unwrap_or_default();
+        Some(format!(
+            "{tool}: {why} (Debian: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"
+        ))
+    })
 }

@@ -1,14 +1,17 @@
-//! The tests of the workspace: programs side by side, as many as there are cores, each with its
+//! The tests of the workspace: processes side by side, as many as there are cores, each with its
 //! tests one after the other.
 //!
 //! - **Why.** `cargo test` runs one program after the other, and at the end of each a core waits
 //!   for the longest test. Those that take longest begin first ([`LONGEST`]).
-//! - **How.** Cargo builds them and says where they are. What a program printed is shown once it
-//!   has ended. Tests of documentation follow, by cargo itself.
+//! - **How.** Cargo builds the programs and says where they are. A crate has one program of
+//!   integration tests, `it`, because each one costs seconds to link; every module of it is run as
+//!   a process of its own. What a process printed is shown once it has ended. Tests of
+//!   documentation follow, by cargo itself.
 //! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
 //!   there is to fix. One that hangs is killed at [`TIME_MAX`] and run once more; what its threads
 //!   waited for comes at the end of all that is printed ([`hung`]).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -18,14 +21,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::limit::{self, How};
-use crate::{Outcome, hung, run, skipped};
+use crate::{Outcome, hung, mpi, run, skipped};
 
 /// The longest that a program may take: twice what the longest takes on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often a program that hangs is run.
 const TRIES: u32 = 2;
 
-/// Programs that take longest, by package and name.
+/// The program of integration tests of a crate.
+const INTEGRATION: &str = "it";
+/// Programs and modules that take longest, by package and name.
 const LONGEST: [(&str, &str); 7] = [
     ("sim", "schedules"),
     ("engine", "checkpoint"),
@@ -35,10 +40,10 @@ const LONGEST: [(&str, &str); 7] = [
     ("sim", "apart"),
     ("train", "dense_on_devices"),
 ];
-/// Programs that measure time, and run alone, at the end.
+/// Those that measure time, and run alone, at the end.
 const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
 
-/// A program of tests.
+/// A program of tests, or a module of one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     package: String,
@@ -46,6 +51,8 @@ pub(crate) struct Program {
     path: PathBuf,
     /// Of its package, where it runs.
     folder: PathBuf,
+    /// The tests to run; all of the program's where there is none.
+    tests: Vec<String>,
 }
 
 impl Program {
@@ -56,7 +63,29 @@ impl Program {
         let path = PathBuf::from(said["executable"].as_str().filter(|_| tests)?);
         let folder = Path::new(said["manifest_path"].as_str()?).parent()?.to_path_buf();
         let package = folder.file_name()?.to_str()?.to_owned();
-        Some(Self { package, name: said["target"]["name"].as_str()?.to_owned(), path, folder })
+        let name = said["target"]["name"].as_str()?.to_owned();
+        Some(Self { package, name, path, folder, tests: Vec::new() })
+    }
+
+    /// The program, or each module of one of integration tests.
+    fn modules(self) -> Result<Vec<Self>, String> {
+        if self.name != INTEGRATION {
+            return Ok(vec![self]);
+        }
+        let mut list = Command::new(&self.path);
+        let listed = run::output(list.args(["--list", "--format", "terse"]))?;
+        let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&listed).lines() {
+            let Some(test) = line.strip_suffix(": test") else { continue };
+            let module = test.split("::").next().unwrap_or(test);
+            modules.entry(module.to_owned()).or_default().push(test.to_owned());
+        }
+        let Self { package, path, folder, .. } = self;
+        let of = |(name, tests)| {
+            let (package, path, folder) = (package.clone(), path.clone(), folder.clone());
+            Self { package, name, path, folder, tests }
+        };
+        Ok(modules.into_iter().map(of).collect())
     }
 
     pub(crate) fn is_among(&self, list: &[(&str, &str)]) -> Option<usize> {
@@ -64,16 +93,21 @@ impl Program {
     }
 }
 
-/// Builds all tests and runs them.
+/// Builds all tests and runs them, those over MPI where it is installed.
 pub(crate) fn test(root: &Path) -> Outcome {
+    mpi::is_installed(root);
     let mut programs = build(root, &[])?;
-    let (alone, mut side_by_side): (Vec<_>, Vec<_>) =
-        programs.drain(..).partition(|program| program.is_among(&ALONE).is_some());
+    programs.retain(|program| program.is_among(&mpi::LONG).is_none());
+    let is_alone = |program: &Program| {
+        [&ALONE[..], &mpi::QUICK].iter().any(|list| program.is_among(list).is_some())
+    };
+    let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.drain(..).partition(is_alone);
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     run_all(root, &side_by_side, cores)?;
     run_all(root, &alone, 1)?;
-    run::cargo(root, &["test", "--workspace", "--doc", "--quiet"], &[])
+    let documentation = ["test", "--workspace", "--doc", "--quiet"];
+    run::cargo(root, &[&documentation, mpi::features()].concat(), &[])
 }
 
 /// Builds the tests of the workspace that these `options` of cargo choose.
@@ -81,14 +115,17 @@ pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, Strin
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     let format = "--message-format=json-render-diagnostics";
-    command.current_dir(root).args(["test", "--workspace", "--no-run", format]).args(options);
+    command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
+    command.args(mpi::features()).args(options);
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo test --no-run: {error}"))?;
     if !output.status.success() {
         return Err(format!("`cargo test --workspace --no-run` ended with {}", output.status));
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    Ok(said.lines().filter_map(Program::of).collect())
+    let modules: Result<Vec<_>, _> =
+        said.lines().filter_map(Program::of).map(Program::modules).collect();
+    Ok(modules?.into_iter().flatten().collect())
 }
 
 /// Runs `programs`, so many at once.
@@ -122,6 +159,9 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("RUST_TEST_THREADS", "1").env(skipped::VARIABLE, skipped::file(root));
+    if !program.tests.is_empty() {
+        command.arg("--exact").args(&program.tests);
+    }
     let Program { package, name, .. } = program;
     let mut said = String::new();
     for _ in 0..TRIES {
@@ -160,12 +200,31 @@ mod tests {
     }
 
     #[test]
+    fn each_module_of_integration_tests_is_a_process() {
+        let own = std::env::current_exe().unwrap();
+        let program = |name: &str| Program {
+            package: "xtask".into(),
+            name: name.into(),
+            path: own.clone(),
+            folder: "/".into(),
+            tests: Vec::new(),
+        };
+        assert_eq!(program("xtask").modules().unwrap(), [program("xtask")]);
+        let modules = program(INTEGRATION).modules().unwrap();
+        let here = modules.iter().find(|module| module.name == "programs").unwrap();
+        assert!(here.tests.iter().all(|test| test.starts_with("programs::tests::")), "{here:?}");
+        assert!(here.tests.iter().any(|test| test.ends_with("is_a_process")), "{here:?}");
+        assert!(modules.len() > 2, "{modules:?}");
+    }
+
+    #[test]
     fn a_program_that_fails_is_named() {
         let program = |name: &str, path: &str| Program {
             package: "p".into(),
             name: name.into(),
             path: path.into(),
             folder: "/".into(),
+            tests: Vec::new(),
         };
         let root = Path::new("/no/such/root");
         let good = || program("good", "/bin/true");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, hung, skipped};
+use crate::{Outcome, hung, mpi, skipped};
 
 /// A named check over the repository whose root it is given.
 pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
@@ -47,7 +47,8 @@ pub(crate) fn fmt(root: &Path) -> Outcome {
 }
 
 pub(crate) fn clippy(root: &Path) -> Outcome {
-    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+    let lint = ["clippy", "--workspace", "--all-targets"];
+    cargo(root, &[&lint, mpi::features(), &["--", "-D", "warnings"]].concat(), &[])
 }
 
 pub(crate) fn doc(root: &Path) -> Outcome {
@@ -63,7 +64,7 @@ pub(crate) fn long(root: &Path) -> Outcome {
 /// The quick part of the twin, beside the program that `test` built.
 pub(crate) fn twin(root: &Path) -> Outcome {
     let build = ["test", "--workspace", "--no-run", "--quiet"];
-    beside_twin(root, &build, "debug", &["--quick"])
+    beside_twin(root, &[&build, mpi::features()].concat(), "debug", &["--quick"])
 }
 
 /// All of the twin, beside the release build.

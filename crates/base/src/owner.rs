@@ -9,7 +9,7 @@
 //!   move, and a store or a checkpoint is split by them.
 //! - **Claims.** XXH3-64 of the 8 bytes of a key shares neither rounds nor constants with the
 //!   finalizer of SplitMix64, by which tables scatter keys (`hash::mix`, `scatter`), policies tag
-//!   them and sketches count them: `tests/owner.rs`, and tests beside each of those tables, fill
+//!   them and sketches count them: `tests/it/owner.rs`, and tests beside each of those tables, fill
 //!   them with the keys of one owner and find them as even as with any keys.
 //! - **Bounds.** 256 owners. They differ by one shard at most: of three, one has 86 shards and two
 //!   85.

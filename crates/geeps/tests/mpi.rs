@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::process::ExitCode;

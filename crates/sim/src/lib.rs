@@ -21,7 +21,7 @@
 //! - **Failure.** A [`Finding`] says who found what; [`Found`] adds the line that replays it.
 //! - **Cost.** Some 7 ms of processor time a run of 20 steps and 1,700 polls, at `opt-level = 1`.
 //! - **Bounds.** One simulation runs on one thread; several run side by side.
-//! - **Example.** `tests/schedules.rs`.
+//! - **Example.** `tests/it/schedules.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,7 @@ impl std::fmt::Display for Found {
         let Self { seed, finding } = self;
         write!(
             f,
-            "{finding}\nreplay it: STEPWELL_SIM_SEED={seed} cargo test -p stepwell-sim --test \
+            "{finding}\nreplay it: STEPWELL_SIM_SEED={seed} cargo test -p stepwell-sim --test it \
              schedules -- --nocapture"
         )
     }

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
+#[path = "it/timed/mod.rs"]
 mod timed;
 
 use std::process::ExitCode;

@@ -1,0 +1,5 @@
+//! The ground floor through its public interface.
+
+mod keys;
+mod owner;
+mod statistics;

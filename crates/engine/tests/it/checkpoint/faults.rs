@@ -1,0 +1,81 @@
+//! Every operation fails in turn, once or from then on: what was promised stays, a checkpoint that
+//! failed leaves nothing behind, and the next run goes on.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation, Survival};
+
+use crate::checkpoint::harness::{Told, in_threads};
+use crate::checkpoint::judge::{go_on, judge};
+use crate::checkpoint::life::{ALONE, Ledger, Ranks, SAVED, SEVERAL, script};
+
+/// Lets one operation fail; whether the run noticed.
+fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
+    let (world, mut ledger) = (MemDisk::new(), Ledger::default());
+    let failure = Some(Failure { operation: None, after, kind, lasting });
+    let faults = Faults { failure, ..Faults::default() };
+    let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), ranks, &mut ledger);
+    // An old checkpoint that can't be removed is a note, and ends no run.
+    let noticed = outcome.is_err() || ledger.noted.load(Ordering::Relaxed);
+    let _told = Told(format!(
+        "{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"
+    ));
+    if let Err(error) = &outcome {
+        let error = error.to_string();
+        assert!(!error.contains('\n') && error.contains('/'), "{error}");
+    }
+    world.free_locks();
+    if let (Some(step), Lasting::Once) = (ledger.writing, lasting) {
+        let saved = world.directory(Path::new(SAVED)).unwrap();
+        let left = format!(".incomplete-step-{step:012}");
+        assert!(!saved.exists(&left).unwrap(), "a failed checkpoint leaves nothing");
+    }
+    for survival in [Survival::SyncedAlone, Survival::Torn(after)] {
+        let crashed = world.crash(survival);
+        go_on(&crashed, &judge(&crashed, &ledger));
+    }
+    go_on(&world, &judge(&world, &ledger));
+    noticed
+}
+
+#[test]
+fn every_operation_may_fail() {
+    fail_everywhere(ALONE, 0);
+}
+
+#[test]
+fn every_operation_of_several_ranks_may_fail() {
+    fail_everywhere(SEVERAL, 1);
+}
+
+/// Ways in which an operation fails.
+const KINDS: [(ErrorKind, Lasting); 3] = [
+    (ErrorKind::StorageFull, Lasting::FromThenOn),
+    (ErrorKind::StorageFull, Lasting::Once),
+    (ErrorKind::Other, Lasting::Once),
+];
+
+/// Lets every operation fail: in one of the ways, which take turns from `first` on; in all of them
+/// in a long run.
+fn fail_everywhere(ranks: Ranks, first: usize) {
+    let is_long = std::env::var_os("STEPWELL_LONG").is_some();
+    let ways = if is_long { KINDS.len() } else { 1 };
+    let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    script(&whole, ranks, &mut Ledger::default()).unwrap();
+    let operations: u64 = Operation::ALL.iter().map(|operation| whole.count(*operation)).sum();
+    assert!(operations > 800, "{operations}");
+    let noticed = AtomicU64::new(0);
+    in_threads(&(0..operations).collect::<Vec<_>>(), &|after| {
+        let first = (first + *after as usize) % KINDS.len();
+        for (kind, lasting) in KINDS.into_iter().cycle().skip(first).take(ways) {
+            noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
+        }
+    });
+    // Of what is only tried, a failure says nothing.
+    let noticed = noticed.into_inner();
+    let all = operations * ways as u64;
+    assert!(noticed > all * 5 / 6, "{noticed} of {all}");
+}

@@ -1,9 +1,0 @@
-//! `train --from`: the next day, again, after a kill, with other settings and columns.
-
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
-#[path = "../common/mod.rs"]
-mod common;
-mod courses;
-mod days;
-mod layouts;

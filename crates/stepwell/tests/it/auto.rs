@@ -1,0 +1,164 @@
+//! Which devices are used where nobody names any, and what is said of the others: with libraries
+//! that stand in for NVIDIA's, whose devices have 1 GiB.
+#![cfg(all(feature = "cuda", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
+
+#[path = "../../../device/tests/stand_in/libraries.rs"]
+mod libraries;
+
+use crate::common::{SMALL, Workshop};
+
+use self::libraries::libraries;
+
+/// Devices that stand in, of which an environment says what they lack.
+struct StandIn<'a>(&'a [(&'a str, &'a str)]);
+
+/// Others have so much of their memory that none is left beside what libraries want.
+const FULL: [(&str, &str); 2] = [("STAND_IN_FREE_0", "512"), ("STAND_IN_FREE_1", "100")];
+
+impl StandIn<'_> {
+    /// Runs the program: whether it succeeded, what it said, and its errors.
+    fn run(&self, shop: &Workshop, args: &[&str]) -> Option<(bool, String, String)> {
+        let folder = libraries()?;
+        let mut command = shop.command(args);
+        command.env("LD_LIBRARY_PATH", folder).env("STEPWELL_NVRTC", folder);
+        command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("STEPWELL_CUBLASLT");
+        command.env("XDG_CACHE_HOME", shop.path("cache"));
+        let output = command.envs(self.0.iter().copied()).output().unwrap();
+        let [said, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        Some((output.status.success(), said, errors))
+    }
+
+    fn ok(&self, shop: &Workshop, args: &[&str]) -> Option<String> {
+        let (succeeded, said, errors) = self.run(shop, args)?;
+        assert!(succeeded, "{args:?}: {said}{errors}");
+        Some(said + &errors)
+    }
+
+    fn fails(&self, shop: &Workshop, args: &[&str]) -> Option<String> {
+        let (succeeded, said, errors) = self.run(shop, args)?;
+        assert!(!succeeded && errors.lines().count() == 1, "{args:?}: {said}{errors}");
+        Some(errors)
+    }
+}
+
+fn plan<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["plan", "--synth.examples", "1000"];
+    args.extend(SMALL);
+    args.extend(more);
+    args
+}
+
+/// The lines of notes that speak of devices that are not used.
+fn unused(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| line.contains(" not used: ") || line.contains("no GPU is")).collect()
+}
+
+#[test]
+fn full_devices_leave_all_to_the_host() {
+    let shop = Workshop::new();
+    let full = StandIn(&FULL);
+    let Some(said) = full.ok(&shop, &plan(&[])) else { return };
+    let [note] = unused(&said)[..] else { panic!("{said}") };
+    assert!(note.starts_with("note: no GPU is used: 0 B of cuda:0 are free, and a row"), "{said}");
+    assert!(!said.contains("tiers.hbm") && !said.contains("memory of each device"), "{said}");
+    let data = shop.examples("data.tsv", 640);
+    let mut train = vec!["train", "--data", &data, "--checkpoint", "saved"];
+    train.extend(SMALL);
+    let predict = ["predict", "saved", "--data", &data, "--out", "scores.csv"];
+    for args in [&train[..], &["eval", "saved"], &predict] {
+        let said = full.ok(&shop, args).unwrap();
+        assert_eq!(unused(&said).len(), 1, "{args:?}: {said}");
+    }
+    // Who names one is told what is wrong, and nothing of what nobody gave.
+    let error = full.fails(&shop, &plan(&["--device", "cuda"])).unwrap();
+    assert!(error.contains("0 B of cuda:0 are free, and a row of table 'embedding'"), "{error}");
+    assert!(!error.contains("tiers.hbm"), "{error}");
+    // What devices are to do is not left undone unasked.
+    let error = full.fails(&shop, &plan(&["--train.dense", "device"])).unwrap();
+    assert!(error.contains("train.dense = device takes "), "{error}");
+    let error = full.fails(&shop, &plan(&["--tiers.hbm", "64MiB"])).unwrap();
+    assert!(error.contains("tiers.hbm = 64.0 MiB, and of cuda:0 0 B are free"), "{error}");
+}
+
+#[test]
+fn a_full_device_does_not_spoil_the_others() {
+    let shop = Workshop::new();
+    let free = [("STAND_IN_FREE_1", "600")];
+    let Some(said) = StandIn(&free).ok(&shop, &plan(&[])) else { return };
+    assert!(said.contains("memory of each device at most (cuda:0):"), "{said}");
+    let note = "note: cuda:1 is not used: 88.0 MiB of it are free, and rows have more room";
+    assert!(said.contains(note), "{said}");
+    let said = StandIn(&free).ok(&shop, &plan(&["--tiers.hbm", "100MiB"])).unwrap();
+    let note = "note: cuda:1 is not used: 88.0 MiB of it are free, less than tiers.hbm";
+    assert!(said.contains("(cuda:0):") && said.contains(note), "{said}");
+    let said = StandIn(&free).ok(&shop, &plan(&["--tiers.hbm", "80MiB"])).unwrap();
+    assert!(said.contains("(cuda:0, cuda:1):") && unused(&said).is_empty(), "{said}");
+    let free = [("STAND_IN_FREE_1", "900")];
+    let said = StandIn(&free).ok(&shop, &plan(&[])).unwrap();
+    assert!(said.contains("(cuda:0, cuda:1):") && unused(&said).is_empty(), "{said}");
+}
+
+#[test]
+fn ranks_that_cannot_share_devices_have_none() {
+    let shop = Workshop::new();
+    let all = StandIn(&[]);
+    let mut train = vec!["train", "--synth.examples", "1000", "--ranks.count", "3"];
+    train.extend(SMALL);
+    for args in [plan(&["--ranks.count", "3"]), train] {
+        let Some(said) = all.ok(&shop, &args) else { return };
+        let [note] = unused(&said)[..] else { panic!("{said}") };
+        let why = "no GPU is used: 3 ranks cannot have as many of 2 devices each (cuda:0, cuda:1)";
+        assert!(note.contains(why), "{said}");
+    }
+    let error = all.fails(&shop, &plan(&["--ranks.count", "3", "--device", "cuda"])).unwrap();
+    assert!(error.contains("3 ranks cannot have as many of 2 devices each"), "{error}");
+}
+
+#[test]
+fn a_device_that_another_process_holds_is_left_out() {
+    let shop = Workshop::new();
+    let held = StandIn(&[("STAND_IN_HELD_1", "46")]);
+    let Some(said) = held.ok(&shop, &["device"]) else { return };
+    let why = "cuDevicePrimaryCtxRetain: ";
+    assert!(said.contains("\ncuda:0 ") && said.contains("1.00 GiB of 1.00 GiB are free"), "{said}");
+    assert!(said.contains("\ncuda:1 ") && said.contains("1.00 GiB of memory\n"), "{said}");
+    assert!(said.contains(&format!("cannot be used: {why}")), "{said}");
+    let said = held.ok(&shop, &plan(&[])).unwrap();
+    assert!(said.contains("memory of each device at most (cuda:0):"), "{said}");
+    let [note] = unused(&said)[..] else { panic!("{said}") };
+    assert!(note.starts_with(&format!("note: cuda:1 is not used: {why}")), "{said}");
+    let said = held.ok(&shop, &plan(&["--device", "cuda:0"])).unwrap();
+    assert!(said.contains("(cuda:0):") && unused(&said).is_empty(), "{said}");
+    let error = held.fails(&shop, &plan(&["--device", "cuda"])).unwrap();
+    assert!(error.contains(&format!("cuda:1 cannot be used: {why}")), "{error}");
+}
+
+/// What training would say of the dense part, a plan says.
+#[test]
+fn a_plan_refuses_what_cannot_multiply() {
+    let shop = Workshop::new();
+    let dense = plan(&["--train.dense", "device"]);
+    let Some(said) = StandIn(&[]).ok(&shop, &dense) else { return };
+    assert!(said.contains("\n  dense part"), "{said}");
+    let none = StandIn(&[("STEPWELL_CUBLASLT", "/no/such/folder")]);
+    let error = none.fails(&shop, &dense).unwrap();
+    let why = "train.dense is device: no cuBLASLt at STEPWELL_CUBLASLT=/no/such/folder";
+    assert!(error.contains(why) && error.contains("or choose train.dense = host"), "{error}");
+    let said = none.ok(&shop, &plan(&[])).unwrap();
+    assert!(unused(&said).is_empty(), "rows alone need none: {said}");
+}
+
+/// Who scores has devices of his own, and memory of theirs.
+#[test]
+fn scoring_has_no_memory_of_devices_from_training() {
+    let shop = Workshop::new();
+    let mut train = vec!["train", "--synth.examples", "1000", "--checkpoint", "saved"];
+    train.extend(SMALL);
+    train.extend(["--device", "host", "--tiers.hbm", "4KiB"]);
+    shop.ok(&train);
+    shop.ok(&["eval", "saved", "--device", "emulated"]);
+    let error = shop.fails(&["eval", "saved", "--device", "emulated", "--tiers.hbm", "4KiB"]);
+    assert!(error.contains("tiers.hbm = 4.0 KiB holds no row"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! Other layouts from day to day: columns, tables, dimensions, optimizers.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+
+use crate::daily::days::{Days, SETTINGS, checkpoints};
+
+/// The first values of each row of a matrix in a file of NumPy's, with keys.
+fn rows(days: &Days, folder: &str, lanes: usize, first: usize) -> Vec<(u64, Vec<f32>)> {
+    let read = |name: &str| {
+        let bytes = std::fs::read(days.shop.path(&format!("{folder}/{name}"))).unwrap();
+        let head = u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
+        bytes[10 + head..].to_vec()
+    };
+    let keys = read("table-embedding/keys.npy");
+    let keys = keys.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight));
+    let values = read("table-embedding/embedding.npy");
+    let values: Vec<f32> =
+        values.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+    let mut rows: Vec<_> = keys
+        .zip(values.chunks_exact(lanes))
+        .map(|(key, row)| (key, row[..first].to_vec()))
+        .collect();
+    rows.sort_by_key(|(key, _)| *key);
+    rows
+}
+
+#[test]
+fn larger_embeddings_and_new_columns_keep_what_was_learned() {
+    let days = Days::new(2);
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    days.shop.ok(&["export", "saved", "--to", "before", "--format", "npy"]);
+    let before = rows(&days, "before", 4, 4);
+    // Rates that change nothing show what a model begins with.
+    let still = ["--optim.rows.lr", "1e-38", "--optim.dense.lr", "1e-38"];
+    let wider = SETTINGS.replace("\"item\"]", "\"item\", \"device\"]");
+    std::fs::write(days.shop.path("wider.toml"), wider).unwrap();
+    for (what, settings, more) in [
+        ("dim", "run.toml", &["--model.dim", "6"][..]),
+        ("column", "wider.toml", &[]),
+        ("both", "wider.toml", &["--model.dim", "6"]),
+        ("optimizer", "run.toml", &["--optim.rows.kind", "adam"]),
+        ("model", "run.toml", &["--model", "dcn"]),
+    ] {
+        let lanes = if more.contains(&"6") { 6 } else { 4 };
+        let mut args = vec!["train", settings, "--from", "saved", "--data", "day_2.csv"];
+        args.extend(["--checkpoint", what]);
+        args.extend(still);
+        args.extend(more);
+        let said = days.said(&args);
+        let is_dense_new = said.contains("initial, in whole or in part");
+        assert_eq!(is_dense_new, what != "optimizer", "{said}");
+        let to = format!("{what} after");
+        days.shop.ok(&["export", what, "--to", &to, "--format", "npy"]);
+        let after: Vec<_> = rows(&days, &to, lanes, 4);
+        let kept: BTreeSet<u64> = before.iter().map(|(key, _)| *key).collect();
+        let after: Vec<_> = after.into_iter().filter(|(key, _)| kept.contains(key)).collect();
+        assert_eq!(after.len(), before.len(), "{what}");
+        for ((key, before), (_, after)) in before.iter().zip(&after) {
+            let near = before.iter().zip(after).all(|(a, b)| (a - b).abs() < 1e-6);
+            assert!(near, "{what}: {key:016x} {before:?} {after:?}");
+        }
+    }
+    // The dense part, too: with a column that says nothing yet, and one that goes.
+    let score = |saved: &str| {
+        days.shop.ok(&["eval", saved, "--data", "day_2.csv", "--report", "eval.json"]);
+        days.shop.report("eval.json")["eval"]["auc"].as_f64().unwrap()
+    };
+    let (was, column) = (score("saved"), score("column"));
+    assert!((was - column).abs() < 0.03, "{was} {column}");
+    let narrower = SETTINGS.replace("\"user\", ", "");
+    std::fs::write(days.shop.path("narrower.toml"), narrower).unwrap();
+    let args = ["train", "narrower.toml", "--from", "saved", "--data", "day_2.csv"];
+    let said = days.said(&[&args[..], &["--checkpoint", "narrow"]].concat());
+    assert!(said.contains("columns.3.names"), "{said}");
+    // All that is left was there before.
+    assert!(!said.contains("initial, in whole or in part"), "{said}");
+}
+
+#[test]
+fn tables_come_and_go() {
+    let days = Days::new(2);
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let tables = r#"
+[tables.embedding]
+[tables.things]
+dim = 8
+[[features]]
+table = "embedding"
+columns = ["user"]
+[[features]]
+table = "things"
+columns = ["item"]
+"#;
+    std::fs::write(days.shop.path("tables.toml"), format!("{SETTINGS}{tables}")).unwrap();
+    let args = ["train", "tables.toml", "--from", "saved", "--data", "day_2.csv"];
+    let said = days.said(&[&args[..], &["--checkpoint", "two"]].concat());
+    assert!(said.contains("new tables, without rows yet: things"), "{said}");
+    // Back to one table: what the other one learned is left.
+    let args = ["train", "run.toml", "--from", "two", "--data", "all.csv"];
+    let said = days.said(&[&args[..], &["--checkpoint", "three"]].concat());
+    assert!(said.contains("tables of the checkpoint that this model leaves: things"), "{said}");
+    // Tables that share a store are told apart row by row.
+    let shared = tables.replace("dim = 8", "dim = 4");
+    std::fs::write(days.shop.path("shared.toml"), format!("{SETTINGS}{shared}")).unwrap();
+    let args = ["train", "shared.toml", "--from", "saved", "--data", "day_2.csv"];
+    let said = days.said(&[&args[..], &["--checkpoint", "four"]].concat());
+    assert!(said.contains("each is written anew"), "{said}");
+    days.shop.ok(&["eval", "four", "--data", "day_2.csv"]);
+}
+
+#[test]
+fn an_unchanged_layout_is_taken_over_by_links() {
+    let days = Days::new(2);
+    let places = ["--tiers.ssd", "rows", "--tiers.segment", "64KiB"];
+    days.train(&[&["--data", "day_1.csv", "--checkpoint", "one"][..], &places[..]].concat());
+    let args = ["--from", "one", "--data", "day_2.csv", "--checkpoint", "two"];
+    days.train(&[&args[..], &places[..]].concat());
+    let inodes = |saved: &str| -> BTreeSet<u64> {
+        let newest = checkpoints(&days, saved).pop().unwrap();
+        let rows = days.shop.path(&format!("{saved}/{newest}/rows-0"));
+        std::fs::read_dir(rows)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().ino())
+            .collect()
+    };
+    assert!(inodes("one").intersection(&inodes("two")).count() > 0);
+}
+
+#[test]
+fn statistics_of_the_first_day_are_kept() {
+    let days = Days::new(2);
+    let standardised =
+        SETTINGS.replace("type = \"dense\"", "type = \"dense\"\ntransform = \"standardise\"");
+    std::fs::write(days.shop.path("run.toml"), standardised).unwrap();
+    let first = days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let next = days.train(&["--from", "saved", "--data", "day_2.csv", "--checkpoint", "saved"]);
+    assert!(first["config"]["columns.2.mean"].is_array());
+    for key in ["columns.2.mean", "columns.2.deviation"] {
+        assert_eq!(first["config"][key], next["config"][key], "{key}");
+    }
+}

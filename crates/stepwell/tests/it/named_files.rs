@@ -1,0 +1,120 @@
+//! Whatever file a command is told to read: what cannot be read is one line with its name, at once,
+//! and a pipe or a device is not waited for.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{SMALL, Workshop};
+
+/// Far more than it takes beside other tests, and far less than for ever.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What the program says when it refuses, which it does soon.
+fn refused(shop: &Workshop, args: &[&str], status: i32) -> String {
+    let mut command: Command = shop.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let (mut child, began) = (command.spawn().unwrap(), Instant::now());
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > LONGEST {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{args:?} does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut error = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(status), "{args:?}: {error}");
+    assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
+    error
+}
+
+/// Files of every kind that nobody can read as what it should be, and one of them by its kind.
+fn workshop() -> Workshop {
+    let shop = Workshop::new();
+    shop.examples("data.tsv", 100);
+    assert!(Command::new("mkfifo").arg(shop.path("pipe")).status().unwrap().success());
+    fs::create_dir(shop.path("folder")).unwrap();
+    fs::write(shop.path("empty"), "").unwrap();
+    let garbage: Vec<u8> = (0..3000u32).map(|at| (at * at % 251) as u8 | 0x80).collect();
+    fs::write(shop.path("garbage"), garbage).unwrap();
+    fs::write(shop.path("control"), "\u{1b}[31m\n=\n").unwrap();
+    shop
+}
+
+const FILES: [&str; 7] =
+    ["pipe", "/dev/zero", "folder", "missing", "empty", "garbage", "data.tsv/below"];
+
+#[test]
+fn what_no_command_can_read_is_named_at_once() {
+    let shop = workshop();
+    let mut limits = vec!["train", "--data", "data.tsv", "--report", "report.json"];
+    limits.extend(SMALL);
+    let commands: [&[&str]; 12] = [
+        &["cache-sim"],
+        &["cache-sim", "--format", "i64be"],
+        &["cache-sim", "--format", "criteo-tsv"],
+        &["train", "--data"],
+        &["train", "--data", "data.tsv", "--data.eval_paths"],
+        &["plan", "--data"],
+        &["convert", "--out", "packed"],
+        &["eval"],
+        &["inspect"],
+        &["store", "check"],
+        &["store", "repair", "--into", "new"],
+        &[&limits[..], &["--limits"]].concat(),
+    ];
+    for args in commands {
+        for file in FILES {
+            // Any bytes of the right length are keys, and a plan does not read its data.
+            if file == "garbage" && (args.contains(&"i64be") || args[0] == "plan") {
+                continue;
+            }
+            let error = refused(&shop, &[args, &[file]].concat(), 1);
+            assert!(error.contains(file), "{args:?} {file}: {error}");
+            assert!(!shop.path("packed").exists() && !shop.path("new").exists(), "{args:?}");
+        }
+    }
+    assert!(!shop.path("report.json").exists());
+}
+
+#[test]
+fn settings_are_read_from_files_alone() {
+    let shop = workshop();
+    for command in ["train", "plan"] {
+        for (file, why) in [
+            ("pipe", "is a pipe or a device"),
+            ("/dev/zero", "is a pipe or a device"),
+            ("folder", "is a directory"),
+            ("missing", "does not exist"),
+            ("garbage", "is no text in UTF-8"),
+            ("control", "control:1: "),
+            ("data.tsv", "data.tsv:1: "),
+        ] {
+            let error = refused(&shop, &[command, file], 2);
+            assert!(error.contains(file) && error.contains(why), "{error}");
+        }
+    }
+    // Nothing chosen is a choice.
+    shop.ok(&["plan", "empty"]);
+    fs::write(shop.path("large"), vec![b'\n'; (16 << 20) + 1]).unwrap();
+    let error = refused(&shop, &["plan", "large"], 2);
+    assert!(error.contains("large: has 16777217 bytes"), "{error}");
+}
+
+#[test]
+fn a_report_may_go_into_a_pipe() {
+    let shop = workshop();
+    let reader = shop.path("pipe");
+    let read = thread::spawn(move || fs::read_to_string(reader).unwrap());
+    let mut args = vec!["train", "--data", "data.tsv", "--report", "pipe"];
+    args.extend(SMALL);
+    shop.ok(&args);
+    let report: serde_json::Value = serde_json::from_str(&read.join().unwrap()).unwrap();
+    assert!(report["model_digest"].is_string());
+}

@@ -1,0 +1,20 @@
+//! The trainer through its public interface.
+
+mod absurd_settings;
+mod common;
+mod dense_on_devices;
+mod devices;
+mod last_step;
+mod life;
+mod most_used_on_devices;
+mod oracle;
+mod out_of_step;
+mod pooled_on_devices;
+mod profile;
+mod ranks;
+mod session;
+mod steps;
+mod stop;
+mod streams;
+mod tables;
+mod values;

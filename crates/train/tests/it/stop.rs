@@ -1,0 +1,187 @@
+//! A run that is asked to stop: after exactly which step, with which checkpoint, and what is then
+//! left of it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::{in_memory, run, surroundings, tiny};
+use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::stage::FullSpeed;
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::{Checkpoint, Placement};
+use stepwell_settings::ModelKind;
+use stepwell_train::{
+    Config, Error, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
+};
+
+const KIND: ModelKind = ModelKind::DeepFm;
+
+/// Asks for a stop after so many mini-batches, evaluated ones included, or after an evaluation.
+struct Stopper {
+    stop: StopRequest,
+    after: u64,
+    seen: AtomicU64,
+    after_evaluation: bool,
+}
+
+impl Observer for Stopper {
+    fn progress(&self, _snapshot: &Snapshot) {
+        if self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.after {
+            self.stop.make();
+        }
+    }
+
+    fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {
+        if self.after_evaluation {
+            self.stop.make();
+        }
+    }
+}
+
+fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
+    let stop = StopRequest::new();
+    let observer = Stopper { stop: stop.clone(), after, seen: AtomicU64::new(0), after_evaluation };
+    Surroundings { observer: Arc::new(observer), stop, ..surroundings(Arc::new(FullSpeed)) }
+}
+
+fn saved_in(config: &Config, directory: &Path) -> Config {
+    let mut config = config.clone();
+    config.checkpoint.dir = Some(directory.to_owned());
+    // Settings as text are the roof's: this test resumes with the same ones.
+    config
+}
+
+fn resume(config: &Config) -> Report {
+    let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
+    train(config, &around).unwrap()
+}
+
+#[test]
+fn no_mini_batch_is_trained_after_the_one_at_hand() {
+    let oracle = run(&in_memory(KIND));
+    let steps = oracle.steps;
+    // Among batches and in the middle of one, before the evaluation and in it.
+    for (after, mini_batches) in [(1, 1), (7, 8), (13, 4), (steps, 8), (steps + 1, 8)] {
+        let mut config = tiny(KIND, 2);
+        config.data.batch = 64 * mini_batches;
+        let directory = tempfile::tempdir().unwrap();
+        let config = saved_in(&config, directory.path());
+        let report = train(&config, &stopping(after, false)).unwrap();
+        let name = format!("after {after}, batches of {mini_batches}");
+        assert!(report.interrupted, "{name}");
+        assert_eq!(report.steps, after.min(steps), "{name}");
+        assert_eq!(report.examples, report.progressive.examples, "{name}");
+        assert_eq!((report.rows, &report.model_digest), (None, &None), "{name}");
+        assert_eq!(report.eval_by_epoch.len(), 0, "{name}");
+        let checkpoint = Checkpoint::open(directory.path()).unwrap();
+        assert_eq!(checkpoint.step, report.steps, "{name}");
+        let resumed = resume(&config);
+        assert!(!resumed.interrupted);
+        assert_eq!(resumed.examples + report.examples, oracle.examples, "{name}");
+        assert_eq!(resumed.model_digest, oracle.model_digest, "{name}");
+        assert_eq!(resumed.rows, oracle.rows, "{name}");
+        assert_eq!(resumed.eval, oracle.eval, "{name}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_digest() {
+    let oracle = run(&in_memory(KIND));
+    for ranks in [1, 2, 5] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = saved_in(&tiny(KIND, 2), directory.path());
+        config.ranks.count = ranks;
+        let report = train(&config, &stopping(u64::MAX, true)).unwrap();
+        assert!(report.interrupted && report.model_digest.is_none(), "{ranks} ranks");
+        assert!(report.through || ranks == 1, "{ranks} ranks");
+        // All was trained, evaluated and kept before.
+        assert_eq!((report.steps, report.eval), (oracle.steps, oracle.eval.clone()));
+        assert_eq!(Checkpoint::open(directory.path()).unwrap().step, oracle.steps);
+    }
+}
+
+#[test]
+fn a_restore_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = saved_in(&tiny(KIND, 2), directory.path());
+    train(&config, &stopping(9, false)).unwrap();
+    let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
+    around.stop.make();
+    assert!(matches!(train(&config, &around), Err(Error::Interrupted)));
+    // The last checkpoint stays.
+    let oracle = run(&in_memory(KIND));
+    assert_eq!(resume(&config).model_digest, oracle.model_digest);
+}
+
+#[test]
+fn a_stop_before_the_first_step_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = saved_in(&tiny(KIND, 2), directory.path());
+    config.checkpoint.initial = true;
+    let around = surroundings(Arc::new(FullSpeed));
+    around.stop.make();
+    let report = train(&config, &around).unwrap();
+    assert!(report.interrupted);
+    assert_eq!((report.steps, report.examples), (0, 0));
+    assert!(Checkpoint::open(directory.path()).is_err());
+}
+
+/// A clock on which minutes pass with every look.
+#[derive(Debug)]
+struct Hasty(SystemClock, AtomicU64);
+
+impl Clock for Hasty {
+    fn seconds(&self) -> f64 {
+        self.0.seconds() + 20.0 * self.1.fetch_add(1, Ordering::Relaxed) as f64
+    }
+}
+
+#[test]
+fn checkpoints_at_any_time_change_no_bit() {
+    let oracle = run(&in_memory(KIND));
+    for (lookahead, mini_batches) in [(0, 1), (2, 8), (8, 4)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = saved_in(&tiny(KIND, lookahead), directory.path());
+        config.data.batch = 64 * mini_batches;
+        config.checkpoint.minutes = 1.0;
+        config.checkpoint.keep = 1000;
+        let clock = Arc::new(Hasty(SystemClock::new(), AtomicU64::new(0)));
+        let machine = Machine { clock, ..Machine::default() };
+        let around = Surroundings { machine, ..surroundings(Arc::new(FullSpeed)) };
+        let report = train(&config, &around).unwrap();
+        assert_eq!(report.model_digest, oracle.model_digest);
+        assert_eq!(report.progressive, oracle.progressive);
+        assert_eq!(report.eval, oracle.eval);
+        let written = std::fs::read_dir(directory.path()).unwrap().count();
+        assert!(written > 4, "{written} checkpoints");
+    }
+}
+
+/// What was trained is kept, although the evaluation behind it cannot be made.
+#[test]
+fn an_evaluation_that_does_not_fit_leaves_a_checkpoint() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = |ids: &dyn Fn(usize, usize) -> usize| -> String {
+        let line = |number| {
+            let ids: String = (0..26).map(|slot| format!("\t{:x}", ids(number, slot))).collect();
+            format!("{}{}{ids}\n", number % 2, "\t1".repeat(13))
+        };
+        (0..640).map(line).collect()
+    };
+    let [few, many] = ["few.tsv", "many.tsv"].map(|name| home.path().join(name));
+    std::fs::write(&few, lines(&|_, slot| slot)).unwrap();
+    std::fs::write(&many, lines(&|number, slot| number * 26 + slot)).unwrap();
+    let saved = home.path().join("saved");
+    let mut config = saved_in(&tiny(KIND, 2), &saved);
+    config.data.paths = vec![few.display().to_string()];
+    config.data.eval_paths = vec![many.display().to_string()];
+    (config.checkpoint.every, config.checkpoint.minutes) = (0, 0.0);
+    config.tiers.dram = Some(stepwell_base::ByteCount(40 << 10));
+    let error = train(&config, &surroundings(Arc::new(FullSpeed))).map(|report| report.steps);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("distinct rows of table 'embedding'"), "{error}");
+    assert!(saved.join("step-000000000010").is_dir());
+}
