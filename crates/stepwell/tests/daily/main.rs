@@ -7,3 +7,4 @@ mod common;
 mod courses;
 mod days;
 mod layouts;
+mod recordless;
