@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod guesses;
 
 use std::fmt::Write;
 use std::fs;
