@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use memchr::{memchr_iter, memrchr};
 use stepwell_base::stop::StopRequest;
 
-use crate::begin::{begin, without_blank_end};
+use crate::begin::{Begun, begin, without_blank_end};
 use crate::compression::{Content, broken};
 use crate::file_reader::open_as;
 use crate::layout::Layout;
@@ -36,6 +36,19 @@ pub fn lines_of_each_until(files: &[PathBuf], stop: &StopRequest) -> Result<Vec<
 pub(crate) fn records_of_each(files: &Files, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
     let layout = files.layout.as_deref();
     files.paths.iter().map(|path| lines_of(path, layout, stop)).collect()
+}
+
+/// Whether there is no record in the file, of whose text the beginning alone is read; false where
+/// that isn't what `layout` expects, which is for who reads it in earnest.
+pub fn has_no_record(path: &Path, layout: Option<&Layout>) -> bool {
+    let begun = match open_as(path, layout) {
+        Ok(Content::Text(text)) => begin(path, text, layout),
+        Ok(Content::Packed(file)) => return file.examples() == 0,
+        Ok(Content::Columns(file)) => return file.rows() == 0,
+        Err(_) => return false,
+    };
+    let first = |begun: Begun| begun.text.take(1).read_to_end(&mut Vec::new()).ok();
+    begun.ok().and_then(first) == Some(0)
 }
 
 /// Lines of all files together, as [`lines_of_each`].

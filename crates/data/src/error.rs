@@ -27,7 +27,11 @@ pub enum DataError {
     NoColumn {
         /// The file.
         path: PathBuf,
-        /// The column that is missing, and how to fix it.
+        /// The column.
+        column: String,
+        /// Column of the file that may be meant.
+        near: Option<String>,
+        /// What is missing, and how to fix it.
         why: String,
     },
     /// Somebody asked to stop before it was through.

@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, FileType};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use stepwell_base::mend;
 
+use crate::count::has_no_record;
 use crate::data_file::{Unreadable, is_url, is_url_pattern, matches as matching_urls};
+use crate::layout::Layout;
 use crate::{DataError, compression};
 
 /// Files behind `patterns`, in the order given; the matches of one pattern sorted by name, numbers
@@ -28,10 +30,11 @@ use crate::{DataError, compression};
 /// packed one, where it has no example.
 ///
 /// # Errors
-/// No pattern at all, a pattern without a match, a missing file, something that is no file on a
-/// disk, empty files alone, a file that cannot be opened or is packed in a way that is not known:
-/// [`DataError::Path`], which names it; a packed file that is cut short: [`DataError::Damaged`];
-/// compressed data that is damaged from its start: [`DataError::Read`].
+/// No pattern at all, or an empty one: [`DataError::Options`]; a pattern without a match, a missing
+/// file, something that is no file on a disk, empty files alone, a file that cannot be opened or is
+/// packed in a way that is not known: [`DataError::Path`], which names it; a packed file that is cut
+/// short: [`DataError::Damaged`]; compressed data that is damaged from its start:
+/// [`DataError::Read`].
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));
@@ -39,6 +42,9 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
     let mut files = Vec::new();
     for pattern in patterns {
         let path = pattern.as_ref();
+        if path.as_os_str().is_empty() {
+            return Err(DataError::Options(NO_NAME.to_owned()));
+        }
         if is_url(path) {
             match is_url_pattern(path) {
                 true => files.extend(matching_urls(path)?),
@@ -46,6 +52,9 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
             }
         } else if is_pattern(path) && std::fs::symlink_metadata(path).is_err() {
             files.extend(matches(path)?);
+        } else if has_braces(path) && !path.exists() {
+            let why = format!("does not exist{BRACES}");
+            return Err(DataError::Path { path: path.to_owned(), why });
         } else {
             files.push(path.to_owned());
         }
@@ -60,28 +69,45 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
     }
 }
 
-/// Says how many of `files`, whose name in a sentence is `what`, are empty, where some are: whoever
-/// did not expect it should know.
-///
-/// # Errors
-/// As [`resolve`].
-pub fn empty_note(files: &[PathBuf], what: &str) -> Result<Option<String>, DataError> {
-    let mut empty = 0;
-    for path in files {
-        empty += usize::from(compression::is_empty(path)?);
-    }
-    let verb = if empty == 1 { "is" } else { "are" };
-    let note = || format!("{empty} of {} {what} {verb} empty and passed over", files.len());
-    Ok((empty > 0).then(note))
+/// Names the files that have no record yet, some of `files`, whose name in a sentence is `what`:
+/// whoever did not expect it should know.
+pub fn recordless_note(files: &[PathBuf], layout: Option<&Layout>, what: &str) -> Option<String> {
+    let none = files.iter().filter(|path| has_no_record(path, layout));
+    let names: Vec<String> = none.map(|path| path.display().to_string()).collect();
+    note_recordless(&names, files.len(), what)
 }
 
-/// Says that some of `files`, whose name in a sentence is `what`, are read more than once, where
-/// patterns and names, links among them, lead to one file several times.
-pub fn repeated_note(files: &[PathBuf], what: &str) -> Option<String> {
+/// Says that the files of these `names` have no record yet, some of `all` files, whose name in a
+/// sentence is `what`.
+pub fn note_recordless(names: &[String], all: usize, what: &str) -> Option<String> {
+    const SHOWN: usize = 3;
+    let listed = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        1 => Some(format!("{listed} has no records yet")),
+        n if n > SHOWN => Some(format!(
+            "{n} of {all} {what} have no records yet: {listed} and {} more",
+            n - SHOWN
+        )),
+        n => Some(format!("{n} of {all} {what} have no records yet: {listed}")),
+    }
+}
+
+/// The files that are named again, where patterns and names, links among them, lead to one file
+/// several times.
+pub fn repeated(files: &[PathBuf]) -> Vec<&PathBuf> {
     let mut seen = BTreeSet::new();
-    // What cannot be found is refused by whoever reads it.
-    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let again: Vec<&PathBuf> = files.iter().filter(|path| !seen.insert(real(path))).collect();
+    // What cannot be found is refused by whoever reads it; a URL is its own.
+    let identity = |path: &PathBuf| match std::fs::metadata(path) {
+        Ok(about) => Ok((about.dev(), about.ino())),
+        Err(_) => Err(path.clone()),
+    };
+    files.iter().filter(|path| !seen.insert(identity(path))).collect()
+}
+
+/// Says that some of `files`, whose name in a sentence is `what`, are read more than once.
+pub fn repeated_note(files: &[PathBuf], what: &str) -> Option<String> {
+    let again = repeated(files);
     let first = again.first()?.display();
     Some(match again.len() {
         1 => format!("{first} is named more than once among the {what}, and read as often"),
@@ -99,6 +125,21 @@ fn all_empty(first: &Path, others: usize) -> DataError {
         n => format!("is empty, and so are the {n} other files"),
     };
     DataError::Path { path: first.to_owned(), why }
+}
+
+/// What to say of data whose name is empty.
+const NO_NAME: &str = "the name of a data file is empty: name a file, or a pattern such as \
+                       'day_*.csv'; perhaps a variable of the shell has no value";
+
+/// What to say of braces that match nothing.
+const BRACES: &str = ": braces are no pattern here: leave out the quotes, so that the shell \
+                      expands them, or write one character of several as [45]";
+
+/// Whether a name has braces as the shell expands them.
+fn has_braces(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let inner = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    inner.is_some_and(|(inner, _)| inner.contains(',') || inner.contains(".."))
 }
 
 fn is_pattern(path: &Path) -> bool {
@@ -119,7 +160,8 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     }
     found.sort_by(|one, other| by_number(one.as_os_str(), other.as_os_str()));
     if found.is_empty() {
-        return Err(wrong("matches no file".to_owned()));
+        let braces = if has_braces(pattern) { BRACES } else { "" };
+        return Err(wrong(format!("matches no file{braces}")));
     }
     Ok(found)
 }

@@ -55,12 +55,12 @@ mod texts;
 pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
 pub use columnar::Rows;
-pub use count::{count_lines, lines_of_each, lines_of_each_until};
+pub use count::{count_lines, has_no_record, lines_of_each, lines_of_each_until};
 pub use cut_lists::{CutColumn, CutList, CutLists};
 pub use data_file::{is_stream, length_of, read_objects_with};
 pub use error::DataError;
 pub use file_reader::FileReader;
-pub use files::{empty_note, read_text, repeated_note, resolve};
+pub use files::{note_recordless, read_text, recordless_note, repeated, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprint_of_ends, fingerprints};
 pub use guess::{Guess, Guessed, guess};
 pub use idx::Idx;
@@ -80,9 +80,10 @@ pub use parse::parse_block;
 pub use path_columns::name_of_file;
 pub use publish::publish;
 pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
+pub use record::UNLABELLED;
 pub use schema::{Labels, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
-pub use sources::{Purposes, ReadFrom, SourceOptions, Sources, names_notes};
+pub use sources::{NamesSaid, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
     ReadStage, Reading, Recorder, Recording, stages,

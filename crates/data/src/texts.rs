@@ -123,13 +123,11 @@ impl Texts {
         let mut names = head.map_or(Vec::new(), |head| keys_of(head.kind, first));
         let own = self.layout.columns().iter().filter(|own| own.name != *name);
         names.extend(own.map(|own| own.name.clone()));
-        let near = nearest(name, names.iter()).map(|near| format!("; is it {near}?"));
+        let near = nearest(name, names.iter()).cloned();
         let why = format!(
-            "has no such column as {name}: name one that the file names, or that the settings \
-             do{}",
-            near.unwrap_or_default()
+            "has no column {name}: name one that the file has, or that the settings name for it"
         );
-        Err(DataError::NoColumn { path: self.path(), why })
+        Err(DataError::NoColumn { path: self.path(), column: name.clone(), near, why })
     }
 
     /// The text of a source in the record at hand.

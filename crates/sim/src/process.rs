@@ -179,6 +179,7 @@ pub(crate) fn surroundings(machine: Machine, stop: StopRequest, shape: &Shape) -
         settings: Value::Null,
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
+        on_warning: Arc::new(|_| {}),
     }
 }
 

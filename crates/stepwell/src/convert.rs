@@ -17,9 +17,9 @@ use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    Block, Chunk, CutColumn, CutLists, DataError, Decoder, Files, Input, Layout, PackedOptions,
-    PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, empty_note, names_notes,
-    repeated_note, resolve,
+    Block, Chunk, CutColumn, CutLists, DataError, Decoder, Files, Input, Layout, NamesSaid,
+    PackedOptions, PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, names_notes,
+    recordless_note, repeated_note, resolve,
 };
 use stepwell_engine::room::{Wants, lacks};
 use stepwell_settings::{self as settings, Config};
@@ -68,10 +68,15 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
     }
-    let empty = empty_note(input.files(), "files")?;
+    let layout = input.layout().map(Arc::as_ref);
+    let recordless = recordless_note(input.files(), layout, "files");
     let repeated = repeated_note(input.files(), "files");
-    let names = if let Input::Files(files) = &input { names_notes(files)? } else { Vec::new() };
-    empty.iter().chain(&repeated).chain(&names).for_each(|note| say::told(note));
+    let NamesSaid { notes, warnings } = match &input {
+        Input::Files(files) => names_notes(files)?,
+        _ => NamesSaid::default(),
+    };
+    recordless.iter().chain(&repeated).chain(&notes).for_each(|note| say::told(note));
+    warnings.iter().for_each(say::warn);
     let Converted { examples, skipped, cut_lists } = convert(args, &input, &signals.stop())??;
     cut_lists.iter().for_each(|column| say::told(&column.note()));
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use stepwell_data::UNLABELLED;
+
 use crate::say;
 
 /// The statuses that a process ends with, but for those of signals ([`status_of`]).
@@ -90,9 +92,9 @@ impl From<stepwell_ssd::Error> for Failure {
 
 impl From<stepwell_data::DataError> for Failure {
     fn from(error: stepwell_data::DataError) -> Self {
-        match error {
-            stepwell_data::DataError::NoColumn { .. } => Self::Usage(error.to_string()),
-            other => Self::of(other.is_damage(), &other),
+        match error.is_of_settings() {
+            true => Self::Usage(error.to_string()),
+            false => Self::of(error.is_damage(), &error),
         }
     }
 }
@@ -138,6 +140,16 @@ impl Failure {
     pub(crate) fn of(is_damage: bool, error: &dyn fmt::Display) -> Self {
         let line = error.to_string();
         if is_damage { Self::Damage(line) } else { Self::Error(line) }
+    }
+
+    /// The same of a run that trains, without the advice that scoring needs no labels.
+    pub(crate) fn of_training(self) -> Self {
+        let own = |line: String| line.replace(&format!("; {UNLABELLED}"), "");
+        match self {
+            Self::Error(line) => Self::Error(own(line)),
+            Self::Usage(line) => Self::Usage(own(line)),
+            other => other,
+        }
     }
 
     /// Says why, where that is `asked` for; the status that says it too.

@@ -69,7 +69,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     #[cfg(feature = "remote")]
     remote::install();
     match cli.job {
-        Job::Train(args) => train::run(&args),
+        Job::Train(args) => train::run(&args).map_err(Failure::of_training),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
         Job::Export(args) => export::run(&args),

@@ -34,9 +34,14 @@ impl Names {
             )));
         }
         let texts = Texts::open(&Files { paths, layout: None }, &layout, columns);
-        let wrong = |error: DataError| {
-            let line = format!("{said}: {error}");
-            if error.is_of_settings() { Failure::Usage(line) } else { Failure::Error(line) }
+        let wrong = |error: DataError| match error {
+            // The flag may name another column; the data and the settings are what they are.
+            DataError::NoColumn { path, column, near: Some(near), .. } => Failure::Usage(format!(
+                "{flag} {column}: {} has no column {column}; is it {near}?",
+                path.display()
+            )),
+            error if error.is_of_settings() => Failure::Usage(format!("{said}: {error}")),
+            error => Failure::Error(format!("{said}: {error}")),
         };
         let (mut texts, mut ahead) = (texts.map_err(wrong)?, Vec::new());
         // By now it is known whether records have these columns.

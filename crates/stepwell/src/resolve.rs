@@ -1,5 +1,7 @@
 //! Settings of a run, put together from a file, flags and what the data needs.
 
+use std::path::Path;
+
 use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
@@ -104,6 +106,22 @@ pub(crate) fn check_data(
             "{}: no data is named: give data.paths there, or --data FILE; --synth trains on the \
              built-in stream of clicks",
             file.display()
+        )),
+    }
+}
+
+/// Refuses data that names a file twice: each epoch would train it twice.
+pub(crate) fn check_repeats(config: &Config) -> Result<(), String> {
+    let is_file = |path: &&String| !stepwell_data::is_stream(Path::new(path));
+    let paths: Vec<&String> = config.data.paths.iter().filter(is_file).collect();
+    // What can't be found is refused by what reads it.
+    let files = stepwell_data::resolve(&paths).unwrap_or_default();
+    match stepwell_data::repeated(&files).first() {
+        None => Ok(()),
+        Some(again) => Err(format!(
+            "{} is named twice in the data: name each file once; --epochs 2 trains on all of the \
+             data twice",
+            again.display()
         )),
     }
 }

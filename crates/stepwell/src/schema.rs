@@ -30,7 +30,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
         say::note("no column looks like a label: give one of them type = \"label\"");
     }
-    if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..))) {
+    if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..) | Guessed::Valued { .. })) {
         say::note("no column looks like an id: give one type = \"id\", or a number buckets");
     }
     let text = text(&args.file, &guess);
@@ -141,6 +141,12 @@ fn config_of(name: &str, guessed: &Guessed) -> ColumnConfig {
         Guessed::Ids(separator, ids) => {
             ColumnConfig { separator: separator.clone(), ids: *ids, ..of(ColumnType::Ids) }
         }
+        Guessed::Valued { separator, ids, mark } => ColumnConfig {
+            separator: separator.clone(),
+            ids: *ids,
+            values: Some(mark.clone()),
+            ..of(ColumnType::Ids)
+        },
         Guessed::Ignored => of(ColumnType::Ignored),
     }
 }

@@ -73,6 +73,11 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
     resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
+    // A run that goes on reads what it read before; a warm start reads each file once.
+    let goes_on = matches!(args.resume, Some(Resume::Always));
+    if !goes_on && (from.is_none() || args.again) {
+        resolve::check_repeats(&config).map_err(Failure::Usage)?;
+    }
     note_idle(args, &config, &chosen);
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
@@ -252,6 +257,7 @@ pub(crate) fn follow(
         settings: settings::to_json(config),
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
+        on_warning: Arc::new(|_| {}),
     };
     match stepwell_train::train(config, &around) {
         Err(TrainError::Interrupted) => Err(signals.interrupted(interrupted_early(config)).into()),
@@ -350,6 +356,7 @@ pub(crate) fn surroundings(
             planned.1.planned(&planned.0, capacity);
         }),
         on_note: Arc::new(say::told),
+        on_warning: Arc::new(|warning: &str| say::warn(warning)),
     }
 }
 

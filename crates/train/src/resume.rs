@@ -27,6 +27,9 @@ pub struct DataFile {
     /// of earlier builds.
     #[serde(default)]
     pub ends: String,
+    /// Whether it has no record yet, so that nothing of it is trained.
+    #[serde(default)]
+    pub empty: bool,
 }
 
 /// Compares name, length and content; the path may differ.
@@ -38,13 +41,14 @@ impl PartialEq for DataFile {
 
 impl DataFile {
     fn to_json(&self) -> Value {
-        let Self { name, bytes, content, path, ends } = self;
-        let parts: [(&str, Value); 5] = [
+        let Self { name, bytes, content, path, ends, empty } = self;
+        let parts: [(&str, Value); 6] = [
             ("name", name.as_str().into()),
             ("bytes", (*bytes).into()),
             ("content", content.as_str().into()),
             ("path", path.as_str().into()),
             ("ends", ends.as_str().into()),
+            ("empty", (*empty).into()),
         ];
         parts.into_iter().collect()
     }
@@ -226,11 +230,9 @@ impl RunState {
     pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
         let changed = now.iter().filter_map(|(key, is)| {
             let (_, was, _) = self.differs(&[(key.clone(), is.clone())])?;
-            Some(Difference {
-                key: key.clone(),
-                was: as_given(&was).to_owned(),
-                is: as_given(is).to_owned(),
-            })
+            let is = if is.is_empty() { "nothing" } else { as_given(is) };
+            let (was, is) = (as_given(&was).to_owned(), is.to_owned());
+            Some(Difference { key: key.clone(), was, is })
         });
         let gone = self.model.iter().filter(|(key, _)| lacks(now, key));
         let gone = gone.map(|(key, was)| {

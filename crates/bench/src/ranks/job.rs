@@ -178,6 +178,7 @@ impl<'a> Bench<'a> {
             settings: Value::Null,
             on_plan: Arc::new(|_| {}),
             on_note: Arc::new(|_| {}),
+            on_warning: Arc::new(|_| {}),
         };
         let report = stepwell_train::train(config, &around);
         remove(&self.place.join("run"))?;

@@ -273,6 +273,7 @@ fn train(
         settings: Value::Null,
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
+        on_warning: Arc::new(|_| {}),
     };
     let report = stepwell_train::train(&config, &around);
     remove(&scratch)?;

@@ -124,14 +124,15 @@ impl ColumnFile {
     /// Error for the missing column `source` of a file whose columns are `names`.
     fn lacks(&self, source: &str, layout: &Layout, names: &[String]) -> DataError {
         let others = names.iter().filter(|name| !layout.sources.contains(name));
-        let mend = nearest(source, others).map_or(String::new(), |near| {
+        let near = nearest(source, others).cloned();
+        let mend = near.as_ref().map_or(String::new(), |near| {
             format!(
                 "; if it is {near}, call that {source} in the file, or name the column so in the \
                  settings that a model is trained with"
             )
         });
         let why = format!("has no column {source}: it has {}{mend}", listed(names));
-        DataError::NoColumn { path: self.path.clone(), why }
+        DataError::NoColumn { path: self.path.clone(), column: source.to_owned(), near, why }
     }
 
     /// The columns of `layout` that the path gives, and the places of the others in the file, in

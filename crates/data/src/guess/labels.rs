@@ -1,6 +1,6 @@
 //! Which column is the label, and which of its texts count as 1.
 
-use super::look::Seen;
+use super::seen::Seen;
 
 /// Names that labels often have, the likeliest first.
 const LABELS: [&str; 12] = [
@@ -19,6 +19,18 @@ const LABELS: [&str; 12] = [
 ];
 /// Names of labels that lie between 0 and 1.
 const SHARES: [&str; 4] = ["ctr", "click_rate", "click_through_rate", "soft_label"];
+/// Names of counts of clicks, and of the impressions that they are some of.
+const CLICKS: [&str; 4] = ["clicks", "click_count", "n_clicks", "num_clicks"];
+const IMPRESSIONS: [&str; 8] = [
+    "impressions",
+    "imps",
+    "views",
+    "shows",
+    "impression_count",
+    "view_count",
+    "n_impressions",
+    "num_impressions",
+];
 /// Labels that count as 1, and such as count as 0.
 const YES: [&str; 13] = [
     "yes",
@@ -63,6 +75,24 @@ pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<St
         false => positive_of(&seen[at]),
     };
     by_name.or_else(last).map(|at| (at, positive(at)))
+}
+
+/// What to say of column number `at`, if it counts clicks or their impressions: a label can be made
+/// of both.
+pub(super) fn counts_hint(names: &[String], seen: &[Seen], at: usize) -> Option<String> {
+    let is_count = |at: &usize| seen[*at].is_number() && seen[*at].least >= 0.0;
+    let find = |known: &[&str]| {
+        let is = |at: &usize| known.contains(&names[*at].to_lowercase().as_str());
+        (0..names.len()).filter(is_count).find(is)
+    };
+    let (clicks, impressions) = (find(&CLICKS)?, find(&IMPRESSIONS)?);
+    [clicks, impressions].contains(&at).then(|| {
+        let (clicks, impressions) = (&names[clicks], &names[impressions]);
+        format!(
+            "; to learn {clicks} over {impressions}, give one column in the place of the label and \
+             of both: names = [\"rate\"], type = \"label\", of = [\"{clicks}\", \"{impressions}\"]"
+        )
+    })
 }
 
 /// The texts of a label that count as 1: of two the one that says yes, the larger number, or the

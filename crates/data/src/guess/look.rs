@@ -1,15 +1,12 @@
 //! From values to what their column is.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::labels::label_of;
+use super::labels::{counts_hint, label_of};
+use super::lists::{are_valued, list_hint, list_of, room};
 use super::sample::Sample;
-use crate::layout::{Format, each_item};
-use crate::moment::Moment;
+use super::seen::{FEW, Seen, missing_of, said, see};
+use crate::layout::Format;
 use crate::record::Kind;
 
-/// Texts that often stand for a missing value.
-const MISSING: [&str; 10] = ["?", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "\\N", "-"];
 /// Names of moments, which are no features as they are.
 const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time", "ts"];
 /// Names of LibSVM up to which each may be a number of its own.
@@ -59,10 +56,6 @@ const NAMING: [&str; 40] = [
     "query",
     "slot",
 ];
-/// Distinct values that are counted.
-const DISTINCT_MAX: usize = 10_000;
-/// Distinct whole numbers up to which they are more likely names of something than amounts.
-const FEW: usize = 12;
 
 /// What a file probably holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,28 +89,17 @@ pub enum Guessed {
     Id,
     /// A list of ids, with what is between them, and how many there may be.
     Ids(String, usize),
+    /// A list of ids with values.
+    Valued {
+        /// What is between its items.
+        separator: String,
+        /// How many there may be.
+        ids: usize,
+        /// What is between an id and its value.
+        mark: String,
+    },
     /// Nothing that matters.
     Ignored,
-}
-
-/// What was seen of a column.
-pub(super) struct Seen {
-    values: usize,
-    missing: usize,
-    pub(super) distinct: BTreeMap<String, usize>,
-    pub(super) more: bool,
-    numbers: usize,
-    /// Dates and times.
-    moments: usize,
-    pub(super) whole: bool,
-    /// Whether numbers are whole that may end in `.0`, as pandas writes whole ones where some are
-    /// missing.
-    whole_as_floats: bool,
-    /// Mean of the numbers so far, and the sum of the squares of their distances from it.
-    mean: f64,
-    squares: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
 }
 
 pub(super) fn look(sample: &Sample) -> Guess {
@@ -138,7 +120,8 @@ pub(super) fn look(sample: &Sample) -> Guess {
             Some((label, positive)) if *label == at => Guessed::Label(positive.clone()),
             _ => kind_of(name, &seen[at], sample, at),
         };
-        let hint = if guessed == Guessed::Id { list_hint(&sample.values[at]) } else { None };
+        let lists = || list_hint(&sample.values[at]).filter(|_| guessed == Guessed::Id);
+        let hint = counts_hint(&sample.names, &seen, at).or_else(lists);
         (name.clone(), guessed, said(&seen[at]) + hint.as_deref().unwrap_or_default())
     });
     Guess {
@@ -159,15 +142,15 @@ fn of_libsvm(sample: &Sample) -> Guess {
     let mut rest = false;
     for (at, name) in sample.names.iter().enumerate() {
         let values = &sample.values[at];
-        let seen = see(values, &[], values.len());
+        let mut seen = see(values, &[], values.len());
         let all_one = seen.least >= 1.0 && seen.most <= 1.0;
         if sample.lists[at] {
             columns.push(column(name, Guessed::Ids("|".to_owned(), room(sample.longest[at]))));
         } else if all_one || sample.names.len() > NUMBERS_MAX {
             rest = true;
         } else {
-            let guessed = kind_of("", &Seen { whole: false, ..seen }, sample, at);
-            columns.push(column(name, guessed));
+            seen.whole = false;
+            columns.push(column(name, kind_of("", &seen, sample, at)));
         }
     }
     if rest {
@@ -184,88 +167,14 @@ fn of_libsvm(sample: &Sample) -> Guess {
     }
 }
 
-/// Texts that stand for a missing value in some column whose other values do not look like them.
-fn missing_of(columns: &[Vec<String>]) -> Vec<String> {
-    let found: BTreeSet<&str> = columns
-        .iter()
-        .flat_map(|values| values.iter())
-        .map(|value| value.trim())
-        .filter(|value| MISSING.contains(value))
-        .collect();
-    found.into_iter().map(str::to_owned).collect()
-}
-
-pub(super) fn see(values: &[String], missing: &[String], records: usize) -> Seen {
-    let mut seen = Seen {
-        values: 0,
-        missing: records.saturating_sub(values.len()),
-        distinct: BTreeMap::new(),
-        more: false,
-        numbers: 0,
-        moments: 0,
-        whole: true,
-        whole_as_floats: true,
-        mean: 0.0,
-        squares: 0.0,
-        least: f64::INFINITY,
-        most: f64::NEG_INFINITY,
-    };
-    for value in values.iter().map(|value| value.trim()) {
-        if value.is_empty() || missing.iter().any(|text| text == value) {
-            seen.missing += 1;
-            continue;
-        }
-        seen.values += 1;
-        let room = seen.distinct.len() < DISTINCT_MAX;
-        match seen.distinct.get_mut(value) {
-            Some(times) => *times += 1,
-            None if room => {
-                seen.distinct.insert(value.to_owned(), 1);
-            }
-            None => seen.more = true,
-        }
-        seen.moments += usize::from(Moment::of_text(value.as_bytes()).is_some());
-        let number =
-            crate::number::number(value.as_bytes()).and_then(|_| value.parse::<f64>().ok());
-        if let Some(number) = number {
-            seen.numbers += 1;
-            let is_whole = |value: &str| !value.contains(['.', 'e', 'E']);
-            seen.whole &= is_whole(value);
-            seen.whole_as_floats &= is_whole(value.strip_suffix(".0").unwrap_or(value));
-            let distance = number - seen.mean;
-            seen.mean += distance / seen.numbers as f64;
-            seen.squares += distance * (number - seen.mean);
-            (seen.least, seen.most) = (seen.least.min(number), seen.most.max(number));
-        }
-    }
-    seen
-}
-
-impl Seen {
-    pub(super) fn is_number(&self) -> bool {
-        self.values > 0 && self.numbers == self.values
-    }
-
-    fn deviation(&self) -> f64 {
-        (self.squares / self.values.max(1) as f64).max(0.0).sqrt()
-    }
-
-    /// Whether its values are dates or times, or its numbers seconds or milliseconds since 1970, of
-    /// this century.
-    fn is_time(&self) -> bool {
-        if self.values > 0 && self.moments == self.values {
-            return true;
-        }
-        let within = |unit: f64| self.least >= 9.4e8 * unit && self.most <= 4.2e9 * unit;
-        let many = self.more || self.distinct.len() > FEW;
-        self.is_number() && self.whole && many && (within(1.0) || within(1e3))
-    }
-}
-
 pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     let (lower, records) = (name.to_ascii_lowercase(), sample.records);
     if sample.lists[at] {
-        return Guessed::Ids("|".to_owned(), room(sample.longest[at]));
+        let (separator, ids) = ("|".to_owned(), room(sample.longest[at]));
+        return match are_valued(sample.values[at].iter().map(|item| item.trim())) {
+            true => Guessed::Valued { separator, ids, mark: ":".to_owned() },
+            false => Guessed::Ids(separator, ids),
+        };
     }
     let is_time = TIMES.contains(&lower.as_str()) || (seen.is_time() && !names_something(name));
     if seen.values == 0 || is_time {
@@ -277,12 +186,7 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
         return Guessed::Ignored;
     }
     if !seen.is_number() {
-        let values = &sample.values[at];
-        let separator =
-            if are_in_brackets(values) { Some("|".to_owned()) } else { separator_of(values) };
-        let Some(separator) = separator else { return Guessed::Id };
-        let longest = values.iter().map(|value| items_of(value, &separator)).max();
-        return Guessed::Ids(separator, room(longest.unwrap_or(1)));
+        return list_of(&sample.values[at]).unwrap_or(Guessed::Id);
     }
     let is_named = names_something(name);
     let is_few = !seen.more && seen.distinct.len() <= FEW;
@@ -320,11 +224,6 @@ fn names_something(name: &str) -> bool {
     words.iter().any(|word| NAMING.contains(&word.as_str()))
 }
 
-/// Ids that a list may have, of which so many were seen: longer ones may follow.
-fn room(longest: usize) -> usize {
-    (2 * longest).next_power_of_two().clamp(4, longest.max(1024))
-}
-
 /// A mean, as exact as it matters beside a deviation.
 fn rounded_beside(mean: f64, deviation: f64) -> f64 {
     let digits = (3.0 - deviation.log10().floor()).clamp(0.0, 12.0) as usize;
@@ -334,59 +233,4 @@ fn rounded_beside(mean: f64, deviation: f64) -> f64 {
 /// A number of four digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
-}
-
-/// Whether most values are lists in brackets, as Python writes them.
-fn are_in_brackets(values: &[String]) -> bool {
-    let looked = || values.iter().take(1000).map(|value| value.trim());
-    let lists = looked().filter(|value| value.starts_with('[') && value.ends_with(']')).count();
-    lists * 2 > looked().filter(|value| !value.is_empty()).count()
-}
-
-/// Items of a list.
-fn items_of(value: &str, separator: &str) -> usize {
-    let (value, mut items) = (value.as_bytes(), 0);
-    let each = |_: &[u8], _, _| items += 1;
-    // One within another is one item here, and refused where it is read.
-    let Ok(()) = each_item((value, 0, value.len()), separator.as_bytes(), each) else { return 1 };
-    items
-}
-
-/// What is between the ids of a list, where the values look like lists.
-fn separator_of(values: &[String]) -> Option<String> {
-    let looked: Vec<&str> = values
-        .iter()
-        .take(1000)
-        .map(|value| value.trim())
-        .filter(|value| !value.is_empty())
-        .collect();
-    ["|", ";"].into_iter().find_map(|separator| {
-        let lists = looked.iter().filter(|value| value.contains(separator));
-        (lists.count() * 4 > looked.len()).then(|| separator.to_owned())
-    })
-}
-
-/// What to say of texts that may be lists by a separator that names have, too.
-fn list_hint(values: &[String]) -> Option<String> {
-    let looked = || values.iter().take(1000).filter(|value| !value.is_empty());
-    let found = [",", "^"].into_iter().find(|separator| {
-        looked().filter(|value| value.contains(separator)).count() * 4 > looked().count()
-    })?;
-    Some(format!("; if its texts are lists, type = \"ids\" and separator = \"{found}\""))
-}
-
-/// What was seen, in words.
-fn said(seen: &Seen) -> String {
-    let more = if seen.more { "more than " } else { "" };
-    let mut text = format!("{more}{} distinct", seen.distinct.len());
-    if seen.missing > 0 {
-        text += &format!(", {} missing", seen.missing);
-    }
-    if seen.is_number() {
-        text += &format!(", {} to {}", seen.least, seen.most);
-    } else if let Some((value, _)) = seen.distinct.iter().max_by_key(|(_, times)| **times) {
-        let value: String = value.chars().take(24).filter(|c| !c.is_control()).collect();
-        text += &format!(", mostly {value}");
-    }
-    text
 }

@@ -4,9 +4,11 @@
 //! how many there are. The statistics of numbers are those of the records that were looked at.
 
 mod labels;
+mod lists;
 mod look;
 mod path;
 mod sample;
+mod seen;
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! What columns in the path of a file probably are.
 
-use super::look::{Guessed, kind_of, see};
+use super::look::{Guessed, kind_of};
 use super::sample::Sample;
+use super::seen::see;
 use crate::path_columns::PathColumn;
 use crate::record::Kind;
 

@@ -14,7 +14,7 @@ use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
 use crate::path_columns::path_columns;
-use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said, without_comment};
+use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, why_no_object, without_comment};
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};
 
@@ -67,7 +67,9 @@ impl Sample {
                 }
                 let sample = of_text(&bytes).map_err(wrong)?;
                 let of_file = fs::metadata(path).map_or(0, |about| about.len());
-                Ok(Sample { records_least: lines_least(&bytes, of_file), ..sample })
+                let header = u64::from(sample.header);
+                let records_least = lines_least(&bytes, of_file).saturating_sub(header);
+                Ok(Sample { records_least, ..sample })
             }
         }
     }
@@ -224,8 +226,8 @@ fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
     for (line, number) in records.take(RECORDS_MAX) {
         let object: Result<Map<String, Value>, _> = serde_json::from_slice(line);
         let object = object.map_err(|error| {
-            let (column, why) = (error.column(), said(&error));
-            format!("line {number}, column {column}: the line is no object of JSON: {why}")
+            let why = why_no_object(line, &error);
+            format!("line {number}, column {}: {why}", error.column())
         })?;
         for (name, value) in object {
             let at = *places.entry(name.clone()).or_insert_with(|| {

@@ -215,7 +215,7 @@ fn push_cross(
 }
 
 /// What else may be done with data whose labels are no labels.
-pub(super) const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
+pub const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
 
 /// What to say of a value that is not what it should be.
 #[cold]
@@ -229,10 +229,11 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
              {UNLABELLED}"
         ),
         Why::MissingLabel if layout.options().missing.is_empty() => {
-            format!("{name} is missing, and it is the label; {UNLABELLED}")
+            format!("{name} is missing, and it is the label: give each record one; {UNLABELLED}")
         }
         Why::MissingLabel => format!(
-            "{name} is missing, and it is the label; it may be a text of data.missing; {UNLABELLED}"
+            "{name} is missing, and it is the label: give each record one; it may be a text of \
+             data.missing; {UNLABELLED}"
         ),
         Why::MissingWeight => {
             format!(
@@ -247,7 +248,8 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             format!("{name} is {text}, and a count is a number of 0 or more; {UNLABELLED}")
         }
         Why::TooManyClicks => format!(
-            "{name} is {text}, more than {} has: clicks are some of these; {UNLABELLED}",
+            "{name} is {text}, more than {} has: there are at most as many clicks as impressions; \
+             {UNLABELLED}",
             layout.counts().map_or("the other count", |of| &layout.sources[of])
         ),
         Why::TooHeavy => {

@@ -54,14 +54,14 @@ impl Columns<'_> {
             return places_of(names, found).map(FirstLine::Names).map_err(wrong);
         }
         if is_named {
-            return Err(DataError::NoColumn { path: self.path.to_owned(), why: self.lacking() });
+            return Err(self.lacking());
         }
         let is_record = is_record(self) || repeats(names, behind, separator);
         Ok(if is_record { FirstLine::Record } else { FirstLine::Unclear })
     }
 
-    /// Message about the first source that the header lacks.
-    fn lacking(&self) -> String {
+    /// Error for the first source that the header lacks.
+    fn lacking(&self) -> DataError {
         let Self { layout, names, found, .. } = self;
         let all = !found.iter().any(|named| named.place().is_some());
         let absent = found.iter().position(|named| *named == Named::Absent).unwrap_or(0);
@@ -70,8 +70,8 @@ impl Columns<'_> {
         let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
         let others = names.iter().filter(|name| !layout.sources.contains(name));
         // If several columns are missing, it isn't a matter of spelling.
-        let near = nearest(first, others).filter(|_| !all || found.len() == 1);
-        let mend = match near {
+        let near = nearest(first, others);
+        let mend = match near.filter(|_| !all || found.len() == 1) {
             Some(name) => format!(
                 "; if it is {}, call that {first} in the header, or name the column so in the \
                  settings that a model is trained with",
@@ -89,7 +89,12 @@ impl Columns<'_> {
         };
         let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
         let names = listed(names);
-        format!("its header has no column {first}: it has {names}{mend}{hint}")
+        DataError::NoColumn {
+            path: self.path.to_owned(),
+            column: first.clone(),
+            near: near.cloned(),
+            why: format!("its header has no column {first}: it has {names}{mend}{hint}"),
+        }
     }
 }
 

@@ -43,13 +43,7 @@ pub(super) fn split(
         (None, Ok(())) => Ok(()),
         (None, Err(error)) => {
             let column = error.column() as u32;
-            let why = match text.trim_ascii_start().starts_with(b"[") {
-                true => "the line is a list of JSON: write each record as an object on a line of \
-                         its own, with nothing around or between them"
-                    .to_owned(),
-                false => format!("the line is no object of JSON: {}", said(&error)),
-            };
-            Err(Fault::Record { column, why })
+            Err(Fault::Record { column, why: why_no_object(text, &error) })
         }
     }
 }
@@ -68,8 +62,18 @@ fn read<'de, R: serde_json::de::Read<'de>>(
     object.deserialize(&mut reader).and_then(|()| reader.end())
 }
 
+/// What to say of a line that is no object of JSON.
+pub(crate) fn why_no_object(line: &[u8], error: &serde_json::Error) -> String {
+    match line.trim_ascii_start().starts_with(b"[") {
+        true => "an array of JSON begins here, and Stepwell reads one object a line: `jq -c '.[]' \
+                 FILE > FILE.jsonl` makes lines of an array"
+            .to_owned(),
+        false => format!("the line is no object of JSON: {}", said(error)),
+    }
+}
+
 /// The library's words without its place, which is that of the line alone.
-pub(crate) fn said(error: &serde_json::Error) -> String {
+fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -34,10 +34,11 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
+pub use self::emit::UNLABELLED;
 pub(crate) use self::emit::{CROSSED, Emitter, explain};
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
-pub(crate) use self::json::said;
+pub(crate) use self::json::why_no_object;
 pub(crate) use self::labels::{
     count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
 };

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use self::cache::{Found, Wanted};
-pub use self::names::names_notes;
+pub use self::names::{NamesSaid, names_notes};
 use self::share::Shared;
 use crate::path_columns::check_paths;
 use crate::{
     Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Part, Pass, Passes,
-    Position, ReadOptions, Schema, Source, SynthOptions, empty_note, repeated_note, resolve,
+    Position, ReadOptions, Schema, Source, SynthOptions, recordless_note, repeated_note, resolve,
 };
 
 /// What a run wants to read.
@@ -95,8 +95,10 @@ pub struct Sources {
     shared: Option<Shared>,
     /// The cache that is made of `input`, where one is.
     wanted: Option<Wanted>,
-    /// What to say of empty files and repeated ones, and of a cache that is not used.
+    /// What to say of files without records and repeated ones, and of a cache that is not used.
     pub notes: Vec<String>,
+    /// What is probably wrong with the data.
+    pub warnings: Vec<String>,
 }
 
 impl Sources {
@@ -124,18 +126,7 @@ impl Sources {
         if let Some(layout) = &options.layout {
             check_paths(layout, input.files().iter().chain(eval_files))?;
         }
-        let mut notes = Vec::new();
-        notes.extend(empty_note(input.files(), "data files")?);
-        notes.extend(empty_note(eval_files, "files to evaluate on")?);
-        notes.extend(repeated_note(input.files(), "data files"));
-        notes.extend(repeated_note(eval_files, "files to evaluate on"));
-        // Those of a split are the same files.
-        let others = eval_input.as_deref().filter(|_| !is_split);
-        for input in std::iter::once(&input).chain(others) {
-            if let Input::Files(files) = input {
-                notes.extend(names_notes(files)?);
-            }
-        }
+        let (mut notes, warnings) = said_of_files(&options, &input, eval_input.as_deref())?;
         cache::check_apart(input.files())?;
         cache::check_apart(eval_files)?;
         let Found { cache, mut wanted, note } = cache::find(&options, &input, eval_files)?;
@@ -166,7 +157,18 @@ impl Sources {
         let input = Arc::new(input);
         let lines = counted;
         let shared = None;
-        Ok(Self { options, input, eval_input, boundary, examples, lines, shared, wanted, notes })
+        Ok(Self {
+            options,
+            input,
+            eval_input,
+            boundary,
+            examples,
+            lines,
+            shared,
+            wanted,
+            notes,
+            warnings,
+        })
     }
 
     /// Makes no cache: another process makes it of the same data.
@@ -274,6 +276,30 @@ impl ReadFrom {
     fn epoch_made(self) -> u64 {
         self.epoch + u64::from(self.place != Position::default())
     }
+}
+
+/// Notes and warnings on the files of `input`, and of what is evaluated on.
+fn said_of_files(
+    options: &SourceOptions,
+    input: &Input,
+    eval_input: Option<&Input>,
+) -> Result<(Vec<String>, Vec<String>), DataError> {
+    let (mut notes, mut warnings) = (Vec::new(), Vec::new());
+    let layout = options.layout.as_deref();
+    let evaluated = eval_input.map(|input| (input, "files to evaluate on"));
+    let both = || [(input, "data files")].into_iter().chain(evaluated);
+    notes.extend(both().filter_map(|(of, what)| recordless_note(of.files(), layout, what)));
+    notes.extend(both().filter_map(|(of, what)| repeated_note(of.files(), what)));
+    // Those of a split are the same files.
+    let others = eval_input.filter(|_| !layout.is_some_and(Layout::splits));
+    for input in std::iter::once(input).chain(others) {
+        if let Input::Files(files) = input {
+            let said = names_notes(files)?;
+            notes.extend(said.notes);
+            warnings.extend(said.warnings);
+        }
+    }
+    Ok((notes, warnings))
 }
 
 /// Lines of the training part: all but the tail, whose length is rounded, a half up. Scripts that

@@ -19,28 +19,38 @@ const LOOKED_BYTES: usize = 256 << 10;
 /// Files named in a note; further ones are counted.
 const SAID_MAX: usize = 4;
 
+/// What there is to say of the names of columns.
+#[derive(Debug, Default)]
+pub struct NamesSaid {
+    /// Names that are taken regardless of their case, and what a single record lacks.
+    pub notes: Vec<String>,
+    /// Columns that no record seems to have.
+    pub warnings: Vec<String>,
+}
+
 /// What was seen of a file.
 #[derive(Default)]
 struct Seen {
     /// Note on names that match their columns in another case.
     other_case: Option<String>,
-    /// Records that were looked at, of a file whose records name their columns.
+    /// Records of text that were looked at.
     records: u32,
-    /// Sources that none of them has.
+    /// Sources that none of them has a value of.
     unseen: Vec<usize>,
-    /// Names in the first of them that aren't columns of the settings.
+    /// Whether records name their columns, so that such a source may have another name.
+    are_named: bool,
+    /// Names in the first record that aren't columns of the settings.
     others: Vec<String>,
 }
 
-/// Says by which names in another case `files` have columns, and which columns none of the first
-/// records of a file has, where records name theirs. What cannot be read is for who reads it in
-/// earnest.
+/// Says by which names in another case `files` have columns, and of which columns none of the first
+/// records of a file of text has a value. What cannot be read is for who reads it in earnest.
 ///
 /// # Errors
 /// A column that the first records lack while they have one of nearly the same name.
-pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
-    let Some(layout) = files.layout.as_deref() else { return Ok(Vec::new()) };
-    let mut notes = Vec::new();
+pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
+    let mut said = NamesSaid::default();
+    let Some(layout) = files.layout.as_deref() else { return Ok(said) };
     // Columns that the first file lacks, too, are said once.
     let mut known: Option<Vec<usize>> = None;
     for path in &files.paths {
@@ -48,7 +58,8 @@ pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
         let shown = path.display();
         seen.refuse_misspelt(layout, path)?;
         if let Some(names) = &seen.other_case {
-            notes.push(format!("{shown} has {names}: names are taken regardless of their case"));
+            let note = format!("{shown} has {names}: names are taken regardless of their case");
+            said.notes.push(note);
         }
         let is_new = |source: &&usize| known.as_ref().is_none_or(|known| !known.contains(source));
         let of_source = |source: &usize| {
@@ -58,9 +69,16 @@ pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
         };
         let unseen: Vec<String> = seen.unseen.iter().filter(is_new).map(of_source).collect();
         if !unseen.is_empty() {
-            notes.push(format!(
-                "none of the first {} records of {shown} has {}: missing in each of them; is that \
-                 its name? `stepwell schema {shown}` lists the columns that there are",
+            let hint = match seen.are_named {
+                true => format!(
+                    "; is that its name? `stepwell schema {shown}` lists the columns that there are"
+                ),
+                false => String::new(),
+            };
+            // A single record says little.
+            let lines = if seen.records > 1 { &mut said.warnings } else { &mut said.notes };
+            lines.push(format!(
+                "none of the first {} records of {shown} has {}: missing in each of them{hint}",
                 seen.records,
                 unseen.join(", ")
             ));
@@ -69,12 +87,18 @@ pub fn names_notes(files: &Files) -> Result<Vec<String>, DataError> {
             known.get_or_insert(seen.unseen);
         }
     }
-    let more = notes.len().saturating_sub(SAID_MAX);
+    shorten(&mut said.notes);
+    shorten(&mut said.warnings);
+    Ok(said)
+}
+
+/// Counts lines on the names of columns beyond the first few.
+fn shorten(said: &mut Vec<String>) {
+    let more = said.len().saturating_sub(SAID_MAX);
     if more > 0 {
-        notes.truncate(SAID_MAX);
-        notes.push(format!("{more} more such notes on the names of columns are left out"));
+        said.truncate(SAID_MAX);
+        said.push(format!("{more} more such notes on the names of columns are left out"));
     }
-    Ok(notes)
 }
 
 impl Seen {
@@ -90,7 +114,8 @@ impl Seen {
                  same; where they are two columns, give {near} the type ignored",
                 self.records
             );
-            return Err(DataError::NoColumn { path: path.to_owned(), why });
+            let (column, near) = (name.clone(), Some(near.clone()));
+            return Err(DataError::NoColumn { path: path.to_owned(), column, near, why });
         }
         Ok(())
     }
@@ -98,43 +123,49 @@ impl Seen {
 
 /// Looks at the beginning of a file.
 fn look(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
-    match open(path).ok()? {
+    let other_case = match open(path).ok()? {
         Content::Packed(_) => return None,
         Content::Columns(file) => {
             let other_case = other_case_note(&layout.sources, &file.all_names());
             return Some(Seen { other_case, ..Seen::default() });
         }
-        Content::Text(text) => {
-            let head = begin(path, text, Some(layout)).ok()?.head?;
-            if matches!(head.kind, Kind::Delimited { .. }) {
-                return Some(Seen { other_case: head.other_case.clone(), ..Seen::default() });
-            }
-        }
-    }
+        Content::Text(text) => begin(path, text, Some(layout)).ok()?.head?.other_case.clone(),
+    };
+    Some(Seen { other_case, ..look_at_records(files, layout, path).unwrap_or_default() })
+}
+
+/// Looks at the first records of a file of text.
+fn look_at_records(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
     let options = ReadOptions { block_bytes: LOOKED_BYTES, ..ReadOptions::new(layout.schema()) };
     let alone = Files { paths: vec![path.to_owned()], layout: files.layout.clone() };
     let mut block = Block::default();
     let mut reader = FileReader::open(&alone, &options).ok()?;
     reader.next_block(&mut block, &mut Follower::new(None, 0)).ok()?;
     let head = block.head.as_deref()?;
+    let are_named = !matches!(head.kind, Kind::Delimited { .. });
     let mut fields = Fields::new(layout.sources.len());
     let mut seen = vec![false; layout.sources.len()];
     let (mut at, mut records) = (0, 0);
     for _ in 0..block.lines {
         let (next, right) = fields_of(layout, head, &block.bytes, at, &mut fields);
         if right {
-            seen.iter_mut().enumerate().for_each(|(source, seen)| *seen |= fields.has(source));
+            // A name says that there is a column, even if the value is missing.
+            let has = |source: usize| match are_named {
+                true => fields.has(source),
+                false => fields.bytes(source, &block.bytes).is_some_and(|text| !text.is_empty()),
+            };
+            seen.iter_mut().enumerate().for_each(|(source, seen)| *seen |= has(source));
             records += 1;
         }
         at = next;
     }
-    let unseen: Vec<usize> = (0..seen.len()).filter(|source| !seen[*source]).collect();
     if records == 0 {
         return Some(Seen::default());
     }
+    let unseen: Vec<usize> = (0..seen.len()).filter(|source| !seen[*source]).collect();
     let first = block.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
     let mut others = keys_of(head.kind, first);
     others.retain(|name| !is_own(name));
-    Some(Seen { other_case: None, records, unseen, others })
+    Some(Seen { other_case: None, records, unseen, are_named, others })
 }

@@ -41,7 +41,8 @@ fn read_text(folder: &Path, text: &str, layout: &Arc<Layout>) -> Result<Examples
 
 fn notes(folder: &Path, text: &str, layout: &Arc<Layout>) -> Vec<String> {
     let path = write(folder, "text", text);
-    names_notes(&Files { paths: vec![path], layout: Some(Arc::clone(layout)) }).unwrap()
+    let said = names_notes(&Files { paths: vec![path], layout: Some(Arc::clone(layout)) }).unwrap();
+    [said.notes, said.warnings].concat()
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn columns_that_a_later_file_lacks_are_said() {
         file("d.svm", "1 price:2 user:1\n"),
     ];
     let files = |paths| Files { paths, layout: Some(Arc::clone(&layout)) };
-    let notes = names_notes(&files(paths)).unwrap();
+    let notes = names_notes(&files(paths)).unwrap().notes;
     let of = |file: &str| {
         let found = notes.iter().filter(|note| note.contains(file));
         found.cloned().collect::<Vec<String>>().join("; ")

@@ -296,7 +296,7 @@ fn what_schema_cannot_guess() {
     of(b"\xFF\xFEa\0,\0b\0\n\0", &["UTF-16", "iconv"]);
     of(b"a,b,a\n1,2,3\n", &["names \"a\" twice", "each column its own name"]);
     of(b"a,b,c\n1,2\n3,4\n", &["no line with as many columns as its first", "3 with commas"]);
-    of(b"[\n{\"a\":1}\n]\n", &["line 1", "no object of JSON"]);
+    of(b"[\n{\"a\":1}\n]\n", &["line 1", "an array of JSON", "one object a line"]);
     of(b"{\"a\":1}\n\n\n{\"a\":\n", &["line 4, column", "no object of JSON", "EOF"]);
     of(b"{\"a\":\"\xFF\"}\n", &["line 1, column 7", "unicode"]);
     of(b"PK\x03\x04", &["packed with zip"]);

@@ -111,11 +111,12 @@ fn first_lines() {
 fn lines_of_json() {
     let (shop, mut found) = (shop(), Found::default());
     let mut line = |bytes: &[u8], says: &[&str]| {
-        let good = b"{\"click\":1,\"user\":\"u\"}\n";
+        // With a value in each column, so that nothing else is to be said.
+        let good = b"{\"click\":1,\"price\":1,\"user\":\"u\",\"item\":1,\"tags\":[\"a\"]}\n";
         let says = [&["line 2"], says].concat();
         both(&mut found, &shop, "a.jsonl", &[good, bytes, b"\n"].concat(), &says);
     };
-    line(b"[1,2]", &["is a list of JSON", "an object on a line of its own"]);
+    line(b"[1,2]", &["an array of JSON begins here", "one object a line: `jq -c '.[]'"]);
     line(b"\"click\"", &["no object of JSON", "an object with a value for each column"]);
     line(b"{\"click\":1,\"user\":\"u\"", &["column 21", "no object of JSON", "EOF"]);
     line(b"{\"click\":1}{\"click\":1}", &["column 12", "trailing characters"]);
@@ -141,8 +142,8 @@ fn lines_of_json() {
     line(b"\n{\"click\":1}", &["the line is empty"]);
     let mut whole = |bytes: &[u8], says: &[&str]| both(&mut found, &shop, "b.json", bytes, says);
     whole(b"{\n\"click\":1\n}\n", &["line 1", "no object of JSON"]);
-    whole(b"[\n{\"click\":1},\n{\"click\":0}\n]\n", &["line 1", "is a list of JSON"]);
-    whole(b"[{\"click\":1},{\"click\":0}]\n", &["line 1", "is a list of JSON"]);
+    whole(b"[\n{\"click\":1},\n{\"click\":0}\n]\n", &["line 1", "an array of JSON begins here"]);
+    whole(b"[{\"click\":1},{\"click\":0}]\n", &["line 1", "an array of JSON begins here"]);
     whole(b"{\"click\":1}", &["line 1", "no line end"]);
     found.finish(50);
 }
@@ -156,7 +157,8 @@ fn lines_of_libsvm() {
     fs::write(shop.path("run.toml"), &columns).unwrap();
     let mut line = |bytes: &str, says: &[&str]| {
         let says = [&["line 2"], says].concat();
-        both(&mut found, &shop, "a.svm", format!("1 price:2 9:1\n{bytes}\n").as_bytes(), &says);
+        let good = "1 price:2 user:1 item:1 x:1 tags:7:1 9:1";
+        both(&mut found, &shop, "a.svm", format!("{good}\n{bytes}\n").as_bytes(), &says);
     };
     line("1 price:2 user", &["column 3", "'user' is not `index:value`"]);
     line("1 price:", &["column 2", "'price:' is not `index:value`"]);

@@ -5,3 +5,4 @@
 mod courses;
 mod days;
 mod layouts;
+mod recordless;

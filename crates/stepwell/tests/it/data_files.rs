@@ -219,24 +219,35 @@ fn empty_files_are_passed_over() {
     same(&train(&shop, &parts, &two), &expected, "making a cache");
     same(&train(&shop, &parts, &two), &expected, "reading a cache");
     let said = shop.ok(&["convert", "parts/*", "--out", "all.packed"]);
-    assert!(said.contains("6 of 9 files are empty and passed over\n3000 examples"), "{said}");
+    assert!(said.contains("6 of 9 files have no records yet: parts/"), "{said}");
+    assert!(said.contains(" and 3 more\n3000 examples"), "{said}");
     let said = shop.ok(&args(&["data.tsv"], &among));
-    assert!(said.contains("6 of 9 files to evaluate on are empty and passed over"), "{said}");
+    assert!(said.contains("6 of 9 files to evaluate on have no records yet: parts/"), "{said}");
     let said = shop.ok(&args(&["parts/*"], &[]));
-    assert!(said.contains("6 of 9 data files are empty and passed over"), "{said}");
+    assert!(said.contains("6 of 9 data files have no records yet: parts/"), "{said}");
     same(&train(&shop, &["all.packed"], &two[..2]), &expected, "packed");
 }
 
 #[test]
-fn a_file_that_is_named_twice_is_told() {
+fn a_file_that_is_named_twice_is_not_trained_twice() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 700);
     std::os::unix::fs::symlink(&data, shop.path("link.tsv")).unwrap();
-    let once = "data files, and read as often";
-    let said = shop.ok(&args(&[&data, "data.tsv"], &[]));
-    assert!(said.contains(&format!("data.tsv is named more than once among the {once}")), "{said}");
-    let said = shop.ok(&args(&["*.tsv", "./data.tsv"], &[]));
-    assert!(said.contains("2 of 3 data files were named before (link.tsv)"), "{said}");
+    fs::hard_link(&data, shop.path("other.tsv")).unwrap();
+    for (paths, again) in [
+        (&[&data, "data.tsv"][..], "data.tsv"),
+        (&["*a.tsv", "./data.tsv"], "./data.tsv"),
+        (&["data.tsv", "link.tsv"], "link.tsv"),
+        (&["data.tsv", "o*.tsv"], "other.tsv"),
+    ] {
+        let output = shop.run(&args(paths, &["--checkpoint", "saved"]));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&format!("{again} is named twice in the data")), "{said}");
+        assert!(said.contains("--epochs 2") && !shop.path("saved").exists(), "{said}");
+    }
+    let two = shop.ok(&args(&["data.tsv"], &["--epochs", "2"]));
+    assert!(two.contains("epoch 2/2"), "{two}");
     let said = shop.ok(&args(&["data.tsv"], &["--data.eval_paths", "data.tsv"]));
     assert!(!said.contains("named"), "{said}");
     let said = shop.ok(&["convert", "data.tsv", "data.tsv", "--out", "all.packed"]);

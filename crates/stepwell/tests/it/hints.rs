@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+mod guesses;
+
 use std::fmt::Write;
 use std::fs;
 
@@ -279,10 +281,95 @@ fn misspelt_columns_end_a_command_before_it_begins() {
         let says = &["case.jsonl: none of its first 50 records has user", "they have User"];
         refused(&[command, "saved", "--data", "case.jsonl"], says);
     }
-    refused(&["predict", "saved", "--data", "rows.csv", "--id", "usr"], in_csv);
-    let says = &["--id usr: rows.jsonl: has no such column as usr", "is it user?"];
-    refused(&["predict", "saved", "--data", "rows.jsonl", "--id", "usr"], says);
-    refused(&["eval", "saved", "--data", "rows.csv", "--group", "usr"], in_csv);
+    for (data, column, near) in [
+        ("rows.csv", "usr", "user"),
+        ("rows.csv", "userid", "user"),
+        ("rows.csv", "Item_ID", "item"),
+        ("rows.jsonl", "usr", "user"),
+    ] {
+        let said = format!("{column}: {data} has no column {column}; is it {near}?");
+        refused(&["predict", "saved", "--data", data, "--id", column], &[&format!("--id {said}")]);
+        let said = format!("--group {said}");
+        refused(&["eval", "saved", "--data", data, "--group", column], &[&said]);
+    }
     // Two columns of nearly the same name.
     shop.ok(&["train", "both.toml", "--data", "rows.jsonl"]);
+}
+
+#[test]
+fn columns_without_a_value_are_warned_of_even_quietly() {
+    let shop = shop();
+    let line = |n: usize, price: &str| format!("{},{price},u{},i{},a\n", n % 2, n % 7, n % 5);
+    let csv = |price: &str| NAMES.to_owned() + &(0..50).map(|n| line(n, price)).collect::<String>();
+    fs::write(shop.path("empty.csv"), csv("")).unwrap();
+    fs::write(shop.path("quoted.csv"), csv("\"\"")).unwrap();
+    fs::write(shop.path("na.csv"), csv("NA")).unwrap();
+    let object = |n: usize| format!("{{\"click\":{},\"user\":\"u{}\",\"item\":1}}\n", n % 2, n % 9);
+    fs::write(shop.path("keys.jsonl"), (0..50).map(object).collect::<String>()).unwrap();
+    for (data, lacks) in [
+        ("empty.csv", "price"),
+        ("quoted.csv", "price"),
+        ("na.csv", "price"),
+        ("keys.jsonl", "price, tags"),
+    ] {
+        let expected = format!(
+            "stepwell: warning: none of the first 50 records of {data} has {lacks}: missing in \
+             each of them"
+        );
+        let na = ["--set", "data.missing=NA"];
+        for args in [
+            &["train", "run.toml", "--data", data, na[0], na[1]][..],
+            &["convert", data, "--config", "na.toml", "--out", "p", "--force"],
+        ] {
+            let settings = fs::read_to_string(shop.path("run.toml")).unwrap();
+            let settings = settings.replace("[data]", "[data]\nmissing = [\"NA\"]");
+            fs::write(shop.path("na.toml"), settings).unwrap();
+            let output = shop.run(&[args, &["-q"]].concat());
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{args:?}: {said}");
+            let first = said.lines().next().unwrap_or_default();
+            assert!(first.starts_with(&expected) && said.lines().count() == 1, "{args:?}: {said}");
+        }
+    }
+    // One record with a value is enough.
+    fs::write(shop.path("few.csv"), csv("") + &line(1, "2")).unwrap();
+    let output = shop.run(&["train", "run.toml", "--data", "few.csv", "-q"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+#[test]
+fn names_of_data_that_name_nothing_are_refused_in_one_line() {
+    let shop = shop();
+    for args in [
+        &["train", "run.toml", "--data", ""][..],
+        &["train", "--from", "saved", "--data", "", "--checkpoint", "saved"],
+        &["predict", "saved", "--data", ""],
+    ] {
+        let output = shop.run(&[args, &["-q"]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{args:?}: {said}");
+        assert!(said.contains("the name of a data file is empty: name a file"), "{said}");
+    }
+    for pattern in ["rows_{1,2}.csv", "rows_{1..3}.csv", "r*_{1,2}.csv"] {
+        let said = shop.fails(&["train", "run.toml", "-q", "--data", pattern]);
+        assert!(said.contains(pattern) && said.contains("braces are no pattern here"), "{said}");
+        assert!(said.contains("so that the shell expands them"), "{said}");
+    }
+    // A file may have any name.
+    fs::copy(shop.path("rows.csv"), shop.path("rows_{1,2}.csv")).unwrap();
+    shop.ok(&["train", "run.toml", "--data", "rows_{1,2}.csv"]);
+}
+
+#[test]
+fn a_run_that_trains_is_not_told_how_to_do_without_labels() {
+    let shop = shop();
+    for text in [
+        format!("{NAMES},2.5,u1,i1,a\n"),
+        format!("{NAMES}?,2.5,u1,i1,a\n"),
+        "price,user,item,tags\n2.5,u1,i1,a\n".to_owned(),
+    ] {
+        fs::write(shop.path("a.csv"), text).unwrap();
+        let said = shop.fails(&["train", "run.toml", "--data", "a.csv", "-q"]);
+        assert!(said.contains("click") && !said.contains("predict"), "{said}");
+    }
 }

@@ -88,6 +88,7 @@ fn the_same_files_in_another_order_are_said_to_be_so() {
         content: String::new(),
         path: String::new(),
         ends: String::new(),
+        empty: false,
     };
     let was = RunState { files: vec![file("d10"), file("d2")], ..state(&Config::default()) };
     let now = RunState { files: vec![file("d2"), file("d10")], ..was.clone() };
@@ -186,6 +187,7 @@ fn a_state_comes_back_whole() {
         content: "a".into(),
         path: String::new(),
         ends: String::new(),
+        empty: false,
     };
     let whole = RunState {
         position,
@@ -216,6 +218,7 @@ fn data_that_was_changed_is_named() {
         content: content.to_owned(),
         path: String::new(),
         ends: String::new(),
+        empty: false,
     };
     let with = |files: &[DataFile]| RunState { files: files.to_vec(), ..state(&Config::default()) };
     let was = with(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "2")]);

@@ -102,6 +102,7 @@ mod tests {
             content: (*content).to_owned(),
             path: String::new(),
             ends: String::new(),
+            empty: false,
         };
         let files = files.iter().map(file).collect();
         Has { kernels: kernels.to_owned(), files, evaluated: Vec::new() }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_data::{
-    Layout, Position, Sources, fingerprint_of_ends, fingerprints, is_stream, length_of,
-    name_of_file,
+    Layout, Position, Sources, fingerprint_of_ends, fingerprints, has_no_record, is_stream,
+    length_of, name_of_file,
 };
 use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
@@ -198,7 +198,7 @@ fn state(
     })
 }
 
-/// Name, length and content of the data files.
+/// What tells the data files from others.
 pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {
@@ -212,6 +212,7 @@ pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Resul
             content: format!("{content:032x}"),
             path: whole.to_string_lossy().into_owned(),
             ends: ends.unwrap_or_default(),
+            empty: !is_stream(path) && has_no_record(path, layout.map(Arc::as_ref)),
         })
     };
     files.iter().zip(contents).map(file).collect()

@@ -74,6 +74,8 @@ pub struct Surroundings {
     pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
     pub on_note: OnNote,
+    /// Told what is probably wrong, which a quiet run says, too.
+    pub on_warning: OnNote,
 }
 
 /// Rows that a model begins with.
@@ -204,6 +206,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     let unscaled = sources.unscaled();
     let notes = notes.chain(unscaled_note(&unscaled));
     notes.for_each(|note| (around.on_note)(&note));
+    sources.warnings.iter().for_each(|warning| (around.on_warning)(warning));
     let cache = sources.cache_making(begun, place);
     let begin_with = match start.from.as_deref() {
         None => Beginning::Anew,

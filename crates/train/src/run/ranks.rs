@@ -215,6 +215,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
         settings: around.settings.clone(),
         on_plan: if first { Arc::clone(&around.on_plan) } else { Arc::new(|_| {}) },
         on_note: if first { Arc::clone(&around.on_note) } else { Arc::new(|_| {}) },
+        on_warning: if first { Arc::clone(&around.on_warning) } else { Arc::new(|_| {}) },
     }
 }
 

@@ -48,6 +48,7 @@ fn get_ready_to_score(
 ) -> Result<(Built, Reads)> {
     let sources = sources(config, &around.stop)?;
     sources.notes.iter().for_each(|note| (around.on_note)(note));
+    sources.warnings.iter().for_each(|warning| (around.on_warning)(warning));
     let pass = sources.evaluation(Purpose::Evaluate, 0);
     let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;

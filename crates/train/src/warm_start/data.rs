@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use stepwell_data::is_stream;
+use stepwell_data::{is_stream, note_recordless};
 
+use crate::batch::RunPosition;
 use crate::resume::{DataFile, RunState};
 use crate::{Error, Result};
 
@@ -15,17 +16,19 @@ pub(super) struct Begun {
     pub(super) later: Vec<Found>,
     /// Whether files have other content than when it stopped, none of which it had trained.
     pub(super) is_changed: bool,
+    /// Where it stopped among these files.
+    pub(super) position: RunPosition,
 }
 
 impl Begun {
     /// Finds the data of the run with this `state` among the files `found`, of which `left` were
     /// never trained; none if some of it is gone, or has changed after it was trained in part.
     pub(super) fn of(state: &RunState, found: &[Found], left: &[Found]) -> Option<Self> {
-        let position = state.position;
+        let mut position = state.position;
         // Of what comes behind that file nothing was trained, unless in a window or epoch before.
         let is_in_order = position.epoch == 0 && position.taken == 0;
         let may_change = |number: usize| {
-            let (at, line) = (position.file as usize, position.line);
+            let (at, line) = (state.position.file as usize, state.position.line);
             is_in_order && (number > at || (number == at && line == 0))
         };
         let mut files: Vec<Found> = Vec::new();
@@ -37,11 +40,19 @@ impl Begun {
             let same = free.clone().find(is_it);
             let changed = || free.find(is_there).filter(|_| may_change(number));
             is_changed |= same.is_none();
-            files.push(same.or_else(changed)?.clone());
+            match same.or_else(changed) {
+                Some(now) => files.push(now.clone()),
+                // Nothing of it was trained: it's a new file now, if it's there at all.
+                None if was.empty => {
+                    position.file -= u32::from(number < state.position.file as usize)
+                }
+                None => return None,
+            }
         }
         let is_new = |(path, _): &&Found| files.iter().all(|(of, _)| of != path);
         let later = left.iter().filter(is_new).cloned().collect();
-        (!files.is_empty()).then_some(Self { files, later, is_changed })
+        let is_there = (position.file as usize) < files.len();
+        is_there.then_some(Self { files, later, is_changed, position })
     }
 }
 
@@ -83,9 +94,9 @@ impl DataFile {
         let before = before.filter(|before| before.bytes > 0 && !self.ends.is_empty());
         before.map_or(Ok(()), |before| {
             Err(Error::Config(format!(
-                "{} was trained when it had {} bytes, and has {} other ones now: name the new \
-                 records in a file of their own, or name it alone with --again to train on all of \
-                 it",
+                "{} was trained when it had {} bytes, and has changed since: it now has {}; put \
+                 the new records into a file of their own, or name it alone with --again to train \
+                 on all of it",
                 self.path, before.bytes, self.bytes
             )))
         })
@@ -94,6 +105,13 @@ impl DataFile {
 
 /// A data file, and what is known of it.
 pub(super) type Found = (PathBuf, DataFile);
+
+/// Names the files that have no record yet, where others do.
+pub(super) fn recordless(found: &[Found]) -> Option<String> {
+    let none = found.iter().filter(|(_, file)| file.empty);
+    let names: Vec<String> = none.map(|(_, file)| file.name.clone()).collect();
+    (names.len() < found.len()).then(|| note_recordless(&names, found.len(), "files")).flatten()
+}
 
 /// Whether two lists are of the same data.
 pub(super) fn alike(now: &[DataFile], was: &[DataFile]) -> bool {

@@ -14,6 +14,7 @@ use stepwell_nn::ParameterSpec;
 use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
 
 use super::axes::{Axes, axes};
+use super::columns::column_notes;
 use crate::models::Model;
 use crate::resume::RunState;
 use crate::run::schema;
@@ -73,6 +74,7 @@ impl Inheritance {
         let was = settings::from_json(&state.config).map_err(wrong)?;
         let was = Was { model: Model::build(&was, schema(&was)?)?, config: was };
         let mut notes = changed_settings(&state, config);
+        notes.extend(column_notes(&was.config, config));
         refuse_cuts(config, (&was, model))?;
         tables_note(&was.model, model, &mut notes);
         let groups: Vec<_> =
@@ -119,7 +121,8 @@ impl Inheritance {
             }
         }
         self.beside_rows(config, model, (checkpoint, &mut dense));
-        let names = initial.join(", ");
+        // As exports name them.
+        let names = initial.join(", ").replace('/', ".");
         let note = (!initial.is_empty()).then(|| format!("initial, in whole or in part: {names}"));
         Ok((dense, note))
     }
@@ -357,10 +360,12 @@ fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
     }
 }
 
-/// Settings of the model that differ from the checkpoint's, one note each.
+/// Settings of the model that differ from the checkpoint's, one note each; columns have notes of
+/// their own.
 fn changed_settings(state: &RunState, config: &Config) -> Vec<String> {
     let differences = state.differences(&model_settings(config));
-    let is_said = |key: &str| !["data.eval_fraction", "data.eval_values"].contains(&key);
+    let unsaid = ["data.eval_fraction", "data.eval_values"];
+    let is_said = |key: &str| !unsaid.contains(&key) && !key.starts_with("columns.");
     let of = differences.into_iter().filter(|of| is_said(&of.key));
     of.map(|of| format!("{} = {}, in the checkpoint {}", of.key, of.is, of.was)).collect()
 }

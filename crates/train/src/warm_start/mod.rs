@@ -18,6 +18,7 @@
 //!   data, bit for bit: steps, histories, admission and stale versions go on.
 
 mod axes;
+mod columns;
 mod data;
 mod inherit;
 
@@ -25,11 +26,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use stepwell_data::{Layout, is_stream, resolve};
+use stepwell_data::{Layout, resolve};
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, list};
 
-use self::data::{Begun, Found, alike, changed_in_the_middle, shortened};
+use self::data::{Begun, Found, alike, changed_in_the_middle, recordless, shortened};
 pub(crate) use self::inherit::{GroupOrigin, Inheritance};
 use crate::batch::RunPosition;
 use crate::resume::{Began, DataFile, RunState};
@@ -176,14 +177,17 @@ impl WarmRequest<'_> {
                 checkpoint.path.display()
             ));
         }
+        notes.extend(recordless(&found));
+        let of_run = || state.files.iter().filter(|file| !file.empty).cloned();
         let mut earlier = state.earlier.clone().unwrap_or_default();
-        earlier.extend(state.files.iter().filter(|_| ended).cloned());
+        earlier.extend(of_run().filter(|_| ended));
         let mut left = self.left(&found, &earlier, &mut notes)?;
         // What its run had begun comes first.
         let is_stopped = !ended && !left.is_empty();
         let begun = if is_stopped { Begun::of(&state, &found, &left) } else { None };
         let (in_the_middle, is_changed) =
             (begun.is_some(), begun.as_ref().is_some_and(|b| b.is_changed));
+        let stopped_at = begun.as_ref().map(|begun| begun.position);
         if let Some(Begun { files, later, .. }) = begun {
             let later: Vec<String> = later.into_iter().map(|(_, file)| file.name).collect();
             if !later.is_empty() {
@@ -204,7 +208,7 @@ impl WarmRequest<'_> {
             if !self.leaves_the_rest(&checkpoint, &state, &mut notes) {
                 return Err(stands_in_the_middle(&checkpoint, &state, &found));
             }
-            earlier.extend(state.files.iter().cloned());
+            earlier.extend(of_run());
             left = self.left(&found, &earlier, &mut notes)?;
         }
         let same_place = self.same_place(&checkpoint);
@@ -224,7 +228,7 @@ impl WarmRequest<'_> {
             }
             None => {}
         }
-        let position = if in_the_middle { state.position } else { state.position.next_start() };
+        let position = stopped_at.unwrap_or_else(|| state.position.next_start());
         let start = WarmStart { is_changed, ..WarmStart::new(checkpoint, position, earlier) };
         Ok(plan(Course::Begin(Box::new(start)), in_the_middle.then_some(state.config)))
     }
@@ -236,8 +240,9 @@ impl WarmRequest<'_> {
         trained: &[DataFile],
         notes: &mut Vec<String>,
     ) -> Result<Vec<Found>> {
-        // One that is empty is trained when it has records.
-        let all = found.iter().filter(|(path, file)| file.bytes > 0 || is_stream(path)).cloned();
+        // A file without records is trained when it has some. If no file has any, the run says so.
+        let none = found.iter().all(|(_, file)| file.empty);
+        let all = found.iter().filter(|(_, file)| none || !file.empty).cloned();
         if self.again {
             return Ok(all.collect());
         }

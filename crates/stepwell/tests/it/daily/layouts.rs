@@ -49,6 +49,11 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
         args.extend(more);
         let said = days.said(&args);
         let is_dense_new = said.contains("initial, in whole or in part");
+        let added = "column device: added; its rows start from initial values";
+        assert_eq!(said.contains(added), settings == "wider.toml", "{said}");
+        // Parameters have the names that exports give them.
+        assert!(!said.contains("/weight"), "{said}");
+        assert!(said.contains("mlp1.weight") || what != "column", "{said}");
         assert_eq!(is_dense_new, what != "optimizer", "{said}");
         let to = format!("{what} after");
         days.shop.ok(&["export", what, "--to", &to, "--format", "npy"]);
@@ -72,7 +77,8 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
     std::fs::write(days.shop.path("narrower.toml"), narrower).unwrap();
     let args = ["train", "narrower.toml", "--from", "saved", "--data", "day_2.csv"];
     let said = days.said(&[&args[..], &["--checkpoint", "narrow"]].concat());
-    assert!(said.contains("columns.3.names"), "{said}");
+    let gone = "column user: removed; its rows stay in the table until they expire";
+    assert!(said.contains(gone) && !said.contains("columns."), "{said}");
     // All that is left was there before.
     assert!(!said.contains("initial, in whole or in part"), "{said}");
 }
@@ -139,4 +145,34 @@ fn statistics_of_the_first_day_are_kept() {
     for key in ["columns.2.mean", "columns.2.deviation"] {
         assert_eq!(first["config"][key], next["config"][key], "{key}");
     }
+}
+
+#[test]
+fn many_columns_that_differ_have_a_line_each_and_the_rest_one() {
+    let days = Days::new(2);
+    days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
+    let day = std::fs::read_to_string(days.shop.path("day_2.csv")).unwrap();
+    let more = |line: &str, of: &dyn Fn(usize) -> String| {
+        let added = (1..=13).map(|number| format!(",{}", of(number)));
+        line.to_owned() + &added.collect::<String>() + "\n"
+    };
+    let mut lines = day.lines();
+    let mut wide = more(lines.next().unwrap(), &|number| format!("N{number}"));
+    wide.extend(lines.map(|line| more(line, &|number| number.to_string())));
+    std::fs::write(days.shop.path("wide.csv"), wide).unwrap();
+    let columns = "[[columns]]\nnames = [\"N1-N13\"]\ntype = \"dense\"\nlow = 0\n";
+    let price = "type = \"dense\"\ntransform = \"log1p\"";
+    let settings = SETTINGS.replacen("type = \"dense\"", price, 1);
+    // In front of the others: columns are told apart by name.
+    let settings = settings.replacen("[[columns]]", &format!("{columns}[[columns]]"), 1);
+    std::fs::write(days.shop.path("wide.toml"), settings).unwrap();
+    let args = ["train", "wide.toml", "--from", "saved", "--data", "wide.csv"];
+    let said = days.said(&[&args[..], &["--checkpoint", "two"]].concat());
+    let count = |part: &str| said.matches(part).count();
+    assert_eq!(count("added; its dense parameters start from initial values"), 10, "{said}");
+    assert!(said.contains("and 4 more columns differ: N11, N12, N13, price"), "{said}");
+    assert_eq!((count("in the checkpoint nothing"), count("columns.")), (0, 0), "{said}");
+    let one = ["train", "run.toml", "--from", "saved", "--data", "day_2.csv", "--columns.2.low=1"];
+    let said = days.said(&[&one[..], &["--checkpoint", "three"]].concat());
+    assert!(said.contains("column price: low is 1, was nothing"), "{said}");
 }

@@ -24,6 +24,7 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         settings: Value::Null,
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
+        on_warning: Arc::new(|_| {}),
     }
 }
 
