@@ -225,3 +225,25 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("checkpoint.best has no effect"), "{said}");
 }
+
+/// The name is taken from nobody's work: neither from the run's nor from what lies there.
+#[test]
+fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 600);
+    let args = train(&data, &["--checkpoint", "saved", "--checkpoint.keep", "9"]);
+    shop.ok(&args);
+    let whole = shop.report("report.json");
+    let last = whole["steps"].as_u64().unwrap();
+    let name = format!("step-{last:012}");
+    fs::remove_file(shop.path(&format!("saved/{name}/checkpoint.json"))).unwrap();
+    let said = shop.ok(&[&args[..], &["--resume=auto"]].concat());
+    let passed_over =
+        format!("saved/{name} is no whole checkpoint of that step and is passed over");
+    assert!(said.contains(&passed_over), "{said}");
+    assert!(said.contains("it was set aside into saved/set-aside-1"), "{said}");
+    assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
+    assert!(shop.path(&format!("saved/set-aside-1/{name}/dense.bin")).exists());
+    assert_eq!(steps(&shop, "saved"), [last]);
+    shop.ok(&["inspect", "saved"]);
+}
