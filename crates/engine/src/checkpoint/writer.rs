@@ -170,6 +170,32 @@ impl CheckpointWriter {
     fn tell(&self, note: &str) {
         (self.note.0)(note);
     }
+
+    /// A full disk gets its space back. What stays is removed by the next run.
+    fn give_up(&mut self) {
+        if let Some(building) = self.building.take() {
+            let _ = mark::remove_marked(&*self.directory, &building);
+        }
+    }
+
+    /// Whether the checkpoint that lies there is this one: that which the run was resumed from, or
+    /// has just written.
+    fn is_written(&self, name: &str, step: u64, run: &Value) -> Result<bool> {
+        if !self.directory.exists(name)? {
+            return Ok(false);
+        }
+        let opened = self.directory.directory(&self.path(name)).map_err(Error::from);
+        match opened.and_then(|disk| Checkpoint::open_in(&*disk)) {
+            Ok(found) => Ok(found.step == step && found.run["job"] == run["job"]),
+            // It may well be this one.
+            Err(Error::Disk(error))
+                if !matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
+            {
+                Err(error.into())
+            }
+            Err(_) => Ok(false),
+        }
+    }
 }
 
 impl Keep for CheckpointWriter {
@@ -242,40 +268,10 @@ impl Drop for CheckpointWriter {
     }
 }
 
-impl CheckpointWriter {
-    /// A full disk gets its space back. What stays is removed by the next run.
-    fn give_up(&mut self) {
-        if let Some(building) = self.building.take() {
-            let _ = mark::remove_marked(&*self.directory, &building);
-        }
-    }
-
-    /// Whether the checkpoint that lies there is this one: that which the run was resumed from, or
-    /// has just written.
-    fn is_written(&self, name: &str, step: u64, run: &Value) -> Result<bool> {
-        if !self.directory.exists(name)? {
-            return Ok(false);
-        }
-        let opened = self.directory.directory(&self.path(name)).map_err(Error::from);
-        match opened.and_then(|disk| Checkpoint::open_in(&*disk)) {
-            Ok(found) => Ok(found.step == step && found.run["job"] == run["job"]),
-            // It may well be this one.
-            Err(Error::Disk(error))
-                if !matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
-            {
-                Err(error.into())
-            }
-            Err(_) => Ok(false),
-        }
-    }
-}
-
 /// The place of a checkpoint holds something else, which cannot be moved.
 fn taken(path: PathBuf, why: &str) -> Error {
-    let why = format!(
-        "lies where a checkpoint of this run is to be, is none of it, and {why}; move it away"
-    );
-    Error::Checkpoint { path, why }
+    let is_other = "lies where a checkpoint of this run is to be, is none of it";
+    Error::Checkpoint { path, why: format!("{is_other}, and {why}; move it away") }
 }
 
 /// Writes what one rank has.
