@@ -62,7 +62,8 @@ impl fmt::Display for ByteCount {
             |bytes: u64, digits: usize| format!("{:.digits$}", self.0 as f64 / bytes as f64);
         // The smallest unit in which the rounded number stays below 1024.
         let fits = |text: &str| {
-            text.split('.').next().is_some_and(|whole| whole.len() < 4 || whole < "1024")
+            let whole = text.split('.').next().unwrap_or_default();
+            whole.len() < 4 || whole.len() == 4 && whole < "1024"
         };
         let units = WRITTEN.map(|(name, bytes, digits)| (in_unit(bytes, digits), name));
         let unit = units.iter().find(|(text, _)| fits(text)).unwrap_or(&units[WRITTEN.len() - 1]);
@@ -121,6 +122,9 @@ mod tests {
         assert_eq!([1024, 1536, (1 << 20) - 1].map(written), ["1.0 KiB", "1.5 KiB", "1.0 MiB"]);
         assert_eq!([1 << 20, 5 << 19].map(written), ["1.0 MiB", "2.5 MiB"]);
         assert_eq!([1 << 30, 5 << 28, 1 << 40].map(written), ["1.00 GiB", "1.25 GiB", "1.00 TiB"]);
+        // Numbers that begin with 10, as 1023715 KiB does, are no smaller than others.
+        let ten = [1_023_715 << 10, 1_000_000 << 10, 100_000 << 20, 1 << 60].map(written);
+        assert_eq!(ten, ["999.7 MiB", "976.6 MiB", "97.66 GiB", "1048576.00 TiB"]);
         let below = [(1 << 30) - 1, 1000 << 20, (1 << 40) - 1, 5 << 50].map(written);
         assert_eq!(below, ["1.00 GiB", "1000.0 MiB", "1.00 TiB", "5120.00 TiB"]);
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use stepwell_base::{ByteCount, NO_THREAD};
 
+use crate::IndexFull;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -14,6 +16,9 @@ pub enum Error {
     /// The store failed; its message names file and offset.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
+    /// The index of a store has no room for the rows of a table.
+    #[error("{0}")]
+    IndexFull(Box<IndexFull>),
     /// A row found no slot.
     #[error(transparent)]
     NoPlace(#[from] stepwell_mem::NoPlace),

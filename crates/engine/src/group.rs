@@ -1,6 +1,7 @@
 //! One table group: tables whose rows are of the same parts, the slab and the store that they
 //! share, and the rows between them.
 
+mod index;
 mod traffic;
 
 use std::sync::Arc;
@@ -9,10 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::rules::Rules;
 use stepwell_base::slab::Slab;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{ByteCount, Key, SlotIndex};
+use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
+use self::index::IndexShare;
+pub(crate) use self::index::index_of_all;
+pub use self::index::{IndexFull, IndexWatch};
 pub use self::traffic::{Traffic, TrafficCount};
 use crate::device::Visited;
 use crate::harvest::{self, HarvestSize, Outlook};
@@ -98,8 +102,8 @@ pub struct Group {
     /// Rows that may come up before anybody asks for them, and which are wanted: none where that is
     /// not done.
     pub(crate) outlook: Option<(HarvestSize, Arc<Outlook>)>,
-    /// Bytes of the index of all groups' stores, of which this one's has a share.
-    pub(crate) index_of_all: u64,
+    /// Its part of the index of all groups' stores.
+    pub(crate) index: IndexShare,
     /// The devices above its slab, where there are any, and where rows lie that visit from there,
     /// by table.
     devices: Option<(Arc<DeviceTier>, Vec<Visited>)>,
@@ -138,7 +142,7 @@ impl Group {
         let slab =
             Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
         let (traffic, rules) = (Traffic::default(), Rules::default());
-        let (outlook, index_of_all, steps) = (None, 0, AtomicU64::new(0));
+        let (outlook, index, steps) = (None, IndexShare::default(), AtomicU64::new(0));
         Ok(Self {
             tables,
             members,
@@ -148,7 +152,7 @@ impl Group {
             traffic,
             rules,
             outlook,
-            index_of_all,
+            index,
             devices: None,
             steps,
         })
@@ -252,9 +256,7 @@ impl Group {
     /// When the store cannot be written; the chunk stays staged then.
     pub fn write_back(&self, chunk: Arc<StagedRows>) -> Result<()> {
         self.expire()?;
-        self.store
-            .put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))
-            .map_err(|error| index_of_all(error, self.index_of_all, &self.names()))?;
+        self.put(&chunk)?;
         self.traffic.wrote_back(chunk.keys.len() as u64);
         self.staging.landed(chunk);
         self.traffic.on_disk(self.store.bytes_files());
@@ -371,23 +373,6 @@ pub(crate) fn group_of(groups: &[Arc<Group>], table: usize) -> (usize, &Arc<Grou
     let mut groups = groups.iter().enumerate();
     let of = groups.find(|(_, group)| group.members().contains(&table));
     of.unwrap_or_else(|| panic!("table {table} is in no group"))
-}
-
-/// What a store says that has a share of an index, in terms of the whole of `whole` bytes.
-pub(crate) fn index_of_all(error: StoreError, whole: u64, names: &str) -> Error {
-    match error {
-        StoreError::IndexFull { rows, bytes, growth, bytes_max } if whole > bytes_max => {
-            let wanted = 2 * u128::from(bytes + growth);
-            let of_all = (wanted * u128::from(whole)).div_ceil(u128::from(bytes_max.max(1)));
-            Error::Refused(format!(
-                "table '{names}' has {bytes_max} bytes of tiers.index = {}, and the index of its \
-                 {rows} rows on disk must grow by {growth}; it grows on as rows come: raise \
-                 tiers.index to {of_all} or more",
-                ByteCount(whole)
-            ))
-        }
-        other => Error::Store(other),
-    }
 }
 
 /// Ends a visit of rows once somebody asked to stop.

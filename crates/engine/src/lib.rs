@@ -53,7 +53,7 @@ pub use device::{
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
-pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};
+pub use group::{Group, GroupTables, IndexFull, IndexWatch, TABLES_MAX, Traffic, TrafficCount};
 pub use harvest::HarvestSize;
 pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};

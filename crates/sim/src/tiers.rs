@@ -143,7 +143,7 @@ pub(crate) fn share_out(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     }
     for _ in 0..SHARES_MAX {
         config.tiers.dram = Some(ByteCount(given + shared));
-        if let Ok(plan) = stepwell_train::plan(config)
+        if let Ok(plan) = stepwell_train::plan(config, &stepwell_train::Expected::default())
             && plan.tiers.groups.iter().zip(slots).all(|(has, wants)| has.slots as u64 >= *wants)
         {
             return;

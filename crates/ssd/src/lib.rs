@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod check;
 mod error;
 mod executor;
@@ -48,7 +49,8 @@ pub use segment::is_segment;
 pub use size::SEGMENTS_MANY;
 pub use stats::{AGE_PARTS, DirectoryStats, LIVE_PARTS, PageYield, Stats};
 pub use store::{
-    Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, StoreSpace, Ticket, Verify, View, Visit,
+    Aside, Cursor, IndexFill, Lookup, Reader, Refreshed, Scan, Store, StoreSpace, Ticket, Verify,
+    View, Visit,
 };
 
 /// The example of the README.

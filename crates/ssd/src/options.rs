@@ -1,6 +1,5 @@
 //! What a store is told when it is made or opened.
 
-use stepwell_base::budget::Budget;
 use stepwell_base::cores;
 use stepwell_base::stop::StopRequest;
 
@@ -8,7 +7,7 @@ use crate::executor::Executor;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 use crate::segment::Deletion;
 use crate::size::{SEGMENTS_MANY, Sizes};
-use crate::store::{DELETIONS_HELD, SCAN_BYTES, Sweep};
+use crate::store::DELETIONS_HELD;
 use crate::target::Target;
 use crate::{Error, KeyShardSet, Result, StoreId, index, segment, store};
 
@@ -282,7 +281,7 @@ impl StoreOptions {
     }
 
     /// Bytes of a segment's footer and list of keys at most, once it has so many rows.
-    fn list_bytes(&self) -> u64 {
+    pub(crate) fn list_bytes(&self) -> u64 {
         let sizes = Sizes::new(self);
         let size = sizes.most(self.index_bytes_max);
         let rows = u64::from(size.rows);
@@ -299,7 +298,7 @@ impl StoreOptions {
 
     /// Bytes that opening takes beside the index. Each thread adds a footer, a map of its
     /// deletions, a list of rows, 1 MiB read, and headers of the index's shards.
-    fn opening_bytes(&self) -> u64 {
+    pub(crate) fn opening_bytes(&self) -> u64 {
         let threads = self.open_threads_most();
         // A map of one segment's deletions takes half as much again, and is half full.
         let sizes = Sizes::new(self);
@@ -325,31 +324,6 @@ impl StoreOptions {
         let worth = (rows / ROWS_PER_THREAD).min(OPEN_THREADS_MAX as u64) as usize + 1;
         let most = self.open_threads_most();
         if self.open_threads == 0 { most.min(worth) } else { most }
-    }
-
-    /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
-    /// threads reading at once, by the `name` of what lies in it.
-    pub fn add_bounds(&self, readers: u64, name: &str, budget: &mut Budget) {
-        let chunk = self.chunk_bytes() as u64;
-        // Current, in flight, and spare chunks of the open segment and of one closing.
-        let buffers = 2 * (WRITES_MAX as u64 + 2) * chunk;
-        let merge = (2 * (WRITES_MAX as u64 + 2)) * chunk + 3 * self.list_bytes();
-        let why = |of: &str| format!("{name}: {of}");
-        budget.add("store index", self.index_bytes_max, why("tiers.index"));
-        budget.add("store write buffers", buffers, why("open and closing segment"));
-        budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
-        let merge = merge + Sweep::bytes_max(self);
-        budget.add(
-            "store compaction",
-            merge,
-            why("reads, writes and lists of a merge, keys of a sweep"),
-        );
-        let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
-        budget.add("store opening", self.opening_bytes(), why("footers, deletions"));
-        // A bit for each row of at most twice those that the index has room for, at 8 bytes each.
-        let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;
-        budget.add("store scan", scan, why("bits of rows, reads of a scan"));
-        budget.add("store read queues", reads, why("readers, footers"));
     }
 }
 
@@ -386,13 +360,5 @@ mod tests {
         assert_eq!((tight(least, 24, 64 << 20), least < 1.5), (Ok(()), true));
         assert_eq!(tight(1.5, 24, 16 << 10), Ok(()));
         assert!(StoreOptions { read_depth: 0, ..StoreOptions::new(0, 64) }.check().is_err());
-    }
-
-    #[test]
-    fn every_bound_is_stated() {
-        let mut budget = Budget::default();
-        StoreOptions::new(3, 256).add_bounds(2, "rows", &mut budget);
-        assert_eq!(budget.bounds().len(), 7);
-        assert!(budget.bounds().iter().all(|bound| bound.bytes > 0));
     }
 }

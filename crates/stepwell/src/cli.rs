@@ -3,6 +3,7 @@
 mod bench;
 mod cache_sim;
 mod checkpoints;
+mod count;
 mod data;
 mod device;
 mod flags;
@@ -152,9 +153,14 @@ pub(crate) struct PlanArgs {
     /// one rank
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Plan the disk for N rows in all [default: as many as the data asks for]
-    #[arg(long, value_name = "N")]
+    /// Plan index and disk for N rows in all, such as 2000000000, 2e9 or 2G [default: as many as
+    /// the data asks for]
+    #[arg(long, value_name = "N", value_parser = count::count)]
     pub(crate) rows: Option<u64>,
+    /// Plan a run that begins with the model of this checkpoint (of a directory, the newest one),
+    /// as `train --from` does, with its settings where none are given
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub(crate) from: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

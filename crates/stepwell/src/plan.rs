@@ -7,8 +7,8 @@ use stepwell_disk::OpenFiles;
 use stepwell_engine::{TierOptions, TierPlan};
 use stepwell_fabric::Network;
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::Capacity;
 use stepwell_train::forecast::{Forecast, Known, MAKE, Predicted, Profile};
+use stepwell_train::{Capacity, Expected};
 
 use crate::cli::PlanArgs;
 use crate::failure::Failure;
@@ -16,18 +16,29 @@ use crate::resolve;
 use crate::say::{self, Page, put};
 use crate::statistics::with_statistics;
 use crate::train;
+use crate::warm_start::{FromCheckpoint, check_data};
 
 /// Prints the capacity plan and, where a network or a profile is given, the forecast.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let (config, chosen) = resolve::config(&args.settings, None).map_err(Failure::Usage)?;
+    let from = args.from.as_deref().map(FromCheckpoint::open).transpose()?;
+    let base = from.as_ref().map(FromCheckpoint::base);
+    let (config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
+    if from.is_some() {
+        check_data(&config, false)?;
+    }
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     let known = known(args, &config)?;
     resolve::idle_notes(&chosen, &config).iter().for_each(say::note);
-    let config = with_statistics(&config)?;
+    let config = match &from {
+        None => with_statistics(&config)?,
+        Some(from) => from.with_statistics(config)?,
+    };
+    let expected =
+        Expected { from: from.as_ref().map(FromCheckpoint::checkpoint), rows: args.rows };
     let (mut capacity, forecast) = match &known {
-        None => (stepwell_train::plan(&config)?, None),
+        None => (stepwell_train::plan(&config, &expected)?, None),
         Some(known) => {
-            let planned = stepwell_train::forecast(&config, known);
+            let planned = stepwell_train::forecast(&config, &expected, known);
             let (capacity, forecast) = planned?;
             (capacity, Some(forecast))
         }
@@ -37,7 +48,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         capacity.notes.push(note.to_owned());
     }
     capacity.notes.extend(memory_note(&config));
-    capacity.notes.extend(args.rows.and_then(|rows| capacity.index_note(&config, rows)));
+    let index_note = capacity.index_note(&config, &expected);
+    capacity.notes.extend(index_note);
     let ranks = config.ranks.count;
     let disk = capacity.disk(&config, args.rows);
     if args.json {

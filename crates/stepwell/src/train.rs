@@ -57,7 +57,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     if from.is_some() {
-        warm_start::check_data(args, &config)?;
+        warm_start::check_data(&config, args.evaluate_first)?;
     }
     let outputs = [
         ("--report", args.report.as_deref()),

@@ -21,16 +21,14 @@ pub(crate) struct FromCheckpoint {
     was: Config,
 }
 
-/// Refuses settings without data, and `--evaluate-first` on a stream.
-pub(crate) fn check_data(args: &TrainArgs, config: &Config) -> Result<(), Failure> {
+/// Refuses settings without data, and, to `evaluate_first`, a stream.
+pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
         let why = "--from goes on with other data, and none is given: name it with --data";
         return Err(Failure::Usage(why.to_owned()));
     }
     let is_stream = |path: &String| stepwell_data::is_stream(Path::new(path));
-    if let Some(stream) =
-        config.data.paths.iter().find(|path| args.evaluate_first && is_stream(path))
-    {
+    if let Some(stream) = config.data.paths.iter().find(|path| evaluate_first && is_stream(path)) {
         return Err(Failure::Usage(format!(
             "--evaluate-first reads the data twice, and {stream} comes by once: leave it out"
         )));
@@ -54,6 +52,11 @@ impl FromCheckpoint {
         let checkpoint = Checkpoint::open(path)?;
         let was = settings::from_json(&RunState::read(&checkpoint)?.config)?;
         Ok(Self { checkpoint, was })
+    }
+
+    /// The checkpoint.
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
     }
 
     /// Settings of the checkpoint, without data files, evaluation part and directories.

@@ -6,6 +6,7 @@ mod auto;
 mod devices;
 mod disk;
 mod memory;
+mod mend;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,6 @@ use stepwell_settings::{Config, DensePlace, TierConfig};
 use self::apart::Apart;
 pub(crate) use self::auto::part;
 pub use self::devices::DeviceRoom;
-use crate::exchange::Exchange;
 use crate::models::{Model, named};
 use crate::{Error, Result};
 
@@ -53,6 +53,8 @@ pub struct Capacity {
     pub budget: Budget,
     /// Bytes of the dense part in a checkpoint, without earlier versions.
     pub dense_bytes: u64,
+    /// Rows of each table group, of all ranks, that the run begins with.
+    pub rows_before: Vec<u64>,
     /// `memory`: the bytes shared out among all ranks of a machine, if given.
     pub memory: Option<ByteCount>,
     /// Why this machine can't hold the run, if it can't.
@@ -61,6 +63,15 @@ pub struct Capacity {
     pub tight: Vec<String>,
     /// Which devices are not used, and why, where nobody named any.
     pub notes: Vec<String>,
+}
+
+/// What somebody who plans expects of the tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected<'a> {
+    /// The checkpoint whose model the run begins with.
+    pub from: Option<&'a Checkpoint>,
+    /// Rows of all tables and ranks together, in the end.
+    pub rows: Option<u64>,
 }
 
 /// What the plan is made for.
@@ -80,10 +91,14 @@ pub struct Wanted<'a> {
     pub examples: Option<u64>,
     /// What the run begins with; none where it begins anew.
     pub from: Option<&'a Checkpoint>,
+    /// Rows that each table group has there, where that is known.
+    pub before: Option<Vec<u64>>,
     /// Whether it is scored with, and nothing trained.
     pub scores: bool,
     /// Whether there may be rows from elsewhere than `from` at the start.
     pub has_rows: bool,
+    /// Rows that are expected in all, of all ranks, if somebody said so.
+    pub rows: Option<u64>,
     /// Blocks of the cache that is made of the data, and bytes that it takes.
     pub cache: Option<(u64, u64)>,
     /// Where the ranks are.
@@ -97,6 +112,16 @@ pub struct RanksHere {
     pub threads: usize,
     /// Those that are processes on this machine, as this one is.
     pub processes: usize,
+}
+
+/// Rows of each of the model's table groups in a checkpoint, as all ranks have them; none where a
+/// store does not say.
+pub(crate) fn rows_by_group(from: &Checkpoint, model: &Model) -> Option<Vec<u64>> {
+    let rows = |number| {
+        let stores = from.manifests_of_group(number)?;
+        Some(stores.iter().map(|store| store.rows).sum())
+    };
+    (0..model.groups().len()).map(rows).collect()
 }
 
 impl Capacity {
@@ -130,7 +155,9 @@ impl Capacity {
         let (mut tiers, load) = (tiers(wanted, options)?, load(wanted));
         match wanted.from {
             Some(checkpoint) if wanted.scores => tiers.hold(checkpoint),
-            None if !wanted.has_rows && config.tiers.index.is_none() => tiers.hold_known(),
+            None if !wanted.has_rows && wanted.rows.is_none() && config.tiers.index.is_none() => {
+                tiers.hold_known();
+            }
             _ => {}
         }
         let of_offer = |offer| auto::plan(config, model, (&tiers, &load), offer);
@@ -142,6 +169,7 @@ impl Capacity {
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
             dense_bytes: apart.dense,
+            rows_before: wanted.before.clone().unwrap_or_default(),
             memory: config.memory,
             lacks: None,
             tight: Vec::new(),
@@ -166,16 +194,24 @@ impl Capacity {
     /// What this machine or process lacks for the run, if anything.
     fn lack(&self, wanted: &Wanted<'_>) -> Option<String> {
         let why = room::lacks(&self.wants(wanted))?;
-        let or = if self.memory.is_some() { " or memory" } else { "" };
-        Some(format!("{why}; {}{or}", self.largest()))
+        Some(match self.memory {
+            Some(memory) if self.budget.total() <= memory.0 => {
+                format!("{why}; lower memory, which is {memory}")
+            }
+            _ => format!("{why}{}", self.largest(wanted)),
+        })
     }
 
-    /// The largest part, and how to make it smaller.
-    fn largest(&self) -> String {
-        let bounds = self.budget.bounds().iter().filter(|bound| bound.name != ALLOWANCE);
-        let Some(bound) = bounds.max_by_key(|bound| bound.bytes) else { return String::new() };
+    /// The largest part that some setting of the command makes smaller, and that setting; what
+    /// follows a reason.
+    fn largest(&self, wanted: &Wanted<'_>) -> String {
+        let bounds = self.budget.bounds().iter();
+        let mended = bounds.filter_map(|bound| Some((bound, mend::of(&bound.name, wanted)?)));
+        let Some((bound, mend)) = mended.max_by_key(|(bound, _)| bound.bytes) else {
+            return String::new();
+        };
         let (name, bytes, why) = (&bound.name, ByteCount(bound.bytes), &bound.why);
-        format!("the largest part is '{name}' with {bytes} ({why}); lower {}", mend(name))
+        format!("; the largest part is '{name}' with {bytes} ({why}); lower {mend}")
     }
 
     /// What the ranks of this process take, and those of other processes beside it.
@@ -230,15 +266,36 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     // Given figures are kept, and rows on devices are a part of those in memory.
     let is_shared = config.tiers.dram.is_none() && wanted.offer.is_none();
     let examples = wanted.examples.filter(|_| is_shared);
+    let scored = rows_to_score(wanted);
     let loads: Vec<TableLoad> = tables
-        .map(|((table, expected), ids_max)| {
+        .enumerate()
+        .map(|(number, ((table, expected), ids_max))| {
             let given = given(config, table).map(|bytes| bytes.0);
-            let examples = examples.filter(|_| given.is_none());
-            let rows_max = examples.map(|examples| examples.saturating_mul(ids_max));
+            let asked = examples.map(|examples| examples.saturating_mul(ids_max));
+            let scored = scored.as_ref().map(|rows| rows[number]);
+            let rows_max = asked.into_iter().chain(scored).min().filter(|_| given.is_none());
             TableLoad { given, expected, ids_max, rows_max }
         })
         .collect();
     Ok(TierPlan::new(model.tables(), model.groups(), &loads, options)?)
+}
+
+/// Rows of each table that memory has a use for where nothing is trained: those of the checkpoint,
+/// with a quarter beside them, and what mini-batches on their way ask for that has none.
+fn rows_to_score(wanted: &Wanted<'_>) -> Option<Vec<u64>> {
+    let Wanted { config, model, offer, .. } = wanted;
+    let rows = wanted.before.as_ref().filter(|_| wanted.scores && offer.is_none())?;
+    let on_their_way = (config.pipeline.lookahead + 2).saturating_mul(config.batch()) as u64;
+    let ids = model.features().ids_by_table();
+    let mut by_table: Vec<u64> =
+        ids.into_iter().map(|ids| ids.saturating_mul(on_their_way)).collect();
+    for (group, rows) in model.groups().iter().zip(rows) {
+        // Tables of a group share its slots.
+        if let Some(first) = group.tables.first() {
+            by_table[*first] = by_table[*first].saturating_add(rows.saturating_add(rows / 4));
+        }
+    }
+    Some(by_table)
 }
 
 /// Bytes of memory that were given to `table`.
@@ -272,6 +329,8 @@ fn load(wanted: &Wanted<'_>) -> Load {
         staleness: config.staleness as u64,
         sketch_bytes: wanted.model.sketch_bytes().to_vec(),
         saves: config.checkpoint.dir.is_some(),
+        // Stores of the first format, which say nothing of their rows, are written anew.
+        unchanged: wanted.scores && wanted.before.is_some(),
         examples: wanted.examples,
     }
 }
@@ -280,32 +339,4 @@ fn load(wanted: &Wanted<'_>) -> Load {
 /// one table that has exactly so many.
 pub fn slab_bytes(config: &Config, table: &TableSpec, slots: u64) -> u64 {
     tier_options(config).slab_bytes(slots, table.row_lanes())
-}
-
-/// The settings that a bound follows from.
-fn mend(bound: &str) -> &'static str {
-    match bound {
-        TierPlan::ROWS_IN_MEMORY => "tiers.dram",
-        "store index" => "tiers.index",
-        "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
-        "store opening" | "store scan" => "tiers.segment or tiers.index",
-        "rows going down" => "tiers.dram or model.dim",
-        "rows read elsewhere" => "data.mini_batch",
-        "scores" => "synth.examples, or the data",
-        "reading" | "source" => "threads",
-        "shuffle" => "data.shuffle",
-        "data cache" => "data.skip_max, or leave data.cache out",
-        Exchange::ROWS_OF_OTHERS | Exchange::MESSAGES => "data.mini_batch, model.dim or ranks",
-        Exchange::BORROWED => "data.batch or data.mini_batch, or leave ranks.exchange out",
-        "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
-        "admission" => "rows.sketch",
-        "rows harvested" => "tiers.harvest",
-        "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
-        "stale rows" => "pipeline.staleness or data.mini_batch",
-        DeviceRoom::EMULATED | DeviceRoom::CHECKED => "tiers.hbm, or choose fewer devices",
-        "copies of the dense part" => "data.mini_batch, or choose train.dense = host",
-        "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
-        "training" | LEARNING => "model.hidden, model.dim, data.mini_batch or threads",
-        _ => "tiers.dram, tiers.index or data.batch",
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stepwell_engine::OLDER;
+use stepwell_engine::{IndexFull, OLDER};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,7 +28,7 @@ pub enum Error {
     Store(#[from] stepwell_ssd::Error),
     /// A row that a checkpoint brought can't be read.
     #[error(
-        "{source}; it came with the checkpoint {}: {}, or {OLDER}",
+        "checkpoint {}: rows that came with it are damaged: {source}; {}, or {OLDER}",
         checkpoint.display(), repair_hint(source)
     )]
     Rows {
@@ -79,6 +79,14 @@ pub enum Error {
         /// The gradient.
         gradient: f64,
         /// Step of the last checkpoint, if there is one.
+        saved: Option<u64>,
+    },
+    /// The index of a table's rows on disk is full.
+    #[error("{full}; {}", after_full_index(*saved))]
+    IndexFull {
+        /// Its figures, and what would do.
+        full: Box<IndexFull>,
+        /// Step of the checkpoint with all that was trained, if there are any.
         saved: Option<u64>,
     },
     /// Histories of rows count no further.
@@ -207,8 +215,22 @@ impl Error {
 
     /// Whether a store failed, or a file of it.
     pub(crate) fn is_of_store(&self) -> bool {
-        matches!(self, Self::Store(_) | Self::Engine(stepwell_engine::Error::Store(_)))
+        use stepwell_engine::Error as EngineError;
+        let is_full = matches!(self, Self::Engine(EngineError::IndexFull(_)));
+        is_full || matches!(self, Self::Store(_) | Self::Engine(EngineError::Store(_)))
     }
+}
+
+fn after_full_index(saved: Option<u64>) -> String {
+    saved.map_or_else(
+        || "nothing is kept, because no checkpoint.dir was given".to_owned(),
+        |step| {
+            format!(
+                "the model after step {step} is kept: go on with that setting and --resume or, \
+                 where `train --from` began it, the same command"
+            )
+        },
+    )
 }
 
 fn after_device(saves: bool) -> &'static str {

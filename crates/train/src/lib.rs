@@ -28,7 +28,7 @@ mod talk;
 mod warm_start;
 
 pub use batch::RunPosition;
-pub use capacity::{Capacity, DeviceRoom, slab_bytes};
+pub use capacity::{Capacity, DeviceRoom, Expected, slab_bytes};
 pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};

@@ -26,8 +26,8 @@
 //! of the disk and has every operation fail.
 //!
 //! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
-//! what a killed run left. Whatever else lies there under such a name stays; a half-written
-//! checkpoint of which nobody knows who made it is set aside where it is in the way.
+//! what a killed run left. Whatever else lies there under such a name stays, and is set aside where
+//! a checkpoint is to be written in its place: no run ends for want of a name.
 
 mod best;
 mod dense;
@@ -228,12 +228,17 @@ fn make_way(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<Option<Pat
     if entries.any(|(found, kind)| found == name && kind == EntryKind::Directory) {
         remove_own(directory, marks, step)?;
     }
-    if !directory.exists(&name)? {
-        return Ok(None);
+    match directory.exists(&name)? {
+        true => put_aside(directory, &name).map(Some),
+        false => Ok(None),
     }
+}
+
+/// Moves what is called `name` into a directory of its own; gives that.
+fn put_aside(directory: &dyn Disk, name: &str) -> Result<PathBuf> {
     let aside = free_aside(directory)?;
-    directory.rename(&name, &format!("{aside}/{name}"))?;
-    Ok(Some(directory.path().join(aside)))
+    directory.rename(name, &format!("{aside}/{name}"))?;
+    Ok(directory.path().join(aside))
 }
 
 /// A name that nothing was set aside under yet.

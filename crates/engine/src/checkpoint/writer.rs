@@ -1,7 +1,7 @@
 //! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
 
 use std::fmt;
-use std::io::ErrorKind::{NotADirectory, NotFound};
+use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use super::{
 };
 use super::{
     SUMS_FILE, best, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces,
+    put_aside,
 };
 use crate::table::SALT_NAME;
 use crate::{Error, Result};
@@ -135,28 +136,76 @@ impl CheckpointWriter {
     /// Frees the name under which the checkpoint of `step` is written or removed.
     fn make_way(&self, marks: &Marks, step: u64) -> Result<()> {
         if let Some(aside) = make_way(&*self.directory, marks, step)? {
-            let path = self.path(&incomplete(step));
-            self.tell(&format!(
-                "{} was in the way of a checkpoint, and no run is known to have made it here: it \
-                 was set aside into {}",
-                path.display(),
-                aside.display()
-            ));
+            let why = "no run is known to have made it here";
+            self.tell_aside(&self.path(&incomplete(step)), why, &aside);
         }
         Ok(())
     }
 
+    /// Frees the name that the checkpoint of `step` gets, unless what has it is read right now.
+    fn make_way_for_name(&self, step: u64) -> Result<()> {
+        let (directory, name) = (&*self.directory, name_of(step));
+        if !directory.exists(&name)? {
+            return Ok(());
+        }
+        let path = self.path(&name);
+        let inside = directory.directory(&path).ok();
+        let _claim = match inside.map(|inside| Claim::lay(&*inside)) {
+            Some(None) => return Err(taken(path, "is being read")),
+            claim => claim,
+        };
+        let aside = put_aside(directory, &name);
+        let aside = aside.map_err(|error| taken(path.clone(), &format!("stays: {error}")))?;
+        self.tell_aside(&path, "is no whole checkpoint of this run", &aside);
+        Ok(())
+    }
+
+    fn tell_aside(&self, path: &Path, why: &str, aside: &Path) {
+        let (path, aside) = (path.display(), aside.display());
+        self.tell(&format!(
+            "{path} was in the way of a checkpoint, and {why}: it was set aside into {aside}"
+        ));
+    }
+
     fn tell(&self, note: &str) {
         (self.note.0)(note);
+    }
+
+    /// A full disk gets its space back. What stays is removed by the next run.
+    fn give_up(&mut self) {
+        if let Some(building) = self.building.take() {
+            let _ = mark::remove_marked(&*self.directory, &building);
+        }
+    }
+
+    /// Whether the checkpoint that lies there is this one: that which the run was resumed from, or
+    /// has just written.
+    fn is_written(&self, name: &str, step: u64, run: &Value) -> Result<bool> {
+        if !self.directory.exists(name)? {
+            return Ok(false);
+        }
+        let opened = self.directory.directory(&self.path(name)).map_err(Error::from);
+        match opened.and_then(|disk| Checkpoint::open_in(&*disk)) {
+            Ok(found) => Ok(found.step == step && found.run["job"] == run["job"]),
+            // It may well be this one.
+            Err(Error::Disk(error))
+                if !matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
+            {
+                Err(error.into())
+            }
+            Err(_) => Ok(false),
+        }
     }
 }
 
 impl Keep for CheckpointWriter {
     fn begin(&mut self, step: u64, run: &Value) -> Result<Option<PathBuf>> {
         let name = name_of(step);
-        if self.directory.exists(&name)? {
-            return self.written_before(self.path(&name), step, run).map(Some);
+        if self.is_written(&name, step, run)? {
+            return Ok(Some(self.path(&name)));
         }
+        // Before the work of writing it.
+        self.make_way_for_name(step)?;
         let marks = Marks::to_write(&*self.directory)?;
         self.make_way(&marks, step)?;
         let building = self.path(&incomplete(step));
@@ -190,6 +239,7 @@ impl Keep for CheckpointWriter {
         let building = self.directory.directory(&self.path(&incomplete(whole.step)));
         let written = building.map_err(Error::from).and_then(|building| {
             write_whole(&*building, whole, parts)?;
+            self.make_way_for_name(whole.step)?;
             Ok(self.directory.rename(&incomplete(whole.step), &name)?)
         });
         written.inspect_err(|_| self.give_up())?;
@@ -218,30 +268,10 @@ impl Drop for CheckpointWriter {
     }
 }
 
-impl CheckpointWriter {
-    /// A full disk gets its space back. What stays is removed by the next run.
-    fn give_up(&mut self) {
-        if let Some(building) = self.building.take() {
-            let _ = mark::remove_marked(&*self.directory, &building);
-        }
-    }
-
-    /// The checkpoint that lies in `target` already, if it is this one: that which the run was
-    /// resumed from, or has just written.
-    fn written_before(&self, target: PathBuf, step: u64, run: &Value) -> Result<PathBuf> {
-        let opened = self.directory.directory(&target).map_err(Error::from);
-        let same = opened
-            .and_then(|disk| Checkpoint::open_in(&*disk))
-            .is_ok_and(|found| found.step == step && found.run["job"] == run["job"]);
-        if same {
-            return Ok(target);
-        }
-        Err(Error::Checkpoint {
-            path: target,
-            why: "lies where a checkpoint of this run is to be, and is none of it; move it away"
-                .to_owned(),
-        })
-    }
+/// The place of a checkpoint holds something else, which cannot be moved.
+fn taken(path: PathBuf, why: &str) -> Error {
+    let is_other = "lies where a checkpoint of this run is to be, is none of it";
+    Error::Checkpoint { path, why: format!("{is_other}, and {why}; move it away") }
 }
 
 /// Writes what one rank has.

@@ -28,6 +28,8 @@ pub struct Load {
     pub sketch_bytes: Vec<u64>,
     /// Whether checkpoints are written.
     pub saves: bool,
+    /// Whether rows stay as they are: nothing is trained.
+    pub unchanged: bool,
     /// Examples of an epoch, where they were counted.
     pub examples: Option<u64>,
 }
@@ -115,6 +117,18 @@ impl TierPlan {
         self.groups.iter().enumerate().map(of_group).max().unwrap_or(0)
     }
 
+    /// Bytes of an index that holds `rows` rows of all table groups, each of which has as large a
+    /// part of them as of the index.
+    pub fn index_for_all(&self, rows: u64) -> u64 {
+        let of_group = |group: &GroupPlan| {
+            let of_all = u128::from(rows) * u128::from(group.store.index_bytes_max);
+            let rows = of_all.div_ceil(u128::from(self.options.index.0.max(1)));
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            self.whole_index(group, group.store.index_bytes_for(rows))
+        };
+        self.groups.iter().map(of_group).max().unwrap_or(0)
+    }
+
     /// Bytes of the index of all table groups if `group` has `bytes` of it.
     pub(super) fn whole_index(&self, group: &GroupPlan, bytes: u64) -> u64 {
         let (index, has) = (self.options.index.0, group.store.index_bytes_max);
@@ -162,17 +176,23 @@ impl TierPlan {
             budget.add(Self::ROWS_IN_MEMORY, bytes, why);
         }
         for group in &self.groups {
-            group.store.add_bounds(1, &format!("'{}'", group.names), budget);
+            let name = format!("'{}'", group.names);
+            match load.unchanged {
+                true => group.store.add_bounds_unchanged(1, &name, budget),
+                false => group.store.add_bounds(1, &name, budget),
+            }
         }
         self.add_moves(load, budget);
     }
 
     fn add_moves(&self, load: &Load, budget: &mut Budget) {
-        let staging = self.groups.iter().map(|group| {
-            Staging::bytes_max(group.spec.row_lanes(), group.chunk_rows, group.chunks)
-        });
-        let chunks: usize = self.groups.iter().map(|group| group.chunks).sum();
-        budget.add("rows going down", staging.sum(), format!("{chunks} chunks"));
+        if !load.unchanged {
+            let staging = self.groups.iter().map(|group| {
+                Staging::bytes_max(group.spec.row_lanes(), group.chunk_rows, group.chunks)
+            });
+            let chunks: usize = self.groups.iter().map(|group| group.chunks).sum();
+            budget.add("rows going down", staging.sum(), format!("{chunks} chunks"));
+        }
         let unit = self.unit_rows(load);
         let units = (UNITS_PULLED as u64).min(load.lookahead + 1);
         let pulling =

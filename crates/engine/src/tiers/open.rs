@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::ByteCount;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
-use stepwell_ssd::{Error as StoreError, KeyShardSet, Store, StoreOptions, Verify};
+use stepwell_ssd::{Error as StoreError, KEY_SHARDS, KeyShardSet, Store, StoreOptions, Verify};
 
 use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
@@ -115,13 +115,20 @@ impl TierPlan {
     ) -> Result<Arc<Group>> {
         let plan = &self.groups[number];
         let options = machine(plan.store.clone());
+        // Of several ranks each has its key shards.
+        let ranks = (KEY_SHARDS as u64).div_ceil(options.key_shards.len().max(1) as u64);
         let whole = if self.groups.len() > 1 { self.options.index.0 } else { 0 };
         let store = match begin {
             Begin::Empty => Store::create(disk, options)?,
             Begin::Snapshot(path) => Store::restore(disk, path, Verify::Everything, options)?,
             Begin::Checkpoint(checkpoint, there) => restore(disk, checkpoint, there, options)
                 .map_err(|error| match error {
-                    Error::Store(error) => index_of_all(error, whole, &plan.names),
+                    Error::Store(error) => {
+                        let stores = checkpoint.manifests_of_group(there).unwrap_or_default();
+                        let rows = stores.iter().map(|store| store.rows).sum::<u64>() / ranks;
+                        let bytes_for = |rows| plan.store.index_bytes_for(rows);
+                        index_of_all(error, (&plan.names, whole), rows, bytes_for)
+                    }
                     other => other,
                 })?,
         };
@@ -129,7 +136,7 @@ impl TierPlan {
         let of = (tables, plan.members.clone());
         let group = Group::of(of, plan.slots, Arc::new(store), staging)?;
         let mut group = group.harvesting(plan.harvest);
-        (group.rules, group.index_of_all) = (rules, whole);
+        (group.rules, group.index.of_all) = (rules, whole);
         if let Some(devices) = devices {
             group = group.below(devices)?;
         }

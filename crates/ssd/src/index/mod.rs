@@ -110,6 +110,16 @@ impl Index {
         self.bytes
     }
 
+    /// The bound on them (I1).
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Sets another bound; one below what there is lets no shard grow.
+    pub(crate) fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     /// The most that [`Index::bytes`] and a shard being rewritten took together.
     pub(crate) fn bytes_peak(&self) -> u64 {
         self.bytes_peak

@@ -53,6 +53,7 @@ mod compact;
 mod compactor;
 mod delete;
 mod get;
+mod index_room;
 mod live;
 mod load;
 mod merge;
@@ -75,6 +76,7 @@ mod write;
 
 pub use aside::Aside;
 pub(crate) use compactor::{Turns, Wakeup};
+pub use index_room::IndexFill;
 pub(crate) use load::{DELETIONS_HELD, listed_bytes, verify};
 pub(crate) use pin::SCAN_BYTES;
 pub use pressure::StoreSpace;

@@ -223,3 +223,64 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("checkpoint.best has no effect"), "{said}");
 }
+
+/// The name is taken from nobody's work: neither from the run's nor from what lies there.
+#[test]
+fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 600);
+    let args = train(&data, &["--checkpoint", "saved", "--checkpoint.keep", "9"]);
+    shop.ok(&args);
+    let whole = shop.report("report.json");
+    let last = whole["steps"].as_u64().unwrap();
+    let name = format!("step-{last:012}");
+    fs::remove_file(shop.path(&format!("saved/{name}/checkpoint.json"))).unwrap();
+    let said = shop.ok(&[&args[..], &["--resume=auto"]].concat());
+    let passed_over =
+        format!("saved/{name} is no whole checkpoint of that step and is passed over");
+    assert!(said.contains(&passed_over), "{said}");
+    assert!(said.contains("it was set aside into saved/set-aside-1"), "{said}");
+    assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
+    assert!(shop.path(&format!("saved/set-aside-1/{name}/dense.bin")).exists());
+    assert_eq!(steps(&shop, "saved"), [last]);
+    shop.ok(&["inspect", "saved"]);
+}
+
+/// It ends as by a signal: what was trained is kept, and the same command goes on with more.
+#[test]
+fn a_full_index_keeps_what_was_trained() {
+    let shop = Workshop::new();
+    let data = shop.text("data.tsv");
+    shop.ok(&["synth", "--out", &data, "--examples", "5000", "--vocab-scale", "20"]);
+    shop.ok(&train(&data, &[]));
+    let whole = shop.report("report.json");
+    let given = ["--checkpoint", "saved", "--checkpoint.minutes", "0", "--resume=auto"];
+    let mut index = (328 << 10).to_string();
+    let mut ends = 0;
+    loop {
+        let args = train(&data, &[&given[..], &["--tiers.index", &index]].concat());
+        let output = shop.run(&args);
+        let [noted, said] =
+            [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+        if output.status.success() {
+            break;
+        }
+        ends += 1;
+        assert!(output.status.code() == Some(1) && ends < 5, "{said}");
+        let note = "the index of table 'embedding' is nine tenths full, and the run ends once it";
+        assert!(noted.contains(note), "{noted}");
+        let (begin, kept) = said.split_once(" or more (").unwrap();
+        assert!(begin.contains("is full: ") && begin.contains(" rows on disk take "), "{said}");
+        let step = kept.split_once("the model after step ").unwrap().1;
+        let step: u64 = step.split_once(" is kept: go on with ").unwrap().0.parse().unwrap();
+        assert_eq!(shop.newest(), Some(format!("step-{step:012}")), "{said}");
+        index = begin.rsplit_once("raise tiers.index to ").unwrap().1.to_owned();
+    }
+    assert!(ends > 0);
+    assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
+    // Where nothing is kept, that is said.
+    let error = shop.run(&train(&data, &["--tiers.index", "328KiB"]));
+    let said = String::from_utf8(error.stderr).unwrap();
+    assert!(!error.status.success(), "{said}");
+    assert!(said.contains("nothing is kept, because no checkpoint.dir was given"), "{said}");
+}

@@ -313,3 +313,79 @@ fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
     let page = shop.ok(&unsized_args("plan", &["--data.eval_fraction", "0"]));
     assert!(page.contains("give --rows N"), "{page}");
 }
+
+/// Rows that are expected get an index, in whichever way their number is written.
+#[test]
+fn the_index_has_room_for_rows_that_are_expected() {
+    let shop = workshop();
+    let open = ["--memory", "1GiB", "--data.eval_fraction", "0"];
+    let with = |more: &[&str]| planned(&shop, &[&open[..], more].concat());
+    let (plain, many) = (with(&[]), with(&["--rows", "4.5e7"]));
+    let of = |plan: &Value, key: &str| plan["shared_out"][key].as_u64().unwrap();
+    let index = of(&many, "tiers.index");
+    assert!(index > of(&plain, "tiers.index").max(45_000_000 * 9), "{many}");
+    assert!(of(&many, "tiers.dram") < of(&plain, "tiers.dram"), "{many}");
+    assert!(many["memory_bytes"].as_u64().unwrap() <= 1 << 30, "{many}");
+    for rows in ["45M", "45_000_000", "0.045G"] {
+        assert_eq!(with(&["--rows", rows]), many, "{rows}");
+    }
+    // What a run is to be given makes the same plan.
+    let notes = many["notes"].to_string();
+    assert!(notes.contains(&format!("give it tiers.index = {index} (")), "{notes}");
+    let given = with(&["--tiers.index", &index.to_string()]);
+    assert_eq!(given["shared_out"], many["shared_out"]);
+    let refused = shop.fails(&unsized_args("plan", &["--rows", "2GiB"]));
+    assert!(refused.contains("write a count, for example 2000000000, 2e9 or 2G"), "{refused}");
+}
+
+#[test]
+fn a_plan_from_a_checkpoint_counts_its_rows_and_has_its_settings() {
+    let shop = workshop();
+    shop.ok(&unsized_args("train", &["--checkpoint", "saved"]));
+    shop.examples("more.tsv", 500);
+    let plan = |more: &[&str]| -> Value {
+        let args = ["plan", "--data", "more.tsv", "--json", "--data.eval_fraction", "0.1"];
+        let args = [&args[..], &["--threads", "1"]].concat();
+        serde_json::from_str(&shop.ok(&[&args[..], more].concat())).unwrap()
+    };
+    let settings = ["--model.dim", "4", "--model.hidden", "8", "--data.mini_batch", "64"];
+    let (from, anew) = (plan(&["--from", "saved"]), plan(&settings));
+    let bytes = |plan: &Value, name: &str| -> u64 {
+        let bounds = plan["memory"].as_array().unwrap().iter();
+        bounds.filter(|of| of["name"] == name).map(|of| of["bytes"].as_u64().unwrap()).sum()
+    };
+    assert!(bytes(&from, "checkpoint") > 0 && bytes(&anew, "checkpoint") == 0);
+    assert_eq!(bytes(&from, "training"), bytes(&anew, "training"), "the model is the same");
+    let disk = |plan: &Value| plan["disk_bytes"].as_u64().unwrap();
+    assert!(disk(&from) > disk(&anew), "{from} {anew}");
+    let small = plan(&["--from", "saved", "--tiers.index", "128KiB"])["notes"].to_string();
+    assert!(small.contains("tiers.index = 128.0 KiB, and the index of "), "{small}");
+    let none = shop.fails(&["plan", "--from", "saved"]);
+    assert!(none.contains("--from goes on with other data, and none is given"), "{none}");
+}
+
+/// Of a command that has no such setting, or where it would change nothing, it is not named.
+#[test]
+fn a_refusal_names_settings_that_help() {
+    let shop = workshop();
+    shop.ok(&unsized_args("train", &["--checkpoint", "saved"]));
+    let open = ["--memory", "48MiB", "--data.eval_fraction", "0"];
+    let wrong = ["synth.", "the data", "tiers.index", "tiers.segment"];
+    for ranks in ["1", "2"] {
+        let args = [&open[..], &["--ranks", ranks]].concat();
+        for job in ["train", "plan"] {
+            let refused = shop.fails(&unsized_args(job, &args));
+            let lower = refused.split("; lower ").nth(1);
+            let lower = lower.unwrap_or_else(|| refused.rsplit_once("lower ").unwrap().1);
+            assert!(!wrong.iter().any(|wrong| lower.contains(wrong)), "{refused}");
+        }
+    }
+    for job in ["eval", "predict"] {
+        let args = [job, "saved", "--data", "data.tsv", "--memory", "24MiB", "-q"];
+        let refused = shop.fails(&args);
+        assert!(refused.contains("memory = 24.0 MiB, and the run needs "), "{refused}");
+        let lower = refused.rsplit_once("lower ").unwrap().1;
+        let of_training = ["mini_batch", "model.", "tiers.index", "rows."];
+        assert!(!of_training.iter().any(|wrong| lower.contains(wrong)), "{refused}");
+    }
+}

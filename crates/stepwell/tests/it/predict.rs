@@ -354,3 +354,25 @@ fn ids_without_a_row_are_counted_by_column() {
     let said: serde_json::Value = serde_json::from_str(&shop.ok(&json)).unwrap();
     assert_eq!(said["ids_by_column"][0]["without_row"], 150);
 }
+
+/// Nothing goes down where nothing is trained, and no more rows are wanted than there are.
+#[test]
+fn scoring_plans_for_the_rows_of_the_checkpoint() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    // The amount of data is not known, in training or in scoring.
+    let open = ["--data.eval_fraction=0", "--report=report.json", "--checkpoint=saved"];
+    let small = ["--model.dim=4", "--model.hidden=8", "--data.mini_batch=64"];
+    shop.ok(&[&["train", "--data", &data][..], &open, &small].concat());
+    let budget = |name: &str| shop.report(name)["budget_bytes"].as_u64().unwrap();
+    let trained = budget("report.json");
+    let mut scored = Vec::new();
+    for more in [&[][..], &["--tiers.dram", "1GiB"], &["--memory", "1GiB"]] {
+        let args = ["eval", "saved", "--data", &data, "--report", "scored.json"];
+        shop.ok(&[&args[..], more].concat());
+        let planned = budget("scored.json");
+        assert!(planned < trained / 4, "{more:?}: {planned} of {trained}");
+        scored.push(shop.report("scored.json")["eval"].clone());
+    }
+    assert!(scored.iter().all(|of| *of == scored[0]), "{scored:?}");
+}

@@ -131,11 +131,14 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
     }
     let examples = wanted.examples.unwrap_or(u64::MAX);
-    // Progressive, evaluation and best reachable figures.
-    let mut meters = 2;
+    // Progressive figures, where something is trained, those of an evaluation, and the best that
+    // can be reached.
+    let mut meters = if wanted.scores { 1 } else { 2 };
+    let mut has_truth = false;
     for input in wanted.inputs.into_iter().flatten() {
-        meters = if input.has_truth()? { 3 } else { meters };
+        has_truth |= input.has_truth()?;
     }
+    meters += u64::from(has_truth);
     let scores = Meter::bytes_max(wanted.model.labels(), wanted.schema.labels, examples);
     budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
     Ok(())

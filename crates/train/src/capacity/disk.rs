@@ -6,7 +6,7 @@ use stepwell_engine::GroupPlan;
 use stepwell_settings::{BestKind, Config};
 use stepwell_ssd::StoreSpace;
 
-use super::Capacity;
+use super::{Capacity, Expected};
 
 impl Capacity {
     /// Most bytes of disk with `rows` rows, in whichever tables, or with all that the data can ask
@@ -18,7 +18,12 @@ impl Capacity {
             None => {
                 let examples = u64::try_from(self.exact_scores).ok();
                 let examples = examples.filter(|_| self.exact_scores < usize::MAX)?;
-                let rows = |group: &GroupPlan| examples.saturating_mul(group.ids_max);
+                let rows = |group: &GroupPlan| {
+                    let number = self.tiers.groups.iter().position(|of| of == group);
+                    let before = number.and_then(|number| self.rows_before.get(number));
+                    let asked = examples.saturating_mul(group.ids_max);
+                    asked.saturating_add(before.copied().unwrap_or(0))
+                };
                 let all = self.tiers.groups.iter().map(rows);
                 let all = all.fold(0, u64::saturating_add);
                 (self.space_of(&|group| rows(group).div_ceil(ranks)), all)
@@ -60,16 +65,25 @@ impl Capacity {
         spaces.max_by_key(|space| space.at_most).unwrap_or_default()
     }
 
-    /// Notes that the index has no room for `rows` rows.
-    pub fn index_note(&self, config: &Config, rows: u64) -> Option<String> {
-        let rows_of_rank = rows.div_ceil(config.ranks.count as u64);
-        let stores = self.tiers.groups.iter().map(|group| &group.store);
-        let needed = stores.map(|store| store.index_bytes_for(rows_of_rank)).max()?;
+    /// Notes that the index has no room for the rows that are `expected`, or what a run must be
+    /// given to have room for them.
+    pub fn index_note(&self, config: &Config, expected: &Expected<'_>) -> Option<String> {
+        let before: u64 = self.rows_before.iter().sum();
+        let rows = expected.rows.unwrap_or(0).max(before);
+        let needed = self.tiers.index_for_all(rows.div_ceil(config.ranks.count as u64));
         let index = self.tiers.options().index;
-        (index.0 < needed).then(|| {
-            format!(
+        if rows > 0 && index.0 < needed {
+            return Some(format!(
                 "tiers.index = {index}, and the index of {rows} rows may need {}: raise it",
                 ByteCount(needed)
+            ));
+        }
+        let is_shared = self.memory.is_some() && config.tiers.index.is_none();
+        (is_shared && expected.rows > Some(before)).then(|| {
+            format!(
+                "a run can't know that there will be {rows} rows: for this plan give it \
+                 tiers.index = {} ({index})",
+                index.0
             )
         })
     }

@@ -1,15 +1,15 @@
 //! How `memory` is shared out among the tiers that have no figure of their own.
 //!
 //! - **How.** The size of rows in memory decides the others: the index has room for
-//!   [`ROWS_ON_DISK`] rows per slot and for the rows of the checkpoint that the run begins with; a
-//!   segment and harvested rows take one part in [`PART`] of the rows' bytes each. The largest size
-//!   whose plan stays within `memory` is searched for. If rows have a figure, it is the index whose
-//!   size is searched for.
+//!   [`ROWS_ON_DISK`] rows per slot and for the rows of the checkpoint that the run begins with,
+//!   and for the rows that are expected, where somebody says so; a segment and harvested rows take
+//!   one part in [`PART`] of the rows' bytes each. The largest size whose plan stays within
+//!   `memory` is searched for. If rows have a figure, it is the index whose size is searched for.
 //! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
 //!   least memory that would do, and the largest part of it.
 
 use stepwell_base::ByteCount;
-use stepwell_engine::TierOptions;
+use stepwell_engine::{TierOptions, TierPlan};
 use stepwell_settings::TierConfig;
 
 use super::apart::Apart;
@@ -35,12 +35,13 @@ const HALVINGS: u32 = 16;
 pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -> Result<Capacity> {
     let ranks = (wanted.ranks.threads * wanted.ranks.processes) as u64;
     let room = memory.0 / ranks;
-    let before = rows_before(wanted);
+    let before = wanted.before.iter().flatten().map(|rows| of_rank(wanted, *rows));
+    let before: Vec<u64> = before.collect();
     let with = |bytes: u64| Capacity::with(wanted, apart, options(wanted, bytes, &before)?);
     let mut low = least(wanted, room, &before)?;
     let mut best = with(low)?;
     if best.budget.total() > room {
-        return Err(too_little(&best, memory, ranks));
+        return Err(too_little(&best, wanted, (memory, ranks)));
     }
     let mut high = room;
     for _ in 0..HALVINGS {
@@ -77,7 +78,7 @@ fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOption
         (Some(_), None) => ByteCount(bytes),
         (None, None) => {
             let plan = tiers(wanted, options.clone())?;
-            ByteCount(plan.index_for(ROWS_ON_DISK, before))
+            ByteCount(index_for(wanted, &plan, ROWS_ON_DISK, before))
         }
     };
     Ok(options)
@@ -93,7 +94,7 @@ fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
     let plain = tier_options(wanted.config);
     let plan = tiers(wanted, TierOptions { dram: ByteCount(dram), index: index_whole, ..plain })?;
     Ok(match wanted.config.tiers.dram {
-        Some(_) => plan.index_for(ROWS_ON_DISK_MIN, before),
+        Some(_) => index_for(wanted, &plan, ROWS_ON_DISK_MIN, before),
         None => {
             let least = plan.dram_least(wanted.model.tables(), &load(wanted));
             least.min(DRAM_MIN.saturating_add(of_tables(wanted)))
@@ -101,17 +102,18 @@ fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
     })
 }
 
-/// Rows of each table group that a rank begins with.
-fn rows_before(wanted: &Wanted<'_>) -> Vec<u64> {
-    let Some(from) = wanted.from else { return Vec::new() };
-    let of_group = |number| {
-        let stores = from.manifests_of_group(number).unwrap_or_default();
-        let rows: u64 = stores.iter().map(|store| store.rows).sum();
-        let of_rank = rows.div_ceil(wanted.config.ranks.count as u64);
-        // Shares of ranks are even, but for chance.
-        if of_rank < rows { of_rank + of_rank / 16 } else { rows }
-    };
-    (0..wanted.model.groups().len()).map(of_group).collect()
+/// Those of so many `rows` of all ranks that one of them has at most.
+fn of_rank(wanted: &Wanted<'_>, rows: u64) -> u64 {
+    let of_rank = rows.div_ceil(wanted.config.ranks.count as u64);
+    // Shares of ranks are even, but for chance.
+    if of_rank < rows { of_rank + of_rank / 16 } else { rows }
+}
+
+/// Bytes of an index for `times` as many rows as there are slots and those `before`, or for the
+/// rows that are expected, if these are more.
+fn index_for(wanted: &Wanted<'_>, plan: &TierPlan, times: u64, before: &[u64]) -> u64 {
+    let expected = wanted.rows.map_or(0, |rows| plan.index_for_all(of_rank(wanted, rows)));
+    plan.index_for(times, before).max(expected)
 }
 
 /// Bytes of memory that were given to tables.
@@ -120,12 +122,12 @@ fn of_tables(wanted: &Wanted<'_>) -> u64 {
     of_each.fold(0, |sum, bytes| sum.saturating_add(bytes.0))
 }
 
-fn too_little(least: &Capacity, memory: ByteCount, ranks: u64) -> Error {
+fn too_little(least: &Capacity, wanted: &Wanted<'_>, (memory, ranks): (ByteCount, u64)) -> Error {
     let bytes = least.budget.total().saturating_mul(ranks);
     let of_ranks = if ranks > 1 { format!(", its {ranks} ranks together") } else { String::new() };
     Error::Config(format!(
-        "memory = {memory}, and the run needs {}MiB at least{of_ranks}: raise it; {}",
+        "memory = {memory}, and the run needs {}MiB at least{of_ranks}: raise it{}",
         bytes.div_ceil(1 << 20),
-        least.largest()
+        least.largest(wanted)
     ))
 }

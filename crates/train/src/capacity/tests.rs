@@ -17,8 +17,10 @@ fn a_rank_that_is_a_process_takes_its_own_plan() {
             offer: None,
             examples: Some(1000),
             from: None,
+            before: None,
             scores: false,
             has_rows: false,
+            rows: None,
             cache: None,
             ranks: RanksHere { threads, processes },
         };

@@ -129,8 +129,8 @@ impl Checkpoints for Directory {
         let newest = prepare(&*self.disk, placement)?;
         for path in passed_over(&*self.disk)? {
             note(format!(
-                "{} is no whole checkpoint of that step and is passed over; move it away, for a \
-                 run that is to write one there ends",
+                "{} is no whole checkpoint of that step and is passed over; where one is to be \
+                 written in its place, it is set aside",
                 path.display()
             ));
         }

@@ -14,7 +14,7 @@ use stepwell_settings::{Config, DensePlace};
 use super::Surroundings;
 use super::groups::Opening;
 use super::space;
-use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part};
+use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_group};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
@@ -56,18 +56,28 @@ impl<'a> Beginning<'a> {
     }
 }
 
+/// What the tables of a run begin with, and come to have.
+pub(super) struct StartWith<'a> {
+    pub(super) begin: Beginning<'a>,
+    /// Whether there are rows from elsewhere than a checkpoint.
+    pub(super) has_rows: bool,
+    /// Rows that are expected in all, if somebody said so.
+    pub(super) rows: Option<u64>,
+}
+
 /// The capacity plan.
 pub(super) fn capacity(
     config: &Config,
     sources: &Sources,
     model: &Model,
-    (begin, has_rows): (Beginning<'_>, bool),
+    start: StartWith<'_>,
     (ranks, offer): (Option<&Ranks>, Option<Offer>),
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
     let cache = sources.cache_room();
     let ranks = ranks_here(config, ranks);
+    let StartWith { begin, has_rows, rows } = start;
     Capacity::plan(&Wanted {
         config,
         schema,
@@ -76,8 +86,10 @@ pub(super) fn capacity(
         offer,
         examples,
         from: begin.checkpoint(),
+        before: begin.checkpoint().and_then(|from| rows_by_group(from, model)),
         scores: begin.scores(),
         has_rows,
+        rows,
         cache,
         ranks,
     })
@@ -207,7 +219,7 @@ pub(super) fn build(
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
     let on = (around.machine.ranks.as_ref(), offer);
-    let begun = (begin, !around.rows.from.is_empty());
+    let begun = StartWith { begin, has_rows: !around.rows.from.is_empty(), rows: None };
     let mut capacity = capacity(config, sources, &model, begun, on)?;
     capacity.check_room()?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
@@ -226,8 +238,9 @@ pub(super) fn build(
         .for_each(|note| (around.on_note)(note));
     let rules = machine.rules;
     let (above, devices) = devices(config, machine, &capacity)?;
+    let (scores, inherited_rows) = (begin.scores(), inherited.as_ref());
     let opening =
-        Opening { capacity: &capacity, model: &model, from, inherited: inherited.as_ref() };
+        Opening { capacity: &capacity, model: &model, from, scores, inherited: inherited_rows };
     let groups = opening.groups(around, &*place, above.as_ref())?;
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {

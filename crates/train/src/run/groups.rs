@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stepwell_engine::{Begin, Checkpoint, DeviceTier, Group, Rewrite};
-use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
+use stepwell_ssd::{Compaction, Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
 use crate::Result;
@@ -18,6 +18,8 @@ pub(super) struct Opening<'a> {
     pub(super) model: &'a Model,
     /// The checkpoint that has the rows.
     pub(super) from: Option<&'a Checkpoint>,
+    /// Whether the rows stay as they are.
+    pub(super) scores: bool,
     /// How its rows map to this model's groups; none if groups are unchanged.
     pub(super) inherited: Option<&'a Inheritance>,
 }
@@ -41,7 +43,8 @@ impl Opening<'_> {
         let mut groups = Vec::new();
         for number in 0..self.capacity.tiers.groups.len() {
             let options = |options: StoreOptions| StoreOptions {
-                compaction: machine.compaction,
+                // Of rows that stay as they are nothing is merged.
+                compaction: if self.scores { Compaction::Inline } else { machine.compaction },
                 index_seed: machine.index_seed,
                 executor: Some(executor.clone()),
                 stop: around.stop.clone(),

@@ -5,6 +5,7 @@ mod build;
 mod checkpoints;
 mod digest;
 mod figures;
+mod full_index;
 mod groups;
 mod last_step;
 mod one_class;
@@ -29,7 +30,7 @@ use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
-use self::build::{Beginning, Built, build, capacity};
+use self::build::{Beginning, Built, StartWith, build, capacity};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
@@ -39,7 +40,7 @@ pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, nothing_chosen, share, sources};
 pub use self::score::evaluate;
 use crate::batch::RunPosition;
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, Expected};
 use crate::forecast::{Forecast, Known};
 use crate::machine::{Machine, OnNote};
 use crate::models::Model;
@@ -250,8 +251,8 @@ fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String>
 ///
 /// # Errors
 /// Settings that make no sense, or unreadable data.
-pub fn plan(config: &Config) -> Result<Capacity> {
-    planned(config).map(|(capacity, ..)| capacity)
+pub fn plan(config: &Config, expected: &Expected<'_>) -> Result<Capacity> {
+    planned(config, expected).map(|(capacity, ..)| capacity)
 }
 
 /// The capacity plan, and what several ranks will send and how fast they will be, as far as that
@@ -259,13 +260,17 @@ pub fn plan(config: &Config) -> Result<Capacity> {
 ///
 /// # Errors
 /// Those of [`plan`], and data without an example.
-pub fn forecast(config: &Config, known: &Known) -> Result<(Capacity, Forecast)> {
-    let (capacity, sources, model) = planned(config)?;
+pub fn forecast(
+    config: &Config,
+    expected: &Expected<'_>,
+    known: &Known,
+) -> Result<(Capacity, Forecast)> {
+    let (capacity, sources, model) = planned(config, expected)?;
     let forecast = Forecast::of(config, &sources, &model, known)?;
     Ok((capacity, forecast))
 }
 
-fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
+fn planned(config: &Config, expected: &Expected<'_>) -> Result<(Capacity, Sources, Model)> {
     let checked = config.check().and_then(|()| config.check_ranks(ranks::COUNT));
     checked.map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
@@ -274,7 +279,9 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
     let offer = build::offer(config, &Machine::default(), &note)?;
-    let mut capacity = capacity(config, &sources, &model, (Beginning::Anew, false), (None, offer))?;
+    let begin = expected.from.map_or(Beginning::Anew, Beginning::Warm);
+    let start = StartWith { begin, has_rows: false, rows: expected.rows };
+    let mut capacity = capacity(config, &sources, &model, start, (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));
@@ -325,6 +332,7 @@ fn finish(
         clock: Arc::clone(&around.machine.clock),
         pace: Arc::clone(&around.machine.pace),
     };
+    full_index::watch(around, &built.groups, saver.is_some());
     // The place comes first and goes last: stores that merge write into it until they end.
     let Built { mut place, capacity, groups, planners, trainer, learner } = built;
     let parts = Parts {
@@ -352,7 +360,8 @@ fn finish(
         place.keep();
     }
     let seconds = clock.process_seconds() - before;
-    let outcome = outcome?;
+    let outcome = outcome.map_err(full_index::not_kept)?;
+    full_index::check(&groups, outcome.measured.saved)?;
     if let Some(last) = outcome.measured.last_step {
         return Err(Error::LastStep { step: last, last });
     }

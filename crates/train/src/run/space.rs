@@ -175,6 +175,7 @@ mod tests {
 
     use super::super::plan;
     use super::*;
+    use crate::capacity::Expected;
     use crate::machine::{Checkpoints, RowPlaces};
 
     /// Free bytes of file systems, by the first part of a path.
@@ -205,7 +206,7 @@ mod tests {
         config.synth.examples = 1000;
         config.checkpoint.dir = Some("/checkpoints/saved".into());
         config.tiers.ssd = Some("/rows".into());
-        let capacity = plan(&config).unwrap();
+        let capacity = plan(&config, &Expected::default()).unwrap();
         let places = &Given(file_systems.to_vec());
         Start { config: &config, capacity: &capacity, places, from: None, saves, ranks: 1 }.check()
     }

@@ -45,7 +45,9 @@ const ABSURD: [&str; 29] = [
 fn wrong_end(config: &Config) -> Option<String> {
     let plan = || {
         config.check()?;
-        stepwell_train::plan(config).map(|_| ()).map_err(|error| error.to_string())
+        stepwell_train::plan(config, &stepwell_train::Expected::default())
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     };
     match catch_unwind(AssertUnwindSafe(plan)) {
         Err(_) => Some("panicked".to_owned()),
@@ -201,7 +203,8 @@ fn the_greatest_of_all_settings_end_in_one_line() {
                 }
                 let what = format!("{kind} with {pairs:?}");
                 assert_eq!(wrong_end(&config), None, "{what}");
-                let taken = config.check().is_ok() && stepwell_train::plan(&config).is_ok();
+                let taken = config.check().is_ok()
+                    && stepwell_train::plan(&config, &stepwell_train::Expected::default()).is_ok();
                 assert!(!taken, "{what}: no machine has so much");
             }
         }

@@ -15,14 +15,15 @@ use stepwell_settings::{
     ExchangeKind, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
 };
 use stepwell_train::{
-    Config, Devices, Error, Machine, Observer, Report, Snapshot, Surroundings, plan, train,
+    Config, Devices, Error, Expected, Machine, Observer, Report, Snapshot, Surroundings, plan,
+    train,
 };
 
 /// The same on `devices` emulated devices, with so many slots of each table group together.
 fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let mut config = config.clone();
     config.device = Choice::Emulated(devices);
-    let room = plan(&config).unwrap().devices.unwrap();
+    let room = plan(&config, &Expected::default()).unwrap().devices.unwrap();
     let bytes_all = room.rows.rows_bytes + room.rows.tables_bytes;
     let slots_all = room.rows.slots.iter().sum::<usize>() as u64;
     let wanted = (bytes_all * slots).div_ceil(slots_all * devices as u64);

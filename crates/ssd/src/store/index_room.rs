@@ -1,0 +1,34 @@
+//! How full the index of an open store is, and rows that must be kept when it is full.
+
+use super::Store;
+
+/// Rows of a store's index, and the bytes that they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexFill {
+    /// Rows indexed.
+    pub rows: u64,
+    /// Bytes they take.
+    pub bytes: u64,
+    /// The bound on these.
+    pub bytes_max: u64,
+}
+
+impl Store {
+    /// How full the index is.
+    pub fn index_fill(&self) -> IndexFill {
+        let state = self.core.state();
+        let index = &state.index;
+        IndexFill { rows: index.rows(), bytes: index.bytes(), bytes_max: index.bytes_max() }
+    }
+
+    /// Bytes of an index that holds any `rows` rows of this store.
+    pub fn index_bytes_for(&self, rows: u64) -> u64 {
+        self.core.options.index_bytes_for(rows)
+    }
+
+    /// Lets the index grow beyond its bound from now on: for rows that are in memory when it is
+    /// full, and are to be kept before the store is closed.
+    pub fn lift_index_bound(&self) {
+        self.core.state_mut().index.set_bytes_max(u64::MAX);
+    }
+}

@@ -1,0 +1,77 @@
+//! Which settings make a part of the capacity plan smaller.
+
+use stepwell_engine::TierPlan;
+
+use super::{DeviceRoom, LEARNING, Wanted};
+use crate::exchange::Exchange;
+
+/// The settings by which the bound of that name becomes smaller, those that the command has; none
+/// where it follows from the data, from the checkpoint, or from nothing that is set.
+pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
+    let Wanted { config, scores, .. } = *wanted;
+    let tiers = &config.tiers;
+    // Figures that `memory` decides are the least that a mini-batch needs, where it is too little.
+    let shared = config.memory.is_some();
+    // The model of a checkpoint and its mini-batches stay as they are.
+    let mini_batch = (!scores).then_some("data.mini_batch");
+    Some(match bound {
+        TierPlan::ROWS_IN_MEMORY if shared && tiers.dram.is_none() => mini_batch?,
+        TierPlan::ROWS_IN_MEMORY => "tiers.dram",
+        // As large as the rows of the checkpoint ask for.
+        "store index" if scores => return None,
+        "store index" if shared && tiers.index.is_none() => match (wanted.from, tiers.dram) {
+            (Some(_), _) => return None,
+            (None, Some(_)) => "tiers.dram",
+            (None, None) => mini_batch?,
+        },
+        "store index" => "tiers.index",
+        "store row lists" | "store write buffers" | "store compaction" | "store opening"
+            if shared && tiers.segment.is_none() =>
+        {
+            return None;
+        }
+        "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
+        "store opening" | "store scan" if scores => "tiers.segment",
+        "store opening" | "store scan" => "tiers.segment or tiers.index",
+        "rows going down" if scores => "tiers.dram",
+        "rows going down" => "tiers.dram or model.dim",
+        "rows read elsewhere" => mini_batch?,
+        // Of data there are as many examples as there are.
+        "scores" if config.data.paths.is_empty() && config.data.eval_paths.is_empty() => {
+            "synth.examples"
+        }
+        "source" if config.data.streams > 1 => "data.streams",
+        "reading" => "threads",
+        "shuffle" if !scores => "data.shuffle",
+        "data cache" => "data.skip_max, or leave data.cache out",
+        Exchange::ROWS_OF_OTHERS | Exchange::MESSAGES => "data.mini_batch, model.dim or ranks",
+        Exchange::BORROWED => "data.batch or data.mini_batch, or leave ranks.exchange out",
+        "batches" | "planning" if scores => "data.batch or pipeline.horizon",
+        "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
+        "rows harvested" if shared && tiers.harvest.is_none() => return None,
+        "rows harvested" => "tiers.harvest",
+        "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
+        "stale rows" | "admission" if scores => return None,
+        "admission" => "rows.sketch",
+        "stale rows" => "pipeline.staleness or data.mini_batch",
+        DeviceRoom::EMULATED | DeviceRoom::CHECKED => "tiers.hbm, or choose fewer devices",
+        "copies of the dense part"
+        | "copies to devices"
+        | "rows that visit"
+        | "keys on devices"
+        | "lists for devices"
+        | "planning for devices"
+            if scores =>
+        {
+            "the number of devices"
+        }
+        "copies of the dense part" => "data.mini_batch, or choose train.dense = host",
+        "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
+        "keys on devices" | "lists for devices" | "planning for devices" => {
+            "data.mini_batch, or choose fewer devices"
+        }
+        "training" if scores => "threads",
+        "training" | LEARNING => "model.hidden, model.dim, data.mini_batch or threads",
+        _ => return None,
+    })
+}
