@@ -216,9 +216,9 @@ fn models_of_other_columns() {
         &["rows.csv", "--id", "nix"],
         &["--id nix: rows.csv", "its header has no column nix: it has click, price"],
     );
-    says("predict", &["bare.csv", "--id", "nix"], &["--id nix: bare.csv: has no such column"]);
+    says("predict", &["bare.csv", "--id", "nix"], &["--id nix: bare.csv: has no column nix"]);
     let args = ["un.jsonl", "--id", "nix", "--unlabelled"];
-    says("predict", &args, &["--id nix: un.jsonl: has no such column"]);
+    says("predict", &args, &["--id nix: un.jsonl: has no column nix"]);
     says("predict", &["rows.packed", "--id", "user"], &["--id user: rows.packed: is packed"]);
     says("predict", &["rows.packed", "--unlabelled"], &["rows.packed", "made of other columns"]);
     says("predict", &["bare.csv", "--unlabelled"], &["bare.csv: line 1", "5 columns", "4 are"]);
