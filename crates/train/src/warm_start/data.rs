@@ -44,7 +44,7 @@ impl Begun {
                 Some(now) => files.push(now.clone()),
                 // Nothing of it was trained: it's a new file now, if it's there at all.
                 None if was.empty => {
-                    position.file -= u32::from(number < state.position.file as usize)
+                    position.file -= u32::from(number < state.position.file as usize);
                 }
                 None => return None,
             }

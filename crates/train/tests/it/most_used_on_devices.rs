@@ -11,7 +11,7 @@ use stepwell_optim::Storage;
 use stepwell_settings::{
     DensePlace, EMBEDDING, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
 };
-use stepwell_train::{Config, Report, plan};
+use stepwell_train::{Config, Expected, Report, plan};
 
 /// With rows of all tables, or of those that are named, on emulated devices by their use.
 fn by_use(config: &Config, devices: usize, warm_up: usize, names: &[&str]) -> Config {
@@ -39,7 +39,7 @@ fn assert_same(report: &Report, oracle: &Report, name: &str) {
 /// Gives each device room for so many KiB of rows.
 fn give(config: &mut Config, kib: u64) {
     config.tiers.hbm = Some(ByteCount(1 << 30));
-    let rows = plan(config).unwrap().devices.unwrap().rows;
+    let rows = plan(config, &Expected::default()).unwrap().devices.unwrap().rows;
     let beside = rows.device_bytes() - rows.rows_bytes;
     config.tiers.hbm = Some(ByteCount(beside + (kib << 10)));
 }

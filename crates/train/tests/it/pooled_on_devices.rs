@@ -9,7 +9,7 @@ use stepwell_device::Choice;
 use stepwell_engine::{Lookup, Pooling};
 use stepwell_optim::Storage;
 use stepwell_settings::{DensePlace, FeatureConfig, ModelKind, OptimizerKind, TableConfig};
-use stepwell_train::{Config, Report, plan};
+use stepwell_train::{Config, Expected, Report, plan};
 
 fn on_devices(config: &Config, devices: usize, hbm: ByteCount) -> Config {
     let mut config = config.clone();
@@ -78,7 +78,11 @@ fn mini_batches_may_go_either_way() {
         for devices in [1, 2] {
             let mut config = with(tiny(kind, 2));
             config.tiers.dram = Some(ByteCount(300 << 10));
-            let room = plan(&on_devices(&config, devices, ROOM)).unwrap().devices.unwrap().rows;
+            let room = plan(&on_devices(&config, devices, ROOM), &Expected::default())
+                .unwrap()
+                .devices
+                .unwrap()
+                .rows;
             let moving = room.moving_bytes + room.pooling_bytes();
             for rows in (20..60).step_by(8).map(|kib| (kib << 10) / devices as u64) {
                 let config = on_devices(&config, devices, ByteCount(moving + rows));
