@@ -1,8 +1,6 @@
 //! Rows that come to exist later and cease to, and reads that are stale, are exact too: no tier
 //! shows in them.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 use crate::common::{in_memory, run, tiny};
 use stepwell_base::ByteCount;
 use stepwell_optim::Storage;

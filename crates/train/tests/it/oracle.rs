@@ -1,8 +1,6 @@
 //! The central test: a run through tiny tiers gives, bit for bit, the model that a run with
 //! everything in memory and no pipeline gives.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
