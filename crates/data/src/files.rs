@@ -32,8 +32,8 @@ use crate::{DataError, compression};
 /// # Errors
 /// No pattern at all, or an empty one: [`DataError::Options`]; a pattern without a match, a missing
 /// file, something that is no file on a disk, empty files alone, a file that cannot be opened or is
-/// packed in a way that is not known: [`DataError::Path`], which names it; a packed file that is cut
-/// short: [`DataError::Damaged`]; compressed data that is damaged from its start:
+/// packed in a way that is not known: [`DataError::Path`], which names it; a packed file that is
+/// cut short: [`DataError::Damaged`]; compressed data that is damaged from its start:
 /// [`DataError::Read`].
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
