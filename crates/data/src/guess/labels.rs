@@ -89,8 +89,8 @@ pub(super) fn counts_hint(names: &[String], seen: &[Seen], at: usize) -> Option<
     [clicks, impressions].contains(&at).then(|| {
         let (clicks, impressions) = (&names[clicks], &names[impressions]);
         format!(
-            "; to learn {clicks} over {impressions}, give one column in the place of the label and \
-             of both: names = [\"rate\"], type = \"label\", of = [\"{clicks}\", \"{impressions}\"]"
+            "; to learn {clicks} over {impressions}, give both the type ignored, and add a label: \
+             names = [\"rate\"], type = \"label\", of = [\"{clicks}\", \"{impressions}\"]"
         )
     })
 }

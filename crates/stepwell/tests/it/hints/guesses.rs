@@ -77,7 +77,8 @@ fn counts_of_clicks_and_impressions_come_with_a_hint() {
     // As it says.
     let label = hint.replace("], type", "]\ntype").replace("\", of", "\"\nof");
     let made = "[data]\npaths = [\"rows.csv\"]\n[[columns]]\n".to_owned() + &label;
-    let made = made + "\n[[columns]]\nnames = [\"user\"]\n";
+    let counts = "\n[[columns]]\nnames = [\"Clicks\", \"impressions\"]\ntype = \"ignored\"\n";
+    let made = made + counts + "[[columns]]\nnames = [\"user\"]\n";
     fs::write(shop.path("made.toml"), made).unwrap();
     shop.ok(&["train", "made.toml", "--tiers.index=8MiB", "--dim=4"]);
 }
