@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -40,9 +39,8 @@ struct Edge {
 
 /// Reads the workspace's graph, prints it by floor, and fails on what the table forbids.
 pub(crate) fn check(root: &Path) -> Outcome {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--format-version", "1", "--no-deps"];
-    let json = run::output(Command::new(cargo).current_dir(root).args(arguments))?;
+    let json = run::output(run::cargo_command().current_dir(root).args(arguments))?;
     let metadata = serde_json::from_slice(&json).map_err(|e| format!("cargo metadata: {e}"))?;
     let (crates, edges) = graph(&metadata)?;
     print_graph(&edges);

@@ -112,8 +112,7 @@ pub(crate) fn test(root: &Path) -> Outcome {
 
 /// Builds the tests of the workspace that these `options` of cargo choose.
 pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = run::cargo_command();
     let format = "--message-format=json-render-diagnostics";
     command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
     command.args(mpi::features()).args(options);

@@ -1,5 +1,6 @@
 //! Steps that start a tool, and the headline and time of every step.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -137,11 +138,25 @@ pub(crate) fn peer(root: &Path) -> Outcome {
 }
 
 pub(crate) fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo_command();
     command.current_dir(root).args(arguments).envs(environment.iter().copied());
     command.env(skipped::VARIABLE, skipped::file(root));
     finish(&mut command)
+}
+
+/// Cargo, as a shell would start it: without what the cargo that runs this program says of its
+/// package, upon which build scripts of libraries would run again.
+pub(crate) fn cargo_command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.starts_with(start))
+    };
+    let names = std::env::vars_os().map(|(name, _)| name).filter(of_package);
+    names.for_each(|name| {
+        command.env_remove(name);
+    });
+    command
 }
 
 /// Runs a command on this terminal to its end; a status other than 0 is a failure.

@@ -68,8 +68,7 @@ fn thread(root: &Path, library: &str) -> Command {
 
 /// The tests, built in a folder of their own and started by `runner`.
 fn tests(root: &Path, sanitizer: &str, runner: &str) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut tests = Command::new(cargo);
+    let mut tests = run::cargo_command();
     tests.current_dir(root).args(["test", "--package", "stepwell-kernels", "--quiet"]);
     tests.env("STEPWELL_SANITIZE", sanitizer);
     tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
