@@ -25,8 +25,8 @@ mod pages;
 mod plan;
 mod predict;
 mod progress;
-#[cfg(feature = "remote")]
 mod record_file;
+#[cfg(feature = "remote")]
 mod remote;
 mod resolve;
 mod say;
