@@ -21,7 +21,7 @@ GPUS = {"H100": (80e9, 3.35e12), "H200": (141e9, 4.8e12)}
 FLOPS = {"f32": 67e12, "TF32": 495e12, "bf16": 989e12}
 # Assumed: bytes a second each way; seconds of a launch or copy, of a read from L2, of one from L1.
 PCIE, LAUNCH, L2, L1 = 55e9, 4e-6, 150e-9, 20e-9
-# Rows a second that a thread of the host reads in no order: BENCHMARKS.md, "Rows in memory".
+# Rows a second that a thread of the host reads in no order: docs/internals/measurements.md, "Rows in memory".
 LIFTED = 14e6
 SECTOR, PIECE = 32, 1 << 20
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The results of run.sh as the tables of BENCHMARKS.md: `table.py FOLDER`."""
+"""The results of run.sh as the tables of docs/internals/measurements.md: `table.py FOLDER`."""
 
 import csv
 import json

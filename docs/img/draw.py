@@ -1,11 +1,11 @@
 """Draws the pictures of this directory, with nothing but Python.
 
-    python3 docs/img/draw.py                    # charts, from the tables of BENCHMARKS.md
+    python3 docs/img/draw.py                    # charts, from the tables of docs/internals/measurements.md
     script -qec 'stepwell train' recording && python3 docs/img/draw.py recording
                                                 # and the terminal, from a recording
 
-A chart is drawn from the figures that BENCHMARKS.md has, found by heading, table and row, so that it
-cannot say anything else.
+A chart is drawn from the figures of that page, found by heading, table and row, so that it cannot
+say anything else.
 """
 
 import html
@@ -14,13 +14,13 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).parent
-BENCHMARKS = (HERE / "../../BENCHMARKS.md").resolve().read_text()
+MEASURED = (HERE / "../internals/measurements.md").read_text()
 OURS, THEIRS, INK, PALE, PAPER = "#0b6e69", "#9aa5b1", "#1f2933", "#616e7c", "#ffffff"
 
 
 def tables(heading):
     """The tables under a heading, up to the next one; each a list of rows, the first its head."""
-    text = BENCHMARKS.split("\n" + heading + "\n", 1)[1]
+    text = MEASURED.split("\n" + heading + "\n", 1)[1]
     text = re.split(r"\n#+ ", text, maxsplit=1)[0]
     found = re.findall(r"(?:^\|.*\n)+", text + "\n", re.M)
     cells = lambda line: [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -109,7 +109,7 @@ def stores():
 def pytorch():
     zen, xeon = tables("## Speed beside PyTorch")[:2]
     steps_zen, steps_xeon, steps_bf16 = tables("### Steps alone")[:3]
-    better = number(re.search(r"polars and `torch.compile` [\d,]+: (\d+\.\d+)", BENCHMARKS).group(1))
+    better = number(re.search(r"polars and `torch.compile` [\d,]+: (\d+\.\d+)", MEASURED).group(1))
     picture = Picture(720, "Examples a second over those of PyTorch (1: equal)")
     faster = lambda _, value: value >= 1
     show = lambda value: f"{value:.2f}"

@@ -11,7 +11,7 @@
 //!   those pages do beside what was asked for; one that was wrong is undone, and tried again only
 //!   after [`PATIENCE`] times as many pages.
 //! - **Source.** The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the
-//!   cost of a page as measured on cloud disks, in BENCHMARKS.md, "Harvest".
+//!   cost of a page as measured on cloud disks, in docs/internals/measurements.md, "Harvest".
 
 use crate::harvest::Wasted;
 

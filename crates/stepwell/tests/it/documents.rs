@@ -232,7 +232,8 @@ fn shell_of(name: &str) -> Vec<String> {
     let fenced = blocks.iter().filter(|block| block.info.split(' ').next() == Some("sh"));
     let mut lines: Vec<String> = fenced.flat_map(|block| lines_of_shell(&block.text)).collect();
     // The diary of benchmarks has commands of its day; a format has words that are no commands.
-    if !AT_THE_ROOT[1..].contains(&name) && name != "docs/checkpoint.md" {
+    let others = ["docs/checkpoint.md", "docs/internals/measurements.md"];
+    if !AT_THE_ROOT[1..].contains(&name) && !others.contains(&name) {
         let prose = prose.replace('\n', " ");
         let quoted = prose.split('`').skip(1).step_by(2);
         lines.extend(quoted.filter(|quote| quote.starts_with("stepwell ")).map(str::to_owned));
