@@ -31,14 +31,16 @@ const TRIES: u32 = 2;
 /// The program of integration tests of a crate.
 const INTEGRATION: &str = "it";
 /// Programs and modules that take longest, by package and name.
-const LONGEST: [(&str, &str); 7] = [
-    ("sim", "schedules"),
+const LONGEST: [(&str, &str); 9] = [
+    ("ssd", "store"),
     ("engine", "checkpoint"),
     ("sim", "ranks"),
-    ("ssd", "store"),
+    ("sim", "schedules"),
+    ("sim", "rules"),
     ("train", "life"),
-    ("sim", "apart"),
-    ("train", "dense_on_devices"),
+    ("stepwell", "exactness"),
+    ("fuzz", "planted"),
+    ("train", "out_of_step"),
 ];
 /// Those that measure time, and run alone, at the end.
 const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
@@ -104,10 +106,14 @@ pub(crate) fn test(root: &Path) -> Outcome {
     let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.drain(..).partition(is_alone);
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    run_all(root, &side_by_side, cores)?;
-    run_all(root, &alone, 1)?;
     let documentation = ["test", "--workspace", "--doc", "--quiet"];
-    run::cargo(root, &[&documentation, mpi::features()].concat(), &[])
+    let outcomes = [
+        run_all(root, &side_by_side, cores),
+        run_all(root, &alone, 1),
+        run::cargo(root, &[&documentation, mpi::features()].concat(), &[]),
+    ];
+    let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
 /// Builds the tests of the workspace that these `options` of cargo choose.

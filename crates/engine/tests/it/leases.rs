@@ -127,7 +127,7 @@ fn another_process_keeps_what_it_reads_until_it_ends_however() {
         let mut run = Run::new();
         run.save(1);
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture"])
+            .args(["--exact", "leases::child", "--nocapture"])
             .env(CHILD, run.home.path().join("saved"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
