@@ -6,7 +6,7 @@
 //!   bit for each batch, never for each row. What breaks a rule lies in the simulation, or in a
 //!   part of its own that only tests put in the place of the right one.
 
-/// A rule, and the hazard that it excludes (numbered as in `ARCHITECTURE.md`).
+/// A rule, and the hazard that it excludes (numbered as in `docs/internals/invariants.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
