@@ -18,7 +18,7 @@ pub(crate) const QUICK: [(&str, &str); 3] =
 /// Those that only the long suite has time for.
 pub(crate) const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
 
-/// What cargo is told for the feature: nothing where MPI is not installed.
+/// Cargo's arguments for the feature; none if MPI is not installed.
 pub(crate) fn features() -> &'static [&'static str] {
     if missing().is_none() { &["--features", FEATURES] } else { &[] }
 }
@@ -53,7 +53,7 @@ pub(crate) fn is_installed(root: &Path) -> bool {
     missing.is_none()
 }
 
-/// What is missing of MPI.
+/// Message about the missing part of MPI, if any.
 fn missing() -> Option<String> {
     ["mpicc", "mpirun"].into_iter().find_map(|tool| {
         let why = output(Command::new(tool).arg("--version")).err()?;

@@ -144,8 +144,8 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)
     finish(&mut command)
 }
 
-/// Cargo, as a shell would start it: without what the cargo that runs this program says of its
-/// package, upon which build scripts of libraries would run again.
+/// Cargo, started as from a shell. `cargo xtask` sets variables about its own package, which would
+/// make build scripts of libraries run again.
 pub(crate) fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let of_package = |name: &OsString| {

@@ -38,8 +38,8 @@ pub(crate) fn records_of_each(files: &Files, stop: &StopRequest) -> Result<Vec<u
     files.paths.iter().map(|path| lines_of(path, layout, stop)).collect()
 }
 
-/// Whether there is no record in the file, of whose text the beginning alone is read; false where
-/// that isn't what `layout` expects, which is for who reads it in earnest.
+/// Whether the file has no records. Reads only the start of a text file. Returns false if the file
+/// can't be read or doesn't match `layout`: the reader reports that error.
 pub fn has_no_record(path: &Path, layout: Option<&Layout>) -> bool {
     let begun = match open_as(path, layout) {
         Ok(Content::Text(text)) => begin(path, text, layout),

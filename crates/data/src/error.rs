@@ -27,11 +27,11 @@ pub enum DataError {
     NoColumn {
         /// The file.
         path: PathBuf,
-        /// The column.
+        /// Name of the missing column.
         column: String,
-        /// Column of the file that may be meant.
+        /// Column of the file with a similar name.
         near: Option<String>,
-        /// What is missing, and how to fix it.
+        /// Description of the missing column, and the fix.
         why: String,
     },
     /// Somebody asked to stop before it was through.

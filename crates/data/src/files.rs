@@ -69,16 +69,14 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
     }
 }
 
-/// Names the files that have no record yet, some of `files`, whose name in a sentence is `what`:
-/// whoever did not expect it should know.
+/// Note that names the files without records; `what` is the noun for `files`.
 pub fn recordless_note(files: &[PathBuf], layout: Option<&Layout>, what: &str) -> Option<String> {
     let none = files.iter().filter(|path| has_no_record(path, layout));
     let names: Vec<String> = none.map(|path| path.display().to_string()).collect();
     note_recordless(&names, files.len(), what)
 }
 
-/// Says that the files of these `names` have no record yet, some of `all` files, whose name in a
-/// sentence is `what`.
+/// Note that `names`, out of `all` files, have no records yet; `what` is the noun for the files.
 pub fn note_recordless(names: &[String], all: usize, what: &str) -> Option<String> {
     const SHOWN: usize = 3;
     let listed = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
@@ -93,11 +91,10 @@ pub fn note_recordless(names: &[String], all: usize, what: &str) -> Option<Strin
     }
 }
 
-/// The files that are named again, where patterns and names, links among them, lead to one file
-/// several times.
+/// Second and later occurrences of the same file, also if links or patterns lead to it.
 pub fn repeated(files: &[PathBuf]) -> Vec<&PathBuf> {
     let mut seen = BTreeSet::new();
-    // What cannot be found is refused by whoever reads it; a URL is its own.
+    // Opening a missing file fails later. A URL is identified by its text.
     let identity = |path: &PathBuf| match std::fs::metadata(path) {
         Ok(about) => Ok((about.dev(), about.ino())),
         Err(_) => Err(path.clone()),
@@ -105,7 +102,7 @@ pub fn repeated(files: &[PathBuf]) -> Vec<&PathBuf> {
     files.iter().filter(|path| !seen.insert(identity(path))).collect()
 }
 
-/// Says that some of `files`, whose name in a sentence is `what`, are read more than once.
+/// Note that some of `files` are read more than once; `what` is the noun for them.
 pub fn repeated_note(files: &[PathBuf], what: &str) -> Option<String> {
     let again = repeated(files);
     let first = again.first()?.display();
@@ -127,15 +124,15 @@ fn all_empty(first: &Path, others: usize) -> DataError {
     DataError::Path { path: first.to_owned(), why }
 }
 
-/// What to say of data whose name is empty.
+/// Error for an empty file name.
 const NO_NAME: &str = "the name of a data file is empty: name a file, or a pattern such as \
                        'day_*.csv'; perhaps a variable of the shell has no value";
 
-/// What to say of braces that match nothing.
+/// Hint for a pattern with braces that matches nothing.
 const BRACES: &str = ": braces are no pattern here: leave out the quotes, so that the shell \
                       expands them, or write one character of several as [45]";
 
-/// Whether a name has braces as the shell expands them.
+/// Whether a name has braces that a shell would expand.
 fn has_braces(path: &Path) -> bool {
     let text = path.to_string_lossy();
     let inner = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));

@@ -14,7 +14,7 @@ impl StoreOptions {
         self.add_reading(readers, name, budget);
     }
 
-    /// The same of one whose rows stay as they are.
+    /// The same for a store that is only read.
     pub fn add_bounds_unchanged(&self, readers: u64, name: &str, budget: &mut Budget) {
         self.add_index(name, budget);
         self.add_reading(readers, name, budget);

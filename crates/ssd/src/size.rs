@@ -31,7 +31,7 @@ pub(crate) struct Size {
     pub(crate) bytes: u64,
     pub(crate) rows: u32,
     layout: Layout,
-    /// Made when it is first asked for: most sizes are never used.
+    /// Computed on first use: most sizes are never used.
     target: OnceLock<Target>,
 }
 
@@ -41,7 +41,7 @@ impl Size {
         Self { bytes, rows: layout.rows_max(bytes), layout, target: OnceLock::new() }
     }
 
-    /// What space is held to where segments have this size.
+    /// Space target with segments of this size.
     pub(crate) fn target(&self) -> &Target {
         self.target.get_or_init(|| Target::new(&self.layout, self.bytes))
     }

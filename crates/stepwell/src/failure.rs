@@ -142,7 +142,7 @@ impl Failure {
         if is_damage { Self::Damage(line) } else { Self::Error(line) }
     }
 
-    /// The same of a run that trains, without the advice that scoring needs no labels.
+    /// The failure without advice that applies only to scoring.
     pub(crate) fn of_training(self) -> Self {
         let own = |line: String| line.replace(&format!("; {UNLABELLED}"), "");
         match self {

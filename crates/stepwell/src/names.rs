@@ -35,7 +35,7 @@ impl Names {
         }
         let texts = Texts::open(&Files { paths, layout: None }, &layout, columns);
         let wrong = |error: DataError| match error {
-            // The flag may name another column; the data and the settings are what they are.
+            // The fix is in the flag, not in the data or the settings.
             DataError::NoColumn { path, column, near: Some(near), .. } => Failure::Usage(format!(
                 "{flag} {column}: {} has no column {column}; is it {near}?",
                 path.display()

@@ -114,7 +114,7 @@ pub(crate) fn check_data(
 pub(crate) fn check_repeats(config: &Config) -> Result<(), String> {
     let is_file = |path: &&String| !stepwell_data::is_stream(Path::new(path));
     let paths: Vec<&String> = config.data.paths.iter().filter(is_file).collect();
-    // What can't be found is refused by what reads it.
+    // Opening a missing file fails later.
     let files = stepwell_data::resolve(&paths).unwrap_or_default();
     match stepwell_data::repeated(&files).first() {
         None => Ok(()),

@@ -65,12 +65,12 @@ pub struct Capacity {
     pub notes: Vec<String>,
 }
 
-/// What somebody who plans expects of the tables.
+/// Expectations about the tables, for a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected<'a> {
     /// The checkpoint whose model the run begins with.
     pub from: Option<&'a Checkpoint>,
-    /// Rows of all tables and ranks together, in the end.
+    /// Final number of rows, over all tables and ranks.
     pub rows: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ pub struct Wanted<'a> {
     pub scores: bool,
     /// Whether there may be rows from elsewhere than `from` at the start.
     pub has_rows: bool,
-    /// Rows that are expected in all, of all ranks, if somebody said so.
+    /// Expected number of rows over all ranks, if given.
     pub rows: Option<u64>,
     /// Blocks of the cache that is made of the data, and bytes that it takes.
     pub cache: Option<(u64, u64)>,
@@ -114,8 +114,7 @@ pub struct RanksHere {
     pub processes: usize,
 }
 
-/// Rows of each of the model's table groups in a checkpoint, as all ranks have them; none where a
-/// store does not say.
+/// Rows of each table group in a checkpoint, over all ranks; `None` if a store doesn't record them.
 pub(crate) fn rows_by_group(from: &Checkpoint, model: &Model) -> Option<Vec<u64>> {
     let rows = |number| {
         let stores = from.manifests_of_group(number)?;
@@ -202,8 +201,8 @@ impl Capacity {
         })
     }
 
-    /// The largest part that some setting of the command makes smaller, and that setting; what
-    /// follows a reason.
+    /// Clause that names the largest part that a setting of this command can reduce, and the
+    /// setting.
     fn largest(&self, wanted: &Wanted<'_>) -> String {
         let bounds = self.budget.bounds().iter();
         let mended = bounds.filter_map(|bound| Some((bound, mend::of(&bound.name, wanted)?)));
@@ -280,8 +279,8 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     Ok(TierPlan::new(model.tables(), model.groups(), &loads, options)?)
 }
 
-/// Rows of each table that memory has a use for where nothing is trained: those of the checkpoint,
-/// with a quarter beside them, and what mini-batches on their way ask for that has none.
+/// Rows of each table that scoring can use in memory: the checkpoint's rows and a quarter more,
+/// plus the ids of the mini-batches in flight.
 fn rows_to_score(wanted: &Wanted<'_>) -> Option<Vec<u64>> {
     let Wanted { config, model, offer, .. } = wanted;
     let rows = wanted.before.as_ref().filter(|_| wanted.scores && offer.is_none())?;

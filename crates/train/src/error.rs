@@ -84,9 +84,9 @@ pub enum Error {
     /// The index of a table's rows on disk is full.
     #[error("{full}; {}", after_full_index(*saved))]
     IndexFull {
-        /// Its figures, and what would do.
+        /// Its figures and the proposed size.
         full: Box<IndexFull>,
-        /// Step of the checkpoint with all that was trained, if there are any.
+        /// Step of the checkpoint that has all training so far, if the run saves any.
         saved: Option<u64>,
     },
     /// Histories of rows count no further.

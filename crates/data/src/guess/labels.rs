@@ -19,7 +19,7 @@ const LABELS: [&str; 12] = [
 ];
 /// Names of labels that lie between 0 and 1.
 const SHARES: [&str; 4] = ["ctr", "click_rate", "click_through_rate", "soft_label"];
-/// Names of counts of clicks, and of the impressions that they are some of.
+/// Common names of click and impression counts.
 const CLICKS: [&str; 4] = ["clicks", "click_count", "n_clicks", "num_clicks"];
 const IMPRESSIONS: [&str; 8] = [
     "impressions",
@@ -77,8 +77,7 @@ pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<St
     by_name.or_else(last).map(|at| (at, positive(at)))
 }
 
-/// What to say of column number `at`, if it counts clicks or their impressions: a label can be made
-/// of both.
+/// Hint for column `at` if it counts clicks or impressions: how to combine both into a label.
 pub(super) fn counts_hint(names: &[String], seen: &[Seen], at: usize) -> Option<String> {
     let is_count = |at: &usize| seen[*at].is_number() && seen[*at].least >= 0.0;
     let find = |known: &[&str]| {

@@ -1,16 +1,16 @@
-//! Whether texts are lists of ids, and how they are taken apart.
+//! Recognizes lists of ids in text, and how to split them.
 
 use super::look::Guessed;
 use super::seen::MISSING;
 use crate::layout::each_item;
 use crate::number::number;
 
-/// Ids that a list may have, of which so many were seen: longer ones may follow.
+/// Bound on the ids of a list, given the longest list seen: longer ones may follow.
 pub(super) fn room(longest: usize) -> usize {
     (2 * longest).next_power_of_two().clamp(4, longest.max(1024))
 }
 
-/// The list that the values of a column are, if they look like lists.
+/// Kind of list in a column's values, if they look like lists.
 pub(super) fn list_of(values: &[String]) -> Option<Guessed> {
     let of = |separator: &str| values.iter().map(|value| items_of(value, separator)).max();
     if let Some(separator) = separator_of_valued(values) {
@@ -24,10 +24,10 @@ pub(super) fn list_of(values: &[String]) -> Option<Guessed> {
     Some(Guessed::Ids(separator, ids))
 }
 
-/// What is between an id and its value.
-const MARK: &str = ":";
+/// Separates an id from its value.
+pub(super) const MARK: &str = ":";
 
-/// Whether each of the items of lists is an id and its value.
+/// Whether every item is an id with a value.
 pub(super) fn are_valued<'a>(items: impl Iterator<Item = &'a str>) -> bool {
     let is_valued = |item: &str| {
         let parts = item.split_once(MARK);
@@ -37,12 +37,12 @@ pub(super) fn are_valued<'a>(items: impl Iterator<Item = &'a str>) -> bool {
     items.peek().is_some() && items.all(is_valued)
 }
 
-/// What is between the items of lists whose ids have values, such as `7:0.5 9:1.2`.
+/// Separator of lists whose ids have values, such as `7:0.5 9:1.2`.
 fn separator_of_valued(values: &[String]) -> Option<&'static str> {
     let looked = values.iter().take(1000).map(|value| value.trim());
     let looked = || looked.clone().filter(|value| !MISSING.contains(value));
     let is_it = |separator: &&str| {
-        // Of a single item nobody can tell a list, or a time.
+        // A single item may as well be a time.
         looked().any(|value| value.contains(*separator))
             && are_valued(looked().flat_map(|value| value.split(*separator)))
     };
@@ -60,12 +60,12 @@ fn are_in_brackets(values: &[String]) -> bool {
 fn items_of(value: &str, separator: &str) -> usize {
     let (value, mut items) = (value.as_bytes(), 0);
     let each = |_: &[u8], _, _| items += 1;
-    // One within another is one item here, and refused where it is read.
+    // A nested list counts as one item here; reading it is an error.
     let Ok(()) = each_item((value, 0, value.len()), separator.as_bytes(), each) else { return 1 };
     items
 }
 
-/// What is between the ids of a list, where the values look like lists.
+/// Separator of ids, if the values look like lists.
 fn separator_of(values: &[String]) -> Option<String> {
     let looked: Vec<&str> = values
         .iter()
@@ -79,7 +79,7 @@ fn separator_of(values: &[String]) -> Option<String> {
     })
 }
 
-/// What to say of texts that may be lists by a separator that names have, too.
+/// Hint for texts that may be lists, with a separator that also occurs in names.
 pub(super) fn list_hint(values: &[String]) -> Option<String> {
     let looked = || values.iter().take(1000).filter(|value| !value.is_empty());
     let found = [",", "^"].into_iter().find(|separator| {

@@ -1,7 +1,7 @@
 //! From values to what their column is.
 
 use super::labels::{counts_hint, label_of};
-use super::lists::{are_valued, list_hint, list_of, room};
+use super::lists::{MARK, are_valued, list_hint, list_of, room};
 use super::sample::Sample;
 use super::seen::{FEW, Seen, missing_of, said, see};
 use crate::layout::Format;
@@ -91,11 +91,11 @@ pub enum Guessed {
     Ids(String, usize),
     /// A list of ids with values.
     Valued {
-        /// What is between its items.
+        /// Separates the items.
         separator: String,
-        /// How many there may be.
+        /// Bound on the ids of a list.
         ids: usize,
-        /// What is between an id and its value.
+        /// Separates an id from its value.
         mark: String,
     },
     /// Nothing that matters.
@@ -172,7 +172,7 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
     if sample.lists[at] {
         let (separator, ids) = ("|".to_owned(), room(sample.longest[at]));
         return match are_valued(sample.values[at].iter().map(|item| item.trim())) {
-            true => Guessed::Valued { separator, ids, mark: ":".to_owned() },
+            true => Guessed::Valued { separator, ids, mark: MARK.to_owned() },
             false => Guessed::Ids(separator, ids),
         };
     }

@@ -1,4 +1,4 @@
-//! What is seen of the values of a column.
+//! Statistics of the values of a column.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const DISTINCT_MAX: usize = 10_000;
 /// Distinct whole numbers up to which they are more likely names of something than amounts.
 pub(super) const FEW: usize = 12;
 
-/// What was seen of a column.
+/// Statistics of a column.
 pub(super) struct Seen {
     pub(super) values: usize,
     missing: usize,
@@ -121,7 +121,7 @@ pub(super) fn said(seen: &Seen) -> String {
         text += &format!(", {} to {}", seen.least, seen.most);
     } else if let Some((value, times)) = seen.distinct.iter().max_by_key(|(_, times)| **times) {
         let value: String = value.chars().take(24).filter(|c| !c.is_control()).collect();
-        // Where each value is there once, none is the most frequent.
+        // If every value occurs once, none is the most frequent.
         if *times > 1 {
             text += &format!(", most often {value} ({times} of {})", seen.values);
         }

@@ -214,7 +214,7 @@ fn push_cross(
     Ok(())
 }
 
-/// What else may be done with data whose labels are no labels.
+/// Advice for data without usable labels.
 pub const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
 
 /// What to say of a value that is not what it should be.

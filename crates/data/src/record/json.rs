@@ -62,7 +62,7 @@ fn read<'de, R: serde_json::de::Read<'de>>(
     object.deserialize(&mut reader).and_then(|()| reader.end())
 }
 
-/// What to say of a line that is no object of JSON.
+/// Error for a line that is not a JSON object.
 pub(crate) fn why_no_object(line: &[u8], error: &serde_json::Error) -> String {
     match line.trim_ascii_start().starts_with(b"[") {
         true => "an array of JSON begins here, and Stepwell reads one object a line: `jq -c '.[]' \

@@ -97,7 +97,7 @@ pub struct Sources {
     wanted: Option<Wanted>,
     /// What to say of files without records and repeated ones, and of a cache that is not used.
     pub notes: Vec<String>,
-    /// What is probably wrong with the data.
+    /// Probable faults in the data.
     pub warnings: Vec<String>,
 }
 
@@ -278,7 +278,7 @@ impl ReadFrom {
     }
 }
 
-/// Notes and warnings on the files of `input`, and of what is evaluated on.
+/// Notes and warnings on the files of training and evaluation.
 fn said_of_files(
     options: &SourceOptions,
     input: &Input,

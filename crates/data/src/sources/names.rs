@@ -19,10 +19,10 @@ const LOOKED_BYTES: usize = 256 << 10;
 /// Files named in a note; further ones are counted.
 const SAID_MAX: usize = 4;
 
-/// What there is to say of the names of columns.
+/// Notes and warnings about the names of columns.
 #[derive(Debug, Default)]
 pub struct NamesSaid {
-    /// Names that are taken regardless of their case, and what a single record lacks.
+    /// Names that match only in another case, and columns that a file's single record lacks.
     pub notes: Vec<String>,
     /// Columns that no record seems to have.
     pub warnings: Vec<String>,
@@ -35,7 +35,7 @@ struct Seen {
     other_case: Option<String>,
     /// Records of text that were looked at.
     records: u32,
-    /// Sources that none of them has a value of.
+    /// Sources without a value in any of them.
     unseen: Vec<usize>,
     /// Whether records name their columns, so that such a source may have another name.
     are_named: bool,
@@ -43,8 +43,8 @@ struct Seen {
     others: Vec<String>,
 }
 
-/// Says by which names in another case `files` have columns, and of which columns none of the first
-/// records of a file of text has a value. What cannot be read is for who reads it in earnest.
+/// Reports names that match a column in another case, and columns that have no value in the first
+/// records of a text file. Unreadable files are left to the reader, which reports them.
 ///
 /// # Errors
 /// A column that the first records lack while they have one of nearly the same name.

@@ -26,8 +26,8 @@
 //! of the disk and has every operation fail.
 //!
 //! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
-//! what a killed run left. Whatever else lies there under such a name stays, and is set aside where
-//! a checkpoint is to be written in its place: no run ends for want of a name.
+//! what a killed run left. Anything else under such a name is kept. If a checkpoint needs the name,
+//! the entry is set aside, so the run can go on.
 
 mod best;
 mod dense;
@@ -234,7 +234,7 @@ fn make_way(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<Option<Pat
     }
 }
 
-/// Moves what is called `name` into a directory of its own; gives that.
+/// Moves the entry `name` into a new directory, and returns that directory.
 fn put_aside(directory: &dyn Disk, name: &str) -> Result<PathBuf> {
     let aside = free_aside(directory)?;
     directory.rename(name, &format!("{aside}/{name}"))?;

@@ -142,7 +142,7 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Frees the name that the checkpoint of `step` gets, unless what has it is read right now.
+    /// Frees the name of the checkpoint of `step`, unless somebody is reading the entry there.
     fn make_way_for_name(&self, step: u64) -> Result<()> {
         let (directory, name) = (&*self.directory, name_of(step));
         if !directory.exists(&name)? {
@@ -178,8 +178,7 @@ impl CheckpointWriter {
         }
     }
 
-    /// Whether the checkpoint that lies there is this one: that which the run was resumed from, or
-    /// has just written.
+    /// Whether this run resumed from the checkpoint there, or has just written it.
     fn is_written(&self, name: &str, step: u64, run: &Value) -> Result<bool> {
         if !self.directory.exists(name)? {
             return Ok(false);
@@ -187,7 +186,7 @@ impl CheckpointWriter {
         let opened = self.directory.directory(&self.path(name)).map_err(Error::from);
         match opened.and_then(|disk| Checkpoint::open_in(&*disk)) {
             Ok(found) => Ok(found.step == step && found.run["job"] == run["job"]),
-            // It may well be this one.
+            // A read error says nothing about whose checkpoint it is.
             Err(Error::Disk(error))
                 if !matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
             {
@@ -204,7 +203,7 @@ impl Keep for CheckpointWriter {
         if self.is_written(&name, step, run)? {
             return Ok(Some(self.path(&name)));
         }
-        // Before the work of writing it.
+        // Refused here, before anything is written.
         self.make_way_for_name(step)?;
         let marks = Marks::to_write(&*self.directory)?;
         self.make_way(&marks, step)?;
@@ -268,7 +267,7 @@ impl Drop for CheckpointWriter {
     }
 }
 
-/// The place of a checkpoint holds something else, which cannot be moved.
+/// Error for a foreign entry that has a checkpoint's name and can't be moved.
 fn taken(path: PathBuf, why: &str) -> Error {
     let is_other = "lies where a checkpoint of this run is to be, is none of it";
     Error::Checkpoint { path, why: format!("{is_other}, and {why}; move it away") }

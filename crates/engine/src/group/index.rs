@@ -1,9 +1,8 @@
-//! The index of a table group's store as it fills: a note in time, and an end that keeps the model.
+//! Handles an index that fills up: warns in time, and stops the run without losing the model.
 //!
-//! - **How.** Once nine tenths of the index are taken, that is noted. Where a row finds no room in
-//!   it, the run is asked to stop, as by a signal, if it writes checkpoints. The index then grows
-//!   beyond its bound until the last checkpoint is written: by rows that are in memory or on their
-//!   way down, no more.
+//! - **How.** At nine tenths, a note is printed. When a row finds no room and the run writes
+//!   checkpoints, the run is asked to stop, as by a signal. Until the last checkpoint is written,
+//!   the index may exceed its bound, at most by the rows in memory and in staging.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,19 +13,19 @@ use stepwell_ssd::{Error as StoreError, IndexFill};
 
 use crate::{Error, Group, Result, StagedRows};
 
-/// The part of an index in tenths of which somebody is told.
+/// Tenths of the index at which a note is printed.
 const TENTHS_NOTED: u64 = 9;
-/// The rows that a larger index is to hold, in terms of those that are there.
+/// Rows that the proposed index holds, as a multiple of the current rows.
 const TIMES_MORE: u64 = 2;
-/// Bytes of which a proposed index is a multiple.
+/// The proposed index is a multiple of this many bytes.
 const ROUND: u64 = 1 << 16;
 
-/// Who is told of an index that fills.
+/// Receives notes about an index that fills up.
 #[derive(Clone)]
 pub struct IndexWatch {
-    /// Told once what somebody should know.
+    /// Called once, with a note.
     pub note: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Asks the run to stop where the index is full; none where that would keep nothing.
+    /// Stops the run when the index is full; `None` if the run writes no checkpoint.
     pub stop: Option<StopRequest>,
 }
 
@@ -36,20 +35,20 @@ impl fmt::Debug for IndexWatch {
     }
 }
 
-/// The index of a table, and how large another one would be that lasts.
+/// A full index, and the size of one that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexFull {
     table: String,
     fill: IndexFill,
     /// Bytes of the index of all tables.
     of_all: u64,
-    /// Rows that a larger one is to hold, and its bytes for all tables.
+    /// Rows of the proposed index, and its bytes for all tables.
     wanted: (u64, u64),
 }
 
 impl IndexFull {
-    /// Of the index of the tables `names`, which has a share of `of_all` bytes, or is all; for the
-    /// rows that `bytes_for` is asked for.
+    /// The index of the tables `names`, which has a share of `of_all` bytes (0 if it has all);
+    /// `bytes_for` gives the bytes of an index for a number of rows.
     pub(crate) fn new(
         (names, of_all): (&str, u64),
         fill: IndexFill,
@@ -59,13 +58,13 @@ impl IndexFull {
         let rows = fill.rows.saturating_mul(TIMES_MORE);
         let bytes = u128::from(bytes_for(rows)) * u128::from(of_all);
         let bytes = u64::try_from(bytes.div_ceil(u128::from(share.max(1)))).unwrap_or(u64::MAX);
-        // In any case more than there is, and a round number.
+        // At least a quarter more than now, rounded up.
         let bytes = bytes.max(of_all.saturating_add(of_all / 4));
         let wanted = (rows, bytes.checked_next_multiple_of(ROUND).unwrap_or(bytes));
         Self { table: names.to_owned(), fill, of_all, wanted }
     }
 
-    /// Rows, bytes, and what would do.
+    /// Rows, bytes, and the proposed size.
     fn figures(&self) -> String {
         let IndexFill { rows, bytes, bytes_max } = self.fill;
         let (wanted_rows, wanted) = self.wanted;
@@ -89,7 +88,7 @@ impl fmt::Display for IndexFull {
     }
 }
 
-/// What a table group has of the index, and what became of it.
+/// A table group's share of the index, and its state.
 #[derive(Debug, Default)]
 pub(crate) struct IndexShare {
     /// Bytes of the index of all groups' stores; 0 where this one's is all.
@@ -100,12 +99,12 @@ pub(crate) struct IndexShare {
 }
 
 impl Group {
-    /// Has `watch` told of an index that fills.
+    /// Sets the receiver of notes about the index; only the first call counts.
     pub fn watch_index(&self, watch: IndexWatch) {
         let _ = self.index.watch.set(watch);
     }
 
-    /// The index, where it was full and the run was asked to stop.
+    /// Figures of the index, if it was full and stopped the run.
     pub fn index_full(&self) -> Option<&IndexFull> {
         self.index.full.get()
     }
@@ -134,7 +133,7 @@ impl Group {
         Ok(())
     }
 
-    /// Notes once that most of the index is taken.
+    /// Prints a note, once, when most of the index is taken.
     fn note_fill(&self) {
         let Some(watch) = self.index.watch.get() else { return };
         let fill = self.store.index_fill();
@@ -155,8 +154,7 @@ impl Group {
     }
 }
 
-/// What a store of `rows` rows says that was opened with a share of an index, in terms of the
-/// whole.
+/// Translates a full-index error of a store with a share of the index into figures of the whole.
 pub(crate) fn index_of_all(
     error: StoreError,
     names: (&str, u64),

@@ -28,7 +28,7 @@ pub struct Load {
     pub sketch_bytes: Vec<u64>,
     /// Whether checkpoints are written.
     pub saves: bool,
-    /// Whether rows stay as they are: nothing is trained.
+    /// Whether rows are only read, because nothing is trained.
     pub unchanged: bool,
     /// Examples of an epoch, where they were counted.
     pub examples: Option<u64>,
@@ -117,8 +117,7 @@ impl TierPlan {
         self.groups.iter().enumerate().map(of_group).max().unwrap_or(0)
     }
 
-    /// Bytes of an index that holds `rows` rows of all table groups, each of which has as large a
-    /// part of them as of the index.
+    /// Bytes of an index for `rows` rows in all, divided among table groups as the index is.
     pub fn index_for_all(&self, rows: u64) -> u64 {
         let of_group = |group: &GroupPlan| {
             let of_all = u128::from(rows) * u128::from(group.store.index_bytes_max);

@@ -1,4 +1,4 @@
-//! How full the index of an open store is, and rows that must be kept when it is full.
+//! How full the index of an open store is, and how to exceed its bound to save rows.
 
 use super::Store;
 
@@ -26,8 +26,8 @@ impl Store {
         self.core.options.index_bytes_for(rows)
     }
 
-    /// Lets the index grow beyond its bound from now on: for rows that are in memory when it is
-    /// full, and are to be kept before the store is closed.
+    /// Removes the bound on the index, so that a full index can still take the rows in memory
+    /// before the store closes.
     pub fn lift_index_bound(&self) {
         self.core.state_mut().index.set_bytes_max(u64::MAX);
     }

@@ -22,7 +22,7 @@ use std::thread;
 
 use crate::{Error, Result};
 
-/// What is to be done with items.
+/// Work on a sequence of items.
 pub(super) struct Relay<'a, W, T> {
     /// How many there are.
     pub(super) items: usize,

@@ -1,6 +1,6 @@
 //! Counts as people write them: `2000000000`, `2e9`, `2G`, `1.5M`.
 
-/// Units of counts; those of bytes are others.
+/// Decimal units; sizes in bytes have their own.
 const UNITS: [(char, u64); 4] =
     [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000), ('t', 1_000_000_000_000)];
 

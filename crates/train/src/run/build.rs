@@ -56,12 +56,12 @@ impl<'a> Beginning<'a> {
     }
 }
 
-/// What the tables of a run begin with, and come to have.
+/// Rows that the tables of a run start with, and are expected to have.
 pub(super) struct StartWith<'a> {
     pub(super) begin: Beginning<'a>,
-    /// Whether there are rows from elsewhere than a checkpoint.
+    /// Whether rows come from a source other than a checkpoint.
     pub(super) has_rows: bool,
-    /// Rows that are expected in all, if somebody said so.
+    /// Expected number of rows, if given.
     pub(super) rows: Option<u64>,
 }
 

@@ -75,7 +75,7 @@ pub struct Surroundings {
     pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
     pub on_note: OnNote,
-    /// Told what is probably wrong, which a quiet run says, too.
+    /// Receives warnings, which a quiet run prints, too.
     pub on_warning: OnNote,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Begun {
     pub(super) later: Vec<Found>,
     /// Whether files have other content than when it stopped, none of which it had trained.
     pub(super) is_changed: bool,
-    /// Where it stopped among these files.
+    /// Where the run stopped, in terms of these files.
     pub(super) position: RunPosition,
 }
 
@@ -42,7 +42,7 @@ impl Begun {
             is_changed |= same.is_none();
             match same.or_else(changed) {
                 Some(now) => files.push(now.clone()),
-                // Nothing of it was trained: it's a new file now, if it's there at all.
+                // It had no records, so it counts as a new file now.
                 None if was.empty => {
                     position.file -= u32::from(number < state.position.file as usize);
                 }
@@ -106,7 +106,7 @@ impl DataFile {
 /// A data file, and what is known of it.
 pub(super) type Found = (PathBuf, DataFile);
 
-/// Names the files that have no record yet, where others do.
+/// Note on files without records, unless no file has any.
 pub(super) fn recordless(found: &[Found]) -> Option<String> {
     let none = found.iter().filter(|(_, file)| file.empty);
     let names: Vec<String> = none.map(|(_, file)| file.name.clone()).collect();

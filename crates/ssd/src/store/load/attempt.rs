@@ -135,7 +135,7 @@ impl Try<'_> {
     fn read(&self, slots: Range<usize>) -> Result<ByPart<Listed>> {
         let entries = &self.loader.manifest.segments[slots.clone()];
         let named: u64 = entries.iter().map(|entry| u64::from(entry.rows)).sum();
-        // What the manifest says of a segment is checked when that is read.
+        // The manifest's row counts are not verified yet, hence the cap.
         let mut rows = Vec::with_capacity(named.min(self.loader.options.rows_together()) as usize);
         for slot in slots {
             self.read_one(slot, &mut rows)?;

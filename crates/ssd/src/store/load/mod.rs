@@ -81,8 +81,8 @@ pub(super) struct Known {
     pub(super) file: Arc<SegmentFile>,
     pub(super) provenance: Provenance,
     pub(super) sealed: Sealed,
-    /// Rows that don't count here: those of other key shards, and those that a deletion of the
-    /// same segment killed, where rows were listed without them.
+    /// Rows that don't count here: rows of other key shards, and, if the listing left them out,
+    /// rows killed by a deletion in the same segment.
     pub(super) uncounted: u32,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Loader<'a> {
         let places = if hint == 0 { 0 } else { places.max(loaded) };
         let bytes_max = self.options.index_bytes_max;
         let index = Index::new(bytes_max, hint, places, scatter);
-        // Grown row by row, it takes what it took only if the rows come as they came then.
+        // An index grown row by row has the same size again only if rows come in the same order.
         let order = if hint == 0 { Order::AsPut } else { Order::ByShard };
         attempt::run(self, index, bytes_max, threads, order)
     }
