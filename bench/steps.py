@@ -27,7 +27,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="our binary")
+    add("--lab", type=Path, default=ROOT / "target/release/stepwell-lab", help="our binary")
     add("--python", default=sys.executable, help="a Python with PyTorch; this one unless given")
     add("--models", nargs="+", default=MODELS, choices=MODELS, metavar="MODEL")
     add("--threads", nargs="+", type=int, default=[1, 2])
@@ -76,7 +76,7 @@ def ours(options, model, threads):
     sets = ["optim.rows.kind=adagrad", "optim.rows.lr=0.02", "optim.dense.kind=adam",
             "optim.dense.lr=0.001", "data.mini_batch=4096", "model.dim=16",
             "model.hidden=512,256,128", f"model.precision={'bf16' if options.bf16 else 'f32'}"]
-    run([options.stepwell, "bench", "cpu", "--json", out, "--models", model, "--threads", threads,
+    run([options.lab, "bench", "cpu", "--json", out, "--models", model, "--threads", threads,
          "--steps", options.steps, "--rows", options.rows, "--ids-per-slot", options.ids_per_slot,
          "--no-limits", *(word for pair in sets for word in ("--set", pair))])
     return json.loads(out.read_text())["runs"][0]

@@ -15,6 +15,7 @@ trap 'rm -rf "$work"' EXIT
 for packed in target/gpu/*.gz; do gzip -dc "$packed" >"$work/$(basename "$packed" .gz)"; done
 chmod +x "$work"/*
 stepwell=$work/stepwell
+lab=$work/stepwell-lab
 
 # part NAME SECONDS COMMAND...: what it prints goes to NAME.txt.
 part() {
@@ -49,7 +50,7 @@ part draw 120 bash -c '"$0" synth --examples 2000000 --out "$1.tsv" &&
 part twins 120 "$work/twins"
 part conformance 120 "$work/conformance" devices_of_nvidia
 wait
-part hbm 90 "$stepwell" bench hbm --device cuda:0 --rounds 3 --json "$out/hbm.json"
+part hbm 90 "$lab" bench hbm --device cuda:0 --rounds 3 --json "$out/hbm.json"
 part nvcc 60 nvcc -O3 -arch=native -o "$work/micro" bench/gpu/micro.cu -lcublasLt
 part micro 60 "$work/micro"
 run deepfm --model deepfm

@@ -9,12 +9,12 @@ use crate::run::output;
 use crate::{Outcome, programs, skipped};
 
 /// The feature, of all packages that have it.
-const FEATURES: &str =
-    "stepwell/mpi,stepwell-fabric/mpi,stepwell-geeps/mpi,stepwell-sim/mpi,stepwell-sync/mpi";
+const FEATURES: &str = "stepwell/mpi,stepwell-lab/mpi,stepwell-fabric/mpi,stepwell-geeps/mpi,\
+                        stepwell-sim/mpi,stepwell-sync/mpi";
 /// Programs of tests that launch themselves, by package and name. Most measure time, and have more
 /// processes than there are cores.
-pub(crate) const QUICK: [(&str, &str); 3] =
-    [("fabric", "mpi"), ("stepwell", "mpi"), ("sync", "mpi")];
+pub(crate) const QUICK: [(&str, &str); 4] =
+    [("fabric", "mpi"), ("lab", "mpi"), ("stepwell", "mpi"), ("sync", "mpi")];
 /// Those that only the long suite has time for.
 pub(crate) const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
 

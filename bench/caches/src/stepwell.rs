@@ -1,6 +1,6 @@
 //! Ours, and the limit: a cache's metadata and a slab, and a bare loop over the same slab.
 //!
-//! - **How.** As `stepwell bench mem` has it: keys are found batch by batch, the slots of those
+//! - **How.** As `stepwell-lab bench mem` has it: keys are found batch by batch, the slots of those
 //!   present are held and read while the rows further on are asked for. The bare loop reads the
 //!   same rows in the same order, its slots known. Counting uses, as a training step does, is
 //!   measured by itself: pins, and the policy told of every row.

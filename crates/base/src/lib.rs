@@ -27,7 +27,7 @@ pub mod stop;
 pub mod tiles;
 
 pub use bytes::ByteCount;
-pub use cores::cores;
+pub use cores::{cores, processor};
 pub use counted::counted;
 pub use ids::{Key, SlotIndex, TableId};
 pub use mend::{NO_THREAD, is_exhausted, mend};

@@ -1,7 +1,5 @@
 //! What people type, typed: no I/O happens here.
 
-mod bench;
-mod cache_sim;
 mod checkpoints;
 mod count;
 mod data;
@@ -10,19 +8,13 @@ mod flags;
 mod named;
 mod pages;
 mod store;
-mod study;
 mod train;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
-use console::Term;
+use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueHint};
+use stepwell_cli::args;
 
-pub(crate) use self::bench::{
-    BenchArgs, BenchCpuArgs, BenchHbmArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs,
-    BenchTrainArgs,
-};
-pub(crate) use self::cache_sim::CacheSimArgs;
 pub(crate) use self::checkpoints::{
     DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
 };
@@ -32,12 +24,8 @@ use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
-pub(crate) use self::study::{
-    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
-};
 pub(crate) use self::train::{Resume, TrainArgs};
 use crate::failure::{Failure, statuses};
-use crate::{launched, say, width};
 
 /// Trains click-through models whose embedding tables are larger than memory.
 #[derive(Debug, Parser)]
@@ -80,14 +68,8 @@ pub(crate) enum Job {
     Schema(SchemaArgs),
     /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
     Store(StoreArgs),
-    /// Measure a part against what the machine can do
-    Bench(BenchArgs),
     /// List the devices that this machine has, or say what is missing
     Device(DeviceArgs),
-    /// Run a paper's experiments on how ranks agree, on a virtual clock
-    Study(StudyArgs),
-    /// Try eviction policies on traces of look-ups
-    CacheSim(CacheSimArgs),
     /// Print what a shell needs to complete what is typed
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them into a directory
@@ -166,20 +148,6 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
-/// Where figures go as JSON: `--json` prints them, `--json FILE` writes a file; a file named `-` is
-/// standard output.
-pub(crate) type Json = Option<Option<PathBuf>>;
-
-/// The file that figures go to.
-pub(crate) fn file_of(json: &Json) -> Option<&Path> {
-    json.as_ref()?.as_deref().filter(|path| *path != Path::new("-"))
-}
-
-/// Whether figures as JSON are what the command prints.
-pub(crate) fn is_said(json: &Json) -> bool {
-    json.is_some() && file_of(json).is_none()
-}
-
 /// All that can be typed, with flags for the settings of tables and features that have these keys.
 pub(crate) fn command(of_parts: &[String]) -> Command {
     let all = |command| with_flags(command, of_parts, |_| true);
@@ -193,56 +161,13 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
     command.after_help(statuses())
 }
 
-/// Whether nothing was given, which the help answers.
-fn is_help(answer: &clap::Error) -> bool {
-    answer.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-}
-
-/// What is wrong with a command line, in one line.
-fn wrong(answer: &clap::Error) -> Failure {
-    let text = answer.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let is_said = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
-    let lines = text.lines().take_while(is_said).map(str::trim).filter(|line| !line.is_empty());
-    let line = lines.fold(String::new(), |line, next| match line.chars().last() {
-        None => next.to_owned(),
-        Some(':') => line + " " + next,
-        Some(_) => line + "; " + next,
-    });
-    Failure::Usage(line)
-}
-
-/// Prints help or the version; on a terminal in colour, and no wider than that.
-fn help(answer: &clap::Error) -> Result<(), Failure> {
-    match width::columns(&Term::stdout()) {
-        None => say::written(answer.print()),
-        columns => say::whole(&width::folded(&answer.render().ansi().to_string(), columns)),
-    }
-}
-
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
 ///
 /// # Errors
 /// Where the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let of_parts = keys_of_parts(std::env::args_os());
-    let command = command(&of_parts);
-    let parsed = command.try_get_matches().and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        Ok((matches, cli))
-    });
-    let (matches, mut cli) = match parsed {
-        Ok(parsed) => parsed,
-        Err(answer) if is_help(&answer) && launched::speaks() => answer.exit(),
-        Err(answer) if answer.use_stderr() => {
-            // Another process says the same.
-            return Err(Failure::Said(wrong(&answer).say(launched::speaks())));
-        }
-        Err(answer) => {
-            help(&answer)?;
-            std::process::exit(answer.exit_code());
-        }
-    };
+    let (matches, mut cli) = args::parse::<Cli>(command(&of_parts))?;
     let given = matches.subcommand().map(|(_, matches)| matches);
     if let Job::Train(TrainArgs { settings, .. })
     | Job::Config(ConfigListArgs { settings, .. })

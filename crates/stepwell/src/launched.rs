@@ -12,6 +12,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 use stepwell_base::hash::Checksum;
+use stepwell_cli::launcher;
 use stepwell_fabric::collective::{Barrier, Broadcast, Gather};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Tag};
 use stepwell_settings::{self as settings, Config};
@@ -31,19 +32,6 @@ const PATIENCE: Tag = Tag(102);
 
 /// Nothing is left to do, and all heard of it: barrier.
 const DONE: Tag = Tag(103);
-
-/// Variables in which launchers say which rank a process is: Open MPI, PMIx (also srun), MPICH and
-/// Intel MPI, MVAPICH.
-const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
-/// Variables in which they say how many there are.
-const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-/// Variables in which they say how many there are on this machine.
-const SIZE_HERE: [&str; 4] = [
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
-    "PMI_LOCAL_SIZE",
-    "MV2_COMM_WORLD_LOCAL_SIZE",
-];
 
 /// Bytes of the program that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -93,23 +81,6 @@ impl Ended {
     }
 }
 
-/// Whether this process says what is wrong with its command line: others that a launcher started
-/// with it have the same one.
-pub(crate) fn speaks() -> bool {
-    let is_alone = launched_with().is_none_or(|size| size < 2);
-    is_alone || RANK.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
-}
-
-/// How many processes a launcher started, where one says so.
-fn launched_with() -> Option<usize> {
-    count_in(&SIZE)
-}
-
-/// The first number that one of these variables has.
-fn count_in(names: &[&str]) -> Option<usize> {
-    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
-}
-
 /// The ranks that were launched with this process; none where there are no others.
 ///
 /// # Errors
@@ -127,33 +98,13 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
 /// Where a launcher started several.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
-    match launched_with() {
-        Some(size) if size > 1 => {
-            let failure = Failure::Error(format!(
-                "an MPI launcher started {size} processes, and this build knows no MPI: build it \
-                 with --features mpi, or train with --ranks {size} in one process"
-            ));
-            // Each of them says the same.
-            Err(Failure::Said(failure.say(speaks())))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// Refuses to be one of several processes as a command that is for one alone.
-///
-/// # Errors
-/// Where a launcher started several, with what to do `instead`.
-pub(crate) fn refuse(instead: &str) -> Result<(), Failure> {
-    match launched_with() {
-        Some(size) if size > 1 => {
-            let failure =
-                format!("a launcher started {size} processes of a command for one: {instead}");
-            // Each of them says the same.
-            Err(Failure::Said(Failure::Error(failure).say(speaks())))
-        }
-        _ => Ok(()),
-    }
+    launcher::refuse(|size| {
+        format!(
+            "an MPI launcher started {size} processes, and this build knows no MPI: build it with \
+             --features mpi, or train with --ranks {size} in one process"
+        )
+    })?;
+    Ok(None)
 }
 
 /// Trains as one of the ranks of `fabric`, and says why they end where that is for this one to say.
@@ -174,7 +125,7 @@ pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
 fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     let signals = Signals::heed()?;
     // Without a word of others each is on a machine of its own.
-    let here = count_in(&SIZE_HERE).unwrap_or(1).clamp(1, fabric.size());
+    let here = launcher::size_here().unwrap_or(1).clamp(1, fabric.size());
     let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: Some(here) };
     let tells = |failure: &Ended| {
         if let Ended::Own(failure) = failure {

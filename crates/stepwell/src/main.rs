@@ -3,8 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod bars;
-mod bench;
-mod cache_sim;
 mod cli;
 mod convert;
 mod curves;
@@ -13,61 +11,42 @@ mod diff;
 mod distribution;
 mod eval;
 mod export;
-mod failure;
 mod file;
 mod folder;
 mod import;
 mod inspect;
 mod launched;
 mod names;
-mod outputs;
 mod pages;
 mod plan;
 mod predict;
 mod progress;
 mod record_file;
-#[cfg(feature = "remote")]
-mod remote;
 mod resolve;
-mod say;
 mod schema;
 mod score;
-mod signals;
 mod snapshots;
 mod statistics;
 mod store;
-mod study;
 mod synth;
 mod table;
 mod train;
 mod warm_start;
-mod width;
 
 use std::process::ExitCode;
 
 use cli::{Cli, ConfigListArgs, Job};
-use failure::Failure;
+use stepwell_cli::{Failure, failure, outputs, say, signals, width};
 use stepwell_settings::Config;
 
-/// Keeps the memory of finished batches for the next ones instead of returning it to the system,
-/// whose clearing of pages takes a fifth of a run otherwise.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
-    let ready = signals::outlive_size_bound().map_err(Failure::from);
-    match ready.and_then(|()| cli::parse()).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.say(true)),
-    }
+    stepwell_cli::main(|| cli::parse().and_then(run))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
     if cli.quiet {
         say::be_quiet();
     }
-    #[cfg(feature = "remote")]
-    remote::install();
     match cli.job {
         Job::Train(args) => train::run(&args).map_err(Failure::of_training),
         Job::Eval(args) => eval::run(&args),
@@ -81,9 +60,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Job::Convert(args) => convert::run(&args),
         Job::Plan(args) => plan::run(&args),
         Job::Store(args) => store::run(&args),
-        Job::Bench(args) => bench::run(&args),
-        Job::Study(args) => study::run(&args),
-        Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config(args) => config(&args),
         Job::Schema(args) => schema::run(&args),
         Job::Completions(args) => pages::completions(&args),

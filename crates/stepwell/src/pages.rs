@@ -70,7 +70,7 @@ fn write(command: &Command, directory: &Path) -> Result<usize, String> {
     below(command).map(|below| write(below, directory)).try_fold(1, |all, pages| Ok(all + pages?))
 }
 
-/// `stepwell-bench-ssd`.
+/// `stepwell-store-check`.
 fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use stepwell_base::counted;
 use stepwell_base::stop::StopRequest;
-use stepwell_bench::Limits;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Placement, list};
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
-    Error as TrainError, Machine, Observer, Observers, Ranks, Report, RowsAtStart, Silence,
+    Error as TrainError, Limits, Machine, Observer, Observers, Ranks, Report, RowsAtStart, Silence,
     Surroundings, WarmStart,
 };
 

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use common::{SMALL, Workshop, read_json};
 
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_stepwell");
+
 /// `mpirun` of so many processes, before its program.
 fn mpirun(shop: &Workshop, ranks: &str) -> Command {
     let mut command = Command::new("mpirun");
@@ -267,23 +270,4 @@ fn a_killed_process_ends_all_that_are_out_of_step_and_others_go_on() {
         // Of three ranks every sum meets in another order: there is no oracle for these bits.
         assert_ne!((dense, resumed), ("rna", oracle));
     }
-}
-
-#[test]
-fn messages_are_measured_beside_those_of_mpi() {
-    let shop = Workshop::new();
-    let launcher = "mpirun --oversubscribe --bind-to none -n 2";
-    let parts = ["--parts", "exchange", "--rounds", "1", "--launcher", launcher];
-    let args = ["bench", "ranks", "--json", "ranks.json"];
-    shop.ok(&[&args[..], &parts].concat());
-    let figures = read_json(&shop.path("ranks.json"));
-    let ratio = figures["alltoallv_over_raw"].as_f64().unwrap();
-    assert!((0.001..1000.0).contains(&ratio), "{ratio}");
-    let exchanges = figures["exchanges"].as_array().unwrap();
-    let over_mpi = exchanges.iter().filter(|of| of["fabric"] == "mpi");
-    assert_eq!(over_mpi.count() * 2, exchanges.len(), "each size by threads and by MPI");
-    let failed = ["bench", "ranks", "--parts", "exchange", "--rounds", "1", "--launcher", "false"];
-    let output = shop.run(&failed);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && error.contains("--launcher 'false': it failed"), "{error}");
 }

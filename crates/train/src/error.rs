@@ -127,6 +127,14 @@ pub enum Error {
         /// Why, and the mend.
         why: String,
     },
+    /// A file of limits does not fit this machine.
+    #[error("limits {}: {why}", path.display())]
+    Limits {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to fix it.
+        why: String,
+    },
     /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {

@@ -13,6 +13,7 @@ mod exchange;
 mod features;
 pub mod forecast;
 mod labels;
+mod limits;
 mod machine;
 mod metrics;
 mod models;
@@ -32,6 +33,7 @@ pub use capacity::{Capacity, DeviceRoom, Expected, slab_bytes};
 pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
+pub use limits::Limits;
 pub use machine::{
     Accelerators, Checkpoints, Devices, DiskRoom, Files, Late, Machine, OnNote, Places, Ranks,
     RowPlaces, Sizes,

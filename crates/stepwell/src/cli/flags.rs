@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use stepwell_cli::args::Named;
 use stepwell_settings::{Config, SETTINGS, Setting, default_text};
-
-use super::named::Named;
 
 /// Settings that have another flag, too, and which that is; of both the last one counts, but for
 /// `--data`, of which there may be several.

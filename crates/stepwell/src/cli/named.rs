@@ -1,35 +1,10 @@
-//! Arguments that are one of a few names: help and completions list them, from the one place that
-//! knows them. What is no such name is refused by who reads it, in one line with the key.
+//! Arguments that are one of a few names.
 
-use std::ffi::OsStr;
-
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
-use clap::{Arg, Command};
-use stepwell_bench::cache_sim::PolicyKind;
+use clap::Command;
+use stepwell_cli::args::Named;
 use stepwell_settings::{Config, ModelKind, PresetKind};
 
-/// Takes any text, and says which names there are.
-#[derive(Clone, Debug)]
-pub(super) struct Named(pub(super) Vec<&'static str>);
-
-impl TypedValueParser for Named {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        arg: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(PossibleValue::new)))
-    }
-}
-
-/// Says which models, layouts and policies there are.
+/// Lists the names of models and layouts in the help.
 pub(super) fn with_names(command: Command) -> Command {
     let models = || Named(ModelKind::ALL.map(ModelKind::name).to_vec());
     let presets = || Named(PresetKind::ALL.map(PresetKind::name).to_vec());
@@ -42,16 +17,7 @@ pub(super) fn with_names(command: Command) -> Command {
     let command = ["train", "config", "plan"]
         .iter()
         .fold(command, |command, name| command.mut_subcommand(name, of_settings));
-    let command = command.mut_subcommand("convert", |command| {
+    command.mut_subcommand("convert", |command| {
         command.mut_arg("preset", |arg| arg.value_parser(presets()))
-    });
-    let of_bench = |command: Command| command.mut_arg("models", |arg| arg.value_parser(models()));
-    let command = command.mut_subcommand("bench", |bench| {
-        ["train", "cpu", "ranks"].iter().fold(bench, |of, name| of.mut_subcommand(name, of_bench))
-    });
-    let mut policies = PolicyKind::ALL.map(PolicyKind::name).to_vec();
-    policies.insert(0, "all");
-    command.mut_subcommand("cache-sim", |command| {
-        command.mut_arg("policies", |arg| arg.value_parser(Named(policies)))
     })
 }

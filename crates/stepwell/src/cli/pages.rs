@@ -22,10 +22,10 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For example:
-  stepwell man bench ssd | man -l -
+  stepwell man store check | man -l -
   stepwell man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command whose page is printed, such as train or bench ssd (default: stepwell itself)
+    /// The command whose page is printed, such as train or store check (default: stepwell itself)
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]
     pub(crate) of: Vec<String>,
     /// Write the pages of all commands into this directory

@@ -48,7 +48,7 @@ pub(crate) struct TrainArgs {
     /// Print the report as one JSON object; all else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
-    /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
+    /// Put the limits that `stepwell-lab bench cpu --json FILE` measured on this machine beside the
     /// report's kernels and layers
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub(crate) limits: Option<PathBuf>,

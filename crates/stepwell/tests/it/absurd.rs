@@ -187,15 +187,13 @@ fn settings_that_are_no_text() {
 fn flags_of_other_commands() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 200);
-    std::fs::write(shop.path("scarab-recs"), [7; 800]).unwrap();
     let mut train = vec!["train", "--data", &data, "--model", "lr", "--checkpoint", "saved"];
     train.extend(["--data.mini_batch", "64", "--tiers.index", "8MiB"]);
     shop.ok(&train);
-    let commands: [(&[&str], &[&str]); 4] = [
+    let commands: [(&[&str], &[&str]); 3] = [
         (&["inspect", "saved"], &["top"]),
         (&["synth", "--out", "s.tsv", "--examples", "10", "--force"], &["seed", "vocab-scale"]),
         (&["convert", &data, "--out", "p", "--force"], &["threads", "skip-max"]),
-        (&["cache-sim", "scarab-recs"], &["sizes", "mini-batch", "window", "policies", "format"]),
     ];
     for (args, flags) in commands {
         for flag in flags {
@@ -212,15 +210,13 @@ fn flags_of_other_commands() {
 
 /// Commands that take a number of threads, without it; the data is `data.tsv`, the checkpoint
 /// `saved`.
-const THREADED: [(&[&str], &str); 8] = [
+const THREADED: [(&[&str], &str); 6] = [
     (&["train", "--data", "data.tsv"], "--threads="),
     (&["train", "--data", "data.tsv", "--set"], "threads="),
     (&["plan"], "--threads="),
     (&["eval", "saved", "--data", "data.tsv"], "--threads="),
     (&["eval", "saved", "--data", "data.tsv", "--set"], "threads="),
     (&["convert", "data.tsv", "--out", "packed"], "--threads="),
-    (&["bench", "train", "--dir", ".", "--set"], "threads="),
-    (&["bench", "cpu", "--models", "lr", "--steps", "1", "--rows", "26"], "--threads="),
 ];
 
 #[test]

@@ -280,7 +280,6 @@ fn former_names_of_flags_are_understood() {
     shop.ok(&[&train[..], &["--tiers.index=8MiB"]].concat());
     for (command, name, former) in [
         (&["export", "saved"][..], "--out", "--to"),
-        (&["cache-sim", &data], "--svg", "--picture"),
         (&["store", "repair", "saved"], "--out", "--into"),
     ] {
         assert!(shop.ok(&[&command[..command.len() - 1], &["--help"]].concat()).contains(name));

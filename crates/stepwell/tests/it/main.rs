@@ -5,9 +5,6 @@ mod auto;
 mod bad_columns;
 mod bad_data;
 mod bad_input;
-mod bench;
-mod bench_hbm;
-mod cache_sim;
 mod checkpoints;
 mod common;
 mod convert;
@@ -59,6 +56,8 @@ mod statuses;
 mod store;
 mod store_in_use;
 mod stream_data;
-mod study;
 mod tensorboard;
 mod tiny_segments;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_stepwell");

@@ -63,12 +63,3 @@ fn all_of_their_settings_are_listed() {
     assert!(line("tables.NAME.dram").ends_with("[a share of tiers.dram]"), "{listed}");
     assert!(line("features.N.table").ends_with("[\"embedding\"]"), "{listed}");
 }
-
-#[test]
-fn benchmarks_do_not_take_them() {
-    let shop = Workshop::new();
-    for pair in ["tables.users.dim=8", "features.1.columns=C1"] {
-        let error = shop.fails(&["bench", "cpu", "--set", pair]);
-        assert!(error.contains("one table of all columns is measured"), "{error}");
-    }
-}

@@ -24,9 +24,6 @@ fn what_a_run_reads_is_never_written_over() {
     for report in ["data.tsv", "./data.tsv", "run.toml"] {
         refused(&train(report), "this run reads that file");
     }
-    refused(&["cache-sim", &data, "--json", "data.tsv"], "this run reads that file");
-    refused(&["cache-sim", &data, "--picture", "new.svg", "--json", "new.svg"], "two outputs");
-    refused(&["cache-sim", &data, "--json", "no/where.json"], "--json no/where.json");
     let mut args = train("report.json");
     args.extend(["--checkpoint", "saved"]);
     shop.ok(&args);
@@ -41,7 +38,6 @@ fn what_a_run_reads_is_never_written_over() {
     shop.ok(&again);
     shop.ok(&["inspect", &step]);
     assert_eq!(fs::read(&data).unwrap(), before);
-    assert!(!shop.path("new.svg").exists(), "a refused run leaves nothing");
 }
 
 #[test]
@@ -71,19 +67,18 @@ fn a_place_that_cannot_be_written_is_refused_with_the_mend_before_training() {
 fn files_that_look_unfinished_are_nobodys_to_take() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 300);
-    let mine = ["r.json.unfinished", "f.json.unfinished", "f.svg.unfinished", "s.tsv.unfinished"];
+    let mine = ["r.json.unfinished", "s.tsv.unfinished"];
     for name in mine {
         fs::write(shop.path(name), "mine").unwrap();
     }
     let mut args = vec!["train", "--data", &data, "--report", "r.json"];
     args.extend(SMALL);
     shop.ok(&args);
-    shop.ok(&["cache-sim", &data, "--json", "f.json", "--picture", "f.svg"]);
     shop.ok(&["synth", "--out", "s.tsv", "--examples", "100"]);
     for name in mine {
         assert_eq!(fs::read_to_string(shop.path(name)).unwrap(), "mine", "{name}");
     }
-    for name in ["r.json", "f.json", "f.svg", "s.tsv"] {
+    for name in ["r.json", "s.tsv"] {
         assert!(fs::metadata(shop.path(name)).unwrap().len() > 0, "{name}");
     }
     assert_eq!(left(&shop), Vec::<String>::new());
@@ -208,7 +203,6 @@ fn every_output_is_synced_before_it_has_its_name_and_its_directory_after() {
         (&["export", "saved", "--to", "tensors"], &["tensors"]),
         (&["convert", &data, "--out", "d.packed"], &["d.packed"]),
         (&["synth", "--out", "d.tsv", "--examples", "100"], &["d.tsv"]),
-        (&["cache-sim", &data, "--json", "c.json", "--picture", "c.svg"], &["c.svg", "c.json"]),
     ] {
         assert_eq!(outputs(command), names, "{command:?}");
     }
@@ -251,7 +245,6 @@ fn another_name_of_what_is_read_is_not_written_over() {
         &["eval", "saved", "--data", &data, "--report", "data.link", "-q"],
         &["convert", &data, "--out", "data.link", "--force"],
         &["convert", &data, "--config", "run.toml", "--out", "run.toml", "--force"],
-        &["cache-sim", &data, "--json", "data.link"],
         &["export", "saved", "--ids", &data, "--to", "data.link", "-q"],
     ] {
         let said = shop.fails(args);

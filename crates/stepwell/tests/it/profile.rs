@@ -127,7 +127,7 @@ fn limits_that_are_not_this_machines_are_refused_before_training() {
         write(&shop, "other.json", figures);
         let error = shop.fails(&args(&["--limits", "other.json"]));
         assert!(error.contains("limits other.json: ") && error.contains(why), "{error}");
-        assert!(error.contains("stepwell bench cpu --json"), "{error}");
+        assert!(error.contains("stepwell-lab bench cpu --json"), "{error}");
     };
     let mut other = figures();
     other["machine"]["cpu"] = json!("Abacus 3");
@@ -139,7 +139,7 @@ fn limits_that_are_not_this_machines_are_refused_before_training() {
     other["limits"][0]["gemm_flops_per_second"] = json!(0);
     refused(&other, "limits.gemm_flops_per_second of 1 thread is 0");
     refused(&json!({ "limits": [] }), "missing field `machine`");
-    refused(&json!("limits"), "not what `stepwell bench cpu` writes");
+    refused(&json!("limits"), "not what `stepwell-lab bench cpu` writes");
     let error = shop.fails(&args(&["--limits", "nowhere.json"]));
     assert!(error.contains("nowhere.json: does not exist"), "{error}");
     assert!(!shop.path("report.json").exists(), "nothing was trained");

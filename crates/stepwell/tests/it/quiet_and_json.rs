@@ -107,34 +107,6 @@ fn figures_are_printed_as_json_and_nothing_beside_them() {
 }
 
 #[test]
-fn benchmarks_print_json_or_write_it_to_a_file() {
-    let shop = Workshop::new();
-    let sizes = ["--keys", "2000", "--slots", "500", "--batch", "64", "--lookups", "2000"];
-    let args = [&["bench", "mem", "--rounds", "1"][..], &sizes].concat();
-    let of = |more: &[&str]| shop.run(&[&args[..], more].concat());
-    for more in [&["--json"][..], &["--json", "-"], &["--json=-", "-q"]] {
-        let output = of(more);
-        let printed: Value = serde_json::from_str(&out(&output)).unwrap();
-        assert!(printed["hit_rate"].as_f64() > Some(0.0), "{more:?}");
-    }
-    assert_eq!(fs::read_dir(shop.path("")).unwrap().count(), 0);
-    for (more, file) in
-        [(&["--json", "one.json"][..], "one.json"), (&["--json=two.json"], "two.json")]
-    {
-        assert!(out(&of(more)).contains("look-ups with their rows"), "the table");
-        assert!(shop.report(file)["hit_rate"].as_f64() > Some(0.0));
-    }
-    let data = shop.examples("data.tsv", 500);
-    let traced = json(&shop, &["cache-sim", &data, "--json"]);
-    assert!(traced[0]["accesses"].as_u64() > Some(500), "{traced}");
-    // A trace behind the switch is not taken for its file.
-    let error = shop.fails(&["cache-sim", "--json", &data, "other.tsv"]);
-    assert!(error.contains("write --json=- before it"), "{error}");
-    let traced = json(&shop, &["cache-sim", "--json=-", &data]);
-    assert!(traced[0]["accesses"].as_u64() > Some(500), "{traced}");
-}
-
-#[test]
 fn a_layout_of_no_data_is_refused() {
     let shop = Workshop::new();
     for command in ["train", "plan", "config"] {

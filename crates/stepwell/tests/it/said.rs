@@ -73,12 +73,9 @@ fn a_command_whose_output_is_its_job_ends_where_nobody_reads_it() {
         &["eval", "saved"],
         &["store", "check", &step],
         &["store", "check", &step, "--json"],
-        &["cache-sim", &data],
         &["--help"],
-        &["bench", "ssd", "--help"],
         &["completions", "bash"],
         &["man"],
-        &["cache-sim", &data, "--json"],
         &["train", "--help"],
     ] {
         let output = unheard(&shop, args);
@@ -92,9 +89,6 @@ fn a_command_whose_output_is_its_job_ends_where_nobody_reads_it() {
         // An evaluation is a run before it has figures.
         assert_eq!(said.lines().count(), if args[0] == "eval" { 2 } else { 1 }, "{said}");
     }
-    let files = ["cache-sim", &data, "--json", "figures.json", "--picture", "figures.svg"];
-    assert!(unheard(&shop, &files).status.success());
-    assert!(shop.path("figures.json").exists() && shop.path("figures.svg").exists());
 }
 
 #[test]
@@ -130,8 +124,6 @@ fn closed_outputs_are_no_panic() {
     shop.ok(&train(&data, &["--checkpoint", "saved"]));
     let step = std::fs::read_dir(shop.path("saved")).unwrap().flatten().map(|entry| entry.path());
     let step = step.filter(|path| path.is_dir()).max().unwrap().display().to_string();
-    let figures = ["bench", "mem", "--keys", "2000", "--slots", "500", "--batch", "64"];
-    let figures = [&figures[..], &["--lookups", "2000", "--rounds", "1"]].concat();
     for redirect in [">&-", "2>&-", ">&- 2>&-", ">&- 2>&- <&-", "2>/dev/full", ">/dev/full 2>&-"] {
         assert_eq!(run(redirect, &train(&data, &[])), Some(0), "train {redirect}");
         assert_eq!(run(redirect, &["train", "--data", "nowhere"]), Some(1), "{redirect}");
@@ -143,9 +135,7 @@ fn closed_outputs_are_no_panic() {
             &["plan"],
             &["inspect", "saved"],
             &["--version"],
-            &[&figures[..], &["--json", "out"]].concat(),
             &["eval", "saved", "--report", "out"],
-            &["cache-sim", &data, "--json", "out"],
         ] {
             let _ = std::fs::remove_file(shop.path("out"));
             assert_eq!(run(redirect, args), Some(i32::from(full)), "{args:?} {redirect}");

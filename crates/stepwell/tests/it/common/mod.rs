@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod bad;
+pub(crate) mod pages;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,7 +35,7 @@ impl Workshop {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(args).current_dir(self.directory.path()).env("TMPDIR", self.directory.path());
         command
     }

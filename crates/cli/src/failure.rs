@@ -1,0 +1,156 @@
+//! Why a command ends before it is through, and what the process then ends with.
+
+use std::fmt;
+
+use stepwell_data::UNLABELLED;
+
+use crate::say;
+
+/// The statuses that a process ends with, but for those of signals ([`status_of`]).
+pub const STATUSES: [(&str, &str); 7] = [
+    ("0", "done; of diff: the models are equal"),
+    ("1", "failed, as the line on standard error says; of diff, without a line: the models differ"),
+    ("2", "flags or settings that are wrong, or more than this machine holds; nothing was begun"),
+    ("3", "a checkpoint, a store of rows or a packed file is damaged"),
+    ("129", "stopped by SIGHUP"),
+    ("130", "stopped by Ctrl-C"),
+    ("143", "stopped by SIGTERM"),
+];
+
+/// The same as a table below a help.
+pub fn statuses() -> String {
+    let lines = STATUSES.iter().map(|(status, what)| format!("\n  {status:<4} {what}"));
+    format!("Exit status:{}", lines.collect::<String>())
+}
+
+/// What helps where a store is damaged, which some errors name themselves.
+const REPAIR: &str = "stepwell store repair";
+
+/// It failed; of `diff`, the models differ.
+pub const FAILED: u8 = 1;
+/// Flags or settings make no sense.
+const USAGE: u8 = 2;
+/// A file is damaged.
+const DAMAGED: u8 = 3;
+
+/// Why a command ended.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something that can be mended, in one line.
+    Error(String),
+    /// Flags or settings that make no sense, in one line.
+    Usage(String),
+    /// Files that are not as they were written, in one line.
+    Damage(String),
+    /// Nobody reads what it says any more, which is no error.
+    Unheard,
+    /// It was said already, here or by another rank; the status that says it too.
+    Said(u8),
+    /// A signal asked it to stop; how to go on, in one line.
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+        /// What became of the run.
+        line: String,
+    },
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Error(message)
+    }
+}
+
+impl From<stepwell_train::Error> for Failure {
+    fn from(error: stepwell_train::Error) -> Self {
+        match error.is_of_settings() {
+            true => Self::Usage(error.to_string()),
+            false => Self::of(error.is_damage(), &error),
+        }
+    }
+}
+
+impl From<stepwell_engine::Error> for Failure {
+    fn from(error: stepwell_engine::Error) -> Self {
+        match error {
+            stepwell_engine::Error::Store(error) => error.into(),
+            other => Self::of(other.is_damage(), &other),
+        }
+    }
+}
+
+impl From<stepwell_ssd::Error> for Failure {
+    fn from(error: stepwell_ssd::Error) -> Self {
+        let is_damage = error.is_damage();
+        let mut line = error.to_string();
+        if is_damage && !line.contains(REPAIR) {
+            line = format!("{line}; `{REPAIR}` salvages the rest");
+        }
+        Self::of(is_damage, &line)
+    }
+}
+
+impl From<stepwell_data::DataError> for Failure {
+    fn from(error: stepwell_data::DataError) -> Self {
+        match error.is_of_settings() {
+            true => Self::Usage(error.to_string()),
+            false => Self::of(error.is_damage(), &error),
+        }
+    }
+}
+
+impl From<stepwell_disk::Error> for Failure {
+    fn from(error: stepwell_disk::Error) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(line)
+            | Self::Usage(line)
+            | Self::Damage(line)
+            | Self::Interrupted { line, .. } => f.write_str(line),
+            Self::Unheard | Self::Said(_) => Ok(()),
+        }
+    }
+}
+
+impl Failure {
+    /// An error, which may be damage.
+    pub fn of(is_damage: bool, error: &dyn fmt::Display) -> Self {
+        let line = error.to_string();
+        if is_damage { Self::Damage(line) } else { Self::Error(line) }
+    }
+
+    /// The failure without advice that applies only to scoring.
+    pub fn of_training(self) -> Self {
+        let own = |line: String| line.replace(&format!("; {UNLABELLED}"), "");
+        match self {
+            Self::Error(line) => Self::Error(own(line)),
+            Self::Usage(line) => Self::Usage(own(line)),
+            other => other,
+        }
+    }
+
+    /// Says why, where that is `asked` for; the status that says it too.
+    pub fn say(&self, asked: bool) -> u8 {
+        if asked && !matches!(self, Self::Unheard | Self::Said(_)) {
+            say::end(&self.to_string());
+        }
+        match self {
+            Self::Error(_) => FAILED,
+            Self::Usage(_) => USAGE,
+            Self::Damage(_) => DAMAGED,
+            Self::Unheard => 0,
+            Self::Said(status) => *status,
+            Self::Interrupted { signal, .. } => status_of(*signal),
+        }
+    }
+}
+
+/// The status that shells give to a process that a signal ended.
+pub(crate) fn status_of(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}

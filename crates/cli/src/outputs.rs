@@ -1,0 +1,371 @@
+//! Files that a command writes.
+//!
+//! Refused before the work begins where they cannot be written, or where they are something that
+//! the command reads, by whatever name: files are compared by device and inode. Written beside
+//! their place, under a name that is nobody's, synced and moved there, so that a full disk or a
+//! power cut leaves an older file as it was. What a killed process left there goes with
+//! the next one that writes the same file: its name has the process, and nobody holds its lock.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use serde::Serialize;
+use stepwell_base::mend;
+use stepwell_data::publish;
+
+/// Longest name of which a file that is being written has a part: names have 255 bytes at most.
+const NAME_MAX: usize = 180;
+
+/// Refuses outputs, each with the flag that names it, that cannot be written, that are one file,
+/// or that are one of `inputs` or lie in one.
+pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<(), String> {
+    let given = outputs.iter().filter_map(|(flag, path)| Some((*flag, (*path)?)));
+    let mut before: Vec<PathBuf> = Vec::new();
+    for (flag, path) in given {
+        let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+        let real = match writable(path) {
+            Ok(real) => real,
+            Err(error) => return fail(explain(path, &error)),
+        };
+        for input in inputs.iter().filter_map(|input| input.canonicalize().ok()) {
+            if real == input || is_one_file(&real, &input) {
+                return fail("this run reads that file: name another one".to_owned());
+            }
+            if real.starts_with(&input) {
+                let input = input.display();
+                return fail(format!("it lies in {input}, which this run reads: name another one"));
+            }
+            if has_other_names(&real) && holds(&input, &real) {
+                let input = input.display();
+                return fail(format!(
+                    "it is another name of a file in {input}, which this run reads: name another \
+                     one"
+                ));
+            }
+        }
+        if before.iter().any(|other| *other == real || is_one_file(other, &real)) {
+            return fail("named for two outputs: name two files".to_owned());
+        }
+        before.push(real);
+    }
+    Ok(())
+}
+
+/// Whether both are names of one file that is there.
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((about.dev(), about.ino()))
+    };
+    identity(one).is_some_and(|of| identity(other) == Some(of))
+}
+
+/// Whether a file may lie elsewhere, too.
+fn has_other_names(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.is_file() && about.nlink() > 1)
+}
+
+/// Whether `file` lies somewhere in a directory.
+fn holds(directory: &Path, file: &Path) -> bool {
+    fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
+        Ok(of) if of.is_dir() => holds(&entry.path(), file),
+        Ok(of) => of.is_file() && is_one_file(&entry.path(), file),
+        Err(_) => false,
+    })
+}
+
+/// Refuses two outputs that are one file; none is tried, since another run may be writing one.
+pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
+    if are_one(one.1, other.1) {
+        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file or directory, which need not be there yet.
+pub fn are_one(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        path.canonicalize().or_else(|_| {
+            let folder = folder_of(path).canonicalize()?;
+            Ok(folder.join(path.file_name().unwrap_or_default()))
+        })
+    };
+    let places: [io::Result<PathBuf>; 2] = [one, other].map(place);
+    matches!(places, [Ok(first), Ok(second)] if first == second) || is_one_file(one, other)
+}
+
+/// Where `path` really is, after a try to write to it, which changes nothing.
+fn writable(path: &Path) -> io::Result<PathBuf> {
+    if fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
+        // Opening it would wait for its reader, and closing it would be the end of what that reads.
+        // One without a name, as /dev/stdout may be, lies nowhere.
+        return path.canonicalize().or_else(|_| Ok(path.to_owned()));
+    }
+    match File::create_new(path) {
+        Ok(_) => {
+            let real = path.canonicalize();
+            fs::remove_file(path)?;
+            real
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let real = path.canonicalize()?;
+            if File::options().append(true).open(path)?.metadata()?.is_file() {
+                // What will take its place lies beside it first.
+                fs::remove_file(create_beside(&real)?.0)?;
+            }
+            Ok(real)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Why nothing can be written to `path`, and the mend.
+fn explain(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path);
+    match (error.kind(), mend(error)) {
+        (ErrorKind::NotFound, _) if !folder.is_dir() => {
+            format!("there is no directory {}: make it, or name another place", folder.display())
+        }
+        (ErrorKind::IsADirectory, _) => "is a directory: name a file in it".to_owned(),
+        (ErrorKind::NotADirectory, _) => {
+            format!("{} is no directory: name another place", folder.display())
+        }
+        (_, "") => format!("cannot be written: {error}; name another place"),
+        (_, mend) => format!("cannot be written: {error}{mend}"),
+    }
+}
+
+/// Writes figures, where a place for them was named.
+pub fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())? + "\n";
+    write_text(path, &text)
+}
+
+/// Writes a text.
+pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
+    let fail =
+        |error: io::Error| format!("cannot write {}: {error}{}", path.display(), mend(&error));
+    put_text(path, text).map_err(fail)
+}
+
+/// Writes a text.
+///
+/// # Errors
+/// Those of the disk; what was there is as it was.
+pub fn put_text(path: &Path, text: &str) -> io::Result<()> {
+    let mut output = Output::begin(path)?;
+    output.file.write_all(text.as_bytes())?;
+    output.finish()
+}
+
+/// Refuses a directory that files cannot be made in; one that is not there is not made yet.
+pub fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
+    let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+    if path.exists() && !path.is_dir() {
+        return fail("is no directory: name another place".to_owned());
+    }
+    let tried = match fs::create_dir(path) {
+        Ok(()) => fs::remove_dir(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            create_beside(&path.join("events")).and_then(|(tried, _)| fs::remove_file(tried))
+        }
+        Err(error) => Err(error),
+    };
+    tried.or_else(|error| fail(explain(path, &error)))
+}
+
+/// A file that is being written; dropped before [`Output::finish`] it leaves nothing.
+#[derive(Debug)]
+pub struct Output {
+    /// The file, under a temporary name until [`finish`](Output::finish).
+    pub file: File,
+    /// Where it lies, and where it goes; none for a device or a pipe, which is written as it is.
+    moves: Option<(PathBuf, PathBuf)>,
+}
+
+impl Output {
+    /// Begins the file that will be at `path`, or where a link there leads; what is there stays
+    /// until this one is whole.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        let there = fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|about| !about.is_file()) {
+            return Ok(Self { file: open_special(path)?, moves: None });
+        }
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        sweep(&target);
+        let (unfinished, file) = create_beside(&target)?;
+        let output = Self { file, moves: Some((unfinished, target)) };
+        if let Some(about) = there {
+            output.file.set_permissions(about.permissions())?;
+        }
+        Ok(output)
+    }
+
+    /// Gives the file its name, which lasts from then on.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let Some((unfinished, target)) = &self.moves else { return Ok(()) };
+        publish(&self.file, unfinished, target)?;
+        self.moves = None;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some((unfinished, _)) = &self.moves {
+            // Nobody is left to be told that it could not be removed.
+            let _ = fs::remove_file(unfinished);
+        }
+    }
+}
+
+/// Opens a device or a pipe, which is written as it is; one that nobody reads is refused, for
+/// opening it would wait.
+///
+/// A pipe is opened once: its reader would take the end of a first opening for the end of the data.
+pub fn open_special(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.file_type().is_fifo() {
+        return File::options().write(true).open(path);
+    }
+    let opened = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => {
+            io::Error::other("it is a pipe that nobody reads; start its reader first")
+        }
+        _ => error,
+    })?;
+    // From here on a full pipe is waited for.
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// What follows the name of a file that is being written.
+const END: &str = "-unfinished";
+
+/// What stands before the number of the process that writes the file at `target`.
+fn start_beside(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let name = if name.len() > NAME_MAX { "" } else { &*name };
+    format!(".{name}.stepwell-")
+}
+
+/// A new file beside `target`, under a name that no file had, locked until it is closed.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let (start, process) = (start_beside(target), std::process::id());
+    let mut number = 0u32;
+    loop {
+        let path = folder_of(target).join(format!("{start}{process}-{number}{END}"));
+        number += 1;
+        let file = match File::create_new(&path) {
+            // A process before this one that had its number.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            made => made?,
+        };
+        // Where nobody can lock it, as on some network file systems, nobody will.
+        let _ = file.try_lock();
+        // One that took it for what was left, before it was locked, removed it.
+        if path.symlink_metadata().is_ok() {
+            return Ok((path, file));
+        }
+    }
+}
+
+/// Removes what killed processes left of the file at `target`; what cannot be removed stays for
+/// the next one.
+fn sweep(target: &Path) {
+    let start = start_beside(target);
+    let is_gone = |name: &str| {
+        let numbers = name.strip_prefix(&start)?.strip_suffix(END)?;
+        let (process, number) = numbers.split_once('-')?;
+        let (process, _): (u32, u32) = (process.parse().ok()?, number.parse().ok()?);
+        Some(!Path::new("/proc").join(process.to_string()).exists())
+    };
+    for entry in fs::read_dir(folder_of(target)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if is_gone(&entry.file_name().to_string_lossy()) != Some(true)
+            || !path.symlink_metadata().is_ok_and(|about| about.is_file())
+        {
+            continue;
+        }
+        // On another machine that process may go on: it has the lock then.
+        let lock = File::open(&path);
+        if lock.is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The directory that a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_taken_are_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("figures.json");
+        let (first, _) = create_beside(&target).unwrap();
+        fs::write(&first, "another's").unwrap();
+        write_text(&target, "{}").unwrap();
+        assert_eq!(fs::read_to_string(&first).unwrap(), "another's");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "{}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        let long = folder.path().join("n".repeat(255));
+        write_text(&long, "{}").unwrap();
+        assert_eq!(fs::read_to_string(&long).unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("figures.json");
+        fs::write(&target, "older").unwrap();
+        let mut output = Output::begin(&target).unwrap();
+        output.file.write_all(b"half").unwrap();
+        drop(output);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "older");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_reader_of_a_pipe_gets_all_that_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // More than a pipe holds, so that writing waits for its reader.
+        let text = "0123456789abcdef".repeat(1 << 14);
+        for _ in 0..50 {
+            let from = pipe.clone();
+            let reader = std::thread::spawn(move || fs::read_to_string(from).unwrap());
+            // Refused until the reader is there.
+            while write_text(&pipe, &text).is_err() {
+                std::thread::yield_now();
+            }
+            assert_eq!(reader.join().unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn links_lead_to_the_file_and_modes_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
+        fs::write(&target, "older").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&target, &link).unwrap();
+        write_text(&link, "newer").unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "newer");
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

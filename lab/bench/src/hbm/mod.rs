@@ -1,0 +1,211 @@
+//! `stepwell-lab bench hbm`: kernels of rows on a device, against the copies of that device.
+//!
+//! ```text
+//!  limit    copies within the device: bytes read and written a second
+//!  rows     up, down, read, pooled, updated, by the bytes that docs/devices.md counts
+//!  look-up  hash tables by load; the rows of a step found by slot and by key
+//!  ways     pinned memory up and down, and from device to device
+//! ```
+//!
+//! Times are the host's, from the first of some launches to the end of the last; of rounds the
+//! median counts. What each kernel leaves is compared with plain loops once, before it is timed.
+
+mod lookup;
+mod rows;
+mod ways;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytemuck::Pod;
+use serde::Serialize;
+use stepwell_base::ByteCount;
+use stepwell_base::random::Stream as Random;
+use stepwell_device::{Buffer, Choice, Device, Pinned, PlainProducts, Stream, Wanted};
+
+pub use self::lookup::{LookupFigures, TableFigures};
+pub use self::rows::{KernelFigures, RowFigures};
+pub use self::ways::{Way, Ways};
+use crate::measure::median;
+use crate::{Error, Result};
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The devices.
+    pub choice: Choice,
+    /// Bytes of the rows; none for so many as suit the device.
+    pub bytes: Option<ByteCount>,
+    /// Rounds, of which the median counts.
+    pub rounds: usize,
+}
+
+/// Bytes of the rows on a GPU, several times what lies in its L2.
+const BYTES: ByteCount = ByteCount(1 << 30);
+/// On an emulated device, whose every access is checked.
+const BYTES_EMULATED: ByteCount = ByteCount(256 << 10);
+/// The least that makes a whole example of the largest rows.
+const BYTES_MIN: u64 = 16 << 10;
+/// What a benchmark has of a device, over the bytes of its rows.
+const MEMORY_OF_BYTES: u64 = 8;
+/// Bytes beside that.
+const BESIDE: u64 = 64 << 20;
+/// Who has no GPU may see how it works.
+const EMULATED: &str =
+    "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
+/// Launches of a round, at most.
+const LAUNCHES: usize = 20;
+/// Seconds that a round may take, where one launch takes less.
+const ROUND_SECONDS: f64 = 0.1;
+
+/// Figures of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Names of the devices, of which the first is measured.
+    pub devices: Vec<String>,
+    /// Whether they are emulated: then figures say nothing about a GPU.
+    pub emulated: bool,
+    /// Bytes of the rows.
+    pub bytes: u64,
+    /// Rounds.
+    pub rounds: usize,
+    /// Bytes that copies within the device read and write a second.
+    pub copy_bytes_per_second: f64,
+    /// Kernels of rows, by the bytes of a row.
+    pub rows: Vec<RowFigures>,
+    /// Ways to find a row.
+    pub lookup: LookupFigures,
+    /// Ways from and to the device.
+    pub ways: Ways,
+}
+
+/// A device that is measured.
+struct Bench {
+    device: Device,
+    stream: Stream,
+    bytes: usize,
+    rounds: usize,
+    launches: usize,
+}
+
+impl Bench {
+    /// Seconds that what `give` gives the stream takes: the median of rounds.
+    fn time(&self, mut give: impl FnMut() -> Result<()>) -> Result<f64> {
+        let mut round = |launches: usize| {
+            let begin = Instant::now();
+            for _ in 0..launches {
+                give()?;
+            }
+            self.stream.finish()?;
+            Ok::<f64, Error>(begin.elapsed().as_secs_f64() / launches as f64)
+        };
+        // What takes long needs few launches to hide what a round costs beside them.
+        let launches = (ROUND_SECONDS / round(1)?).clamp(1.0, self.launches as f64) as usize;
+        let rounds = (0..self.rounds).map(|_| round(launches)).collect::<Result<Vec<f64>>>()?;
+        Ok(median(rounds))
+    }
+
+    fn empty<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Ok(self.device.buffer(len.max(1), "a benchmark")?)
+    }
+
+    fn pinned<T: Pod>(&self, len: usize) -> Result<Pinned<T>> {
+        Ok(self.device.pinned(len.max(1), "a benchmark")?)
+    }
+
+    /// `values`, on the device.
+    fn filled<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let (mut host, there) = (self.pinned(values.len())?, self.empty(values.len())?);
+        host.write(values.len())?.copy_from_slice(values);
+        self.stream.up((&host, 0..values.len()), (&there, 0))?;
+        self.stream.finish()?;
+        Ok(there)
+    }
+
+    /// The first `len` elements of what is on the device.
+    fn contents<T: Pod>(&self, there: &Buffer<T>, len: usize) -> Result<Vec<T>> {
+        let mut host = self.pinned(len)?;
+        self.stream.down((there, 0..len), (&host, 0))?;
+        self.stream.finish()?;
+        Ok(host.read(len)?.to_vec())
+    }
+}
+
+/// Numbers 0 to `count`, in an order that is always the same.
+fn order(count: usize, seed: u64) -> Vec<u32> {
+    let (mut order, mut random) =
+        ((0..count as u32).collect::<Vec<u32>>(), Random::from_state(seed));
+    for at in (1..count).rev() {
+        order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
+    }
+    order
+}
+
+/// Compares what `kernel` left with what plain loops leave.
+fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
+    let wrong = came.iter().zip(wanted).position(|(came, wanted)| came != wanted);
+    match (wrong, came.len() == wanted.len()) {
+        (None, true) => Ok(()),
+        (at, _) => Err(Error::WrongKernel { kernel: kernel.to_owned(), at: at.unwrap_or(0) }),
+    }
+}
+
+/// Measures; `say` is told what is done.
+///
+/// # Errors
+/// When there is no device, it fails or has no room, and when a kernel leaves what it should not.
+pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    let notes = std::cell::RefCell::new(Vec::new());
+    let offer = options.choice.offer(&|note| notes.borrow_mut().push(note));
+    notes.into_inner().iter().for_each(|note| say(note));
+    let offer = offer.map_err(|why| {
+        Error::Arguments(format!("device = {}: {why}; {EMULATED}", options.choice))
+    })?;
+    let Some(offer) = offer else {
+        return Err(Error::Arguments(format!("there is no device to measure; {EMULATED}")));
+    };
+    let bytes = options.bytes.unwrap_or(if offer.emulated { BYTES_EMULATED } else { BYTES });
+    let (least, most) = (BYTES_MIN, offer.memory_bytes.saturating_sub(BESIDE) / MEMORY_OF_BYTES);
+    let said = offer.said();
+    if most < least {
+        let (least, free) = (MEMORY_OF_BYTES * least + BESIDE, offer.memory_bytes);
+        let (least, free) = (ByteCount(least), ByteCount(free));
+        let why = format!("no room for a benchmark on {said}: {free} are free, {least} are needed");
+        return Err(Error::Arguments(why));
+    }
+    if !(least..=most).contains(&bytes.0) {
+        let (least, most) = (ByteCount(least), ByteCount(most));
+        let why = format!("--bytes {bytes}: give {least} to {most} for {said}");
+        return Err(Error::Arguments(why));
+    }
+    let memory_bytes = MEMORY_OF_BYTES * bytes.0 + BESIDE;
+    let wanted = Wanted { memory_bytes, pinned_bytes: memory_bytes, workers: 1 };
+    let devices = offer.open(wanted, Arc::new(PlainProducts));
+    let devices = devices.map_err(Error::Arguments)?;
+    let bench = Bench {
+        stream: devices[0].stream("benchmark")?,
+        device: devices[0].clone(),
+        bytes: bytes.0 as usize,
+        rounds: options.rounds,
+        launches: if offer.emulated { 1 } else { LAUNCHES },
+    };
+    say(&format!("copies within {}", offer.names[0]));
+    let copy = ways::copy(&bench)?;
+    let mut figures = Figures {
+        devices: offer.names.clone(),
+        emulated: offer.emulated,
+        bytes: bytes.0,
+        rounds: options.rounds,
+        copy_bytes_per_second: copy,
+        ..Figures::default()
+    };
+    for row_bytes in rows::BYTES {
+        say(&format!("rows of {row_bytes} bytes"));
+        figures.rows.push(rows::measure(&bench, row_bytes, copy)?);
+    }
+    say("hash tables");
+    figures.lookup = lookup::measure(&bench)?;
+    say("ways to the device");
+    figures.ways = ways::measure(&bench, devices.get(1))?;
+    Ok(figures)
+}

@@ -1,0 +1,299 @@
+//! `stepwell-lab bench ssd`: the store against the raw disk.
+//!
+//! Order of a run: three rounds of a raw sequential write and a bulk load into a new store, the
+//! last of which stays; three rounds of raw random reads and look-ups; then updates, overwriting,
+//! a snapshot, reopening, refreshing a view, full segments of rows of many sizes, and the index by
+//! itself. The raw file is as large as the store's, on the same file system, read and written
+//! through the same queues, directly.
+
+mod growth;
+mod opening;
+mod raw;
+mod reads;
+mod rows;
+mod space;
+mod writes;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_ssd::{Stats, Store, StoreOptions};
+
+use crate::home::Home;
+use crate::machine::Machine;
+use crate::measure::{median, over};
+use crate::{Error, Result};
+use rows::Rows;
+pub(crate) use rows::{Shuffle, scaled};
+
+/// Rows of a benchmark at most.
+const ROWS_MAX: u64 = 1 << 36;
+
+/// What is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// A directory on the disk in question; what is made in it is removed again.
+    pub directory: PathBuf,
+    /// Rows of the store.
+    pub rows: u64,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Keys of a look-up and of a put.
+    pub batch: usize,
+    /// Exponent of the keys' frequencies in look-ups and updates, 0 for uniform.
+    pub skew: f64,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Seconds of each measurement of reads.
+    pub seconds: f64,
+    /// How many times all rows are overwritten at random for the space figures.
+    pub overwrites: u64,
+    /// Rounds, of which the median counts.
+    pub rounds: usize,
+    /// Rows that the index grows to without a hint, 0 for not at all.
+    pub index_rows: u64,
+}
+
+/// Figures of a run. Rates are medians over the rounds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// What was measured.
+    pub options: Option<Options>,
+    machine: Option<Machine>,
+    /// Random reads of a page each per second, at the same depth.
+    pub raw_read_iops: f64,
+    /// Processor microseconds of such a read.
+    pub raw_cpu_us_per_read: f64,
+    /// Bytes per second of sequential writing, synced.
+    pub raw_write_bytes_per_second: f64,
+    /// Rows per second of random look-ups, four in flight.
+    pub cold_rows_per_second: f64,
+    /// The same, one look-up at a time.
+    pub cold_rows_per_second_one: f64,
+    /// Processor microseconds of a row, four in flight.
+    pub cpu_us_per_row: f64,
+    /// Cold rows over raw reads.
+    pub read_over_raw: f64,
+    /// The same, one look-up at a time.
+    pub read_over_raw_one: f64,
+    /// Rows per second of look-ups of rows that were put together.
+    pub grouped_rows_per_second: f64,
+    /// The same over random look-ups.
+    pub grouped_over_cold: f64,
+    /// Rows per second of look-ups half of one group, half random.
+    pub mixed_rows_per_second: f64,
+    /// The same over random look-ups.
+    pub mixed_over_cold: f64,
+    /// Rows per second of a bulk load, committed.
+    pub load_rows_per_second: f64,
+    /// Bytes of payload per second of the same.
+    pub load_bytes_per_second: f64,
+    /// Bytes of payload over raw bytes.
+    pub load_over_raw: f64,
+    /// Rows per second of random updates of half of the rows, committed and compacted.
+    pub update_rows_per_second: f64,
+    /// Bytes of payload of updates over raw bytes.
+    pub update_over_raw: f64,
+    /// Bytes of the index a row, after loading with a hint.
+    pub index_bytes_per_key: f64,
+    /// The same after reopening.
+    pub index_bytes_per_key_reopened: f64,
+    /// The most bytes of the index a key while it grew from a million keys without a hint, those
+    /// of a part being rewritten counted twice.
+    pub index_bytes_per_key_growing: f64,
+    /// The longest time that growing a part of it took, in milliseconds.
+    pub index_rewrite_ms_longest: f64,
+    /// The longest put of 1024 rows meanwhile, in milliseconds; what the disk
+    /// and the other processes took is in it.
+    pub growing_put_ms_most: f64,
+    /// Bytes of full segments over bytes of payload, less one.
+    pub format_overhead: f64,
+    /// Bytes of a sealed, full segment a row over bytes of its payload: the most over rows of 512
+    /// to 16384 bytes in steps of 512, each measured in a small store of its own.
+    pub row_space_worst: f64,
+    /// The same of rows of 64 bytes, which have a head of 16 and 9 in the list: 1.39.
+    pub row_space_64: f64,
+    /// Bytes of files over bytes of live rows, after overwriting and a commit.
+    pub space_amplification: f64,
+    /// The most that it was at any moment.
+    pub space_amplification_most: f64,
+    /// Bytes written over bytes of rows put, while overwriting.
+    pub write_amplification: f64,
+    /// Rows per second of overwriting.
+    pub overwrite_rows_per_second: f64,
+    /// Seconds of opening the store.
+    pub reopen_seconds: f64,
+    /// Nanoseconds of opening it a row in its segments, with one thread.
+    pub open_ns_per_row: f64,
+    /// The same with two.
+    pub open_ns_per_row_two: f64,
+    /// Time of refreshing a view after one row in a hundred was put again at random, and all
+    /// committed, over opening one there, with as many threads as a store takes by itself.
+    pub refresh_over_open: f64,
+    /// Milliseconds of that refresh.
+    pub refresh_ms: f64,
+    /// Rows of the segments that it read: those put again, and those that merges moved.
+    pub refresh_rows_read: f64,
+    /// Seconds of a snapshot after little changed.
+    pub snapshot_seconds: f64,
+    /// What the store says of itself after the reads.
+    pub stats: Option<Stats>,
+}
+
+/// A store being measured, and the raw file beside it.
+pub(crate) struct Bench<'a> {
+    options: &'a Options,
+    disk: Arc<FileDisk>,
+    rows: Rows,
+}
+
+/// Runs the benchmark; `progress` is told what comes next.
+///
+/// # Errors
+/// When the disk refuses, another benchmark uses the directory, or a wrong row came back.
+pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
+    check(options)?;
+    let home = Home::take(&options.directory.join("stepwell-bench-ssd"))?;
+    Bench::new(options, home.path())?.run(progress)
+}
+
+fn check(options: &Options) -> Result<()> {
+    let fail = |why: String| Err(Error::Arguments(why));
+    let (rows, batch) = (options.rows, options.batch);
+    if batch == 0 {
+        return fail("--batch 0: give at least 1".to_owned());
+    }
+    if rows < batch as u64 {
+        return fail(format!(
+            "--rows {rows}: give at least {batch}, the keys of a look-up (--batch)"
+        ));
+    }
+    if !(0.0..=10.0).contains(&options.skew) {
+        return fail(format!("skew {} is not admitted: 0 to 10", options.skew));
+    }
+    if !(0.0..=3600.0).contains(&options.seconds) {
+        return fail(format!("{} seconds are not admitted: 0 to 3600", options.seconds));
+    }
+    if options.rows > ROWS_MAX || options.index_rows > ROWS_MAX || options.overwrites > 1000 {
+        return fail(format!("at most {ROWS_MAX} rows, and 1000 overwrites"));
+    }
+    if (1..growth::ROWS_FIRST).contains(&options.index_rows) {
+        let least = growth::ROWS_FIRST;
+        return fail(format!("--index-rows {}: give 0, or {least} or more", options.index_rows));
+    }
+    if options.depth == 0 || options.depth > 4096 || options.row_bytes > 1 << 20 {
+        return fail("depth is 1 to 4096, row-bytes at most 1 MiB".to_owned());
+    }
+    if options.row_bytes < 16 {
+        return fail(format!("rows of {} bytes: at least 16", options.row_bytes));
+    }
+    if !(1..=1000).contains(&options.rounds) {
+        return fail(format!("{} rounds: 1 to 1000", options.rounds));
+    }
+    Ok(())
+}
+
+impl<'a> Bench<'a> {
+    fn new(options: &'a Options, home: &Path) -> Result<Self> {
+        let disk = Arc::new(FileDisk::open(home)?);
+        let rows = Rows::new(options.rows, options.row_bytes, options.skew);
+        Ok(Self { options, disk, rows })
+    }
+
+    fn store_options(&self) -> StoreOptions {
+        StoreOptions {
+            rows_hint: self.options.rows,
+            index_bytes_max: u64::MAX,
+            read_depth: self.options.depth,
+            ..StoreOptions::new(0, self.options.row_bytes)
+        }
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Disk>> {
+        Ok(self.disk.create_directory(&self.disk.path().join(name))?)
+    }
+
+    fn run(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
+        let mut figures = Figures {
+            options: Some(self.options.clone()),
+            machine: Some(Machine::here(self.disk.engine())),
+            ..Figures::default()
+        };
+        let store = self.loads(&mut figures, progress)?;
+        self.reads(&store, &mut figures, progress)?;
+        figures.stats = Some(store.stats());
+        let raw = self.disk.open_direct(raw::NAME)?.path().to_owned();
+        // The raw file's room is the store's from here on.
+        let _ = std::fs::remove_file(raw);
+        let store = self.ends(store, &mut figures, progress)?;
+        self.updates(&store, &mut figures, progress)?;
+        self.overwrites(&store, &mut figures, progress)?;
+        drop(store);
+        self.row_space(&mut figures, progress)?;
+        self.growth(&mut figures, progress)?;
+        Ok(figures)
+    }
+
+    fn loads(&mut self, figures: &mut Figures, say: &mut dyn FnMut(&str)) -> Result<Store> {
+        let (mut raw, mut ours, mut last) = (Vec::new(), Vec::new(), None);
+        for round in 0..self.options.rounds {
+            say(&format!("raw write and bulk load, round {}", round + 1));
+            raw.push(self.raw_write()?);
+            if let Some((store, name)) = last.take() {
+                drop::<Store>(store);
+                let path: String = name;
+                let _ = std::fs::remove_dir_all(self.disk.path().join(path));
+            }
+            let name = format!("store-{round}");
+            let (store, rows_per_second) = self.load(self.subdirectory(&name)?)?;
+            ours.push(rows_per_second);
+            last = Some((store, name));
+        }
+        let none = || Error::Arguments("0 rounds".to_owned());
+        let (store, _) = last.ok_or_else(none)?;
+        figures.raw_write_bytes_per_second = median(raw);
+        figures.load_rows_per_second = median(ours);
+        let bytes = figures.load_rows_per_second * self.options.row_bytes as f64;
+        figures.load_bytes_per_second = bytes;
+        figures.load_over_raw = over(bytes, figures.raw_write_bytes_per_second);
+        let stats = store.stats();
+        figures.index_bytes_per_key = over(stats.index_bytes as f64, stats.rows_live as f64);
+        let payload = stats.rows_live as f64 * self.options.row_bytes as f64;
+        figures.format_overhead = over(stats.bytes_files as f64, payload) - 1.0;
+        Ok(store)
+    }
+
+    fn reads(
+        &mut self,
+        store: &Store,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let mut rates: [Vec<f64>; 7] = Default::default();
+        for round in 0..self.options.rounds {
+            say(&format!("raw reads and look-ups, round {}", round + 1));
+            let raw = self.raw_reads(round as u64)?;
+            let cold = self.look_up(store, reads::Mix::Random, 4)?;
+            let one = self.look_up(store, reads::Mix::Random, 1)?;
+            let grouped = self.look_up(store, reads::Mix::Grouped, 4)?;
+            let mixed = self.look_up(store, reads::Mix::Half, 4)?;
+            let figures = [raw.0, cold.0, one.0, grouped.0, mixed.0, cold.1, raw.1];
+            rates.iter_mut().zip(figures).for_each(|(rates, rate)| rates.push(rate));
+        }
+        let [raw, cold, one, grouped, mixed, cpu, raw_cpu] = rates.map(median);
+        figures.raw_read_iops = raw;
+        figures.cold_rows_per_second = cold;
+        figures.cold_rows_per_second_one = one;
+        figures.cpu_us_per_row = cpu;
+        figures.raw_cpu_us_per_read = raw_cpu;
+        figures.grouped_rows_per_second = grouped;
+        figures.mixed_rows_per_second = mixed;
+        figures.read_over_raw = over(cold, raw);
+        figures.read_over_raw_one = over(one, raw);
+        figures.grouped_over_cold = over(grouped, cold);
+        figures.mixed_over_cold = over(mixed, cold);
+        Ok(())
+    }
+}

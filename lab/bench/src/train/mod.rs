@@ -1,0 +1,284 @@
+//! `stepwell-lab bench train`: training out of core, against memory and the raw disk.
+//!
+//! All rows lie in the store before a run begins, as long training leaves them or as they were
+//! loaded ([`StoreAge`]). For each model, a run with every row in memory is followed by runs with
+//! slots for a part of the rows. The limit of such a run is the smaller of two rates: that of the
+//! run in memory, and that at which the raw disk could read what the run reads. The raw disk is
+//! measured before and after each run, on the store's own files.
+//!
+//! - **Plain.** Beside each run out of core there is a plain one: the same, without what is taken
+//!   from pages that are read for others. Which of the two comes first changes from run to run, so
+//!   that a disk that grows faster or slower favours neither.
+
+mod aged;
+mod check;
+mod figures;
+mod ideal;
+mod parts;
+mod raw;
+mod store;
+mod stream;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use stepwell_base::ByteCount;
+use stepwell_base::stop::StopRequest;
+use stepwell_disk::FileDisk;
+use stepwell_engine::Placement;
+use stepwell_settings::{Config, ModelKind, TierConfig};
+use stepwell_train::{RowsAtStart, Surroundings, slab_bytes};
+
+use self::figures::Counted;
+pub use self::figures::{Figures, Run};
+use self::raw::Raw;
+pub use self::store::{Made, StoreAge};
+pub(crate) use self::stream::Ids;
+use self::watch::Window;
+use crate::home::{Home, make, remove};
+use crate::machine::Machine;
+use crate::measure::names;
+use crate::{Error, Result};
+
+/// What is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// A directory on the disk in question; what is made in it is removed again.
+    pub directory: PathBuf,
+    /// Rows of the store, about.
+    pub rows: u64,
+    /// Exponent of the ids' frequencies.
+    pub skew: f64,
+    /// Whether all slots have as many ids; else as in `criteo_tb_80k`.
+    pub equal: bool,
+    /// Examples that are not counted.
+    pub warmup: u64,
+    /// Examples that are.
+    pub examples: u64,
+    /// Models.
+    #[serde(serialize_with = "names")]
+    pub models: Vec<ModelKind>,
+    /// Percentages of the rows that memory has slots for.
+    pub shares: Vec<f64>,
+    /// Stores that runs begin with.
+    pub stores: Vec<StoreAge>,
+    /// Whether the run in memory is left out.
+    pub only_out_of_core: bool,
+    /// Whether the plain runs are left out.
+    pub no_plain: bool,
+    /// Everything else: threads, mini-batch, lookahead and so on.
+    #[serde(skip)]
+    pub config: Config,
+}
+
+/// Measures; `say` is told what is going on.
+///
+/// # Errors
+/// When the arguments cannot be, or a run fails.
+pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    check::check(options)?;
+    let ids = Ids::new(options.rows, options.equal, options.skew);
+    let mut figures =
+        Figures { options: Some(options.clone()), rows: ids.count(), ..Figures::default() };
+    let home = Home::take(&options.directory.join("stepwell-bench-train"))?;
+    let disk = FileDisk::open(home.path())?;
+    figures.machine = Some(Machine::here(disk.engine()));
+    measure(options, &ids, home.path(), say, &mut figures)?;
+    Ok(figures)
+}
+
+/// What the runs of a benchmark have in common.
+struct Bench<'a> {
+    options: &'a Options,
+    ids: &'a Ids,
+    place: &'a Path,
+    /// Stores that are there, with the bytes of their rows.
+    made: Vec<Made>,
+    plain_first: bool,
+}
+
+fn measure(
+    options: &Options,
+    ids: &Ids,
+    place: &Path,
+    say: &mut dyn FnMut(&str),
+    figures: &mut Figures,
+) -> Result<()> {
+    let data = place.join("examples");
+    say(&format!("writing {} examples", options.warmup + options.examples));
+    ids.write(options.warmup + options.examples, &data)?;
+    let mut bench = Bench { options, ids, place, made: Vec::new(), plain_first: true };
+    for kind in &options.models {
+        let mut config = config(options, *kind, &data)?;
+        bench.make_stores(&config, say, figures)?;
+        let in_memory = if options.only_out_of_core {
+            0.0
+        } else {
+            say(&format!("{}: every row in memory", kind.name()));
+            config.tiers.dram = Some(dram_for(&config, ids.count())?);
+            let rows = bench.rows_of(options.stores[0]);
+            train(options, &config, place, &rows, true)?.rate()
+        };
+        for store in &options.stores {
+            for share in &options.shares {
+                let mut run = bench.out_of_core(&mut config, *store, *share, say)?;
+                run.over_memory(in_memory);
+                figures.runs.push(run);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    fn rows_of(&self, store: StoreAge) -> PathBuf {
+        self.place.join(format!("rows-{store}"))
+    }
+
+    /// Makes the stores anew where rows have other bytes than those that are there.
+    fn make_stores(
+        &mut self,
+        config: &Config,
+        say: &mut dyn FnMut(&str),
+        figures: &mut Figures,
+    ) -> Result<()> {
+        let row_bytes = store::table(config)?.row_bytes();
+        if self.made.first().is_some_and(|made| made.row_bytes == row_bytes) {
+            return Ok(());
+        }
+        self.made.clear();
+        for age in &self.options.stores {
+            remove(&self.rows_of(*age))?;
+        }
+        for age in &self.options.stores {
+            let rows = self.ids.count();
+            say(&format!("putting {rows} rows of {row_bytes} bytes into a store: {age}"));
+            let directory = self.rows_of(*age);
+            make(&directory)?;
+            self.made.push(store::make(*age, self.ids, config, &directory)?);
+        }
+        figures.stores.extend_from_slice(&self.made);
+        Ok(())
+    }
+
+    fn out_of_core(
+        &mut self,
+        config: &mut Config,
+        store: StoreAge,
+        share: f64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Run> {
+        let slots = (self.ids.count() as f64 * share / 100.0).round() as u64;
+        config.tiers.dram = Some(dram_for(config, slots)?);
+        let (rows, name) = (self.rows_of(store), config.model.kind.name());
+        let made = self.made.iter().find(|made| made.store == Some(store));
+        let page_bytes = made.map_or(0, |made| made.page_bytes);
+        let mini_batch = config.data.mini_batch as u64;
+        let mut run = Run {
+            ideal_cold_rows_per_example: ideal::cold_rows_per_example(self.ids, slots, mini_batch),
+            ..Run::new(name, store, share, slots)
+        };
+        let before = Raw::measure(&rows, slots)?;
+        let (counted, plain) =
+            self.turns(config, &rows, &format!("{name}, {store}, {slots} slots"), say)?;
+        let raw = before.mean(Raw::measure(&rows, slots + 1)?);
+        run.fill(&counted, &raw, page_bytes);
+        if let Some(plain) = plain {
+            run.over_plain(&plain, &raw, page_bytes);
+        }
+        Ok(run)
+    }
+
+    /// The run, and the plain one beside it.
+    fn turns(
+        &mut self,
+        config: &Config,
+        rows: &Path,
+        name: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(Counted, Option<Counted>)> {
+        let turn = |config: &Config, kind: &str, say: &mut dyn FnMut(&str)| {
+            say(&format!("{name}{kind}"));
+            train(self.options, config, self.place, rows, false)
+        };
+        let plain = plain(config).filter(|_| !self.options.no_plain);
+        let plain_turn = |say: &mut dyn FnMut(&str)| {
+            plain.as_ref().map(|plain| turn(plain, ", plain", say)).transpose()
+        };
+        let turns = if self.plain_first {
+            let plain = plain_turn(say)?;
+            (turn(config, "", say)?, plain)
+        } else {
+            (turn(config, "", say)?, plain_turn(say)?)
+        };
+        self.plain_first = !self.plain_first;
+        Ok(turns)
+    }
+}
+
+/// The same without what is taken from pages that are read for others, if there is any of that.
+fn plain(config: &Config) -> Option<Config> {
+    let mut plain = config.clone();
+    plain.tiers.harvest = Some(ByteCount(0));
+    (plain != *config).then_some(plain)
+}
+
+fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
+    let mut config = options.config.clone();
+    config.model.kind = kind;
+    config.data.paths = vec![data.display().to_string()];
+    config.data.eval_fraction = 0.0;
+    config.data.eval_paths = Vec::new();
+    config.data.epochs = 1;
+    config.checkpoint.dir = None;
+    if config.life.life().is_some() {
+        let why = "rows that come and go are not measured here: of rows.* give rows.storage alone";
+        return Err(Error::Arguments(why.to_owned()));
+    }
+    config.tiers.page_cache = ByteCount(0);
+    config.tiers.ssd = None;
+    Ok(config)
+}
+
+/// Bytes of memory with exactly `slots` slots.
+fn dram_for(config: &Config, slots: u64) -> Result<ByteCount> {
+    Ok(ByteCount(slab_bytes(config, &store::table(config)?, slots)))
+}
+
+fn train(
+    options: &Options,
+    config: &Config,
+    place: &Path,
+    rows: &Path,
+    in_memory: bool,
+) -> Result<Counted> {
+    let scratch = place.join("run");
+    let config = Config {
+        tiers: TierConfig { ssd: Some(scratch.clone()), ..config.tiers.clone() },
+        ..config.clone()
+    };
+    let window = Arc::new(Window::after(options.warmup));
+    let around = Surroundings {
+        observer: Arc::clone(&window) as Arc<_>,
+        machine: stepwell_train::Machine::default(),
+        stop: StopRequest::new(),
+        placement: Placement::Fresh,
+        from: None,
+        rows: RowsAtStart { from: vec![rows.to_owned()], in_memory },
+        repaired_rows: false,
+        digest: false,
+        settings: Value::Null,
+        on_plan: Arc::new(|_| {}),
+        on_note: Arc::new(|_| {}),
+        on_warning: Arc::new(|_| {}),
+    };
+    let report = stepwell_train::train(&config, &around);
+    remove(&scratch)?;
+    let report = report.map_err(|error| Error::Arguments(error.to_string()))?;
+    let few = || Error::Arguments("more examples are needed than the warm-up has".to_owned());
+    let (begin, end) = window.marks().ok_or_else(few)?;
+    Ok(Counted::between(&begin, &end, report))
+}

@@ -1,0 +1,249 @@
+//! `stepwell-lab cache-sim`: eviction policies on traces of look-ups, beside the offline optimum.
+//!
+//! - **How.** A trace is read whole and cut into mini-batches of distinct keys; every policy then
+//!   runs over it in slabs of the asked sizes. The policies are the slab's own
+//!   ([`stepwell_mem::policy`]); with a known window, so is the cache around them. Rows and sizes
+//!   are independent and share out over all cores.
+//!
+//! What counts  A look-up is one distinct key of a mini-batch: a hit where its row lies in the slab
+//!           when the mini-batch is planned. Hits of a mini-batch are pinned before its misses are
+//!           placed, as the planner does it.
+//!
+//! - **Optimum.** Belady's MIN with demand fill: every missed key is placed, the row of the
+//!   farthest next use leaves. With bypass, a missed key whose own next use is the farthest is not
+//!   placed; no slab of a parameter server may do that, so it is only shown.
+//!
+//! - **Reads.** Where they are asked for, the rows that leave are put onto pages, and the reads are
+//!   counted that bring them back ([`ReadOptions`]). The optimum has none: it is one of misses, not
+//!   of reads.
+//!
+//! - **Failure.** One line that names the file, the number and the mend.
+//! - **Cost.** 10 to 60 ns a look-up, policy and size; 40 bytes a look-up of memory.
+//! - **Bounds.** 2^31 look-ups a trace.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod known;
+mod optimum;
+mod pages;
+mod picture;
+mod sequence;
+mod size;
+mod slab;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use sequence::Sequence;
+
+pub use error::{Error, Result};
+pub use pages::{ReadOptions, Reads};
+pub use picture::{check_picture, draw};
+pub use size::Size;
+pub use stepwell_mem::PolicyKind;
+pub use trace::Format;
+
+/// Mini-batches that can be known ahead: a record has 16 bits for the next one.
+const WINDOW_MAX: usize = 1 << 15;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the traces are written; `None` to go by their names.
+    pub format: Option<Format>,
+    /// The policies.
+    pub policies: Vec<PolicyKind>,
+    /// Sizes of the slab.
+    pub sizes: Vec<Size>,
+    /// Accesses of a mini-batch.
+    pub mini_batch: usize,
+    /// How many mini-batches ahead keys are known.
+    pub window: usize,
+    /// What reads bring, where they are to be counted.
+    pub reads: Option<ReadOptions>,
+}
+
+/// The figures of a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// The file.
+    pub trace: PathBuf,
+    /// How it was read.
+    pub format: Format,
+    /// Accesses of the trace.
+    pub accesses: usize,
+    /// Look-ups: distinct keys of each mini-batch.
+    pub look_ups: usize,
+    /// Distinct keys of the trace.
+    pub keys: usize,
+    /// Accesses of a mini-batch.
+    pub mini_batch: usize,
+    /// How many mini-batches ahead keys were known.
+    pub window: usize,
+    /// What reads brought, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadOptions>,
+    /// The sizes as asked.
+    pub sizes: Vec<String>,
+    /// The sizes in slots.
+    pub slots: Vec<usize>,
+    /// One row a policy, then the optimum.
+    pub rows: Vec<Row>,
+}
+
+/// Hit rates of a policy, or of the optimum.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub policy: String,
+    /// Hits, by size.
+    pub hits: Vec<usize>,
+    /// Hits over look-ups, by size.
+    pub hit_rates: Vec<f64>,
+    /// Reads, by size; none where they were not counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<Reads>,
+}
+
+/// What a contender comes to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    hits: usize,
+    reads: Option<Reads>,
+}
+
+/// What fills a row of the table.
+#[derive(Clone, Copy, Debug)]
+enum Contender {
+    Policy(PolicyKind),
+    Optimum,
+    OptimumWithBypass,
+}
+
+impl Contender {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Policy(kind) => kind.name(),
+            Self::Optimum => "optimum",
+            Self::OptimumWithBypass => "optimum+bypass",
+        }
+    }
+
+    fn run(self, sequence: &Sequence, slots: usize, options: &Options) -> Result<Outcome> {
+        // More slots than keys change nothing, and need not be made.
+        let slots = slots.min(sequence.keys());
+        let (window, reads) = (options.window, options.reads);
+        let hits = match self {
+            Self::Policy(kind) if window > 0 || reads.is_some() => {
+                return known::run(sequence, slots, kind, window, reads);
+            }
+            Self::Policy(kind) => slab::hits(sequence, slots, kind),
+            Self::Optimum => optimum::hits(sequence, slots, false),
+            Self::OptimumWithBypass => optimum::hits(sequence, slots, true),
+        };
+        Ok(Outcome { hits, reads: None })
+    }
+}
+
+/// Refuses a trace that is not there or whose format nothing tells, without reading it.
+///
+/// # Errors
+/// As said.
+pub fn probe(path: &Path, options: &Options) -> Result<()> {
+    check(options)?;
+    trace::probe(path, options.format).map(drop)
+}
+
+/// Simulates all policies on the trace in `path`.
+///
+/// # Errors
+/// A trace that cannot be read, is empty, or has mini-batches larger than a slab; options that
+/// cannot be.
+pub fn run(path: &Path, options: &Options) -> Result<Figures> {
+    check(options)?;
+    let (format, trace) = trace::read(path, options.format)?;
+    let sequence = Sequence::new(&trace, options.mini_batch);
+    let mut slots = Vec::new();
+    for size in &options.sizes {
+        slots.push(checked_slots(path, *size, &sequence)?);
+    }
+    let mut contenders: Vec<_> =
+        options.policies.iter().map(|kind| Contender::Policy(*kind)).collect();
+    contenders.push(Contender::Optimum);
+    if options.mini_batch == 1 {
+        contenders.push(Contender::OptimumWithBypass);
+    }
+    let jobs: Vec<_> =
+        contenders.iter().flat_map(|who| slots.iter().map(|slots| (*who, *slots))).collect();
+    let outcomes = jobs.par_iter().map(|(who, slots)| who.run(&sequence, *slots, options));
+    let outcomes = outcomes.collect::<Result<Vec<Outcome>>>()?;
+    let look_ups = sequence.look_ups();
+    let row = |(who, outcomes): (&Contender, &[Outcome])| Row {
+        policy: who.name().to_owned(),
+        hits: outcomes.iter().map(|outcome| outcome.hits).collect(),
+        hit_rates: outcomes.iter().map(|outcome| outcome.hits as f64 / look_ups as f64).collect(),
+        reads: outcomes.iter().filter_map(|outcome| outcome.reads).collect(),
+    };
+    Ok(Figures {
+        trace: path.to_owned(),
+        format,
+        accesses: sequence.accesses(),
+        look_ups,
+        keys: sequence.keys(),
+        mini_batch: options.mini_batch,
+        window: options.window,
+        reads: options.reads,
+        sizes: options.sizes.iter().map(ToString::to_string).collect(),
+        rows: contenders.iter().zip(outcomes.chunks(slots.len())).map(row).collect(),
+        slots,
+    })
+}
+
+fn check(options: &Options) -> Result<()> {
+    let fail = |why: &str| Err(Error::Arguments(why.to_owned()));
+    if options.policies.is_empty() {
+        return fail("no policy is given");
+    }
+    if options.sizes.is_empty() {
+        return fail("no size is given: for example 0.01,0.1");
+    }
+    if options.mini_batch == 0 || options.mini_batch > 1 << 30 {
+        return fail("a mini-batch has 1 to 2^30 accesses");
+    }
+    if options.window > WINDOW_MAX {
+        return fail("a window of at most 32768 mini-batches can be known");
+    }
+    options.reads.as_ref().map_or(Ok(()), |reads| check_reads(reads, options.window))
+}
+
+fn check_reads(reads: &ReadOptions, window: usize) -> Result<()> {
+    let most = ReadOptions::MOST;
+    let sizes = [("--rows-per-page", reads.rows_per_page), ("--read-unit", reads.read_unit)];
+    if let Some((name, size)) = sizes.iter().find(|(_, size)| !(1..=most).contains(size)) {
+        return Err(Error::Arguments(format!("{name} {size}: give 1 to {most}")));
+    }
+    if reads.harvest > 0 && window == 0 {
+        let why = "--harvest takes rows that will be wanted: give --window, 1 or more".to_owned();
+        return Err(Error::Arguments(why));
+    }
+    Ok(())
+}
+
+fn checked_slots(path: &Path, size: Size, sequence: &Sequence) -> Result<usize> {
+    let (slots, most) = (size.slots(sequence.keys()), sequence.keys_of_a_batch_max());
+    if slots >= most {
+        return Ok(slots);
+    }
+    Err(Error::Arguments(format!(
+        "{}: size {size} is {slots} slots, and a mini-batch has up to {most} distinct keys: give a \
+         larger size or a smaller mini-batch",
+        path.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests;

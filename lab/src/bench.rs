@@ -1,0 +1,308 @@
+//! `stepwell-lab bench`.
+
+mod hbm;
+mod ranks;
+mod train;
+
+use serde::Serialize;
+use stepwell_bench::ssd::{self, Figures};
+use stepwell_bench::{cpu, mem};
+use stepwell_cli::say::{self, Page, put};
+use stepwell_cli::{Failure, outputs};
+use stepwell_settings::{Config, ModelKind, find, read_model};
+
+use crate::cli::{
+    BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, Json, file_of, is_said,
+};
+use crate::end::OrEnd;
+
+/// Measures a part against the machine's limits.
+pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
+    match &args.job {
+        BenchJob::Ssd(args) => run_ssd(args),
+        BenchJob::Mem(args) => run_mem(args),
+        BenchJob::Hbm(args) => hbm::run(args),
+        BenchJob::Train(args) => train::run(args),
+        BenchJob::Cpu(args) => run_cpu(args),
+        BenchJob::Ranks(args) => ranks::run(args),
+        #[cfg(feature = "mpi")]
+        BenchJob::Alltoallv { way } => run_launched(way),
+    }
+}
+
+/// Says figures as JSON, or as the `page` that people read, after they were written to a file where
+/// one is named.
+fn say_figures(
+    json: &Json,
+    figures: &impl Serialize,
+    page: impl FnOnce() -> Page,
+) -> Result<(), Failure> {
+    if is_said(json) {
+        return say::json(figures);
+    }
+    outputs::write(file_of(json), figures)?;
+    page().say()
+}
+
+/// Measures as one of the processes that `bench ranks` launched.
+#[cfg(feature = "mpi")]
+fn run_launched(way: &str) -> Result<(), Failure> {
+    let way = way.parse().map_err(|why| format!("{way}: {why}"))?;
+    let said = stepwell_bench::ranks::launched(way).or_end()?;
+    say::whole(&said)
+}
+
+fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    let options = cpu::Options {
+        rows: args.rows,
+        skew: args.skew,
+        ids_per_slot: args.ids_per_slot,
+        steps: args.steps,
+        models: models(&args.models).map_err(Failure::Usage)?,
+        threads: args.threads.clone(),
+        limits: !args.no_limits,
+        config: config(&args.set, &CPU_OWN).map_err(Failure::Usage)?,
+    };
+    let figures = cpu::run(&options, &mut |what| say::remark(what)).or_end()?;
+    say_figures(&args.json, &figures, || show_cpu(&figures))
+}
+
+fn show_cpu(figures: &cpu::Figures) -> Page {
+    let mut page = Page::default();
+    let giga = 1e9;
+    for limits in &figures.limits {
+        put!(
+            page,
+            "{} threads: {:.1} GFLOP/s in registers, {:.1} in products of matrices, {:.1} in bf16; \
+             {:.1} GB/s copied, {:.1} GB/s of rows read at random",
+            limits.threads,
+            limits.fma_flops_per_second / giga,
+            limits.gemm_flops_per_second / giga,
+            limits.bf16_gemm_flops_per_second / giga,
+            limits.memcpy_bytes_per_second / giga,
+            limits.gather_bytes_per_second / giga,
+        );
+    }
+    for run in &figures.runs {
+        put!(
+            page,
+            "{:<10}{} threads {:>9.0} examples/s ({:.0} in the fastest step, {:.0} with grouping \
+             and planning) {:>7.1} GFLOP/s, {:.1} % of products; rows {:.1} % of bare loops",
+            run.model,
+            run.threads,
+            run.step_examples_per_second,
+            run.fastest_step_examples_per_second,
+            run.examples_per_second,
+            run.flops_per_second / giga,
+            run.over_gemm * 100.0,
+            run.rows_over_limit * 100.0,
+        );
+        for kernel in &run.kernels {
+            put!(
+                page,
+                "    {:<10}{:>9.3} s{:>9.1} GFLOP/s{:>9.1} GB/s",
+                kernel.name,
+                kernel.seconds,
+                kernel.flops_per_second / giga,
+                kernel.bytes_per_second / giga
+            );
+        }
+    }
+    page
+}
+
+/// Settings that none of `bench train`, `bench cpu` and `bench ranks` takes, and what to give
+/// instead; a key that ends in a point or an underscore stands for all that begin with it.
+const OWN: [(&str, &str); 12] = [
+    ("data.paths", "its examples follow from --rows and --skew"),
+    ("data.eval_", "nothing is evaluated"),
+    ("data.skip_max", "no line is malformed"),
+    ("synth.", "its examples follow from --rows and --skew"),
+    ("model.kind", "give --models"),
+    ("checkpoint.", "none is written"),
+    ("tables.", "one table of all columns is measured"),
+    ("features.", "one table of all columns is measured"),
+    ("rows.admit_", NO_LIFE),
+    ("rows.expire_after", NO_LIFE),
+    ("rows.history", NO_LIFE),
+    ("rows.sketch", NO_LIFE),
+];
+
+/// Those that `bench cpu` alone chooses, or has no use for.
+const CPU_OWN: [(&str, &str); 5] = [
+    ("threads", "give --threads"),
+    ("data.epochs", "give --steps"),
+    ("data.batch", "a step is of data.mini_batch examples"),
+    ("tiers.", "all rows are in memory"),
+    ("pipeline.", "there is none"),
+];
+
+const NO_LIFE: &str = "rows that come and go are not measured";
+
+/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE but for its `own`.
+fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
+    let mut config = Config::default();
+    for pair in pairs {
+        let (key, value) = pair.split_once('=').ok_or(format!("--set {pair}: give KEY=VALUE"))?;
+        let key = key.trim();
+        let is_of = |name: &str| match name.ends_with(['.', '_']) {
+            true => key.starts_with(name),
+            false => key == name,
+        };
+        if let Some((_, instead)) = OWN.iter().chain(own).find(|(name, _)| is_of(name)) {
+            return Err(format!("--set {key}: this benchmark does not take it, {instead}"));
+        }
+        find(key)?.set(&mut config, value)?;
+    }
+    config.check()?;
+    Ok(config)
+}
+
+fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
+    let model = |name: &String| read_model(name).map_err(|why| format!("--models {name}: {why}"));
+    match names {
+        [] => Ok(ModelKind::ALL.to_vec()),
+        names => names.iter().map(model).collect(),
+    }
+}
+
+fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
+    let options = mem::Options {
+        keys: args.keys,
+        slots: args.slots,
+        row_bytes: args.row_bytes,
+        skew: args.skew,
+        batch: args.batch,
+        lookups: args.lookups,
+        rounds: args.rounds,
+    };
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    let figures = mem::run(&options, &mut |what| say::remark(what)).or_end()?;
+    say_figures(&args.json, &figures, || show_mem(&figures))
+}
+
+fn show_mem(figures: &mem::Figures) -> Page {
+    let mut page = Page::default();
+    put!(page, "{:<34}{:>12.3} bytes/row", "beside a row", figures.metadata_bytes_per_row);
+    put!(page, "{:<34}{:>12.3} %", "keys that have a row here", figures.hit_rate * 100.0);
+    for rates in &figures.threads {
+        let mut line = |name: &str, rate: f64, ratio: f64| {
+            let name = format!("{name}, {} threads", rates.threads);
+            let rate = rate / 1e6;
+            put!(page, "{name:<34}{rate:>12.3} M/s  {:.1} % of a bare loop", ratio * 100.0);
+        };
+        line("look-ups with their rows", rates.lookups, rates.lookup_over_limit);
+        line("pooled rows", rates.gather, rates.gather_over_limit);
+        line("updated rows", rates.scatter, rates.scatter_over_limit);
+    }
+    page
+}
+
+fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
+    if !args.dir.is_dir() {
+        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
+    }
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    let options = ssd::Options {
+        directory: args.dir.clone(),
+        rows: args.rows,
+        row_bytes: args.row_bytes,
+        batch: args.batch,
+        skew: args.skew,
+        depth: args.depth,
+        seconds: args.seconds,
+        overwrites: args.overwrites,
+        rounds: args.rounds,
+        index_rows: args.index_rows,
+    };
+    let figures = ssd::run(&options, &mut |what| say::remark(what)).or_end()?;
+    say_figures(&args.json, &figures, || show(&figures))
+}
+
+fn show(figures: &Figures) -> Page {
+    let mut page = Page::default();
+    let million = 1e6;
+    let line = |to: &mut Page, name: &str, value: f64, unit: &str, limit: &str| {
+        put!(to, "{name:<34}{value:>12.3} {unit:<12}{limit}");
+    };
+    let over = |ratio: f64, what: &str| format!("{:.1} % of {what}", ratio * 100.0);
+    let (f, to) = (figures, &mut page);
+    line(to, "raw random reads", f.raw_read_iops / 1e3, "K/s", "");
+    let raw = "raw reads";
+    line(
+        to,
+        "cold rows, four look-ups",
+        f.cold_rows_per_second / 1e3,
+        "K/s",
+        &over(f.read_over_raw, raw),
+    );
+    let one = over(f.read_over_raw_one, raw);
+    line(to, "cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
+    let raw_cpu = format!("{:.3} us of a raw read", f.raw_cpu_us_per_read);
+    line(to, "processor time of a cold row", f.cpu_us_per_row, "us", &raw_cpu);
+    let times = |ratio: f64| format!("{ratio:.2} times cold rows");
+    line(
+        to,
+        "rows put together",
+        f.grouped_rows_per_second / 1e3,
+        "K/s",
+        &times(f.grouped_over_cold),
+    );
+    line(
+        to,
+        "half together, half random",
+        f.mixed_rows_per_second / 1e3,
+        "K/s",
+        &times(f.mixed_over_cold),
+    );
+    line(to, "raw sequential write", f.raw_write_bytes_per_second / million, "MB/s", "");
+    let load = over(f.load_over_raw, "the raw write");
+    line(to, "bulk load, payload", f.load_bytes_per_second / million, "MB/s", &load);
+    line(to, "bulk load", f.load_rows_per_second / million, "M rows/s", "");
+    let update = over(f.update_over_raw, "the raw write");
+    line(to, "random updates", f.update_rows_per_second / million, "M rows/s", &update);
+    line(to, "overwriting", f.overwrite_rows_per_second / million, "M rows/s", "");
+    line(to, "space after it, times live", f.space_amplification, "", "");
+    line(to, "  the most", f.space_amplification_most, "", "");
+    line(to, "bytes written, times put", f.write_amplification, "", "");
+    line(to, "head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
+    line(to, "  rows of 512 to 16384, at most", f.row_space_worst, "", "times the payload");
+    line(to, "  rows of 64", f.row_space_64, "", "times the payload");
+    line(to, "index", f.index_bytes_per_key, "bytes/key", "");
+    line(to, "index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
+    for (name, value, unit) in [
+        ("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key"),
+        ("  its longest rewrite", f.index_rewrite_ms_longest, "ms"),
+        ("  the longest put of 1024", f.growing_put_ms_most, "ms"),
+    ] {
+        match f.index_bytes_per_key_growing > 0.0 {
+            true => line(to, name, value, unit, ""),
+            false => put!(to, "{name:<34}{:>12} (not measured: --index-rows)", "-"),
+        }
+    }
+    line(to, "reopening", f.reopen_seconds, "s", "");
+    line(to, "  by one thread", f.open_ns_per_row, "ns/row", "of all in segments");
+    line(to, "  by two", f.open_ns_per_row_two, "ns/row", "");
+    let anew = over(f.refresh_over_open, "opening anew");
+    line(to, "refreshing, 1 % changed", f.refresh_ms, "ms", &anew);
+    line(to, "snapshot", f.snapshot_seconds, "s", "");
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_settings::{SETTINGS, look_up};
+
+    use super::*;
+
+    #[test]
+    fn what_a_benchmark_does_not_take_are_settings() {
+        for (own, _) in OWN.iter().chain(&train::OWN).chain(&CPU_OWN).chain(&ranks::OWN) {
+            let of_run = SETTINGS.iter().any(|setting| setting.key.starts_with(own));
+            let of_part =
+                ["a.dim", "1.ids"].iter().any(|key| look_up(&format!("{own}{key}")).is_ok());
+            assert!(of_run || of_part, "{own}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Arguments of `stepwell-lab`, typed. No I/O happens here.
+
+mod bench;
+mod cache_sim;
+mod study;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Command, CommandFactory, Parser, Subcommand};
+use stepwell_cache_sim::PolicyKind;
+use stepwell_cli::Failure;
+use stepwell_cli::args::{self, Named};
+use stepwell_cli::failure::statuses;
+use stepwell_settings::ModelKind;
+
+pub(crate) use self::bench::{
+    BenchArgs, BenchCpuArgs, BenchHbmArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs,
+    BenchTrainArgs,
+};
+pub(crate) use self::cache_sim::CacheSimArgs;
+pub(crate) use self::study::{
+    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
+};
+
+/// Measures the parts of Stepwell, runs the papers' experiments, and tries eviction policies
+#[derive(Debug, Parser)]
+#[command(name = "stepwell-lab", version)]
+pub(crate) struct Cli {
+    /// Print only results, warnings and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) job: Job,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Job {
+    /// Measure a part against what the machine can do
+    Bench(BenchArgs),
+    /// Run a paper's experiments on how ranks agree, on a virtual clock
+    Study(StudyArgs),
+    /// Try eviction policies on traces of look-ups
+    CacheSim(CacheSimArgs),
+}
+
+/// Destination of figures as JSON: `--json` prints them, `--json FILE` writes a file; a file named
+/// `-` is standard output.
+pub(crate) type Json = Option<Option<PathBuf>>;
+
+/// The file that figures go to.
+pub(crate) fn file_of(json: &Json) -> Option<&Path> {
+    json.as_ref()?.as_deref().filter(|path| *path != Path::new("-"))
+}
+
+/// Whether the command prints figures as JSON.
+pub(crate) fn is_said(json: &Json) -> bool {
+    json.is_some() && file_of(json).is_none()
+}
+
+/// Parses the command line of this process.
+///
+/// # Errors
+/// If the command line is wrong or the help cannot be written.
+pub(crate) fn parse() -> Result<Cli, Failure> {
+    let (_, cli) = args::parse(command())?;
+    Ok(cli)
+}
+
+/// All commands, with the names that their arguments accept.
+fn command() -> Command {
+    let models = |command: Command| {
+        let models = Named(ModelKind::ALL.map(ModelKind::name).to_vec());
+        command.mut_arg("models", |arg| arg.value_parser(models))
+    };
+    let mut policies = PolicyKind::ALL.map(PolicyKind::name).to_vec();
+    policies.insert(0, "all");
+    Cli::command()
+        .mut_subcommand("bench", |bench| {
+            ["train", "cpu", "ranks"].iter().fold(bench, |of, name| of.mut_subcommand(name, models))
+        })
+        .mut_subcommand("cache-sim", |command| {
+            command.mut_arg("policies", |arg| arg.value_parser(Named(policies)))
+        })
+        .after_help(statuses())
+}

@@ -1,0 +1,264 @@
+//! What `stepwell-lab bench` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use stepwell_base::ByteCount;
+use stepwell_device::Choice;
+
+/// `stepwell-lab bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) job: BenchJob,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchJob {
+    /// The store of rows against the raw disk
+    Ssd(BenchSsdArgs),
+    /// Rows in memory against bare loops over the same memory
+    Mem(BenchMemArgs),
+    /// Rows on a device against copies within it
+    Hbm(BenchHbmArgs),
+    /// Training out of core, against memory and the raw disk
+    Train(BenchTrainArgs),
+    /// Training steps alone, against what the processor can do
+    Cpu(BenchCpuArgs),
+    /// Several ranks, against one, against memory and against a network
+    Ranks(BenchRanksArgs),
+    /// One of the processes that `bench ranks` launches
+    #[cfg(feature = "mpi")]
+    #[command(hide = true)]
+    Alltoallv { way: String },
+}
+
+/// `stepwell-lab bench ranks`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
+pub(crate) struct BenchRanksArgs {
+    /// A directory on the disk to be measured, with room for the examples and the rows twice
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Train on this file, best a packed one (else on the built-in stream, packed)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
+    pub(crate) data: Option<PathBuf>,
+    /// Ids of all slots
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Examples of a run
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Pairs of runs, whose order changes and of which the median counts: best an odd number
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
+    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside
+    /// one of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr
+    /// on 1 Gbit/s and 50 us; late, four ranks that are held up for 0 to 50 ms in every step, by
+    /// each protocol beside in step
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) parts: Vec<String>,
+    /// What launches processes with MPI, where the program is built with the feature mpi
+    #[arg(long, default_value = "mpirun --oversubscribe -n 2", value_name = "COMMAND")]
+    pub(crate) launcher: String,
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd, and of
+    /// rows.* rows.storage alone
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `stepwell-lab bench train`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
+pub(crate) struct BenchTrainArgs {
+    /// A directory on the disk to be measured, with room for the rows five times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 40_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Give all slots as many ids (else in the proportions of real data)
+    #[arg(long)]
+    pub(crate) equal: bool,
+    /// Examples that are trained first and not counted
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) warmup: u64,
+    /// Examples that count
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// Percentages of the rows that memory has slots for
+    #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) shares: Vec<f64>,
+    /// Stores that runs begin with: aged, as long training leaves them, or loaded, once and in
+    /// random order
+    #[arg(long, default_value = "aged,loaded", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) store: Vec<String>,
+    /// Leave out the runs with every row in memory
+    #[arg(long)]
+    pub(crate) only_out_of_core: bool,
+    /// Leave out the plain run beside each run out of core, which is the same with
+    /// tiers.harvest=0
+    #[arg(long)]
+    pub(crate) no_plain: bool,
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
+    /// tiers.page_cache, and of rows.* rows.storage alone
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `stepwell-lab bench cpu`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
+pub(crate) struct BenchCpuArgs {
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Ids of all slots
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Ids of each of the 26 slots in an example
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) ids_per_slot: usize,
+    /// Steps that are trained twice, the second time counted
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) steps: usize,
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// Leave out the machine's limits
+    #[arg(long)]
+    pub(crate) no_limits: bool,
+    /// Numbers of threads
+    #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) threads: Vec<usize>,
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* data.mini_batch alone,
+    /// and of rows.* rows.storage alone
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `stepwell-lab bench hbm`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchHbmArgs {
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// The device to measure: auto, cuda:0, emulated:1; the first of several, and copies from the
+    /// second
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub(crate) device: Choice,
+    /// Bytes of the rows, which should be several times the device's L2; the device has eight times
+    /// as many [default: 1GiB, 256KiB on an emulated device]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes: Option<ByteCount>,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) rounds: usize,
+}
+
+/// `stepwell-lab bench mem`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMemArgs {
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Keys that are asked for
+    #[arg(long, default_value_t = 80_000_000, value_name = "N")]
+    pub(crate) keys: u64,
+    /// Rows that there is room for
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) slots: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Exponent of the keys' frequencies in look-ups
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Keys of a look-up, before repetitions are left out
+    #[arg(long, default_value_t = 16_384, value_name = "N")]
+    pub(crate) batch: u64,
+    /// Keys drawn in all
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) lookups: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) rounds: usize,
+}
+
+/// `stepwell-lab bench ssd`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchSsdArgs {
+    /// A directory on the disk to be measured, with room for seven times the rows
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print all figures as JSON; with FILE, write them there and print the table.
+    ///
+    /// Among them `row_space_worst`: the most bytes that a row takes in a full segment, over those
+    /// of its payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same
+    /// of rows of 64 bytes, each of which has a head of 16 and 9 in the list, so that it is 1.39
+    /// by arithmetic.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 10_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Keys of a look-up and of a put
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub(crate) batch: usize,
+    /// Exponent of the keys' frequencies in look-ups and overwrites, 0 for uniform
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Reads in flight
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) depth: usize,
+    /// Seconds of each measurement of reads
+    #[arg(long, default_value_t = 5.0, value_name = "S")]
+    pub(crate) seconds: f64,
+    /// How many times all rows are overwritten
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) overwrites: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Keys that the index grows to without a hint, a million at least (0: not measured)
+    #[arg(long, default_value_t = 100_000_000, value_name = "N")]
+    pub(crate) index_rows: u64,
+}

@@ -1,0 +1,30 @@
+//! The `stepwell-lab` program: measures the parts of Stepwell, runs the papers' experiments, and
+//! tries eviction policies.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod cache_sim;
+mod cli;
+mod end;
+mod study;
+
+use std::process::ExitCode;
+
+use cli::{Cli, Job};
+use stepwell_cli::{Failure, say};
+
+fn main() -> ExitCode {
+    stepwell_cli::main(|| cli::parse().and_then(run))
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    if cli.quiet {
+        say::be_quiet();
+    }
+    match cli.job {
+        Job::Bench(args) => bench::run(&args),
+        Job::Study(args) => study::run(&args),
+        Job::CacheSim(args) => cache_sim::run(&args),
+    }
+}
