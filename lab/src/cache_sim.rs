@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
-use stepwell_cache_sim::{Figures, Options, PolicyKind, ReadOptions, Reads};
+use stepwell_cache_sim::{Candidate, Figures, Options, ReadOptions, Reads};
 use stepwell_cli::say::{self, Page, put};
 use stepwell_cli::{Failure, outputs};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
         name => Some(name.parse().map_err(|why| Failure::Usage(format!("--format: {why}")))?),
     };
     let policies = match args.policies.as_str() {
-        "all" => PolicyKind::ALL.to_vec(),
+        "all" => Candidate::ALL.to_vec(),
         names => list("--policies", names).map_err(Failure::Usage)?,
     };
     let options = Options {

@@ -7,7 +7,7 @@ mod study;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory, Parser, Subcommand};
-use stepwell_cache_sim::PolicyKind;
+use stepwell_cache_sim::Candidate;
 use stepwell_cli::Failure;
 use stepwell_cli::args::{self, Named};
 use stepwell_cli::failure::statuses;
@@ -74,7 +74,7 @@ fn command() -> Command {
         let models = Named(ModelKind::ALL.map(ModelKind::name).to_vec());
         command.mut_arg("models", |arg| arg.value_parser(models))
     };
-    let mut policies = PolicyKind::ALL.map(PolicyKind::name).to_vec();
+    let mut policies = Candidate::ALL.map(Candidate::name).to_vec();
     policies.insert(0, "all");
     Cli::command()
         .mut_subcommand("bench", |bench| {

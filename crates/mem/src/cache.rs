@@ -85,13 +85,18 @@ impl Cache {
 
     /// As [`Cache::new`], with a policy of the given kind.
     pub fn with_policy(slots: usize, horizon: usize, kind: PolicyKind) -> Self {
+        Self::with(slots, horizon, kind.make(slots))
+    }
+
+    /// As [`Cache::new`], with `policy`, which is made for as many slots.
+    pub fn with(slots: usize, horizon: usize, policy: Box<dyn Policy>) -> Self {
         // Batches t .. t + horizon are known at once, and one more while the oldest retires.
         let ring = horizon + 2;
         Self {
             index: Index::new(slots, Scatter::drawn()),
             records: Records::new(slots),
             uses: KnownUses::new(ring),
-            policy: kind.make(slots),
+            policy,
             fresh: 0,
             pinned: 0,
         }

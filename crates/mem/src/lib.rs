@@ -21,6 +21,6 @@ mod uses;
 pub use cache::{Cache, NoPlace, Placed, Victim};
 pub use capacity::{bytes_for, bytes_of_known_uses, metadata_bytes, slots_within};
 pub use index::Seek;
-pub use links::Links;
+pub use links::{Links, ListId};
 pub use policy::{Occurrence, Policy, PolicyKind};
-pub use records::Records;
+pub use records::{Records, Spare};

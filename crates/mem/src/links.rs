@@ -21,7 +21,7 @@ use stepwell_base::prefetch::prefetch;
 
 /// Number of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListId(pub(crate) u32);
+pub struct ListId(pub u32);
 
 /// Neighbours, each XOR the node itself.
 #[derive(Clone, Copy, Debug, Zeroable)]
@@ -40,7 +40,7 @@ pub struct Links {
 
 impl Links {
     /// `lists` empty lists over `slots` unlinked slots.
-    pub(crate) fn new(slots: usize, lists: usize) -> Self {
+    pub fn new(slots: usize, lists: usize) -> Self {
         let nodes = u32::try_from(slots + lists);
         assert!(nodes.is_ok_and(|n| n < u32::MAX), "a slab has fewer than 2^32 slots");
         Self { slots: slots as u32, nodes: HugeSlice::zeroed(slots + lists) }
@@ -80,7 +80,7 @@ impl Links {
 
     /// Puts `slot`, which is in no list, at the newest end of `list`.
     #[inline]
-    pub(crate) fn push(&mut self, list: ListId, slot: SlotIndex) {
+    pub fn push(&mut self, list: ListId, slot: SlotIndex) {
         debug_assert!(!self.is_linked(slot), "a slot is in one list at a time");
         let head = self.head(list);
         let newest = self.previous(head);
@@ -90,7 +90,7 @@ impl Links {
 
     /// Takes `slot` out of its list, if it is in one.
     #[inline]
-    pub(crate) fn unlink(&mut self, slot: SlotIndex) {
+    pub fn unlink(&mut self, slot: SlotIndex) {
         let (next, previous) = (self.next(slot.0), self.previous(slot.0));
         self.join(previous, next);
         self.join(slot.0, slot.0);
@@ -104,18 +104,18 @@ impl Links {
 
     /// Whether `slot` is in a list.
     #[inline]
-    pub(crate) fn is_linked(&self, slot: SlotIndex) -> bool {
+    pub fn is_linked(&self, slot: SlotIndex) -> bool {
         self.nodes[slot.at()].next != 0
     }
 
     /// The oldest slot of `list`.
-    pub(crate) fn oldest(&self, list: ListId) -> Option<SlotIndex> {
+    pub fn oldest(&self, list: ListId) -> Option<SlotIndex> {
         let first = self.next(self.head(list));
         (first < self.slots).then_some(SlotIndex(first))
     }
 
     /// The slot that was pushed after the linked `slot` into the same list.
-    pub(crate) fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
+    pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
         let next = self.next(slot.0);
         (next < self.slots).then_some(SlotIndex(next))
     }
@@ -134,7 +134,7 @@ impl Links {
     }
 
     /// Whether `list` has no slot.
-    pub(crate) fn is_empty(&self, list: ListId) -> bool {
+    pub fn is_empty(&self, list: ListId) -> bool {
         self.oldest(list).is_none()
     }
 }

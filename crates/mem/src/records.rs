@@ -29,7 +29,7 @@ const FLAGS: u8 = DIRTY | EXISTS;
 const STATE_SHIFT: u32 = FLAGS.count_ones();
 
 /// Bytes that a policy has in a record for whatever it likes.
-pub(crate) type Spare = [u8; 3];
+pub type Spare = [u8; 3];
 
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(16))]
@@ -127,24 +127,27 @@ impl Records {
 
     /// The policy's state of a slot, six bits.
     #[inline]
-    pub(crate) fn state(&self, slot: SlotIndex) -> u8 {
+    pub fn state(&self, slot: SlotIndex) -> u8 {
         self.records[slot.at()].flags_and_state >> STATE_SHIFT
     }
 
+    /// Sets the policy's state of a slot.
     #[inline]
-    pub(crate) fn set_state(&mut self, slot: SlotIndex, state: u8) {
+    pub fn set_state(&mut self, slot: SlotIndex, state: u8) {
         debug_assert!(state < 1 << (u8::BITS - STATE_SHIFT), "a state has six bits");
         let both = &mut self.records[slot.at()].flags_and_state;
         *both = (*both & FLAGS) | state << STATE_SHIFT;
     }
 
+    /// Bytes of a slot that the policy may use.
     #[inline]
-    pub(crate) fn spare(&self, slot: SlotIndex) -> Spare {
+    pub fn spare(&self, slot: SlotIndex) -> Spare {
         self.records[slot.at()].spare
     }
 
+    /// Sets the bytes of a slot that the policy may use.
     #[inline]
-    pub(crate) fn set_spare(&mut self, slot: SlotIndex, spare: Spare) {
+    pub fn set_spare(&mut self, slot: SlotIndex, spare: Spare) {
         self.records[slot.at()].spare = spare;
     }
 

@@ -53,4 +53,4 @@ pub use page::{default_text, page};
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;
 pub use toml::{column_to_toml, to_toml};
-pub use typed::{as_given, read_model};
+pub use typed::{as_given, read_model, removed_value};

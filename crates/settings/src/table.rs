@@ -233,7 +233,7 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.policy",
         tiers.policy = PolicyKind::default(),
         Never,
-        "which rows leave memory first: lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu or sven"
+        "which rows leave memory first: s3-fifo, lru-lfu or sven"
     ),
     setting!(
         "tiers.space",

@@ -159,7 +159,7 @@ fn every_default_stands_in_the_table() {
             "sgd",
             "lr",
             "bf16",
-            "sieve",
+            "sven",
             "working_set",
             "logloss",
             "rna",

@@ -306,7 +306,6 @@ names! {
     OptimizerKind, |kind| format!("{kind:?}");
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
-    PolicyKind, |policy| policy.name().to_owned();
     Lookup, |lookup| lookup.name().to_owned();
     PlaceKind, |place| place.name().to_owned();
     DensePlace, |place| place.name().to_owned();
@@ -322,9 +321,61 @@ names! {
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {
     let text = given.text()?.trim();
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+    let is_meant = |name: &str| spelled_alike(name, text);
+    known.iter().find(|(name, _)| is_meant(name)).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         format!("give one of {}", names.join(", "))
+    })
+}
+
+/// Whether two names differ in hyphens and underscores at most.
+fn spelled_alike(one: &str, other: &str) -> bool {
+    let same = |(a, b): (u8, u8)| a == b || [a, b] == *b"_-" || [a, b] == *b"-_";
+    one.len() == other.len() && one.bytes().zip(other.bytes()).all(same)
+}
+
+/// Policies of earlier versions, which settings files and checkpoints may name. They mean the
+/// default.
+const REMOVED_POLICIES: [&str; 4] = ["lru", "lfu", "sieve", "w-tinylfu"];
+
+fn is_removed_policy(text: &str) -> bool {
+    REMOVED_POLICIES.iter().any(|name| spelled_alike(name, text.trim()))
+}
+
+impl Typed for PolicyKind {
+    fn what() -> String {
+        "name".to_owned()
+    }
+
+    fn names() -> Vec<&'static str> {
+        Self::ALL.map(Self::name).to_vec()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        match given.text()? {
+            text if is_removed_policy(text) => Ok(Self::default()),
+            _ => named(&Self::ALL.map(|kind| (kind.name(), kind)), given),
+        }
+    }
+
+    fn show(&self) -> Value {
+        json!(self.name())
+    }
+
+    fn text(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+/// A note if `text`, the value of the setting `key`, is accepted but no longer exists.
+pub fn removed_value(key: &str, text: &str) -> Option<String> {
+    (key == "tiers.policy" && is_removed_policy(text)).then(|| {
+        format!(
+            "tiers.policy = {}: this policy was removed, {} takes its place; `stepwell-lab \
+             cache-sim` still compares it",
+            text.trim(),
+            PolicyKind::default()
+        )
     })
 }
 

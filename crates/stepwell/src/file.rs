@@ -4,9 +4,11 @@
 
 use std::path::Path;
 
-use stepwell_settings::{Config, Given, look_up};
+use stepwell_settings::{Config, Given, look_up, removed_value};
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeTable, DeValue};
+
+use crate::say;
 
 /// Reads the settings of `path` into `config`; the keys that it sets.
 ///
@@ -69,6 +71,7 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
         Value::One(text) => {
             let setting = look_up(key)?;
             setting.set(config, &text)?;
+            removed_value(key, &text).into_iter().for_each(say::note);
             setting.check_alone(config)
         }
         Value::List(parts) => {

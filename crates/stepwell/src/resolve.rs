@@ -6,7 +6,7 @@ use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConfigArgs;
-use crate::file;
+use crate::{file, say};
 
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
@@ -165,6 +165,7 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
 pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     let setting = settings::look_up(key)?;
     setting.set(config, value)?;
+    settings::removed_value(key, value).into_iter().for_each(say::note);
     setting.check_alone(config)
 }
 

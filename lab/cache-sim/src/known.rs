@@ -5,11 +5,11 @@
 //! the one at hand is planned, trained and retired.
 
 use stepwell_base::SlotIndex;
-use stepwell_mem::{Cache, PolicyKind};
+use stepwell_mem::Cache;
 
-use super::Outcome;
 use super::pages::{Pages, ReadOptions};
 use super::sequence::Sequence;
+use super::{Candidate, Outcome};
 use crate::Result;
 
 /// A policy in a cache of `slots` slots that knows `window` mini-batches ahead; and its reads,
@@ -20,7 +20,7 @@ use crate::Result;
 pub(super) fn run(
     sequence: &Sequence,
     slots: usize,
-    kind: PolicyKind,
+    kind: Candidate,
     window: usize,
     reads: Option<ReadOptions>,
 ) -> Result<Outcome> {
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
     fn new(
         sequence: &'a Sequence,
         slots: usize,
-        kind: PolicyKind,
+        kind: Candidate,
         window: usize,
         pages: Option<Pages>,
     ) -> Self {
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
                 before[then] = Some(batch_of[at]);
             }
         }
-        let cache = Cache::with_policy(slots, window, kind);
+        let cache = Cache::with(slots, window, kind.make(slots));
         Self { sequence, cache, window, next, before, pages, hits: 0 }
     }
 

@@ -1,9 +1,9 @@
 //! `stepwell-lab cache-sim`: eviction policies on traces of look-ups, beside the offline optimum.
 //!
 //! - **How.** A trace is read whole and cut into mini-batches of distinct keys; every policy then
-//!   runs over it in slabs of the asked sizes. The policies are the slab's own
-//!   ([`stepwell_mem::policy`]); with a known window, so is the cache around them. Rows and sizes
-//!   are independent and share out over all cores.
+//!   runs over it in slabs of the asked sizes. With a known window, they
+//!   run in the product's own cache ([`stepwell_mem::Cache`]). Rows and sizes are independent and
+//!   share out over all cores.
 //!
 //! What counts  A look-up is one distinct key of a mini-batch: a hit where its row lies in the slab
 //!           when the mini-batch is planned. Hits of a mini-batch are pinned before its misses are
@@ -28,6 +28,7 @@ mod known;
 mod optimum;
 mod pages;
 mod picture;
+mod policy;
 mod sequence;
 mod size;
 mod slab;
@@ -43,8 +44,8 @@ use sequence::Sequence;
 pub use error::{Error, Result};
 pub use pages::{ReadOptions, Reads};
 pub use picture::{check_picture, draw};
+pub use policy::Candidate;
 pub use size::Size;
-pub use stepwell_mem::PolicyKind;
 pub use trace::Format;
 
 /// Mini-batches that can be known ahead: a record has 16 bits for the next one.
@@ -56,7 +57,7 @@ pub struct Options {
     /// How the traces are written; `None` to go by their names.
     pub format: Option<Format>,
     /// The policies.
-    pub policies: Vec<PolicyKind>,
+    pub policies: Vec<Candidate>,
     /// Sizes of the slab.
     pub sizes: Vec<Size>,
     /// Accesses of a mini-batch.
@@ -119,7 +120,7 @@ struct Outcome {
 /// What fills a row of the table.
 #[derive(Clone, Copy, Debug)]
 enum Contender {
-    Policy(PolicyKind),
+    Policy(Candidate),
     Optimum,
     OptimumWithBypass,
 }

@@ -194,8 +194,8 @@ impl Pages {
 mod tests {
     use std::collections::BTreeSet;
 
+    use crate::Candidate;
     use stepwell_base::random::Stream;
-    use stepwell_mem::PolicyKind;
 
     use super::super::known;
     use super::super::sequence::Sequence;
@@ -363,7 +363,7 @@ mod tests {
             let [plain, _] = both(&batches, 20, 0, options);
             let run = |window, harvest| {
                 let options = ReadOptions { harvest, ..options };
-                known::run(&sequence, 20, PolicyKind::Lru, window, Some(options)).unwrap()
+                known::run(&sequence, 20, Candidate::Lru, window, Some(options)).unwrap()
             };
             let found = run(0, 0).reads.unwrap();
             assert!((found.reads_per_access - plain.reads as f64 / 1000.0).abs() < 1e-12);

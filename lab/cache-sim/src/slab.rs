@@ -1,15 +1,16 @@
 //! A policy on a trace, with nothing around it: which rows lie in the slab, and hits.
 
 use stepwell_base::SlotIndex;
-use stepwell_mem::{PolicyKind, Records};
+use stepwell_mem::Records;
 
+use super::Candidate;
 use super::sequence::Sequence;
 
 /// Where a key has no slot.
 const NONE: u32 = u32::MAX;
 
 /// Hits of a policy in a slab of `slots` slots, which hold any mini-batch.
-pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind) -> usize {
+pub(super) fn hits(sequence: &Sequence, slots: usize, kind: Candidate) -> usize {
     let mut policy = kind.make(slots);
     let mut records = Records::new(slots);
     let mut slot_of = vec![NONE; sequence.keys()];

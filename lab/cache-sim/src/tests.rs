@@ -20,7 +20,7 @@ fn options(window: usize, reads: Option<ReadOptions>) -> Options {
     Options { format: None, policies, sizes, mini_batch: 1, window, reads }
 }
 
-fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind, window: usize) -> usize {
+fn hits(sequence: &Sequence, slots: usize, kind: Candidate, window: usize) -> usize {
     Contender::Policy(kind).run(sequence, slots, &options(window, None)).unwrap().hits
 }
 
@@ -42,7 +42,7 @@ fn lru_agrees_with_a_plain_model() {
             recent.push_back(*key);
         }
         let sequence = Sequence::new(&trace, 1);
-        assert_eq!(slab::hits(&sequence, slots, PolicyKind::Lru), hits);
+        assert_eq!(slab::hits(&sequence, slots, Candidate::Lru), hits);
     }
 }
 
@@ -111,13 +111,13 @@ fn the_optimum_is_above_every_policy_and_the_whole_fits_the_whole() {
         let sequence = Sequence::new(&trace, mini_batch);
         for slots in [25, 60, 200] {
             let optimum = optimum::hits(&sequence, slots, false);
-            for kind in PolicyKind::ALL {
+            for kind in Candidate::ALL {
                 let hits = hits(&sequence, slots, kind, window);
                 assert!(hits <= optimum, "{kind} in {slots} slots: {hits} over {optimum}");
             }
         }
         let every = sequence.look_ups() - sequence.keys();
-        for kind in PolicyKind::ALL {
+        for kind in Candidate::ALL {
             assert_eq!(hits(&sequence, sequence.keys(), kind, window), every);
         }
         assert_eq!(optimum::hits(&sequence, sequence.keys(), false), every);
@@ -128,7 +128,7 @@ fn the_optimum_is_above_every_policy_and_the_whole_fits_the_whole() {
 fn the_cache_without_a_window_is_the_bare_policy() {
     for (seed, mini_batch) in [(1, 1), (2, 13)] {
         let sequence = Sequence::new(&trace(seed, 6000, 500), mini_batch);
-        for kind in PolicyKind::ALL {
+        for kind in Candidate::ALL {
             for slots in [20, 100] {
                 let bare = slab::hits(&sequence, slots, kind);
                 let known = known::run(&sequence, slots, kind, 0, None).unwrap();
@@ -141,7 +141,7 @@ fn the_cache_without_a_window_is_the_bare_policy() {
 #[test]
 fn a_window_over_everything_makes_every_policy_optimal() {
     let sequence = Sequence::new(&trace(5, 3000, 300), 1);
-    for kind in PolicyKind::ALL {
+    for kind in Candidate::ALL {
         assert_eq!(hits(&sequence, 40, kind, 3000), optimum::hits(&sequence, 40, false));
     }
 }

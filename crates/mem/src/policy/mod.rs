@@ -28,30 +28,21 @@
 //!   - a detached slot never does;
 //!   - equal calls give equal victims.
 
+pub mod conformance;
 mod ghost;
 mod kind;
-mod lfu;
-mod lru;
 mod lru_lfu;
 mod s3_fifo;
-mod sieve;
-mod sketch;
 mod sven;
-mod w_tinylfu;
 
 use stepwell_base::{Key, SlotIndex, hash};
 
-pub use kind::{PolicyKind, UnknownPolicy};
-pub use lfu::Lfu;
-pub use lru::Lru;
+pub use kind::PolicyKind;
 pub use lru_lfu::LruLfu;
 pub use s3_fifo::S3Fifo;
-pub use sieve::Sieve;
 pub use sven::Sven;
-pub use w_tinylfu::WTinyLfu;
 
-use crate::Records;
-use crate::links::{Links, ListId};
+use crate::{Links, ListId, Records};
 
 /// How a key occurred in one mini-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -107,21 +98,18 @@ pub trait Policy: Send + std::fmt::Debug {
 /// run. Keys chosen to have one tag cost no more time than others, for whatever has a tag is of
 /// fixed size: a bucket of eight records, four counters. They are only taken for one another, which
 /// may bring a row back too early or too late, and never a wrong one.
-fn tag_of(key: Key) -> u32 {
+pub fn tag_of(key: Key) -> u32 {
     (hash::mix(key) >> 32) as u32
 }
 
 /// Puts a slot that is being attached into one of the policy's lists.
-fn link(links: &mut Links, list: ListId, slot: SlotIndex) {
+pub fn link(links: &mut Links, list: ListId, slot: SlotIndex) {
     assert!(!links.is_linked(slot), "slot {} is attached twice", slot.0);
     links.push(list, slot);
 }
 
 /// Takes a slot that is being detached out of its list.
-fn unlink(links: &mut Links, slot: SlotIndex) {
+pub fn unlink(links: &mut Links, slot: SlotIndex) {
     assert!(links.is_linked(slot), "slot {} is detached twice", slot.0);
     links.unlink(slot);
 }
-
-#[cfg(test)]
-pub(crate) mod conformance;

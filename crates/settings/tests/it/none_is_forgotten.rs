@@ -19,7 +19,7 @@ fn all(config: &Config) -> Value {
 /// `part` with another value of a setting, and its text; one that is right by itself.
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
     let short =
-        ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
+        ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sven", "9,8", "memory", "mean", "C3"];
     let names = [
         "I3",
         "logloss",

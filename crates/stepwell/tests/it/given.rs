@@ -292,3 +292,32 @@ fn former_names_of_flags_are_understood() {
     let twice = ["train", "run.toml", "--config", "run.toml"];
     assert!(shop.fails(&twice).contains("cannot be used with"));
 }
+
+/// Policies that the product no longer has mean the default, on the command line and in files;
+/// names are spelled with hyphens or underscores.
+#[test]
+fn removed_policies_mean_the_default_and_say_so() {
+    let shop = Workshop::new();
+    fs::write(shop.path("run.toml"), "[tiers]\npolicy = \"w_tinylfu\"\n").unwrap();
+    let policy = |args: &[&str]| {
+        let output = shop.run(&[&["config", "--json"], args].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        let settings: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (settings["tiers.policy"].as_str().unwrap().to_owned(), error)
+    };
+    for (args, name) in [
+        (&["--tiers.policy", "lru"][..], "lru"),
+        (&["--set", "tiers.policy=w-tinylfu"], "w-tinylfu"),
+        (&["run.toml"], "w_tinylfu"),
+    ] {
+        let (policy, error) = policy(args);
+        assert_eq!(policy, "s3-fifo", "{args:?}");
+        let note = format!("stepwell: note: tiers.policy = {name}: this policy was removed");
+        assert!(error.starts_with(&note) && error.lines().count() == 1, "{error}");
+    }
+    for (name, is) in [("s3_fifo", "s3-fifo"), ("lru_lfu", "lru-lfu"), ("sven", "sven")] {
+        assert_eq!(policy(&["--tiers.policy", name]), (is.to_owned(), String::new()));
+    }
+    let error = shop.fails(&["config", "--tiers.policy", "fifo"]);
+    assert!(error.contains("tiers.policy = fifo: give one of lru-lfu, s3-fifo, sven"), "{error}");
+}

@@ -3,8 +3,7 @@
 use crate::dice::Dice;
 
 /// Every policy of eviction.
-pub(crate) const POLICIES: [&str; 7] =
-    ["s3-fifo", "lru-lfu", "lru", "lfu", "sieve", "w-tinylfu", "sven"];
+pub(crate) const POLICIES: [&str; 3] = ["s3-fifo", "lru-lfu", "sven"];
 /// What performs reads and writes; none for what the program chooses.
 const ENGINES: [Option<&str>; 4] = [None, None, Some("uring"), Some("pool")];
 

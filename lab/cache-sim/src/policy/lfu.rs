@@ -9,32 +9,26 @@
 //!
 //! - **Cost.** 8 bytes of links a slot; every operation is O(1).
 
-use stepwell_base::SlotIndex;
+use std::collections::BTreeSet;
 
-use super::{Occurrence, Policy, link, unlink};
-use crate::Records;
-use crate::links::{Links, ListId};
-use crate::numbers::Numbers;
+use stepwell_base::SlotIndex;
+use stepwell_mem::policy::{link, unlink};
+use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 
 /// Least frequently used.
 #[derive(Debug)]
-pub struct Lfu {
+pub(super) struct Lfu {
     links: Links,
     /// Frequencies whose list has a slot.
-    occupied: Numbers,
+    occupied: BTreeSet<u8>,
 }
 
 impl Lfu {
     const LISTS: usize = u8::MAX as usize + 1;
 
     /// A policy over `slots` slots.
-    pub fn new(slots: usize) -> Self {
-        Self { links: Links::new(slots, Self::LISTS), occupied: Numbers::new(Self::LISTS) }
-    }
-
-    /// Bytes beside the records.
-    pub fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS) + Numbers::bytes_for(Self::LISTS as u64)
+    pub(super) fn new(slots: usize) -> Self {
+        Self { links: Links::new(slots, Self::LISTS), occupied: BTreeSet::new() }
     }
 
     fn frequency(records: &Records, slot: SlotIndex) -> u8 {
@@ -55,20 +49,20 @@ impl Policy for Lfu {
     fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
         let frequency = Self::frequency(records, slot);
         link(&mut self.links, ListId(frequency.into()), slot);
-        self.occupied.insert(frequency.into());
+        self.occupied.insert(frequency);
     }
 
     fn detach(&mut self, records: &mut Records, slot: SlotIndex) {
         unlink(&mut self.links, slot);
         let frequency = Self::frequency(records, slot);
         if self.links.is_empty(ListId(frequency.into())) {
-            self.occupied.remove(frequency.into());
+            self.occupied.remove(&frequency);
         }
     }
 
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
-        let least = self.occupied.first_in(0..)?;
-        let slot = self.links.oldest(ListId(least as u32))?;
+        let least = *self.occupied.first()?;
+        let slot = self.links.oldest(ListId(least.into()))?;
         self.detach(records, slot);
         Some(slot)
     }
@@ -81,7 +75,7 @@ impl Policy for Lfu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::conformance::Driver;
+    use stepwell_mem::policy::conformance::Driver;
 
     #[test]
     fn the_oldest_of_the_least_frequent_leaves_first() {
@@ -96,14 +90,5 @@ mod tests {
         (0..300).for_each(|_| driver.visit_all(&[0]));
         (0..260).for_each(|_| driver.visit_all(&[1]));
         assert_eq!(driver.victims(), [0, 1]);
-    }
-
-    #[test]
-    fn bytes_are_those_that_are_taken() {
-        for slots in [0, 1, 9, 1000] {
-            let policy = Lfu::new(slots);
-            let taken = policy.links.bytes() + policy.occupied.bytes();
-            assert_eq!(Lfu::bytes_for(slots as u64), taken, "{slots} slots");
-        }
     }
 }

@@ -8,10 +8,8 @@
 //! - **Cost.** 8 bytes of links a slot; every operation is O(1).
 
 use stepwell_base::SlotIndex;
-
-use super::{Occurrence, Policy, link, unlink};
-use crate::Records;
-use crate::links::{Links, ListId};
+use stepwell_mem::policy::{link, unlink};
+use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 
 const USED: ListId = ListId(0);
 const UNUSED: ListId = ListId(1);
@@ -21,7 +19,7 @@ const TRAINED: u8 = 1;
 
 /// Least recently used.
 #[derive(Debug)]
-pub struct Lru {
+pub(super) struct Lru {
     links: Links,
 }
 
@@ -29,13 +27,8 @@ impl Lru {
     const LISTS: usize = 2;
 
     /// A policy over `slots` slots.
-    pub fn new(slots: usize) -> Self {
+    pub(super) fn new(slots: usize) -> Self {
         Self { links: Links::new(slots, Self::LISTS) }
-    }
-
-    /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS)
     }
 }
 
@@ -71,21 +64,12 @@ impl Policy for Lru {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::conformance::Driver;
+    use stepwell_mem::policy::conformance::Driver;
 
     #[test]
     fn the_longest_unused_leaves_first() {
         let mut driver = Driver::new(Box::new(Lru::new(4)), 4);
         driver.visit_all(&[0, 1, 2, 3, 1, 0]);
         assert_eq!(driver.victims(), [2, 3, 1, 0]);
-    }
-
-    #[test]
-    fn bytes_are_those_that_are_taken() {
-        for slots in [0, 1, 9, 1000] {
-            let policy = Lru::new(slots);
-            let taken = policy.links.bytes();
-            assert_eq!(Lru::bytes_for(slots as u64), taken, "{slots} slots");
-        }
     }
 }

@@ -40,11 +40,6 @@ impl Sketch {
         Self { words: vec![0; words].into(), uses: 0, sample: SAMPLE * words as u64 }
     }
 
-    /// Bytes for a slab of `slots` slots, or a few more.
-    pub(super) const fn bytes_for(slots: u64) -> u64 {
-        (slots + WORDS_MIN as u64) * size_of::<u64>() as u64
-    }
-
     /// Word and shift of the counter in each row.
     fn counters(&self, tag: u32) -> [(usize, u32); ROWS as usize] {
         let mixed = finalize(tag.into());
@@ -93,15 +88,6 @@ mod tests {
         assert!((0..1000).all(|tag| seen(tag) >= u64::from(tag % 8)));
         let exact = (0..1000).filter(|tag| seen(*tag) == u64::from(*tag % 8)).count();
         assert!(exact > 800, "{exact}");
-    }
-
-    #[test]
-    fn bytes_are_those_that_are_taken_or_a_few_more() {
-        for slots in [0, 1, WORDS_MIN, WORDS_MIN + 1, 1000] {
-            let taken = size_of_val(&*Sketch::new(slots).words) as u64;
-            let bytes = Sketch::bytes_for(slots as u64);
-            assert!((taken..=taken + 8 * WORDS_MIN as u64).contains(&bytes), "{slots} slots");
-        }
     }
 
     #[test]

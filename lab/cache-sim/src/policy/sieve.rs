@@ -14,10 +14,8 @@
 //! - **Cost.** 8 bytes of links a slot; every operation is O(1), `victim` amortised over uses.
 
 use stepwell_base::SlotIndex;
-
-use super::{Occurrence, Policy, link, unlink};
-use crate::Records;
-use crate::links::{Links, ListId};
+use stepwell_mem::policy::{link, unlink};
+use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 
 const QUEUE: ListId = ListId(0);
 const UNUSED: ListId = ListId(1);
@@ -33,7 +31,7 @@ mod state {
 
 /// SIEVE.
 #[derive(Debug)]
-pub struct Sieve {
+pub(super) struct Sieve {
     links: Links,
     /// The next row to look at; the oldest where there is none.
     hand: Option<SlotIndex>,
@@ -43,13 +41,8 @@ impl Sieve {
     const LISTS: usize = 2;
 
     /// A policy over `slots` slots.
-    pub fn new(slots: usize) -> Self {
+    pub(super) fn new(slots: usize) -> Self {
         Self { links: Links::new(slots, Self::LISTS), hand: None }
-    }
-
-    /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS)
     }
 }
 
@@ -117,7 +110,7 @@ impl Policy for Sieve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::conformance::Driver;
+    use stepwell_mem::policy::conformance::Driver;
 
     /// The example of figure 1 of the paper: A to G with A, B and G used again, then H, D, ...
     #[test]
@@ -142,14 +135,5 @@ mod tests {
         driver.detach(0);
         driver.attach(0);
         assert_eq!(driver.victims(), [0, 1, 2]);
-    }
-
-    #[test]
-    fn bytes_are_those_that_are_taken() {
-        for slots in [0, 1, 9, 1000] {
-            let policy = Sieve::new(slots);
-            let taken = policy.links.bytes();
-            assert_eq!(Sieve::bytes_for(slots as u64), taken, "{slots} slots");
-        }
     }
 }

@@ -24,11 +24,10 @@
 //!   rows that entered the window.
 
 use stepwell_base::SlotIndex;
+use stepwell_mem::policy::{link, tag_of, unlink};
+use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 
 use super::sketch::Sketch;
-use super::{Occurrence, Policy, link, tag_of, unlink};
-use crate::Records;
-use crate::links::{Links, ListId};
 
 /// One slot in so many belongs to the window.
 const WINDOW_PART: usize = 100;
@@ -59,7 +58,7 @@ const PROTECTED: ListId = ListId(state::PROTECTED as u32);
 
 /// W-TinyLFU.
 #[derive(Debug)]
-pub struct WTinyLfu {
+pub(super) struct WTinyLfu {
     links: Links,
     sketch: Sketch,
     /// Slots of each part, attached or not, by its number.
@@ -74,13 +73,8 @@ pub struct WTinyLfu {
 impl WTinyLfu {
     const LISTS: usize = 4;
 
-    /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS) + Sketch::bytes_for(slots)
-    }
-
     /// A policy over `slots` slots.
-    pub fn new(slots: usize) -> Self {
+    pub(super) fn new(slots: usize) -> Self {
         let window_slots_goal = (slots / WINDOW_PART).max(1);
         let main_slots_goal = slots.saturating_sub(window_slots_goal);
         Self {
@@ -208,7 +202,7 @@ impl Policy for WTinyLfu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::conformance::Driver;
+    use stepwell_mem::policy::conformance::Driver;
 
     fn driver(slots: usize) -> Driver {
         Driver::new(Box::new(WTinyLfu::new(slots)), slots)
@@ -279,14 +273,6 @@ mod tests {
             assert_eq!(driver.victim(), Some(left));
             driver.admit(left, 100);
             driver.visit_all(&[left]);
-        }
-    }
-
-    #[test]
-    fn bytes_are_those_of_its_parts() {
-        for slots in [0, 1, 1000] {
-            let bytes = WTinyLfu::new(slots as usize).links.bytes() + Sketch::bytes_for(slots);
-            assert_eq!(WTinyLfu::bytes_for(slots), bytes, "{slots} slots");
         }
     }
 }
