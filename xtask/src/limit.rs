@@ -1,8 +1,9 @@
-//! A time limit for a program and the processes it started.
+//! Time limits for a program of tests and the processes it started.
 //!
 //! - **Why.** A test that hangs must not take the suite with it, and a hang that comes once in a
 //!   thousand runs has to explain itself the first time.
-//! - **How.** The program runs with its output piped. Past the limit, [`explain`] lists what every
+//! - **How.** The program runs with its output piped. It prints a line when a test begins and ends,
+//!   so silence is as long as a test takes. Past a limit, [`explain`] lists what every
 //!   thread of its process tree waits for (from `/proc`, and its stack where `gdb` is installed);
 //!   then the tree is killed.
 
@@ -11,6 +12,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,16 +36,26 @@ pub(crate) enum How {
     Killed(String),
 }
 
-/// Runs `command` for at most `limit`.
+/// How long a program may run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// For a test: from one output to the next.
+    pub(crate) test: Duration,
+    /// In all.
+    pub(crate) program: Duration,
+}
+
+/// Runs `command` within `limits`.
 ///
 /// # Errors
 /// When it can't be started or waited for.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
+pub(crate) fn run(command: &mut Command, limits: Limits) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    let stdout = child.stdout.take().map(collect);
-    let stderr = child.stderr.take().map(collect);
-    let how = match wait(&mut child, limit)? {
+    let progress = Arc::new(AtomicU64::new(0));
+    let stdout = child.stdout.take().map(|pipe| collect(pipe, &progress));
+    let stderr = child.stderr.take().map(|pipe| collect(pipe, &progress));
+    let how = match wait(&mut child, limits, &progress)? {
         Some(status) => How::Exited(status),
         None => {
             let why = explain(child.id());
@@ -59,22 +72,35 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
     Ok(Ended { said, how })
 }
 
-fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+/// Reads a pipe to its end or an error, and counts the bytes in `progress`.
+fn collect(mut pipe: impl Read + Send + 'static, progress: &Arc<AtomicU64>) -> JoinHandle<Vec<u8>> {
+    let progress = Arc::clone(progress);
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error is what there is.
-        let _ = pipe.read_to_end(&mut bytes);
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = pipe.read(&mut piece) {
+            bytes.extend_from_slice(&piece[..read]);
+            progress.fetch_add(read as u64, Ordering::Relaxed);
+        }
         bytes
     })
 }
 
-fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+/// Waits for the end of a process; `None` if it is over a limit.
+fn wait(child: &mut Child, limits: Limits, progress: &AtomicU64) -> io::Result<Option<ExitStatus>> {
     let begin = Instant::now();
+    let (mut seen, mut since) = (0, begin);
     loop {
-        match child.try_wait()? {
-            None if begin.elapsed() < limit => thread::sleep(POLL),
-            status => return Ok(status),
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
+        let printed = progress.load(Ordering::Relaxed);
+        if printed != seen {
+            (seen, since) = (printed, Instant::now());
+        }
+        if since.elapsed() >= limits.test || begin.elapsed() >= limits.program {
+            return Ok(None);
+        }
+        thread::sleep(POLL);
     }
 }
 
@@ -140,11 +166,13 @@ fn explain(root: u32) -> String {
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     #[test]
     fn a_program_that_ends_in_time_says_all_and_has_its_status() {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo out; echo error >&2; exit 3"]);
-        let ended = run(&mut command, Duration::from_secs(60)).unwrap();
+        let ended = run(&mut command, Limits { test: MINUTE, program: MINUTE }).unwrap();
         assert_eq!(ended.said, "out\nerror\n");
         assert!(matches!(ended.how, How::Exited(status) if status.code() == Some(3)));
     }
@@ -154,10 +182,24 @@ mod tests {
         let begin = Instant::now();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo begun; sleep 1000 & wait"]);
-        let ended = run(&mut command, Duration::from_millis(300)).unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(60), "its children hold the pipe no longer");
-        assert_eq!(ended.said, "begun\n");
-        let How::Killed(why) = ended.how else { panic!("it was over its limit") };
-        assert!(why.contains("sleep 1000") && why.contains("system call"), "{why}");
+        let moment = Duration::from_millis(300);
+        for limits in
+            [Limits { test: moment, program: MINUTE }, Limits { test: MINUTE, program: moment }]
+        {
+            let ended = run(&mut command, limits).unwrap();
+            assert!(begin.elapsed() < MINUTE, "its children hold the pipe no longer");
+            assert_eq!(ended.said, "begun\n");
+            let How::Killed(why) = ended.how else { panic!("it was over its limit") };
+            assert!(why.contains("sleep 1000") && why.contains("system call"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_prints_is_within_the_limit_of_a_test() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.1; done"]);
+        let limits = Limits { test: Duration::from_millis(700), program: MINUTE };
+        let ended = run(&mut command, limits).unwrap();
+        assert!(matches!(ended.how, How::Exited(status) if status.success()));
     }
 }

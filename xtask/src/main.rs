@@ -19,6 +19,7 @@ mod run;
 mod sanitize;
 mod skipped;
 mod source;
+mod tally;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,8 @@ type Outcome = Result<(), String>;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  ci       every check below but `long`, in order, up to the first failure
+  ci       every check below but `quick` and `long`, in order, up to the first failure
+  quick    formatting, floors, sources and unit tests, for the inner loop
   fmt      formatting is rustfmt's
   clippy   no warning from clippy in any target
   test     unit, integration and documentation tests, over MPI as well where it is installed
@@ -86,6 +88,12 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
     ];
     match command {
         "ci" => Some(CI.to_vec()),
+        "quick" => Some(vec![
+            ("fmt", run::fmt),
+            ("floors", floors::check),
+            ("tidy", tidy::check),
+            ("units", programs::units),
+        ]),
         "long" => Some(vec![
             ("long", run::long),
             ("mpi", mpi::check_long),

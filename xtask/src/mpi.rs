@@ -35,8 +35,8 @@ pub(crate) fn check_long(root: &Path) -> Outcome {
 
 /// One after the other.
 fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
-    if !is_installed(root) {
-        return Ok(());
+    if let Some(lacks) = missing() {
+        return skipped::skip_required(root, "mpi", &lacks);
     }
     let mut found = programs::build(root, &["--test", "mpi"])?;
     found.retain(|program| program.is_among(wanted).is_some());
@@ -46,11 +46,9 @@ fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
     programs::run_all(root, &found, 1)
 }
 
-/// Whether MPI is installed; says so where it is not.
-pub(crate) fn is_installed(root: &Path) -> bool {
-    let missing = missing();
-    missing.iter().for_each(|lacks| skipped::skip(root, "mpi", lacks));
-    missing.is_none()
+/// Skips the tests over MPI if it is not installed.
+pub(crate) fn skip_if_missing(root: &Path) -> Outcome {
+    missing().map_or(Ok(()), |lacks| skipped::skip_required(root, "mpi", &lacks))
 }
 
 /// Message about the missing part of MPI, if any.

@@ -8,7 +8,7 @@
 //!   a process of its own. What a process printed is shown once it has ended. Tests of
 //!   documentation follow, by cargo itself.
 //! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
-//!   there is to fix. One that hangs is killed at [`TIME_MAX`] and run once more; what its threads
+//!   there is to fix. One that hangs is killed at its limit ([`LIMITS`]) and run once more; what its threads
 //!   waited for comes at the end of all that is printed ([`hung`]).
 
 use std::collections::BTreeMap;
@@ -20,11 +20,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::limit::{self, How};
+use crate::limit::{self, How, Limits};
+use crate::tally::Tally;
 use crate::{Outcome, hung, mpi, run, skipped};
 
-/// The longest that a program may take: twice what the longest takes on a busy machine.
-const TIME_MAX: Duration = Duration::from_secs(15 * 60);
+/// Several times what the longest test and the longest program take on a busy machine.
+const LIMITS: Limits =
+    Limits { test: Duration::from_secs(5 * 60), program: Duration::from_secs(15 * 60) };
 /// How often a program that hangs is run.
 const TRIES: u32 = 2;
 
@@ -97,7 +99,7 @@ impl Program {
 
 /// Builds all tests and runs them, those over MPI where it is installed.
 pub(crate) fn test(root: &Path) -> Outcome {
-    mpi::is_installed(root);
+    mpi::skip_if_missing(root)?;
     let mut programs = build(root, &[])?;
     programs.retain(|program| program.is_among(&mpi::LONG).is_none());
     let is_alone = |program: &Program| {
@@ -106,14 +108,29 @@ pub(crate) fn test(root: &Path) -> Outcome {
     let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.drain(..).partition(is_alone);
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let documentation = ["test", "--workspace", "--doc", "--quiet"];
-    let outcomes = [
-        run_all(root, &side_by_side, cores),
-        run_all(root, &alone, 1),
-        run::cargo(root, &[&documentation, mpi::features()].concat(), &[]),
-    ];
+    let outcomes =
+        [run_all(root, &side_by_side, cores), run_all(root, &alone, 1), documentation(root)];
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+}
+
+/// Runs the examples in documentation.
+fn documentation(root: &Path) -> Outcome {
+    let mut command = run::cargo_command();
+    command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]);
+    command.args(mpi::features()).env(skipped::VARIABLE, skipped::file(root));
+    let limits = Limits { test: LIMITS.program, ..LIMITS };
+    let ended = limit::run(&mut command, limits).map_err(|error| error.to_string())?;
+    let succeeded = matches!(ended.how, How::Exited(status) if status.success());
+    Tally::of(&ended.said, succeeded).add();
+    println!("    documentation\n{}", ended.said.trim_end());
+    if succeeded { Ok(()) } else { Err("examples in documentation failed".into()) }
+}
+
+/// Builds and runs the unit tests of all crates: those in their sources.
+pub(crate) fn units(root: &Path) -> Outcome {
+    let programs = build(root, &["--lib", "--bins"])?;
+    run_all(root, &programs, std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Builds the tests of the workspace that these `options` of cargo choose.
@@ -141,6 +158,7 @@ pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outc
         while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let begin = Instant::now();
             let (said, ended) = run_one(root, program);
+            Tally::of(&said, ended.is_ok()).add();
             let time_s = begin.elapsed().as_secs_f64();
             let mut failures = failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let Program { package, name, .. } = program;
@@ -170,7 +188,7 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
     let Program { package, name, .. } = program;
     let mut said = String::new();
     for _ in 0..TRIES {
-        let ended = match limit::run(&mut command, TIME_MAX) {
+        let ended = match limit::run(&mut command, LIMITS) {
             Ok(ended) => ended,
             Err(error) => return (said, Err(error.to_string())),
         };
@@ -181,7 +199,9 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
             How::Killed(why) => hung::add(root, &format!("{package}: {name}"), &why),
         }
     }
-    (said, Err(format!("hung {TRIES} times, for {} s each", TIME_MAX.as_secs())))
+    let (test, program) = (LIMITS.test.as_secs(), LIMITS.program.as_secs());
+    let why = format!("hung {TRIES} times: a test over {test} s, or all over {program} s");
+    (said, Err(why))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::tally::Tally;
 use crate::{Outcome, hung, mpi, skipped};
 
 /// A named check over the repository whose root it is given.
@@ -19,6 +20,9 @@ pub(crate) fn steps(root: &Path, steps: &[Step]) -> Outcome {
         println!("{text}");
     }
     if let Some(line) = skipped::all(root) {
+        println!("{line}");
+    }
+    if let Some(line) = Tally::of_run().line(skipped::count(root)) {
         println!("{line}");
     }
     outcome
@@ -80,8 +84,7 @@ fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> 
         let why = why.lines().last().unwrap_or_default();
         let lacks =
             format!("{why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
-        skipped::skip(root, "twin", &lacks);
-        return Ok(());
+        return skipped::skip_required(root, "twin", &lacks);
     }
     cargo(root, build, &[])?;
     let mut twin = Command::new(&python);

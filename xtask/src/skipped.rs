@@ -3,10 +3,12 @@
 //! - **How.** Each appends a line to one file: what is lacking, a tab, who lacks it. Tests do it
 //!   with `stepwell-skip`, which learns of the file from [`VARIABLE`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use crate::Outcome;
 
 /// The variable that names the file.
 pub(crate) const VARIABLE: &str = "STEPWELL_SKIPPED";
@@ -34,6 +36,25 @@ pub(crate) fn skip(root: &Path, step: &str, lacks: &str) {
     if let Ok(mut file) = file {
         let _ = file.write_all(line.as_bytes());
     }
+}
+
+/// Skips a step that a complete run needs.
+///
+/// # Errors
+/// If `CI` is `true`, where nothing that is required may be skipped.
+pub(crate) fn skip_required(root: &Path, step: &str, lacks: &str) -> Outcome {
+    if std::env::var_os("CI").is_some_and(|value| value == "true") {
+        return Err(format!("{lacks}; with CI=true nothing that is required is skipped"));
+    }
+    skip(root, step, lacks);
+    Ok(())
+}
+
+/// How many tests and steps were skipped.
+pub(crate) fn count(root: &Path) -> usize {
+    let text = fs::read_to_string(file(root)).unwrap_or_default();
+    let who = text.lines().filter_map(|line| line.split_once('\t')).map(|(_, who)| who);
+    who.collect::<BTreeSet<&str>>().len()
 }
 
 /// The line at the end; none where nothing was skipped.
