@@ -145,7 +145,7 @@ pub(crate) struct Core {
     state: RwLock<State>,
     /// Look-ups under way: compaction that is not urgent waits for them.
     looking: AtomicUsize,
-    /// Writers and commits that wait for compaction, which does not pause for look-ups then.
+    /// Writers and commits that wait for compaction, which does not rest then.
     waiting: AtomicUsize,
     /// Whether the store is being closed.
     closing: AtomicBool,
