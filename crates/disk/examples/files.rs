@@ -3,8 +3,8 @@
 //! `cargo run --release -p stepwell-disk --example files -- DIR [FILES [THREADS [SECONDS]]]`
 //!
 //! The files are made in DIR, have a block each, and are read through the page cache, so the
-//! example measures the overhead of access. With more files than may be open (a third of `ulimit
-//! -n`), most reads reopen theirs.
+//! example measures the overhead of access. With more files than a third of `ulimit -n` (the most
+//! that may be open), most reads reopen theirs.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measured")]
 

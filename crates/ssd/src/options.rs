@@ -44,11 +44,11 @@ pub struct StoreOptions {
     pub buffer_bytes: u64,
     /// The most bytes of the index (`tiers.index`).
     pub index_bytes_max: u64,
-    /// Number of rows to expect, if known; the index starts large enough for them.
+    /// Number of rows to expect, if known; the index need not grow to hold them.
     pub rows_hint: u64,
     /// The most space after a commit, as a multiple of the live rows' bytes; at most
-    /// [`SPACE_HARD`]. From the default up, segments' overhead comes on top. A smaller value is
-    /// refused if rows and segments of these sizes cannot keep it.
+    /// [`SPACE_HARD`]. From the default up, overhead that merges cannot free comes on top. A
+    /// smaller value is refused if rows and segments of these sizes cannot keep it.
     pub space_max: f64,
     /// Seed of the secret by which the index scatters keys, for tests; `None` draws a random one at
     /// each opening. It affects only the index's size, never a file or row.

@@ -2,10 +2,10 @@
 //!
 //! - **How.** 1024 shards by ten bits of the scattered key, each a table (`shard`). The numbers of
 //!   shard and bucket encode part of the key, so a slot has only the rest and the place (`bits`).
-//!   As the whole key is encoded, a match is exact. Keys are scattered by a secret, so nobody can
-//!   choose keys that collide in a bucket. A full shard first moves keys within itself (`path`),
-//!   then grows by three tenths, alone. A shard whose places outgrow their bits is given more bits
-//!   when it needs them.
+//!   As the whole key is encoded, a match is exact. Keys are scattered by a secret, so that chosen
+//!   keys cannot collide in a bucket. A full shard first moves keys within itself (`path`), then
+//!   grows by three tenths, independently of others. Places get more bits in a shard when it needs
+//!   them.
 //! - **Invariants.**
 //!   - I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
 //! - **Failure.** A key or place that would break I1 is refused before anything changes.

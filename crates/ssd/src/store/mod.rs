@@ -171,7 +171,7 @@ struct State {
     retired: Space,
     /// Merged segments that the last commit may name.
     retiring: Vec<Retired>,
-    /// Changes that a scan missed while it was beginning.
+    /// Rows that went stale while a scan is beginning.
     watch: StaleInScan,
 }
 
@@ -193,17 +193,17 @@ struct Space {
 struct Writer {
     queue: Box<dyn Queue>,
     open: Option<OpenSegment>,
-    /// Segments whose last writes are under way, in order.
+    /// Segments whose last writes are in flight, in order.
     ending: VecDeque<Ending>,
     /// Emptied lists of an earlier segment, for reuse.
     spare: Option<Draft>,
     /// Writes to start, in order, including failed ones to retry.
     unwritten: Vec<Write>,
-    /// Writes under way.
+    /// Writes in flight.
     writing: Vec<Write>,
     /// Sealed segments that have not been synced.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// Numbers of unsynced segments whose sync failed; they are written anew.
+    /// Numbers of unsynced segments whose sync failed; they are rewritten.
     unsound: Vec<u64>,
     /// Merged segments that the next commit will no longer name.
     leaving: Vec<Retired>,
@@ -226,7 +226,7 @@ struct OpenSegment {
     size: Size,
 }
 
-/// A segment whose last writes are under way.
+/// A segment whose last writes are in flight.
 struct Ending {
     slot: u32,
     file: Arc<SegmentFile>,

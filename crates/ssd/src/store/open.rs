@@ -124,7 +124,7 @@ impl Store {
         Self::restore_over(vec![disk], from, verify, options)
     }
 
-    /// [`Store::restore`] over several directories, which get segments in turn.
+    /// [`Store::restore`] over several directories, which get segments alternately.
     ///
     /// # Errors
     /// Same as [`Store::restore`].

@@ -2,15 +2,15 @@
 //!
 //! - **Why.** Moves a table from n stores to m without rewriting its rows: it takes only links, and
 //!   an index for each store.
-//! - **How.** The segments of each source that may have keys of ours are linked under numbers of
-//!   the new store. The manifest names the key shards that count in each: ours that its source had.
-//!   All versions of a key then come from one line of stores, whose numbers rise, and versions
-//!   count as in each of them. A segment that several sources have is linked once. Rows that do not
-//!   count are stale from the start, and merges eventually drop them.
+//! - **How.** Segments of each source that may have keys of the new store are linked under numbers
+//!   of the new store. For each, the manifest names the key shards that count in it: those of the
+//!   new store that its source had. All versions of a key then come from one line of stores, whose
+//!   numbers rise, and versions count as in each of them. A segment that several sources have is
+//!   linked once. Rows that do not count are stale from the start, and merges eventually drop them.
 //! - **Failure.** The manifest is written last: until then, there is no store, and a second run
 //!   sets the files aside.
-//! - **Cost.** A link a segment. Of each footer, one byte a row and the blocks with keys of ours;
-//!   see [`Verify`]. Then a change of the index for each row of ours.
+//! - **Cost.** A link a segment. Of each footer, one byte a row and the blocks with keys of the new
+//!   store; see [`Verify`]. Then a change of the index for each of its rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// What opening needs: manifests, headers and tails, and the lists and the blocks with keys of
-    /// ours in footers, each against its checksum; and every byte of a segment that was copied.
+    /// the new store in footers, each against its checksum; and every byte of a copied segment.
     /// Other pages are checked when they are read. The cost grows with the number of rows, not with
     /// their bytes.
     #[default]
@@ -57,14 +57,14 @@ struct Source {
     manifest: Manifest,
 }
 
-/// A segment that may have keys of ours.
+/// A segment that may have keys of the new store.
 struct Found<'a> {
     source: &'a Source,
     entry: &'a SegmentEntry,
     origin: Origin,
-    /// The key shards of ours that count in it.
+    /// Key shards of the new store that count in it.
     counting: KeyShardSet,
-    /// Whether all key shards that count for its sources are ours.
+    /// Whether no other key shards count for its sources.
     whole: bool,
 }
 
@@ -73,9 +73,9 @@ impl Store {
     /// directories without a store: links segments, or copies them from other file systems, and
     /// writes no row. The sources do not change.
     ///
-    /// It takes up to the space of all sources, although links share it: merges rewrite our rows
-    /// where too much of a segment belongs to others, until space is within the setting, and
-    /// writers wait for them as usual.
+    /// It takes up to the space of all sources, although links add none: merges rewrite its rows
+    /// where too much of a segment does not count, until space is within the setting, and writers
+    /// wait for them as usual.
     ///
     /// ```
     /// use std::path::Path;
@@ -227,7 +227,7 @@ fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Ma
     manifest
 }
 
-/// The segments of all sources in which key shards of ours count, each once.
+/// The segments of all sources in which key shards of `ours` count, each once.
 fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut known = HashMap::new();
@@ -256,7 +256,7 @@ fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
     found
 }
 
-/// Links the segments that may have rows or deletions of ours, and names them in `manifest`.
+/// Links the segments that may have rows or deletions that count, and names them in `manifest`.
 fn link_all(
     disks: &Disks,
     sources: &[Source],
@@ -302,7 +302,7 @@ fn link_all(
     Ok(())
 }
 
-/// Checks the number of rows, if all rows of all sources are ours.
+/// Checks the number of rows, if all key shards of all sources are in `ours`.
 fn check_rows(sources: &[Source], ours: KeyShardSet, rows: u64) -> Result<()> {
     let all_ours = |source: &Source| source.manifest.key_shards.without(ours).is_empty();
     let named: u64 = sources.iter().map(|source| source.manifest.rows).sum();

@@ -139,8 +139,8 @@ impl OpenFiles {
         }))
     }
 
-    /// The default for all directories of the process: a third of what the system allows (`ulimit
-    /// -n`) when this is first called, from 8 to 4096.
+    /// The default for all directories of the process: a third of the system's limit (`ulimit -n`)
+    /// when this is first called, from 8 to 4096.
     pub fn of_process() -> Self {
         static OF_PROCESS: LazyLock<OpenFiles> =
             LazyLock::new(|| OpenFiles::new(part_of(getrlimit(Resource::Nofile).current)));
