@@ -101,7 +101,7 @@ impl Store {
     /// directory("/snapshot")?;
     /// store.snapshot(Path::new("/snapshot"))?;
     ///
-    /// The same rows in two stores.
+    /// // The same rows in two stores.
     /// let sources = [Path::new("/snapshot")];
     /// let half = |number, name| {
     ///     let disks = vec![directory(name)?];
@@ -115,6 +115,7 @@ impl Store {
     /// # }
     /// ```
     ///
+    /// # Errors
     /// Same as [`Store::restore`], except that sources of format version 1 are refused; if a key
     /// shard is in none or several of the sources; and if sources differ in page size or in the
     /// step before which rows are expired.

@@ -68,7 +68,7 @@ const ROWS_AT_ONCE: usize = 4096;
 ///     Ok(())
 /// })? > 0
 /// {
-/// At most thirty rows, then something else.
+///     // At most thirty rows, then something else.
 /// }
 /// assert_eq!((visited, store.len()), (100, 0));
 /// # Ok(())
