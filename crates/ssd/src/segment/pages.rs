@@ -177,7 +177,7 @@ impl PageBuffer {
         chunk.and_then(|chunk| Arc::into_inner(chunk.buffer))
     }
 
-    /// Returns a chunk that was taken without a replacement. If it was written, its memory takes
+    /// Takes back a chunk that was taken without a replacement. If it was written, its memory takes
     /// further rows; otherwise it is the current chunk again.
     pub(crate) fn come_back(&mut self, chunk: Chunk, is_written: bool) {
         let Chunk { first_page, buffer, bytes } = chunk;

@@ -135,7 +135,8 @@ pub(super) const NOT_WHOLE: &str = "it does not have its checksum";
 pub(super) const NOT_THERE: &str = "a row is not on it";
 
 impl Live {
-    /// Deletions that another segment may still need, if its versions have births from `oldest` on.
+    /// Deletions that may still be needed if `oldest` is the earliest stale birth in other
+    /// segments.
     pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
         let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
         // Rows in the segment of its birth go away with it, or its own deletions cover them.

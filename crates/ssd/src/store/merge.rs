@@ -169,8 +169,8 @@ impl Core {
         Ok(Some(self.end_merge(merge)?))
     }
 
-    /// Drops deletions of keys with a current version: it is newer than the deletion, so it also
-    /// supersedes what the deletion does.
+    /// Drops deletions of keys with a current version: it is newer than the deletion, so versions
+    /// older than the deletion do not count anyway.
     fn drop_superseded(&self, deletions: &mut Vec<Deletion>) {
         let mut superseded = Vec::with_capacity(deletions.len());
         for piece in deletions.chunks(MOVES_MAX) {
