@@ -4,7 +4,7 @@
 //!   those of 4 KiB. Whether a neighbouring page is worth reading depends on the rows taken from
 //!   it.
 //! - **How.** Each additional page costs [`PAGE_COST`] reads of one page. A row taken from it saves
-//!   its share of a later read, unless it is useless or displaces another: an older version,
+//!   its share of a later read, unless it, or a row that it displaces, is wasted: an older version,
 //!   already in memory, or discarded. Every [`PAGES_COUNTED`] pages, the unit doubles if the saving
 //!   clearly exceeds a page's cost, and halves if it is clearly below. While only requested pages
 //!   are read, neighbours are expected to yield as many rows as those pages do beyond the requested
@@ -22,7 +22,7 @@ const PAGES_COUNTED: u32 = 2048;
 /// Factor by which savings must exceed costs before the unit doubles, and costs must exceed savings
 /// before it halves: yields vary from one unit of mini-batches to the next.
 const MARGIN: f64 = 1.5;
-/// Decisions to wait before trying a unit again that was undone.
+/// Number of decisions to skip before a unit that was undone is tried again.
 const PATIENCE: u32 = 4;
 
 /// Pages, and rows taken from them beyond the requested ones.
