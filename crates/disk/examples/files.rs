@@ -1,10 +1,10 @@
-//! Random 4 KiB reads of many held files, one by one: how long each takes.
+//! Random 4 KiB reads of many held files, one by one: the time of each.
 //!
 //! `cargo run --release -p stepwell-disk --example files -- DIR [FILES [THREADS [SECONDS]]]`
 //!
-//! The files are made in DIR, hold a block each, and are read through the page cache: what is
-//! measured is the way to them. With more files than may be open (a third of `ulimit -n`) most
-//! reads open theirs again.
+//! The files are made in DIR, have a block each, and are read through the page cache, so the
+//! example measures the overhead of access. With more files than a third of `ulimit -n` (the most
+//! that may be open), most reads reopen theirs.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measured")]
 

@@ -1,4 +1,4 @@
-//! Random 4 KiB reads of a file through a queue: operations a second, and processor time of each.
+//! Random 4 KiB reads of a file through a queue: operations per second, processor time of each.
 //!
 //! `cargo run --release -p stepwell-disk --example queue -- FILE [DEPTH [SECONDS [ENGINE]]]`
 //! with ENGINE one of auto, uring, pool.
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads until the time is over; how many, in how many seconds, in how many of the processors.
+/// Reads until the time is up; returns the number of reads, seconds, and processor seconds.
 fn read(
     disk: &FileDisk,
     name: &str,
@@ -76,7 +76,7 @@ fn read(
     }
 }
 
-/// Seconds of processor time of this process so far, in ticks of a hundredth.
+/// Processor seconds of this process so far, from ticks of a hundredth.
 fn processor_seconds() -> Result<f64, Box<dyn Error>> {
     let line = std::fs::read_to_string("/proc/self/stat")?;
     // The fields after the name, which is in parentheses: the 12th and 13th are the ticks.

@@ -1,13 +1,13 @@
-//! Memory that direct reads and writes accept.
+//! Memory for direct reads and writes.
 //!
-//! - **Why.** A direct transfer goes between the device and the caller's memory; address, offset
-//!   and length must lie on the device's blocks. The standard allocator promises no such address
-//!   for bytes.
+//! - **Why.** A direct transfer goes between the device and the caller's memory, so address, offset
+//!   and length must be multiples of the device's block. The standard allocator does not guarantee
+//!   such addresses for bytes.
 //! - **How.** One allocation aligned to [`BLOCK_BYTES`], its length rounded up to a multiple.
 //! - **Invariants.**
-//!   - B1 `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this buffer alone
-//!     owns, all written at least once; it dangles where `bytes` is 0.
-//! - **Cost.** The memory is written once, with zeros, when the buffer is made.
+//!   - B1 `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this buffer
+//!     exclusively owns, all written at least once; it dangles if `bytes` is 0.
+//! - **Cost.** The memory is filled with zeros when the buffer is made.
 
 #![expect(unsafe_code, reason = "memory of an alignment that no safe type of bytes has")]
 
@@ -20,29 +20,29 @@ use std::slice;
 /// Offsets, lengths and addresses of direct reads and writes are multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// One block, for its alignment.
+/// A block, for its alignment.
 #[repr(align(4096))]
 struct Block;
 
 const _: () = assert!(align_of::<Block>() == BLOCK_BYTES);
 
-/// Zeroed memory aligned to [`BLOCK_BYTES`], of a length that is a multiple of it.
+/// Zeroed memory aligned to [`BLOCK_BYTES`], with a length that is a multiple of it.
 pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: by B1 the buffer owns its bytes, and bytes may go to any thread.
+// SAFETY: by B1 the buffer owns its bytes, and any thread may own bytes.
 unsafe impl Send for Buffer {}
-// SAFETY: through a shared reference the bytes are only read (see `start` for the exception,
-// whose users answer for it).
+// SAFETY: through a shared reference the bytes are only read (except through `start`, whose users
+// are responsible).
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Memory for `bytes` bytes, rounded up to whole blocks.
+    /// Allocates `bytes` bytes, rounded up to whole blocks.
     ///
     /// # Panics
-    /// When no address space can hold so many.
+    /// If they do not fit any address space.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.next_multiple_of(BLOCK_BYTES);
         if bytes == 0 {
@@ -64,9 +64,9 @@ impl Buffer {
         }
     }
 
-    /// The first byte, for memory that is written while this buffer is only shared.
+    /// Pointer to the first byte, for memory that is written while this buffer is shared.
     ///
-    /// Whoever writes through it sees to it that no slice of those bytes is alive then.
+    /// Users that write through it must ensure that no slice of those bytes exists then.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -76,7 +76,8 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
             let layout = Self::layout(self.bytes);
-            // SAFETY: by B1 the memory is this buffer's own, from `new` with the same layout.
+            // SAFETY: by B1 this buffer owns the memory, which `new` allocated with the same
+            // layout.
             unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -86,15 +87,15 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: by B1 so many bytes lie there, written; they live as long as the buffer, which
-        // is borrowed.
+        // SAFETY: by B1 there are this many bytes, all written; they live as long as the buffer,
+        // which is borrowed.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; the buffer is borrowed for writing, so nobody else has the bytes.
+        // SAFETY: as in `deref`; the buffer is mutably borrowed, so there is no other reference.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }

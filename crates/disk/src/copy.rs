@@ -5,11 +5,11 @@ use crate::{Buffer, Disk, File, Result};
 /// Bytes of one read and one write.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Copies a file into a new one of a directory, and syncs that; a copy that failed does not stay.
-/// One that is read directly has whole blocks.
+/// Copies a file into a new one in a directory, and syncs it; removes the copy if it fails. The
+/// length of a direct file must be a multiple of a block.
 ///
 /// # Errors
-/// When the name is taken there (`AlreadyExists`), or the system refuses.
+/// If the name is taken there (`AlreadyExists`), or the system refuses.
 pub fn copy(from: &dyn File, directory: &dyn Disk, to: &str) -> Result<()> {
     let bytes = from.len()?;
     let target = directory.create(to)?;
@@ -24,7 +24,7 @@ pub fn copy(from: &dyn File, directory: &dyn Disk, to: &str) -> Result<()> {
         target.sync()
     };
     copied().inspect_err(|_| {
-        // The first error is the one to report; what this call made is all that is removed.
+        // The first error is the one to report; only what this call made is removed.
         let _ = directory.remove(to);
     })
 }

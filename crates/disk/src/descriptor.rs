@@ -1,4 +1,4 @@
-//! Descriptors of the system, shared by the operations that need them.
+//! Descriptors of the system, held by the operations that use them.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::file_disk::Permit;
 
-/// What a descriptor is wanted for.
+/// What a descriptor is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing that a sync would make durable.
+    /// Operations with nothing for a sync to make durable.
     Read,
-    /// Bytes or a length that a sync makes durable.
+    /// Changes of bytes or length, which a sync makes durable.
     Write,
 }
 
-/// A file of the system that stays open while this is held, whatever becomes of its
+/// A file of the system that stays open while this is held, whatever happens to its
 /// [`File`](crate::File).
 #[derive(Debug)]
 pub struct Descriptor {
@@ -24,13 +24,13 @@ pub struct Descriptor {
     access: Access,
 }
 
-/// An open file, and what is to be known before it is closed.
+/// An open file, and whether it may be closed.
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: fs::File,
-    /// Whether closing it now could lose an error of a write.
+    /// Whether closing it now could lose a write error.
     unsynced: AtomicBool,
-    /// Given back after the file was closed.
+    /// Returned after the file is closed.
     _permit: Permit,
 }
 
@@ -56,7 +56,7 @@ impl AsFd for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // After the write and before the file can be closed: nobody closes what is held.
+        // After the write, and before the file can be closed: a held file stays open.
         if self.access == Access::Write {
             self.opened.unsynced.store(true, Ordering::Release);
         }
@@ -72,9 +72,9 @@ impl Opened {
         self.unsynced.load(Ordering::Acquire)
     }
 
-    /// Makes everything durable that was written before.
+    /// Makes everything written before durable.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
-        // A write that ends meanwhile counts as one that comes after.
+        // Cleared first, so that a write that ends during the sync counts as a later one.
         self.unsynced.store(false, Ordering::Release);
         let synced = self.file.sync_all();
         if synced.is_err() {

@@ -1,25 +1,25 @@
-//! Directories of files and what is asked of them.
+//! Directories of files, and operations on them.
 //!
-//! - **Why.** A store must be tested on a disk that fills up, fails and loses power; and its reads
-//!   must be able to go through another engine without a change above.
-//! - **How.** A [`Disk`] is one directory. [`File::read_at`] and [`File::write_at`] are for single
-//!   places and wait; many reads and writes at once go through a [`Queue`], which takes files of
-//!   any directory of the same world. A *direct* file passes the system's cache by: it is read and
-//!   written in whole blocks of [`BLOCK_BYTES`], from and to a [`Buffer`](crate::Buffer).
+//! - **Why.** A store must be tested on a disk that fills up, fails and loses power; and the engine
+//!   behind its reads must be replaceable without changing callers.
+//! - **How.** A [`Disk`] is one directory. [`File::read_at`] and [`File::write_at`] are
+//!   synchronous; many concurrent reads and writes go through a [`Queue`], which accepts files of
+//!   any directory of the same world. A *direct* file bypasses the system's cache: it is read and
+//!   written in whole blocks of [`BLOCK_BYTES`], using a [`Buffer`](crate::Buffer).
 //!
-//! - **Durability.** What was written survives a crash once [`File::sync`] returned; a new name,
-//!   that of a file or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`]
-//!   in the directory that it is in returned. Before that, all, parts or none of it may survive,
-//!   and whatever lies below a directory whose name is lost is lost with it. This holds for direct
-//!   files too. [`Disk::create_directory`] has synced all that it made.
-//! - **Locks.** are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
-//!   nobody from its files. They end with their holder, also where its process is killed.
-//! - **Names.** Files are called by their name in the directory, directories by their path.
-//! - **Not here.** Appending, permissions, making links: nothing above needs them.
-//! - **Failure.** Every error names operation, path and place. A short read is an error. An
-//!   operation that failed may have done a part of its work.
-//! - **Bounds.** Buffers are the caller's; a queue states its own bounds. Any number of [`File`]s
-//!   may be held: how many of them the system has open at once is a matter of the disk's.
+//! - **Durability.** Written bytes survive a crash once [`File::sync`] has returned. A new name of
+//!   a file or directory survives once [`Disk::sync_directory`] or a [`Disk::rename`] in its
+//!   directory has returned. Before that, all, parts or none may survive, and a directory whose
+//!   name is lost is lost with its contents. This also holds for direct files.
+//!   [`Disk::create_directory`] syncs all that it makes.
+//! - **Locks.** Locks are advisory: [`Disk::lock`] marks a directory as in use and does not
+//!   restrict access to its files. They end with their holder, even if its process is killed.
+//! - **Names.** Files are identified by their name in the directory, directories by their path.
+//! - **Not here.** Appending, permissions, symbolic links: no caller needs them.
+//! - **Failure.** Every error names operation, path and place. A short read is an error. A failed
+//!   operation may have been carried out in part.
+//! - **Bounds.** Buffers belong to the caller; a queue documents its own bounds. Any number of
+//!   [`File`]s may be held: the disk limits how many the system has open at once.
 
 use std::fmt;
 use std::io;
@@ -30,24 +30,24 @@ use std::sync::Arc;
 use crate::BLOCK_BYTES;
 use crate::{Access, Descriptor, OpenFilesStats, Queue, QueueOptions, Result, name};
 
-/// One directory of files, and the way to others of the same world.
+/// One directory of files, with access to other directories of the same world.
 ///
-/// Names are relative to the directory; `rename` alone may name what is in a directory below it.
+/// Names are relative to the directory; only `rename` may name files in a directory below it.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// The directory.
+    /// Path of the directory.
     fn path(&self) -> &Path;
 
-    /// Another directory that exists.
+    /// Opens another, existing directory.
     ///
     /// # Errors
-    /// When there is no directory at `path`.
+    /// If there is no directory at `path`.
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>>;
 
-    /// Another directory, made with its parents where it does not exist. What was made survives a
-    /// crash: each new name was synced before anything was put below it.
+    /// Opens another directory, creating it and its parents if needed. What it creates survives a
+    /// crash: each new name is synced before anything is put below it.
     ///
     /// # Errors
-    /// When it cannot be made, or made durable; it is gone again then, its parents may stay.
+    /// If it cannot be made, or made durable; it is then removed again, but its parents may stay.
     fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
         match (self.directory(path), parent(path)) {
             (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
@@ -59,27 +59,27 @@ pub trait Disk: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Makes a new, empty directory in one that exists. Its name survives a crash once the
-    /// directory that it is in is synced.
+    /// Makes a new, empty directory in an existing one. Its name survives a crash once the parent
+    /// directory is synced.
     ///
     /// # Errors
-    /// When the name is taken (`AlreadyExists`), there is nothing to make it in (`NotFound`), or
-    /// the system refuses.
+    /// If the name is taken (`AlreadyExists`), the parent is missing (`NotFound`), or the system
+    /// refuses.
     fn make_directory(&self, path: &Path) -> Result<()>;
 
-    /// Removes a directory that is empty. The removal need not survive a crash before the directory
-    /// that it was in is synced.
+    /// Removes an empty directory. The removal may not survive a crash until the parent directory
+    /// is synced.
     ///
     /// # Errors
-    /// When there is none (`NotFound`), it is no directory (`NotADirectory`) or not empty
+    /// If it is missing (`NotFound`), no directory (`NotADirectory`) or not empty
     /// (`DirectoryNotEmpty`), or the system refuses.
     fn remove_directory(&self, path: &Path) -> Result<()>;
 
-    /// Removes a directory with all in it, in no order: after a crash any part of it may be there
-    /// until the directory that it was in is synced. Of links, what they lead to stays.
+    /// Removes a directory with its contents, in no particular order: until the parent directory is
+    /// synced, any part may reappear after a crash. Links are removed, not their targets.
     ///
     /// # Errors
-    /// When there is none (`NotFound`), or the system refuses; a part may be gone then.
+    /// If it is missing (`NotFound`), or the system refuses; a part may be gone then.
     fn remove_tree(&self, path: &Path) -> Result<()> {
         let inside = self.directory(path)?;
         for (name, kind) in inside.entries()? {
@@ -91,88 +91,88 @@ pub trait Disk: Send + Sync + fmt::Debug {
         self.remove_directory(path)
     }
 
-    /// What tells a directory from all others there are, as long as it exists: it keeps it under
-    /// every name, and a copy of it has another. A link to it counts as itself.
+    /// Identifies a directory as long as it exists: renaming keeps the identity, and a copy has
+    /// another one. A link counts as itself, not as its target.
     ///
     /// # Errors
-    /// When there is none at `path` (`NotFound`), or the system refuses.
+    /// If nothing is at `path` (`NotFound`), or the system refuses.
     fn identity(&self, path: &Path) -> Result<Identity>;
 
     /// Makes a new, empty file for reading and writing.
     ///
     /// # Errors
-    /// When the name is taken (`AlreadyExists`), or the system refuses.
+    /// If the name is taken (`AlreadyExists`), or the system refuses.
     fn create(&self, name: &str) -> Result<Arc<dyn File>>;
 
     /// Opens a file for reading. It stays readable after its name is removed.
     ///
     /// # Errors
-    /// When there is no such file (`NotFound`), or the system refuses.
+    /// If there is no such file (`NotFound`), or the system refuses.
     fn open(&self, name: &str) -> Result<Arc<dyn File>>;
 
-    /// Makes a new file for direct reading and writing, with room for `bytes` bytes set aside.
+    /// Makes a new file for direct reading and writing, and allocates `bytes` bytes for it.
     ///
-    /// Its length is `bytes` afterwards where the file system sets room aside, and may be 0 where
-    /// it does not; who knows the true length in the end says so with [`File::truncate`].
+    /// The file's length is then `bytes` if the file system can allocate, and may be 0 otherwise;
+    /// set the final length with [`File::truncate`].
     ///
     /// # Errors
-    /// When the name is taken (`AlreadyExists`), there is no room (`StorageFull`; the name is free
-    /// again then), or the system refuses.
+    /// If the name is taken (`AlreadyExists`), there is no room (`StorageFull`; the name is then
+    /// free again), or the system refuses.
     fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>>;
 
     /// Opens a file for direct reading. It stays readable after its name is removed.
     ///
     /// # Errors
-    /// When there is no such file (`NotFound`), or the system refuses.
+    /// If there is no such file (`NotFound`), or the system refuses.
     fn open_direct(&self, name: &str) -> Result<Arc<dyn File>>;
 
     /// Whether the name is taken.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// If the system cannot tell.
     fn exists(&self, name: &str) -> Result<bool>;
 
-    /// Removes a name. The removal need not survive a crash before the directory is synced.
+    /// Removes a name. The removal may not survive a crash until the directory is synced.
     ///
     /// # Errors
-    /// When there is no such file (`NotFound`), or the system refuses.
+    /// If there is no such file (`NotFound`), or the system refuses.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Gives a file, or a directory with all in it, another name: after a crash there is the old
-    /// state or the new one. A file replaces a file, a directory an empty one. Makes the directory
-    /// below where `to` names one, as `create_directory` does, and syncs both directories.
+    /// Renames a file, or a directory with its contents, atomically: after a crash, either the old
+    /// or the new state exists. A file replaces a file, a directory an empty one. If `to` names a
+    /// directory below this one, creates it like `create_directory`. Syncs both directories.
     ///
     /// # Errors
-    /// When there is nothing of the name (`NotFound`), a directory is not empty
-    /// (`DirectoryNotEmpty`), or the system refuses.
+    /// If nothing has the name (`NotFound`), a directory is not empty (`DirectoryNotEmpty`), or the
+    /// system refuses.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Names of the files in the directory, sorted; directories are left out.
+    /// Names of the files in the directory, sorted, without directories.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     fn list(&self) -> Result<Vec<String>>;
 
-    /// Names of all there is in the directory, sorted; what of a name is not UTF-8 is replaced.
+    /// Names of all entries in the directory, sorted; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     fn entries(&self) -> Result<Vec<(String, EntryKind)>>;
 
-    /// Puts the file under the same name into `directory`: [`Disk::link_as`].
+    /// Calls [`Disk::link_as`] with the same name.
     ///
     /// # Errors
-    /// Those of [`Disk::link_as`].
+    /// Same as [`Disk::link_as`].
     fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
         self.link_as(name, directory, name)
     }
 
-    /// Puts the file into `directory`, which exists, as `to`: as a hard link where the file system
-    /// can, as a synced copy otherwise. The name is durable once that directory is synced. A linked
+    /// Puts the file into the existing `directory` as `to`: a hard link if the file system can make
+    /// one, otherwise a synced copy. The name is durable once that directory is synced. A linked
     /// file must never be written again under either name.
     ///
     /// # Errors
-    /// When the name is taken there (`AlreadyExists`), or the system refuses.
+    /// If the name is taken there (`AlreadyExists`), or the system refuses.
     fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
         if self.try_link(name, directory, to)? {
             return Ok(Placed::Linked);
@@ -181,62 +181,62 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(Placed::Copied)
     }
 
-    /// Puts a hard link to the file into `directory`, which exists, as `to`; says whether the file
-    /// system can, which two of them cannot.
+    /// Puts a hard link to the file into the existing `directory` as `to`; returns false if that is
+    /// impossible, as between two file systems.
     ///
     /// # Errors
-    /// When the name is taken there (`AlreadyExists`), there is no such file (`NotFound`), or the
+    /// If the name is taken there (`AlreadyExists`), there is no such file (`NotFound`), or the
     /// system refuses.
     fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool>;
 
-    /// Bytes that a caller without privileges may still write here, as far as the system tells.
+    /// Bytes that an unprivileged caller may still write here, by the system's account.
     ///
     /// # Errors
-    /// When it does not.
+    /// If the system cannot tell.
     fn bytes_free(&self) -> Result<u64>;
 
-    /// Makes the directory's names durable, those of files and those of directories.
+    /// Makes the names of files and directories in this directory durable.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     fn sync_directory(&self) -> Result<()>;
 
-    /// Takes the lock that the name stands for, as its only holder; none where anybody has it.
+    /// Takes the lock of the given name exclusively; `None` if it is held.
     ///
-    /// An empty file of the name may be made, and stays then: it says nothing, only the lock does.
-    /// Whoever removes it while the lock is taken makes a second one possible.
+    /// May make an empty file of that name, which stays: only the lock matters, not the file.
+    /// Removing the file while the lock is held makes a second lock possible.
     ///
     /// # Errors
-    /// When the system refuses, or knows no locks here.
+    /// If the system refuses, or does not support locks here.
     fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>>;
 
-    /// Takes the lock that the name stands for, with any other holders that share it; none where
-    /// somebody has it alone. Makes no file and works on media that cannot be written: where there
-    /// is no file of the name, or the system knows no locks, nobody can have it alone, and what is
-    /// taken then need not keep anybody out.
+    /// Takes the lock of the given name, which others may share; `None` if it is held exclusively.
+    /// Makes no file and works on read-only media. If there is no file of that name, or the system
+    /// does not support locks, no one can hold it exclusively; the returned lock then need not
+    /// exclude anyone.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>>;
 
-    /// A queue of reads and writes of this world's files.
+    /// Makes a queue for reads and writes of this world's files.
     ///
     /// # Errors
-    /// When the system refuses what it needs.
+    /// If the system refuses resources for it.
     ///
     /// # Panics
-    /// When the depth is 0.
+    /// If the depth is 0.
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>>;
 
-    /// How many files are open, where the system bounds that.
+    /// Numbers of open files, if the disk limits them.
     fn open_files(&self) -> Option<OpenFilesStats> {
         None
     }
 
-    /// The whole of a small file.
+    /// Reads a small file completely.
     ///
     /// # Errors
-    /// When it holds more than `bytes_max` bytes, or cannot be read.
+    /// If it has more than `bytes_max` bytes, or cannot be read.
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>> {
         let file = self.open(name)?;
         let bytes = file.len()?;
@@ -250,7 +250,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     }
 }
 
-/// The directory that `path` lies in; none of a root.
+/// The parent directory of `path`; `None` for a root.
 fn parent(path: &Path) -> Option<&Path> {
     let here = Path::new(".");
     let above = path.parent()?;
@@ -260,20 +260,21 @@ fn parent(path: &Path) -> Option<&Path> {
     }
 }
 
-/// Makes a directory of which `above` is the parent, and its name durable.
+/// Makes a directory in its parent `above`, and its name durable.
 fn make_below<D: Disk + ?Sized>(disk: &D, above: &dyn Disk, path: &Path) -> Result<()> {
     match disk.make_directory(path) {
-        // Whoever was faster need not have synced it yet.
+        // The other maker may not have synced it yet.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => above.sync_directory(),
         Err(error) => Err(error),
         Ok(()) => above.sync_directory().inspect_err(|_| {
-            // The first error is the one to report. A second try must sync, so must make it.
+            // The first error is the one to report. Removed, since a retry must make it again to
+            // sync it.
             let _ = disk.remove_directory(path);
         }),
     }
 }
 
-/// The directory below `disk` that a new name lies in, made where it does not exist.
+/// Creates the directory below `disk` for a new name, if it does not exist.
 pub(crate) fn create_for(disk: &dyn Disk, name: &str) -> Result<()> {
     let path = name::resolve(disk.path(), name)?;
     match path.parent() {
@@ -282,7 +283,7 @@ pub(crate) fn create_for(disk: &dyn Disk, name: &str) -> Result<()> {
     }
 }
 
-/// What a name in a directory stands for.
+/// What a name in a directory refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -293,83 +294,83 @@ pub enum EntryKind {
     Other,
 }
 
-/// What tells one directory from another, see [`Disk::identity`].
+/// Identity of a directory, see [`Disk::identity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The device that it lies on.
+    /// The device it is on.
     pub device: u64,
-    /// Its number there.
+    /// Its inode number there.
     pub inode: u64,
 }
 
-/// A lock that was taken; it is free again when this is dropped.
+/// A lock, which is released when this is dropped.
 pub trait Lock: Send + Sync + fmt::Debug {}
 
-/// How a file came into another directory.
+/// How a file was put into another directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// Both names are of one file; no bytes were written.
+    /// As a second name of the same file; no bytes were written.
     Linked,
-    /// The bytes were written again.
+    /// As a copy of its bytes.
     Copied,
 }
 
 /// An open file.
 #[expect(clippy::len_without_is_empty, reason = "a length is asked of the system")]
 pub trait File: Send + Sync + fmt::Debug {
-    /// Where it was made or opened; what messages call it.
+    /// Path with which it was made or opened, used in messages.
     fn path(&self) -> &Path;
 
-    /// Its length.
+    /// Length of the file.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// If the system cannot tell.
     fn len(&self) -> Result<u64>;
 
-    /// Writes all of `bytes` at `offset`; the file grows where it must.
+    /// Writes all of `bytes` at `offset`; the file grows if needed.
     ///
     /// # Errors
-    /// When the system refuses; a part may have been written then.
+    /// If the system refuses; a part may have been written then.
     ///
     /// # Panics
-    /// When the file is direct and offset or length is no multiple of [`BLOCK_BYTES`].
+    /// If the file is direct and offset or length is not a multiple of [`BLOCK_BYTES`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Fills all of `buffer` from `offset` on.
+    /// Fills all of `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// When the file ends before (`UnexpectedEof`), or the system refuses.
+    /// If the file ends too early (`UnexpectedEof`), or the system refuses.
     ///
     /// # Panics
-    /// When the file is direct and offset or length is no multiple of [`BLOCK_BYTES`].
+    /// If the file is direct and offset or length is not a multiple of [`BLOCK_BYTES`].
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Sets its length: bytes beyond are gone, bytes that are new are zero.
+    /// Sets the file's length: removes bytes beyond it, fills new ones with zeros.
     ///
     /// # Errors
-    /// When the system refuses, or the file was opened for reading.
+    /// If the system refuses, or the file was opened for reading.
     fn truncate(&self, bytes: u64) -> Result<()>;
 
     /// Makes everything written so far, and the length, durable.
     ///
     /// # Errors
-    /// When the system refuses: what of it is durable is then unknown.
+    /// If the system refuses: it is then unknown what is durable.
     fn sync(&self) -> Result<()>;
 
-    /// Whether it was made or opened direct.
+    /// Whether the file is direct.
     fn is_direct(&self) -> bool;
 
-    /// Whether engines may go to the system's descriptor. A wrapper that must see every operation
-    /// says no, and every engine goes through `read_at` and `write_at` then.
+    /// Whether engines may use the system's descriptor. If not, as for a wrapper that must see
+    /// every operation, they use `read_at` and `write_at`.
     fn has_descriptor(&self) -> bool {
         false
     }
 
-    /// The system's descriptor, open for as long as it is held; none where there is none, or where
-    /// so many files are in use that this one should be opened later.
+    /// The system's descriptor, which stays open while it is held; `None` if there is none, or so
+    /// many files are in use that this one should be opened later.
     ///
     /// # Errors
-    /// When it had to be opened again, and the system refuses or its name leads to another file.
+    /// If it had to be reopened, and the system refuses or its name refers to another file.
     fn descriptor(&self, _access: Access) -> Result<Option<Descriptor>> {
         Ok(None)
     }

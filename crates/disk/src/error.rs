@@ -1,5 +1,4 @@
-//! What can go wrong with files; every error names the operation, the path and, where there is
-//! one, the place in the file.
+//! Errors of files; each names the operation, the path and, if there is one, the place in the file.
 
 use std::fmt;
 use std::io;
@@ -10,7 +9,7 @@ use stepwell_base::mend;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The environment variable that names the engine of queues.
+/// Environment variable that selects the engine of queues.
 pub(crate) const ENGINE_VARIABLE: &str = "STEPWELL_IO_ENGINE";
 
 /// An operation on a disk or a file.
@@ -34,9 +33,9 @@ pub enum Operation {
     Rename,
     /// Removing a file or a directory.
     Remove,
-    /// Listing a directory, or asking it for a name.
+    /// Listing a directory, or checking for a name in it.
     List,
-    /// Asking which directory it is.
+    /// Finding out a directory's identity.
     Identify,
     /// Linking or copying a file into another directory.
     Link,
@@ -46,12 +45,12 @@ pub enum Operation {
     CreateDirectory,
     /// Taking a lock.
     Lock,
-    /// Telling the system of a queue's operations.
+    /// Submitting a queue's operations.
     Submit,
 }
 
 impl Operation {
-    /// All of them, for tests that let each fail.
+    /// All operations, for tests that make each of them fail.
     pub const ALL: [Self; 16] = [
         Self::Create,
         Self::Open,
@@ -71,7 +70,7 @@ impl Operation {
         Self::Submit,
     ];
 
-    /// Whether the operation changes what is on the disk, or what of it is durable.
+    /// Whether the operation changes the disk's content or its durability.
     pub fn mutates(self) -> bool {
         !matches!(
             self,
@@ -112,9 +111,9 @@ impl fmt::Display for Operation {
 /// A range of bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it starts.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How long it is.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -125,34 +124,34 @@ pub enum Error {
     /// The system refused an operation.
     #[error("cannot {operation} {}{}: {source}{}", path.display(), place(extent), mend(source))]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: Operation,
         /// The file or directory.
         path: PathBuf,
-        /// The bytes concerned, where the operation has such.
+        /// The range of bytes, if the operation has one.
         extent: Option<Extent>,
         /// The system's reason.
         source: io::Error,
     },
-    /// A new file finds no room.
+    /// There is no room for a new file.
     #[error("no room for {} of {bytes} bytes: {source}; {}", path.display(), room_mend(source))]
     Room {
         /// The file, which was removed again.
         path: PathBuf,
-        /// The room it wanted.
+        /// The room that it needs.
         bytes: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// An engine for queues that was asked for and cannot be had.
+    /// The requested engine for queues is not available.
     #[error("{why}; {ENGINE_VARIABLE} may be auto, uring or pool")]
     Engine {
         /// What is wrong.
         why: String,
-        /// The system's reason, where it is one of the system.
+        /// Kind of the system's error, or of this crate's.
         kind: io::ErrorKind,
     },
-    /// A name that may not be used below a disk's directory.
+    /// A name that is not admitted below a disk's directory.
     #[error("'{name}' is no name of a file below {}: {why}", path.display())]
     Name {
         /// The disk's directory.
@@ -162,7 +161,7 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A file that is read as a whole is larger than its reader admits.
+    /// A file to read completely is larger than admitted.
     #[error("{} holds {bytes} bytes, at most {bytes_max} were expected", path.display())]
     TooLarge {
         /// The file.
@@ -188,12 +187,12 @@ fn room_mend(source: &io::Error) -> &'static str {
 }
 
 impl Error {
-    /// An error of an operation that concerns a file or directory as a whole.
+    /// An error of an operation on a file or directory as a whole.
     pub fn io(operation: Operation, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_owned(), extent: None, source }
     }
 
-    /// An error of an operation on some bytes of a file.
+    /// An error of an operation on a range of a file.
     pub fn io_at(
         operation: Operation,
         path: &Path,
@@ -205,7 +204,7 @@ impl Error {
         Self::Io { operation, path: path.to_owned(), extent, source }
     }
 
-    /// Whether the process or the system had no descriptor left for it: another time it may.
+    /// Whether the process or the system had no free descriptor, so that a retry may succeed.
     pub fn is_no_descriptor(&self) -> bool {
         match self {
             Self::Io { source, .. } | Self::Room { source, .. } => {

@@ -1,9 +1,9 @@
 //! A queue that performs operations when they are started.
 //!
-//! - **Why.** In memory nothing is gained by waiting, and a faulty disk counts operations in the
-//!   order in which they are started.
-//! - **How.** Outcomes wait for [`Queue::complete`], which hands out some of them in an order and
-//!   number that a seed chooses, so that no caller learns to rely on either.
+//! - **Why.** In memory, waiting has no benefit, and a faulty disk counts operations in the order
+//!   they are started.
+//! - **How.** Outcomes wait for [`Queue::complete`], which returns some of them; a seed determines
+//!   how many and in which order, so that callers cannot rely on either.
 
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
-//! The outside world of files behind a small trait: real, in memory, faulty.
+//! File access behind a small trait: real, in memory, or faulty.
 //!
-//! Everything above reaches files through [`Disk`], [`File`] and [`Queue`] and nowhere else, so
-//! that the same code runs on a real directory, on one in memory that can crash, and on one that
-//! fails on demand. One conformance suite, [`conformance::run`], holds all of them to the same
-//! promises.
+//! All other code accesses files only through [`Disk`], [`File`] and [`Queue`], so the same code
+//! runs on a real directory, on one in memory that can crash, and on one that fails on demand. One
+//! conformance suite, [`conformance::run`], checks that all of them keep the same promises.
 
 #![deny(unsafe_code)]
 

@@ -1,13 +1,13 @@
-//! Names of files: relative, below the disk's directory, without surprises.
+//! Names of files: plain and relative, below the disk's directory.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The path of `name` below `root`.
+/// Returns the path of `name` below `root`.
 ///
 /// # Errors
-/// When the name is empty, absolute, or steps out of the directory.
+/// If the name is empty, absolute, or leads out of the directory.
 pub(crate) fn resolve(root: &Path, name: &str) -> Result<PathBuf> {
     let wrong = |why| Err(Error::Name { path: root.to_owned(), name: name.to_owned(), why });
     if name.is_empty() {

@@ -1,19 +1,19 @@
-//! How far a read or write has come that the system may do in parts.
+//! Progress of a read or write that the system may split.
 //!
-//! - **How.** Each attempt begins at `from` and the system says how many bytes it moved. A short
-//!   attempt is followed by one for the rest, which begins on a whole step: a direct file admits no
-//!   other place. An attempt that reaches no further than the one before it found the end of the
+//! - **How.** Each attempt starts at `from`, and the system returns how many bytes it moved. A
+//!   short attempt is followed by one for the rest, starting at a multiple of `step`, as direct
+//!   files require. An attempt that gets no further than the previous one has found the end of the
 //!   file (or a device that takes no more).
 //! - **Invariants.** `from` is a multiple of `step` and only grows; `from <= reached < bytes` until
 //!   done.
-//! - **Bounds.** Refusals that go away by themselves are met [`RETRIES_MAX`] times in a row.
+//! - **Bounds.** Temporary failures are retried [`RETRIES_MAX`] times in a row.
 
 use std::io;
 
-/// Bytes of one attempt at most: below the system's own bound, and whole blocks.
+/// The most bytes of one attempt: below the system's own bound, and whole blocks.
 const ATTEMPT_BYTES_MAX: usize = 1 << 30;
 
-/// How often in a row an attempt that was interrupted or cancelled is made again.
+/// The most retries in a row after an attempt was interrupted or cancelled.
 const RETRIES_MAX: u32 = 64;
 
 /// The state of one read or write.
@@ -27,44 +27,44 @@ pub(crate) struct Progress {
     short: io::ErrorKind,
 }
 
-/// What comes after an attempt.
+/// What to do after an attempt.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Nothing: all bytes were moved.
+    /// Finish: all bytes were moved.
     Done,
-    /// Another attempt.
+    /// Make another attempt.
     Again,
-    /// Nothing: it failed.
+    /// Fail with this error.
     Failed(io::Error),
 }
 
 impl Progress {
-    /// A read of `bytes` bytes in whole `step`s.
+    /// Starts a read of `bytes` bytes in whole `step`s.
     pub(crate) fn of_read(bytes: usize, step: usize) -> Self {
         Self { bytes, step, from: 0, reached: 0, retries: 0, short: io::ErrorKind::UnexpectedEof }
     }
 
-    /// A write of `bytes` bytes in whole `step`s.
+    /// Starts a write of `bytes` bytes in whole `step`s.
     pub(crate) fn of_write(bytes: usize, step: usize) -> Self {
         Self { short: io::ErrorKind::WriteZero, ..Self::of_read(bytes, step) }
     }
 
-    /// All bytes of the operation.
+    /// Number of bytes of the whole operation.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where the next attempt begins.
+    /// Start of the next attempt.
     pub(crate) fn from(&self) -> usize {
         self.from
     }
 
-    /// Where the next attempt ends.
+    /// End of the next attempt.
     pub(crate) fn to(&self) -> usize {
         self.bytes.min(self.from + ATTEMPT_BYTES_MAX)
     }
 
-    /// Takes note of an attempt's outcome.
+    /// Records an attempt's outcome; returns what to do next.
     pub(crate) fn after(&mut self, outcome: io::Result<usize>) -> Next {
         let moved = match outcome {
             Ok(moved) => moved,
@@ -89,8 +89,7 @@ impl Progress {
     }
 }
 
-/// Whether the same attempt may succeed when it is made again. Cancelled is what an operation is
-/// whose starting thread ended before it.
+/// Whether a retry may succeed. An operation is cancelled if the thread that started it ends first.
 fn goes_away(error: &io::Error) -> bool {
     let cancelled = rustix::io::Errno::CANCELED.raw_os_error();
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
@@ -101,7 +100,7 @@ fn goes_away(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Feeds outcomes, checks where each next attempt begins.
+    /// Feeds outcomes and checks where each next attempt starts.
     fn check(mut progress: Progress, steps: &[(usize, usize)]) -> Progress {
         for (moved, from) in steps {
             assert!(matches!(progress.after(Ok(*moved)), Next::Again), "{progress:?}");

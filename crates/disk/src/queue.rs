@@ -1,71 +1,71 @@
-//! Reads and writes under way.
+//! Concurrent reads and writes.
 //!
-//! - **Why.** A device answers many reads at once in the time of one. A caller that waits for each
-//!   gets a small part of what the device can do.
-//! - **How.** A [`Queue`] takes operations, each with a token of the caller's choice, and hands
-//!   them back as they finish, in any order. Bytes that were read lie in the queue's own memory and
-//!   are lent to the caller for the time of one call.
+//! - **Why.** A device answers many concurrent reads in the time of one. Waiting for each read uses
+//!   only a small part of what it can do.
+//! - **How.** A [`Queue`] takes operations, each with a token chosen by the caller, and returns
+//!   them as they finish, in any order. Bytes that were read are in the queue's own memory, lent to
+//!   the caller for the duration of one call.
 //!
 //! ```text
-//!   queue.read(7, &file, offset, bytes)     true: it is under way    false: no room now
+//!   queue.read(7, &file, offset, bytes)     true: it is in flight    false: no room now
 //!   queue.write(8, &file, offset, &buffer, bytes)        … other work, other operations …
 //!   queue.complete(wait, &mut |done| …)     done.token, done.outcome: the bytes, or the error
 //! ```
 //!
-//! - **Order.** None is kept between operations under way, not even of one place: who wants one
-//!   after the other starts it when the other was handed back. What is under way is started at the
-//!   latest by the next [`Queue::complete`].
-//! - **Failure.** An operation that fails does so alone, in its [`Done`]. An error of the queue
-//!   itself (the system takes no more) leaves what is under way where it is. Dropping a queue waits
-//!   for what the system has of it and forgets the rest.
-//! - **Bounds.** `depth` operations and `read_bytes` bytes of reads; `read` and `write` say false
-//!   beyond, where no gap among the reads under way is large enough, or where too many files are in
-//!   use to open another. With nothing under way, any admitted operation has room.
+//! - **Order.** Operations in flight are not ordered, not even in the same place: to order two of
+//!   them, start the second after the first was returned. Operations are started at the latest by
+//!   the next [`Queue::complete`].
+//! - **Failure.** A failed operation affects only its own [`Done`]. An error of the queue itself
+//!   (the system takes no more) leaves operations in flight where they are. Dropping a queue waits
+//!   for operations that the system has, and discards the others.
+//! - **Bounds.** `depth` operations and `read_bytes` bytes of reads. Beyond that, `read` and
+//!   `write` return false, as they do if no gap among the reads in flight is large enough, or too
+//!   many files are in use to open another. With nothing in flight, any valid operation has room.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::{BLOCK_BYTES, Buffer, File, Result};
 
-/// Operations that are pushed to the system together, if none waits for them before.
+/// Number of operations that are submitted together, unless something waits for them earlier.
 pub(crate) const GROUP: usize = 32;
 
 /// Bounds of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueOptions {
-    /// Operations in flight at most.
+    /// The most operations in flight.
     pub depth: usize,
-    /// Bytes of all reads in flight at most.
+    /// The most bytes of all reads in flight.
     pub read_bytes: usize,
 }
 
-/// Reads and writes under way, of one caller.
+/// Reads and writes of one caller.
 ///
-/// Several queues of several threads work at once; a queue may go to another thread between calls.
+/// Several threads may use a queue each; a queue may move to another thread between calls.
 pub trait Queue: Send + Debug {
-    /// Operations started and not handed back yet.
+    /// Number of operations started and not returned yet.
     fn in_flight(&self) -> usize;
 
-    /// Starts a read of `bytes` bytes at `offset` into the queue's own memory; false, and nothing
-    /// happened, where there is no room now.
+    /// Starts a read of `bytes` bytes at `offset` into the queue's own memory; returns false and
+    /// does nothing if there is no room now.
     ///
     /// # Errors
-    /// When the system takes no operations.
+    /// If the system takes no operations.
     ///
     /// # Panics
-    /// When `bytes` is 0, no multiple of [`BLOCK_BYTES`] or above the queue's `read_bytes`, or
-    /// `offset` is no multiple of it in a direct file.
+    /// If `bytes` is 0, not a multiple of [`BLOCK_BYTES`] or above the queue's `read_bytes`, or if
+    /// `offset` is not a multiple of it in a direct file.
     fn read(&mut self, token: u64, file: &Arc<dyn File>, offset: u64, bytes: usize)
     -> Result<bool>;
 
-    /// Starts a write of the first `bytes` bytes of `buffer`, which the queue holds until it is
-    /// handed back; false, and nothing happened, where there is no room now.
+    /// Starts a write of the first `bytes` bytes of `buffer`, which the queue holds until the
+    /// operation is returned; returns false and does nothing if there is no room now.
     ///
     /// # Errors
-    /// When the system takes no operations.
+    /// If the system takes no operations.
     ///
     /// # Panics
-    /// When `bytes` is 0 or above the buffer's length, or `bytes` or `offset` is no multiple of
+    /// If `bytes` is 0 or above the buffer's length, or if `bytes` or `offset` is not a multiple of
     /// [`BLOCK_BYTES`] in a direct file.
     fn write(
         &mut self,
@@ -76,50 +76,50 @@ pub trait Queue: Send + Debug {
         bytes: usize,
     ) -> Result<bool>;
 
-    /// Hands finished operations to `done`, in any order; returns how many. With `wait`, waits
-    /// until at least one is finished if any is in flight.
+    /// Calls `done` with finished operations, in any order; returns their number. With `wait`,
+    /// waits until at least one has finished if any is in flight.
     ///
     /// # Errors
-    /// When the system takes no operations or tells of none; those in flight stay so.
+    /// If the system takes no operations or returns none; those in flight stay so.
     fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize>;
 }
 
-/// An operation that is finished.
+/// A finished operation.
 #[derive(Debug)]
 pub struct Done<'a> {
-    /// What the caller named it.
+    /// Token chosen by the caller.
     pub token: u64,
-    /// The bytes read, none for a write; or why it failed. A read that the file's end cut short is
+    /// The bytes read, empty for a write; or the error. A read beyond the file's end fails with
     /// `UnexpectedEof`.
     pub outcome: Result<&'a [u8]>,
 }
 
 impl QueueOptions {
-    /// The same with whole blocks.
+    /// Rounds up to whole blocks.
     ///
     /// # Panics
-    /// When the depth is 0.
+    /// If the depth is 0.
     pub(crate) fn checked(self) -> Self {
         assert!(self.depth > 0, "a queue holds at least one operation");
         let read_bytes = self.read_bytes.next_multiple_of(BLOCK_BYTES);
         Self { read_bytes, ..self }
     }
 
-    /// Asserts what [`Queue::read`] is promised by its caller.
+    /// Asserts the preconditions of [`Queue::read`].
     pub(crate) fn check_read(&self, file: &dyn File, offset: u64, bytes: usize) {
         assert!(bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES), "a read of {bytes} bytes");
         assert!(bytes <= self.read_bytes, "a read of {bytes} bytes, {} at most", self.read_bytes);
         check_direct(file.is_direct(), offset, bytes);
     }
 
-    /// Asserts what [`Queue::write`] is promised by its caller.
+    /// Asserts the preconditions of [`Queue::write`].
     pub(crate) fn check_write(&self, file: &dyn File, offset: u64, buffer: &Buffer, bytes: usize) {
         assert!(bytes > 0 && bytes <= buffer.len(), "a write of {bytes} bytes of {buffer:?}");
         check_direct(file.is_direct(), offset, bytes);
     }
 }
 
-/// Asserts that an operation on a direct file is one of whole blocks.
+/// Asserts that an operation on a direct file covers whole blocks.
 pub(crate) fn check_direct(is_direct: bool, offset: u64, bytes: usize) {
     let aligned = offset.is_multiple_of(BLOCK_BYTES as u64) && bytes.is_multiple_of(BLOCK_BYTES);
     assert!(

@@ -1,9 +1,9 @@
-//! Buffers for reads, used again and again.
+//! Reusable buffers for reads.
 //!
-//! - **How.** A read takes a buffer of its length and gives it back; buffers given back lie ready
+//! - **How.** A read takes a buffer of its length and returns it; returned buffers are kept ready
 //!   by length.
-//! - **Bounds.** Lent and ready buffers together hold at most `bytes_max`: ready ones of other
-//!   lengths are freed where a new one would break that.
+//! - **Bounds.** Lent and ready buffers together have at most `bytes_max` bytes: ready ones of
+//!   other lengths are freed to make room for a new one.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Spares {
         Self { bytes_max, bytes_lent: 0, bytes_ready: 0, ready: BTreeMap::new() }
     }
 
-    /// A buffer of `bytes` bytes, whole blocks, if there is room for one.
+    /// Returns a buffer of `bytes` bytes, whole blocks, if there is room for one.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Buffer> {
         if self.bytes_lent + bytes > self.bytes_max {
             return None;

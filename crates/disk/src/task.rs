@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::spares::Spares;
 use crate::{Buffer, Done, File, Result};
 
-/// A read or write that some thread performs through [`File`].
+/// A read or write that a thread performs through [`File`].
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) token: u64,
@@ -15,16 +15,16 @@ pub(crate) struct Task {
     pub(crate) memory: Memory,
 }
 
-/// Where the bytes come from or go to.
+/// Source or target of the bytes.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// Filled by a read.
+    /// Memory that a read fills.
     Own(Buffer),
-    /// Written; shared with the caller.
+    /// Memory that is written, also held by the caller.
     Lent(Arc<Buffer>),
 }
 
-/// A task and how it went.
+/// A task and its outcome.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) task: Task,
@@ -32,7 +32,7 @@ pub(crate) struct Finished {
 }
 
 impl Task {
-    /// Performs it here and now.
+    /// Performs the task synchronously.
     pub(crate) fn perform(&mut self) -> Result<()> {
         match &mut self.memory {
             Memory::Own(buffer) => self.file.read_at(self.offset, &mut buffer[..self.bytes]),
@@ -47,7 +47,7 @@ impl Finished {
         Self { task, outcome }
     }
 
-    /// Hands it to the caller and its buffer to `spares`.
+    /// Passes the outcome to the caller and the buffer to `spares`.
     pub(crate) fn hand(self, spares: &mut Spares, done: &mut dyn FnMut(Done<'_>)) {
         let Self { task: Task { token, bytes, memory, .. }, outcome } = self;
         match memory {
@@ -56,7 +56,7 @@ impl Finished {
                 spares.give(buffer);
             }
             Memory::Lent(buffer) => {
-                // Before the call, so that the caller finds itself the buffer's only owner.
+                // Dropped before the call, so that the caller is the buffer's only owner.
                 drop(buffer);
                 done(Done { token, outcome: outcome.map(|()| &[][..]) });
             }

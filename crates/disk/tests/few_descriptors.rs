@@ -1,4 +1,4 @@
-//! A process that is allowed hardly any open files. One test, as the limit is the process's.
+//! A process that may have very few open files. Only one test, since the limit is per process.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -16,7 +16,7 @@ fn allow(files: u64) {
 #[test]
 fn without_descriptors_idle_files_are_closed_and_the_last_word_names_the_limit() {
     let directory = tempfile::tempdir().unwrap();
-    // The bound is above the limit: the disk finds out.
+    // The bound exceeds the limit, which the disk must discover.
     let open_files = OpenFiles::new(1000);
     let disk =
         FileDisk::with_open_files(directory.path(), Engine::Auto, open_files.clone()).unwrap();
@@ -44,7 +44,7 @@ fn without_descriptors_idle_files_are_closed_and_the_last_word_names_the_limit()
     drop(disk.queue(QueueOptions { depth: 8, read_bytes: 1 << 16 }).unwrap());
     assert!(open_files.stats().most < 40, "{}", open_files.stats());
 
-    // Whoever is no file of the disk takes all that is left.
+    // Files outside the disk take all remaining descriptors.
     let mut others = Vec::new();
     while let Ok(file) = fs::File::open("/dev/null") {
         others.push(file);

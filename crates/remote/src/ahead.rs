@@ -1,7 +1,7 @@
-//! Reading on from a place, with ranges under way before they are asked for.
+//! Sequential reading, with ranges requested before they are read.
 //!
-//! The first range is small, since many readers look at the beginning alone; each that is read to
-//! its end lets further and larger ones be asked for, up to the limits.
+//! The first range is small, since many readers need only the beginning; after each range that is
+//! read completely, more and larger ones are requested, up to the limits.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::range;
 use crate::remote::{Inner, until_stop};
 
-/// Bytes of the first range; each further one is eight times as large, up to the limit.
+/// Bytes of the first range; each following one is eight times as large, up to the limit.
 const FIRST_BYTES: u64 = 64 << 10;
 
 /// A reader of one object.
@@ -23,14 +23,14 @@ pub(crate) struct Ahead {
     inner: Arc<Inner>,
     place: Place,
     about: ObjectAbout,
-    /// The first byte that was not asked for yet.
+    /// The first byte not requested yet.
     next: u64,
-    /// Bytes of the range that is asked for next.
+    /// Bytes of the next range to request.
     size: u64,
-    /// Ranges that may be under way.
+    /// The most ranges in flight.
     allowed: usize,
     asked: VecDeque<JoinHandle<Result<Vec<u8>, Fault>>>,
-    /// The range that is read, and how much of it was.
+    /// The current range, and how much of it was read.
     at: Vec<u8>,
     read: usize,
 }
@@ -42,7 +42,7 @@ impl Ahead {
         Self { inner, place, about, next: start, size, allowed: 1, asked, at, read: 0 }
     }
 
-    /// Asks for what may be under way.
+    /// Requests ranges up to the limit.
     fn ask(&mut self) {
         let limits = &self.inner.clients.limits;
         while self.asked.len() < self.allowed && self.next < self.about.bytes {

@@ -1,12 +1,12 @@
-//! What the environment says of who reads, and from where.
+//! Environment variables with credentials and addresses of servers.
 
 use std::collections::BTreeMap;
 
-/// Variables by name: those of the process, unless somebody says others.
+/// Variables by name: the process's, unless others are given.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
-// Some of its values are secrets.
+// Prints only names, since some values are secrets.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -14,7 +14,7 @@ impl std::fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// That of the process, as far as it is text.
+    /// The variables of the process whose names and values are UTF-8.
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

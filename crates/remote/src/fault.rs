@@ -1,4 +1,4 @@
-//! What went wrong with a request, in words, and whether it may pass by itself.
+//! Why a request failed, in words, and whether a retry may succeed.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -16,12 +16,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// One that stays.
+    /// A lasting fault.
     pub(crate) fn lasting(kind: ErrorKind, why: impl Into<String>) -> Self {
         Self { kind, why: why.into(), again: false }
     }
 
-    /// One that may pass.
+    /// A temporary fault.
     pub(crate) fn passing(kind: ErrorKind, why: impl Into<String>) -> Self {
         Self { kind, why: why.into(), again: true }
     }
@@ -30,7 +30,7 @@ impl Fault {
         Self::lasting(ErrorKind::NotFound, "does not exist")
     }
 
-    /// An object that is not what it was.
+    /// The object has changed.
     pub(crate) fn changed() -> Self {
         Self::lasting(
             ErrorKind::Other,
@@ -39,13 +39,13 @@ impl Fault {
         )
     }
 
-    /// No answer within `limit`.
+    /// No complete answer within `limit`.
     pub(crate) fn late(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64();
         Self::passing(ErrorKind::TimedOut, format!("no whole answer within {seconds} s"))
     }
 
-    /// A status that is no success, of a server that may be allowed to be read with `credentials`.
+    /// A failure status of a server that may require `credentials`.
     pub(crate) fn of_status(status: StatusCode, credentials: &str) -> Self {
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => Self::missing(),
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// A request that `host` did not answer, or not to its end.
+    /// A request that `host` did not answer, or not completely.
     pub(crate) fn of_request(error: &(dyn Error + 'static), host: &str) -> Self {
         let innermost = innermost(error);
         let has = |parts: &[&str]| parts.iter().any(|part| innermost.contains(part));
@@ -90,7 +90,7 @@ impl Fault {
         Self::passing(ErrorKind::Other, format!("the answer of {host} is cut short: {innermost}"))
     }
 
-    /// The same after so many tries.
+    /// The fault after `tries` tries.
     pub(crate) fn after(mut self, tries: u32) -> Self {
         if self.again && tries > 1 {
             self.why = format!("{} ({tries} tries)", self.why);
@@ -105,7 +105,7 @@ impl From<Fault> for std::io::Error {
     }
 }
 
-/// The words of the error that is the cause of all others, on one line.
+/// The message of the root cause, on one line.
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

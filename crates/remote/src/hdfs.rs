@@ -1,8 +1,8 @@
-//! Files of HDFS, by WebHDFS: JSON and redirects over HTTP.
+//! Files of HDFS, through WebHDFS: JSON and redirects over HTTP.
 //!
-//! A file has the version of its time of change. HDFS cannot be asked for a version, so its status
-//! is looked at again behind each range: what was read between two equal ones is of that version,
-//! since a file that is written anew has a new time.
+//! The version of a file is its time of change. HDFS cannot return a given version, so the file's
+//! status is checked again after each range: bytes read between two equal statuses are of that
+//! version, since a rewritten file has a new time.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -19,15 +19,15 @@ use crate::place::check_names;
 use crate::remote::Clients;
 use crate::web::{self, send};
 
-/// As whom files are read.
+/// Environment variable with the user who reads.
 const USER: &str = "HADOOP_USER_NAME";
-/// The port of a NameNode's web server, unless the URL has another one.
+/// Default port of a NameNode's web server.
 const PORT: u16 = 9870;
-/// Servers that are asked one after the other for one range.
+/// The most servers that one request is redirected to.
 const REDIRECTS: usize = 5;
-/// Bytes of an answer in JSON: a listing of a million names.
+/// The most bytes of an answer in JSON: a listing of a million names.
 const JSON_BYTES: u64 = 512 << 20;
-/// What a path does not have as it is in a URL.
+/// Characters of a path that must be escaped in a URL.
 const ESCAPED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
@@ -36,14 +36,14 @@ const ESCAPED: &AsciiSet =
 pub(crate) struct HdfsPath {
     /// `http` or `https`.
     scheme: &'static str,
-    /// Host and port as they were given.
+    /// Host and port as given in the URL.
     host: String,
-    /// From the root on. // without '/' at its start
+    /// Path from the root. // without '/' at its start
     path: String,
 }
 
 impl HdfsPath {
-    /// Of what stands behind `hdfs://`.
+    /// Parses what follows `hdfs://`.
     pub(crate) fn of(scheme: &'static str, rest: &str) -> Result<Self, Fault> {
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         if host.is_empty() {
@@ -93,7 +93,7 @@ impl HdfsPath {
                 true => web::body(answer, &url, length, bytes).await,
                 false => Err(self.refused(clients, answer).await),
             };
-            // Bytes of another version than was asked for are given back to nobody.
+            // Bytes of another version are discarded.
             let now = self.about(clients).await;
             if !matches!(&now, Ok(now) if now == about) {
                 bytes.truncate(before);
@@ -105,9 +105,9 @@ impl HdfsPath {
         Err(Fault::lasting(ErrorKind::Other, why))
     }
 
-    /// Files below it; names that begin as hidden ones are for the caller to pass over.
+    /// Files below this one; the caller skips hidden names.
     pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
-        // Each from this one on, with '/' at its end, but for this one.
+        // Paths relative to this one, with a '/' at the end; empty for this one.
         let mut folders = vec![String::new()];
         let (mut files, mut seen) = (Vec::new(), 0);
         while let Some(folder) = folders.pop() {
@@ -129,7 +129,7 @@ impl HdfsPath {
         Ok(files)
     }
 
-    /// The answer to an operation, from the NameNode.
+    /// Asks the NameNode; returns its answer to an operation.
     async fn json(&self, clients: &Clients, operation: &str) -> Result<Value, Fault> {
         let url = self.url(clients, operation)?;
         let answer = send(clients.hdfs.get(url.clone()), &url).await?;
@@ -157,7 +157,7 @@ impl HdfsPath {
             .map_err(|why| Fault::lasting(ErrorKind::InvalidInput, format!("names no host: {why}")))
     }
 
-    /// Why a server refuses, in its words.
+    /// Converts a server's refusal.
     async fn refused(&self, clients: &Clients, answer: Response) -> Fault {
         let status = answer.status();
         let text = answer.bytes().await.unwrap_or_default();

@@ -1,18 +1,18 @@
-//! Objects in S3-compatible stores, on web servers and in HDFS, read by callers that wait.
+//! Objects in S3-compatible stores, on web servers and in HDFS, with a synchronous interface.
 //!
-//! - **Why.** Data often lies elsewhere than on a disk of the machine that trains. This crate
-//!   brings its bytes, and keeps the runtime, the protocols and the libraries for it to itself.
-//! - **How.** [`Remote`] owns a runtime of two threads. `s3` asks through `object_store`; `web` and
-//!   `hdfs` ask through the HTTP client that `object_store` brings along. All three append bytes of
-//!   a range to a buffer (`place.rs`); `range.rs` makes of that a range that is whole, and
-//!   `ahead.rs` ranges that are under way before they are asked for.
-//! - **Invariants.** Bytes of two versions are never mixed: each answer is of the version that
-//!   [`Objects::about`](stepwell_base::objects::Objects::about) told, or an error. No time that an
-//!   answer takes reaches what is read.
-//! - **Failure.** Every request has a time limit. What may pass by itself (no answer, an answer
-//!   that is cut short, a server's error) is tried again, [`Limits::tries`] times, each time from
-//!   where the last one stopped; all else is one line that says what helps, without credentials.
-//! - **Cost.** A reader holds [`Limits::ranges`] ranges under way and one that is read, of
+//! - **Why.** Data is often not on a disk of the training machine. This crate reads it, and hides
+//!   the runtime, protocols and libraries that this takes.
+//! - **How.** [`Remote`] owns a runtime of two threads. `s3` uses `object_store`; `web` and `hdfs`
+//!   use the HTTP client that `object_store` depends on. All three append bytes of a range to a
+//!   buffer (`place.rs`); `range.rs` repeats requests until the range is complete, and `ahead.rs`
+//!   requests ranges before they are read.
+//! - **Invariants.** Bytes of two versions are never mixed: each answer has the version returned by
+//!   [`Objects::about`](stepwell_base::objects::Objects::about), or is an error. Timing does not
+//!   affect what is read.
+//! - **Failure.** Every request has a time limit. Temporary failures (no answer, a truncated
+//!   answer, a server error) are retried, [`Limits::tries`] times, each time from where the last
+//!   try stopped. Any other failure is one line with a fix, without credentials.
+//! - **Cost.** A reader holds [`Limits::ranges`] ranges in flight and the one being read, of
 //!   [`Limits::range_bytes`] each.
 
 #![forbid(unsafe_code)]

@@ -1,22 +1,21 @@
-//! What a reader may take: memory, requests at once, tries, time.
+//! Bounds of a reader: memory, concurrent requests, tries, time.
 
 use std::time::Duration;
 
 /// Bounds of all requests.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of the ranges that are asked for ahead.
+    /// The most bytes of a range that is requested ahead.
     pub range_bytes: u64,
-    /// Ranges that are under way for one reader.
+    /// The most ranges in flight of one reader.
     pub ranges: usize,
-    /// Times that something is asked for, before it is an error.
+    /// The most tries of a request.
     pub tries: u32,
-    /// The longest that making a connection takes.
+    /// Time limit for making a connection.
     pub connect: Duration,
-    /// The longest that one request takes; an answer that brought bytes until then is gone on with.
+    /// Time limit for one request; if it returned bytes by then, the next one continues after them.
     pub request: Duration,
-    /// The wait before the second try; each further one is twice as long, up to
-    /// [`Self::wait_most`].
+    /// Wait before the second try; each following one is twice as long, up to [`Self::wait_most`].
     pub wait: Duration,
     /// The longest wait between two tries.
     pub wait_most: Duration,
@@ -37,7 +36,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The wait before try number `tried`, counted from 0.
+    /// Wait after `tried` tries.
     pub(crate) fn wait_before(&self, tried: u32) -> Duration {
         self.wait.saturating_mul(1 << tried.saturating_sub(1).min(16)).min(self.wait_most)
     }

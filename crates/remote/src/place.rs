@@ -1,4 +1,4 @@
-//! Where an object lies: what a URL says, and who is asked.
+//! Where an object is: parses URLs and dispatches requests.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::remote::Clients;
 use crate::s3::S3Key;
 use crate::web;
 
-/// Names that a listing has at most: more is rather a mistake than data.
+/// The most names of a listing: more are probably a mistake.
 pub(crate) const NAMES_MAX: usize = 1 << 20;
 
 /// An object or a folder.
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// What there is.
+    /// Length, version and time of change of the object.
     pub(crate) async fn about(&self, clients: &Clients) -> Result<ObjectAbout, Fault> {
         match self {
             Self::S3(key) => key.about(clients).await,
@@ -55,8 +55,8 @@ impl Place {
         }
     }
 
-    /// Appends bytes of `range`, from its start on, as they come; those that came before a fault
-    /// stay.
+    /// Appends bytes of `range`, from its start on, as they arrive; bytes that arrived before a
+    /// fault stay.
     pub(crate) async fn append(
         &self,
         clients: &Clients,
@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// Names of the objects in this folder, from it on.
+    /// Names of the objects in this folder, relative to it.
     pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
         match self {
             Self::S3(key) => key.list(clients, deep).await,
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-/// Refuses a listing of more names than anybody means.
+/// Refuses a listing of too many names.
 pub(crate) fn check_names(names: usize) -> Result<(), Fault> {
     if names <= NAMES_MAX {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn check_names(names: usize) -> Result<(), Fault> {
     Err(Fault::lasting(ErrorKind::InvalidInput, why))
 }
 
-/// Appends a piece of an answer, which must not be longer than what was asked for.
+/// Appends a piece of an answer, which must not exceed the requested bytes.
 pub(crate) fn take(piece: &[u8], room: &mut u64, bytes: &mut Vec<u8>) -> Result<(), Fault> {
     let Some(left) = room.checked_sub(piece.len() as u64) else {
         let why = "the server sends more than it was asked for: it cannot be read in parts";

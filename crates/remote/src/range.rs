@@ -1,4 +1,4 @@
-//! A range of an object, whole, whatever happens to the answers.
+//! Reads complete ranges of an object, despite failing requests.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -11,10 +11,11 @@ use crate::fault::Fault;
 use crate::place::Place;
 use crate::remote::Clients;
 
-/// Bytes that a try has to bring in order not to be counted: a bad line may cut each answer short.
+/// A try that returns at least this many bytes does not count: a bad connection may truncate every
+/// answer.
 const PROGRESS_BYTES: usize = 1 << 20;
 
-/// Reads all of `range`, which lies within the object.
+/// Reads all of `range`, which must be within the object.
 pub(crate) async fn whole(
     clients: &Clients,
     place: &Place,
@@ -45,7 +46,7 @@ pub(crate) async fn whole(
     Ok(bytes)
 }
 
-/// Asks until there is an answer, or a fault that stays.
+/// Asks until there is an answer, or a lasting fault.
 pub(crate) async fn answer<T, F>(limits: &Limits, ask: impl Fn() -> F) -> Result<T, Fault>
 where
     F: Future<Output = Result<T, Fault>>,

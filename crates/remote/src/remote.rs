@@ -1,4 +1,4 @@
-//! The runtime, its clients, and the interface of those who wait.
+//! The runtime, its clients, and the synchronous interface.
 
 use std::io::{Error, Read};
 use std::ops::Range;
@@ -18,20 +18,20 @@ use crate::range::{answer, whole};
 use crate::s3::Buckets;
 use crate::{Environment, Limits, web};
 
-/// Ranges that are asked for at once where somebody names many.
+/// Number of concurrent requests if a caller names many ranges.
 const FETCHES: usize = 16;
-/// Bytes that a connection holds beside a range: windows of its protocol and of the system.
+/// Bytes of a connection in addition to a range: windows of the protocol and the system.
 const CONNECTION_BYTES: u64 = 2 << 20;
 
-/// Time between two looks at whether to stop, while nothing comes.
+/// Interval at which a pending request checks for a stop request.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// Objects of all kinds of URL that are read.
+/// Reads objects of all supported kinds of URL.
 #[derive(Debug)]
 pub struct Remote {
     limits: Limits,
     environment: Environment,
-    /// Begun by who asks first: most runs name no URL, and certificates take a while to read.
+    /// Made on first use: most runs name no URL, and reading certificates takes a while.
     inner: OnceLock<Result<Arc<Inner>, String>>,
 }
 
@@ -41,20 +41,20 @@ pub(crate) struct Inner {
     pub(crate) clients: Clients,
 }
 
-/// Who asks.
+/// Clients of all kinds of server.
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub(crate) limits: Limits,
     pub(crate) environment: Environment,
     /// Follows redirects.
     pub(crate) web: reqwest::Client,
-    /// Follows none: HDFS says with one whom to ask.
+    /// Does not follow redirects: HDFS uses them to name the server to ask.
     pub(crate) hdfs: reqwest::Client,
     pub(crate) buckets: Buckets,
 }
 
 impl Remote {
-    /// Starts nothing, and asks nobody yet.
+    /// Makes no request and starts no thread yet.
     pub fn new(limits: Limits, environment: Environment) -> Self {
         Self { limits, environment, inner: OnceLock::new() }
     }
@@ -68,7 +68,7 @@ impl Remote {
 
 impl Inner {
     fn new(limits: Limits, environment: Environment) -> Result<Self, String> {
-        // Somebody may have chosen another one before, which is as good.
+        // An error means that another provider is installed, which is just as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -141,7 +141,7 @@ impl Objects for Remote {
 /// Waits for an answer until the process is asked to stop.
 ///
 /// # Errors
-/// That it was.
+/// If the process was asked to stop.
 pub(crate) async fn until_stop<T>(answer: impl Future<Output = T>) -> Result<T, Error> {
     let stop = StopRequest::of_process();
     let stopped = async {
@@ -155,7 +155,7 @@ pub(crate) async fn until_stop<T>(answer: impl Future<Output = T>) -> Result<T, 
     }
 }
 
-/// A reader of what cannot be read.
+/// A reader that returns an error.
 struct Failing(Option<Error>);
 
 impl Read for Failing {

@@ -1,4 +1,4 @@
-//! Objects of S3 and of stores that speak as it does, through `object_store`.
+//! Objects of S3 and compatible stores, through `object_store`.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -23,9 +23,9 @@ use crate::place::{check_names, take};
 use crate::remote::Clients;
 use crate::{Environment, Limits};
 
-/// Where a machine of Amazon's is told its role's credentials.
+/// Where Amazon's machines get their role's credentials.
 const ROLE: ([u8; 4], u16) = ([169, 254, 169, 254], 80);
-/// What says who reads; one of them is enough.
+/// Variables with credentials; one of them is enough.
 const KEYS: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -33,14 +33,14 @@ const KEYS: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
 
-/// Where the store is; the first that is there counts.
+/// Variables with the store's address, the first one taking precedence.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Clients by bucket, each made for its first object.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets(Mutex<BTreeMap<String, Arc<AmazonS3>>>);
 
-/// An object or, where the key ends with `/`, a folder.
+/// An object or, if the key ends with `/`, a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct S3Key {
     bucket: String,
@@ -48,7 +48,7 @@ pub(crate) struct S3Key {
 }
 
 impl S3Key {
-    /// Of what stands behind `s3://`.
+    /// Parses what follows `s3://`.
     pub(crate) fn of(rest: &str) -> Result<Self, Fault> {
         match rest.split_once('/') {
             Some((bucket, key)) if is_label(bucket) => {
@@ -110,7 +110,7 @@ impl S3Key {
             check_names(listed.objects.len())?;
             keys.extend(listed.objects.into_iter().map(|meta| meta.location));
         }
-        // Keys that lie elsewhere are no part of what was asked for.
+        // Keys elsewhere were not requested.
         let name = |key: Path| Some(key.as_ref().strip_prefix(&self.key)?.to_owned());
         Ok(keys.into_iter().filter_map(name).collect())
     }
@@ -122,7 +122,7 @@ impl S3Key {
         })
     }
 
-    /// The client of its bucket.
+    /// The client of this bucket.
     fn store(&self, clients: &Clients) -> Result<Arc<AmazonS3>, Fault> {
         let environment = &clients.environment;
         let mut buckets = clients.buckets.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +160,7 @@ impl S3Key {
     }
 }
 
-/// The store's own error among the causes of another one.
+/// Finds the store's own error among the causes of another one.
 fn inner<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -172,7 +172,7 @@ fn inner<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> 
     None
 }
 
-/// A request that was not answered as it should be.
+/// Converts the error of a request that failed.
 fn of_request(error: &Error, host: &str) -> Fault {
     let mut fault = Fault::of_request(error, host);
     let words = error.source().map(ToString::to_string).unwrap_or_default();
@@ -181,12 +181,12 @@ fn of_request(error: &Error, host: &str) -> Fault {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         fault.why = format!("the store says: {}", shortened(&words));
     }
-    // The library tried again what else passes.
+    // The library has already retried other temporary failures.
     fault.again &= !answered && fault.kind != ErrorKind::ConnectionRefused;
     fault
 }
 
-/// The client that the environment describes, within `limits`.
+/// The client described by the environment, within `limits`.
 fn builder(limits: &Limits, environment: &Environment) -> AmazonS3Builder {
     let retry = RetryConfig {
         backoff: BackoffConfig {
@@ -211,18 +211,18 @@ fn builder(limits: &Limits, environment: &Environment) -> AmazonS3Builder {
     builder.with_retry(retry).with_client_options(client)
 }
 
-/// Where the environment says that the store is; none for Amazon's.
+/// The store's address in the environment; `None` for Amazon's.
 fn endpoint(environment: &Environment) -> Option<&str> {
     ENDPOINTS.iter().find_map(|name| environment.get(name))
 }
 
-/// Whether a text may stand in the address of a server: the library panics at one that may not.
+/// Whether a text may be part of a server's address: the library panics otherwise.
 fn is_label(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     !text.is_empty() && text.bytes().all(fits)
 }
 
-/// Refuses an address that is none.
+/// Refuses an invalid address or region.
 fn check_address(environment: &Environment) -> Result<(), Fault> {
     let wrong = |name: &str, what: &str| {
         let why = format!("cannot be read: {name} is {what}");
@@ -244,8 +244,8 @@ fn check_address(environment: &Environment) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses to ask where nobody says who reads: the library would wait for the role of a machine of
-/// Amazon's, which another machine does not have.
+/// Refuses to ask without credentials: the library would wait for the role of an Amazon machine,
+/// which other machines do not have.
 fn find_credentials(environment: &Environment) -> Result<(), Fault> {
     if has_keys(environment) {
         return Ok(());
@@ -263,13 +263,13 @@ fn find_credentials(environment: &Environment) -> Result<(), Fault> {
     }
 }
 
-/// Whether the environment says who reads, or that nobody need say so.
+/// Whether the environment has credentials, or says that none are needed.
 fn has_keys(environment: &Environment) -> bool {
     environment.get("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false")
         || KEYS.iter().any(|key| environment.get(key).is_some())
 }
 
-/// What says who reads, and what of it is there.
+/// Names the variables for credentials, or the one that was used.
 fn looked_for(environment: &Environment) -> String {
     let found = KEYS.iter().find(|key| environment.get(key).is_some());
     match found {
@@ -288,7 +288,7 @@ fn about_of(meta: &ObjectMeta) -> ObjectAbout {
     ObjectAbout { bytes: meta.size, version, modified }
 }
 
-/// A text that may be long, such as an answer in XML.
+/// Shortens a text, such as an answer in XML.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,9 +1,8 @@
 //! Objects on web servers: `HEAD`, and `GET` of ranges.
 //!
-//! An object has the version of its entity tag, or of its time of change where it has none; without
-//! either it is refused, since nobody would notice a change while it is read. Where the tag is a
-//! strong one, the server is asked for that version alone (`If-Match`); and whatever it answers is
-//! compared with what was asked for.
+//! The version of an object is its entity tag, or else its time of change. Without either it is
+//! refused, since a change during reading would not be noticed. If the tag is strong, only that
+//! version is requested (`If-Match`); every answer is compared with the expected version.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -24,13 +23,13 @@ use crate::fault::Fault;
 use crate::place::take;
 use crate::remote::Clients;
 
-/// The environment's word for servers that ask who reads: the value of a header.
+/// Environment variable with the authorization header for servers that require one.
 const SECRET: &str = "STEPWELL_HTTP_AUTHORIZATION";
 
-/// A client that keeps to `limits`.
+/// Makes a client with the timeouts of `limits`.
 pub(crate) fn client(limits: &Limits, follows: bool) -> Result<Client, String> {
     let mut headers = HeaderMap::new();
-    // Ranges are those of the object as it lies there.
+    // Ranges are of the object as stored.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let client = Client::builder()
         .connect_timeout(limits.connect)
@@ -45,13 +44,13 @@ pub(crate) async fn send(request: RequestBuilder, url: &Url) -> Result<Response,
     request.send().await.map_err(|error| Fault::of_request(&error, &host_of(url)))
 }
 
-/// Host and port.
+/// Host and port of a URL.
 pub(crate) fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// What there is at `url`.
+/// Length, version and time of change of the object at `url`.
 pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, Fault> {
     let head = send(allowed(clients, clients.web.head(url.clone())), url).await?;
     let bytes = number_in(head.headers(), CONTENT_LENGTH);
@@ -65,7 +64,7 @@ pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, F
     if !refused && !head.status().is_success() {
         return Err(Fault::of_status(head.status(), &looked_for(clients)));
     }
-    // Some answer `GET` alone: links that are signed for it, for example.
+    // Some links, such as signed ones, allow only `GET`.
     let first = allowed(clients, clients.web.get(url.clone())).header(RANGE, "bytes=0-0");
     let first = send(first, url).await?;
     match (first.status(), total_of(first.headers())) {
@@ -92,7 +91,7 @@ pub(crate) async fn append(
     let answer = send(request, url).await?;
     match answer.status() {
         StatusCode::PARTIAL_CONTENT => {}
-        // What is read lay within the object.
+        // The range was within the object.
         StatusCode::RANGE_NOT_SATISFIABLE => return Err(Fault::changed()),
         status if status.is_success() => return Err(no_parts()),
         status => return Err(Fault::of_status(status, &looked_for(clients))),
@@ -123,7 +122,7 @@ pub(crate) async fn body(
     Ok(())
 }
 
-/// With what the environment says of who reads.
+/// Adds the authorization header from the environment, if it is set.
 fn allowed(clients: &Clients, request: RequestBuilder) -> RequestBuilder {
     let secret = clients.environment.get(SECRET);
     let secret = secret.and_then(|text| HeaderValue::from_str(text).ok());
@@ -136,7 +135,7 @@ fn allowed(clients: &Clients, request: RequestBuilder) -> RequestBuilder {
     }
 }
 
-/// What to say to whom a server does not let read.
+/// What to do about a server that denies access.
 fn looked_for(clients: &Clients) -> String {
     match clients.environment.get(SECRET) {
         Some(_) => format!("the server does not accept what {SECRET} says"),
@@ -158,7 +157,7 @@ fn about_of(headers: &HeaderMap, bytes: u64) -> ObjectAbout {
     ObjectAbout { bytes, version, modified }
 }
 
-/// Refuses an object whose versions nobody can tell apart.
+/// Refuses an object without a version.
 fn versioned(about: ObjectAbout) -> Result<ObjectAbout, Fault> {
     if !about.version.is_empty() {
         return Ok(about);
@@ -176,12 +175,12 @@ fn number_in(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
     text_in(headers, name)?.trim().parse().ok()
 }
 
-/// The length of the whole object, of `bytes 0-0/LENGTH`.
+/// Length of the whole object, from `bytes 0-0/LENGTH`.
 fn total_of(headers: &HeaderMap) -> Option<u64> {
     text_in(headers, CONTENT_RANGE)?.rsplit_once('/')?.1.parse().ok()
 }
 
-/// Where a part of it begins.
+/// Start of the range in an answer.
 fn start_of(headers: &HeaderMap) -> Option<u64> {
     text_in(headers, CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Objects of every kind, whatever their servers do: all of their bytes, or one line that says why
-//! not.
+//! Objects of every kind, whatever their servers do: all of their bytes, or one line with the
+//! reason.
 
 #[path = "server/mod.rs"]
 mod server;
@@ -11,7 +11,7 @@ use server::{Fault, Server};
 use stepwell_base::objects::Objects;
 use stepwell_remote::{Environment, Limits, Remote};
 
-/// Small and short, so that a test has all of it at once.
+/// Small limits, so that a short test reaches all of them.
 fn limits() -> Limits {
     Limits {
         range_bytes: 100_000,
@@ -106,7 +106,7 @@ fn two_versions_are_never_mixed() {
         if untagged {
             server.without_tags();
         }
-        // One range at a time: others would take faults that are meant for the next reader.
+        // One range at a time: others would consume faults meant for the next reader.
         let one = Limits { ranges: 1, ..limits() };
         let remote = Remote::new(one, Environment::from_iter(server.environment()));
         server.put("all", content(400_000));

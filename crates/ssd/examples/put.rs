@@ -1,5 +1,5 @@
-//! What a put costs the thread that puts: a bulk load over a disk that takes all writes and keeps
-//! none of them; or into a directory, which is made and removed.
+//! The cost of a put for the thread that puts: a bulk load onto a disk that accepts all writes and
+//! keeps none, or into a directory that is made and removed.
 //!
 //! ```text
 //! cargo run --release -p stepwell-ssd --example put -- [ROWS] [ROUNDS] [DIRECTORY]
@@ -22,10 +22,10 @@ use stepwell_ssd::{Store, StoreOptions};
 
 const ROW_BYTES: usize = 256;
 const BATCH: usize = 1024;
-/// Rows whose bytes are made; they are put again under other keys.
+/// Number of distinct rows; they are put again under other keys.
 const ROWS_MADE: usize = 1 << 20;
 
-/// A disk in memory whose direct files forget.
+/// A disk in memory whose direct files discard their bytes.
 #[derive(Debug)]
 struct Sink(MemDisk);
 
@@ -111,7 +111,7 @@ impl Disk for Sink {
     }
 }
 
-/// A file that has a length.
+/// A file that only has a length.
 #[derive(Debug)]
 struct Forgetful {
     of: Arc<dyn File>,
@@ -149,7 +149,7 @@ impl File for Forgetful {
     }
 }
 
-/// A queue whose writes are done once somebody waits for them.
+/// A queue whose writes are done once they are waited for.
 #[derive(Debug)]
 struct Forgets {
     depth: usize,

@@ -1,5 +1,5 @@
-//! What merges write after key shards were dealt out anew: a table over n stores becomes one over
-//! m by links alone, and then each store merges until its space is within the setting.
+//! Bytes that merges write after key shards were redistributed: links turn a table over n stores
+//! into one over m, and then each store merges until its space is within the setting.
 //!
 //! ```text
 //! cargo run --release -p stepwell-ssd --example reshard -- [ROWS] [SEGMENT_MIB]
@@ -42,7 +42,7 @@ fn options(segment_bytes: u64, number: usize, count: usize) -> StoreOptions {
     }
 }
 
-/// Puts every row into the store that has its key.
+/// Puts every row into the store that has its key's shard.
 fn put(stores: &[Store], rows: u64) -> Result<()> {
     let owner: Vec<usize> = (0..KEY_SHARDS)
         .map(|shard| {
@@ -63,7 +63,7 @@ fn put(stores: &[Store], rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// Deals a table over `from` stores out to `to`, and prints what that cost.
+/// Redistributes a table from `from` stores to `to`, and prints the cost.
 fn deal(rows: u64, segment_bytes: u64, from: usize, to: usize) -> Result<()> {
     let world = MemDisk::new();
     let directory = |name: &str, number: usize| {
@@ -93,7 +93,7 @@ fn deal(rows: u64, segment_bytes: u64, from: usize, to: usize) -> Result<()> {
         restored_ms += started.elapsed().as_millis();
         let before = store.stats();
         let started = Instant::now();
-        // What a commit does where space is above the setting.
+        // As a commit does if space is above the setting.
         while store.stats().bytes_debt > 0 && store.compact()? > 0 {}
         merged_ms += started.elapsed().as_millis();
         let after = store.stats();

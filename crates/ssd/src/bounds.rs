@@ -1,4 +1,4 @@
-//! Bounds on the memory of a store, by name.
+//! Bounds of a store's memory, by name.
 
 use stepwell_base::budget::Budget;
 
@@ -6,15 +6,15 @@ use crate::store::{SCAN_BYTES, Sweep};
 use crate::{StoreOptions, WRITES_MAX, segment};
 
 impl StoreOptions {
-    /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
-    /// threads reading at once, by the `name` of what lies in it.
+    /// Adds the bounds of everything that a store with these settings holds in memory while
+    /// `readers` threads read; `name` says what the store is for.
     pub fn add_bounds(&self, readers: u64, name: &str, budget: &mut Budget) {
         self.add_index(name, budget);
         self.add_writing(name, budget);
         self.add_reading(readers, name, budget);
     }
 
-    /// The same for a store that is only read.
+    /// Adds the same bounds, but for a store that is only read.
     pub fn add_bounds_unchanged(&self, readers: u64, name: &str, budget: &mut Budget) {
         self.add_index(name, budget);
         self.add_reading(readers, name, budget);
@@ -26,7 +26,7 @@ impl StoreOptions {
 
     fn add_writing(&self, name: &str, budget: &mut Budget) {
         let chunk = self.chunk_bytes() as u64;
-        // Current, in flight, and spare chunks of the open segment and of one closing.
+        // Current, in-flight and spare chunks of the open segment and of a closing one.
         let buffers = 2 * (WRITES_MAX as u64 + 2) * chunk;
         let merge = (2 * (WRITES_MAX as u64 + 2)) * chunk + 3 * self.list_bytes();
         let why = |of: &str| format!("{name}: {of}");
@@ -44,7 +44,7 @@ impl StoreOptions {
         let why = |of: &str| format!("{name}: {of}");
         let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
         budget.add("store opening", self.opening_bytes(), why("footers, deletions"));
-        // A bit for each row of at most twice those that the index has room for, at 8 bytes each.
+        // A bit for each of at most twice the rows that the index has room for, at 8 bytes each.
         let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;
         budget.add("store scan", scan, why("bits of rows, reads of a scan"));
         budget.add("store read queues", reads, why("readers, footers"));

@@ -1,4 +1,4 @@
-//! Checking every byte of a store or snapshot against its checksums.
+//! Checks every byte of a store or snapshot against its checksums.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,41 +14,41 @@ use crate::stats::Counters;
 use crate::versions::Provenance;
 use crate::{Aside, Error, Manifest, Result, SegmentEntry, Store, StoreOptions, lock, store};
 
-/// What was checked, and what is wrong with it.
+/// What was checked, and the damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Number of the commit.
     pub commit: u64,
-    /// Segments that it names.
+    /// Number of segments that the commit names.
     pub segments: u64,
-    /// Pages of them that were read, headers included.
+    /// Number of pages read, including headers.
     pub pages: u64,
-    /// Rows in them, live and stale, as the manifest says.
+    /// Number of rows in the segments, live and stale, by the manifest.
     pub rows: u64,
-    /// Bytes of their files, as the manifest says.
+    /// Bytes of the segments' files, by the manifest.
     pub bytes: u64,
-    /// What lies in `set-aside`, which is no part of it.
+    /// Contents of `set-aside`, which is not part of the store.
     pub aside: Aside,
-    /// Everything that does not fit.
+    /// All damage found.
     pub damages: Vec<Damage>,
 }
 
-/// Something that is not what was written.
+/// A difference from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The file.
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
-    /// Where the damaged part starts.
+    /// Offset of the damaged part.
     pub offset: u64,
-    /// What it is.
+    /// Description of the damage.
     pub what: String,
-    /// Keys of the rows that lie there, stale ones too, where the footer still tells.
+    /// Keys of the rows there, including stale ones, if the footer is readable.
     #[serde(serialize_with = "as_text")]
     pub keys: Vec<Key>,
 }
 
-/// A path as a text, which a value is: what is none in it is replaced.
+/// Serializes a path as text; bytes that are not UTF-8 are replaced.
 fn path_as_text<S: serde::Serializer>(path: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }
@@ -57,17 +57,16 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
     to.collect_seq(keys.iter().map(|key| format!("{:016x}", key.0)))
 }
 
-/// Reads everything that the manifest names, over the store's directories, and checks it: each
-/// file's length, header, tail, footer and pages, and the list of keys against the pages. Goes on
-/// after damage, so that all of it is found. Where there is none, everything that opening verifies
-/// is verified, too.
+/// Reads everything that the manifest names, in all of the store's directories, and checks it: each
+/// file's length, header, tail, footer and pages, and the list of keys against the pages. Continues
+/// after damage, to find all of it. If there is none, also checks all that opening verifies.
 ///
 /// Holds 20 bytes for each row of a segment and a chunk of its file, then an index: 9 to 12 bytes
 /// for each row of the store.
 ///
 /// # Errors
-/// When somebody has the store open, or the manifest cannot be read. A segment that cannot be is
-/// damaged, unless a descriptor was all it wanted.
+/// If the store is open, or the manifest cannot be read. An unreadable segment counts as damage,
+/// unless file descriptors ran out.
 pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let _locks = lock::shared(disks)?;
@@ -97,7 +96,7 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     Ok(checked)
 }
 
-/// The file of a segment, wherever it lies.
+/// Returns a segment's file from whichever directory has it.
 fn locate(
     disks: &[Arc<dyn Disk>],
     manifest: &Manifest,
@@ -112,7 +111,7 @@ fn locate(
 }
 
 impl Checked {
-    /// Opens the store as it is opened to be looked at: what that refuses is damage, too.
+    /// Opens the store as if to look at it; what opening refuses is damage, too.
     fn check_whole(&mut self, disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<()> {
         let options = StoreOptions {
             page_bytes: manifest.page_bytes as usize,
@@ -161,7 +160,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Key and birth of every row, where the footer is whole.
+    /// Reads the key and birth of every row, if the footer is intact.
     fn listed(
         &mut self,
         file: &SegmentFile,
@@ -204,7 +203,7 @@ impl Checked {
         self.damages.push(Damage { path, offset, what, keys });
     }
 
-    /// Notes an error about the store's bytes, and passes on others.
+    /// Records an error about the store's bytes as damage; returns other errors.
     fn note<T>(&mut self, file: &SegmentFile, outcome: Result<T>) -> Result<Option<T>> {
         let (offset, what) = match outcome {
             Ok(value) => return Ok(Some(value)),
@@ -221,11 +220,11 @@ impl Checked {
     }
 }
 
-/// The rows of a segment whose footer is whole.
+/// The rows of a segment whose footer is intact.
 pub(crate) struct Listed {
     pub(crate) keys: Vec<Key>,
     pub(crate) provenance: Provenance,
-    /// Of version 2 alone.
+    /// Only in version 2.
     births: Vec<u32>,
 }
 
@@ -235,13 +234,13 @@ impl Listed {
         Self { keys: footer.keys, provenance, births }
     }
 
-    /// The birth of a row, where anything but its page tells.
+    /// Birth of a row, if it is known without reading its page.
     pub(crate) fn birth(&self, row: usize) -> Option<u32> {
         let (least, greatest) = self.provenance.births;
         self.births.get(row).copied().or((least == greatest).then_some(least))
     }
 
-    /// Whether a row may have such a key and birth.
+    /// Whether a row may have this key and birth.
     fn has(&self, row: usize, key: Key, birth: u32) -> bool {
         let (least, greatest) = self.provenance.births;
         self.keys[row] == key

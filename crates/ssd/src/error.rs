@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk refused; its message names operation, file and offset.
+    /// The disk failed; the message names operation, file and offset.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
-    /// A byte is not what was written.
+    /// A file's bytes are not what was written.
     #[error("{} is damaged at offset {offset}: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the damaged part starts.
+        /// Offset of the damaged part.
         offset: u64,
-        /// What does not fit, and what was wanted.
+        /// What is wrong, and what was expected.
         why: String,
     },
-    /// A page lost some of its rows' bytes.
+    /// A page is damaged, and rows on it are lost.
     #[error(
         "{} is damaged at offset {offset} (table {table}, page {page}): {why}; lost here: {}; \
          `stepwell store repair` salvages the rest", path.display(), list(keys)
@@ -35,18 +35,18 @@ pub enum Error {
     Page {
         /// The file.
         path: PathBuf,
-        /// Where the page starts.
+        /// Offset of the page.
         offset: u64,
-        /// The table whose rows these are.
+        /// The table of the page's rows.
         table: u32,
         /// The page's number in its file.
         page: u32,
-        /// What does not fit.
+        /// What is wrong.
         why: String,
-        /// The keys whose rows were wanted and are lost.
+        /// Keys whose rows were requested and are lost.
         keys: Vec<Key>,
     },
-    /// Segments are missing from the directories that were given.
+    /// Segments are missing from the given directories.
     #[error(
         "{} names {count} segments that are in none of the directories given, the first is \
          {first}; it was written over: {}", path.display(), directories.join(", ")
@@ -54,14 +54,14 @@ pub enum Error {
     Lost {
         /// The manifest.
         path: PathBuf,
-        /// How many.
+        /// Number of missing segments.
         count: usize,
-        /// Name of the first.
+        /// Name of the first one.
         first: String,
-        /// What the manifest says of directories.
+        /// Directories that the manifest lists.
         directories: Vec<String>,
     },
-    /// The files are of another version of the format.
+    /// The files have another format version.
     #[error(
         "{} is of format version {found}, this build reads version {known}: {}",
         path.display(), mend(*found, *known)
@@ -74,7 +74,7 @@ pub enum Error {
         /// The version of this build.
         known: u64,
     },
-    /// The store holds other rows than the options say.
+    /// The store's rows differ from what the options say.
     #[error("{} {why}", path.display())]
     Mismatch {
         /// The manifest.
@@ -82,7 +82,7 @@ pub enum Error {
         /// What differs, with both numbers.
         why: String,
     },
-    /// There is a store where there should be none.
+    /// The directory already has a store.
     #[error(
         "{} holds a store already: open it, set it aside, or name another directory",
         path.display()
@@ -91,7 +91,7 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody has the store open.
+    /// The store is in use, here or in another process.
     #[error(
         "{} is in use: a store there is open, or being checked; wait for that to end, or stop it",
         path.display()
@@ -100,35 +100,35 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// There is no store.
+    /// The directory has no store.
     #[error("{} holds no store (no manifest.json)", path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody asked to stop before it was through.
+    /// A stop was requested before the operation ended.
     #[error("stopped, as was asked for")]
     Stopped,
     /// Options that no store can have.
     #[error("{0}")]
     Options(String),
-    /// The index may not grow.
+    /// The index would exceed its bound.
     #[error(
         "the index of {rows} rows takes {bytes} bytes and must grow by {growth}, which is above \
          its bound of {bytes_max}; it grows on as rows come: raise tiers.index to {} or more",
         bytes_lasting(*bytes, *growth, *bytes_max)
     )]
     IndexFull {
-        /// Rows indexed.
+        /// Number of rows indexed.
         rows: u64,
-        /// Bytes they take.
+        /// Bytes of the index.
         bytes: u64,
         /// Bytes of the next step of growth.
         growth: u64,
         /// The bound.
         bytes_max: u64,
     },
-    /// A row was to be put whose key another store has.
+    /// A row to put has a key that belongs to another store.
     #[error(
         "{} has key shards {shards} of its table, and key {:016x} is in key shard {}: put it into \
          the store that has that", path.display(), key.0, key_shard(*key)
@@ -138,42 +138,42 @@ pub enum Error {
         path: PathBuf,
         /// The key.
         key: Key,
-        /// Those that the store has.
+        /// Key shards of this store.
         shards: KeyShardSet,
     },
-    /// It is only looked at, a change of it panicked, or nobody knows what the disk has.
+    /// Writes are refused: the store is only looked at, a change panicked, or a disk may lack data.
     #[error("{}: {why}", path.display())]
     Refused {
         /// The store's directory.
         path: PathBuf,
-        /// What is refused, why, and what helps.
+        /// What is refused, why, and the fix.
         why: String,
     },
 }
 
 impl Error {
-    /// Whether files are not as they were written: what repairs or older copies are for.
+    /// Whether files differ from what was written, so that repair or an older copy may help.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::Page { .. } | Self::Lost { .. } => true,
-            // What is opened by name is named by a manifest.
+            // Only files that a manifest names are opened by name, so a missing one is damage.
             Self::Disk(error) => error.kind() == ErrorKind::NotFound,
             _ => false,
         }
     }
 
-    /// Whether the disk has no room left for it, or no more for its owner.
+    /// Whether the disk is full or the owner's quota is used up.
     pub(crate) fn is_no_room(&self) -> bool {
         let Self::Disk(error) = self else { return false };
         matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 
-    /// Whether there was no descriptor left for it: that says nothing of the file.
+    /// Whether file descriptors ran out, which is no sign of damage.
     pub(crate) fn is_no_descriptor(&self) -> bool {
         matches!(self, Self::Disk(error) if error.is_no_descriptor())
     }
 
-    /// Of damage, that it lies in the file that this one is a link to or a copy of.
+    /// Reports damage in `file`, of which the damaged file is a link or copy.
     pub(crate) fn found_in(self, file: PathBuf) -> Self {
         match self {
             Self::Damaged { offset, why, .. } => Self::Damaged { path: file, offset, why },
@@ -181,8 +181,8 @@ impl Error {
         }
     }
 
-    /// Of damage, that it lies in the file of that name in `directory`, of which this one is a link
-    /// or a copy.
+    /// Reports damage in the file of the same name in `directory`, of which the damaged file is a
+    /// link or copy.
     pub(crate) fn found_below(self, directory: &Path) -> Self {
         let name = match &self {
             Self::Damaged { path, .. } => path.file_name().map(ToOwned::to_owned),
@@ -195,12 +195,12 @@ impl Error {
     }
 }
 
-/// Bytes with which an index that was full goes on for a while: twice as many.
+/// A bound that lasts a full index for a while: twice what it needs.
 fn bytes_lasting(bytes: u64, growth: u64, bytes_max: u64) -> u64 {
     bytes.saturating_add(growth).max(bytes_max).saturating_mul(2)
 }
 
-/// Keys as a message shows them.
+/// Formats the first keys for a message.
 fn list(keys: &[Key]) -> String {
     const SHOWN_MAX: usize = 4;
     let shown = keys.iter().take(SHOWN_MAX).map(|key| format!("key {:016x}", key.0));
@@ -211,7 +211,7 @@ fn list(keys: &[Key]) -> String {
     text
 }
 
-/// What to do about another version.
+/// How to fix a version mismatch.
 fn mend(found: u64, known: u64) -> &'static str {
     if found < known {
         "resume from it or open it as a store once, which writes it anew"

@@ -1,13 +1,15 @@
-//! What the stores of a process share: threads that compact, buffers of writes, idle read queues.
+//! What the stores of a process have in common: compaction threads, write buffers, idle read
+//! queues.
 //!
-//! - **Why.** A process has a store for every group of tables and for every rank in it. Each with
-//!   threads, buffers and rings of its own, sixteen take sixteen times as much, and use it one
+//! - **Why.** A process has a store for every table group and for every rank in it. If each had its
+//!   own threads, buffers and rings, sixteen stores would take sixteen times as much and use it one
 //!   after the other.
 //! - **How.** A store has one buffer of its own, the chunk that rows are put into. All other
-//!   chunks, those on their way to the disk, are the executor's; where it has none left, a store
-//!   waits for its own writes, or writes its one chunk and uses it again. Threads take turns among
-//!   the stores that have one to compact; queues of `get_many` go back to all.
-//! - **Bounds.** `write_bytes` of chunks under way, a chunk for each store and each merge, and
+//!   chunks, which are on their way to the disk, belong to the executor; if it has none left, a
+//!   store waits for its own writes, or writes its one chunk and reuses it. Threads take turns
+//!   among the stores that compact in the background; idle queues of `get_many` can be used by
+//!   every store.
+//! - **Bounds.** `write_bytes` of chunks in flight, a chunk for each store and each merge, and
 //!   [`QUEUES_IDLE_MAX`] idle queues.
 
 use std::fmt;
@@ -19,26 +21,26 @@ use crate::Result;
 use crate::segment::PageBuffer;
 use crate::store::{Core, Turns, Wakeup};
 
-/// Idle queues that are kept.
+/// The most idle queues that are kept.
 const QUEUES_IDLE_MAX: usize = 8;
 
-/// What several stores share; a handle of it, which may be cloned.
+/// Threads, buffers and queues that several stores use. Clones are handles to the same executor.
 ///
-/// The stores lie on disks of one world: queues read the files of all of them.
+/// All its stores must be on disks of one world: queues read the files of all of them.
 #[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
 /// Settings of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorOptions {
-    /// Threads that compact.
+    /// Number of compaction threads.
     pub threads: usize,
-    /// Bytes of chunks on their way to the disk at most, of all stores together.
+    /// The most bytes of chunks on their way to the disk, over all stores.
     pub write_bytes: u64,
 }
 
 impl Default for ExecutorOptions {
-    /// A thread, and eight chunks of 1 MiB.
+    /// One thread, and eight chunks of 1 MiB.
     fn default() -> Self {
         Self { threads: 1, write_bytes: 8 << 20 }
     }
@@ -47,13 +49,13 @@ impl Default for ExecutorOptions {
 /// What an executor holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecutorStats {
-    /// Bytes of chunks that stores have now, their own among them.
+    /// Bytes of chunks that stores have now, including their own.
     pub chunk_bytes: u64,
-    /// The most there were at once.
+    /// The most bytes of chunks that stores had at once.
     pub chunk_bytes_most: u64,
-    /// Idle queues.
+    /// Number of idle queues.
     pub queues_idle: usize,
-    /// Stores that are open.
+    /// Number of open stores that it compacts.
     pub stores: usize,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 struct Chunks {
     idle: Vec<Buffer>,
-    /// Bytes that stores have, all of them, and of those on their way to the disk.
+    /// Bytes of all chunks that stores have, and of those on their way to the disk.
     out: u64,
     under_way: u64,
     most: u64,
@@ -91,11 +93,11 @@ impl PartialEq for Executor {
 }
 
 impl Executor {
-    /// An executor; its threads begin with the first store that has itself compacted, and end with
-    /// the last handle.
+    /// Makes an executor. Its threads start with the first store that compacts in the background,
+    /// and end with the last handle.
     ///
     /// # Panics
-    /// When it has no thread.
+    /// If `threads` is 0.
     pub fn new(options: ExecutorOptions) -> Self {
         assert!(options.threads > 0, "an executor has a thread");
         let (turns, wakeup) = (Arc::default(), Arc::default());
@@ -103,7 +105,7 @@ impl Executor {
         Self(Arc::new(Shared { options, chunks, queues, turns, wakeup }))
     }
 
-    /// What it holds.
+    /// What the executor holds.
     pub fn stats(&self) -> ExecutorStats {
         let chunks = lock(&self.0.chunks);
         ExecutorStats {
@@ -114,12 +116,12 @@ impl Executor {
         }
     }
 
-    /// A chunk for a store's own, which it always gets.
+    /// Returns a store's own chunk, which it always gets.
     pub(crate) fn own_chunk(&self, bytes: usize) -> Buffer {
         lock(&self.0.chunks).take(bytes)
     }
 
-    /// A chunk in the place of one that goes to the disk, unless too many do.
+    /// Returns a chunk to replace one that goes to the disk, unless too many are in flight.
     pub(crate) fn next_chunk(&self, bytes: usize) -> Option<Buffer> {
         let mut chunks = lock(&self.0.chunks);
         if chunks.under_way + bytes as u64 > self.0.options.write_bytes {
@@ -129,36 +131,36 @@ impl Executor {
         Some(chunks.take(bytes))
     }
 
-    /// A store's own chunk goes to the disk, and it takes no other in its place.
+    /// Records that a store's own chunk goes to the disk and is not replaced.
     pub(crate) fn last_chunk(&self, bytes: usize) {
         lock(&self.0.chunks).under_way += bytes as u64;
     }
 
-    /// Takes back a chunk that went to the disk.
+    /// Takes back a chunk that was written.
     pub(crate) fn landed(&self, chunk: Option<Buffer>, bytes: usize) {
         let mut chunks = lock(&self.0.chunks);
         chunks.under_way = chunks.under_way.saturating_sub(bytes as u64);
         chunks.give(chunk, bytes, self.0.options.write_bytes);
     }
 
-    /// Whether more is on its way to the disk than should be: last chunks of segments.
+    /// Whether more is in flight than should be, due to last chunks of segments.
     pub(crate) fn has_too_much_under_way(&self) -> bool {
         lock(&self.0.chunks).under_way > self.0.options.write_bytes
     }
 
-    /// Takes back the memory of a segment that ended, however.
+    /// Takes back the memory of a segment that ended, successfully or not.
     pub(crate) fn end_pages(&self, pages: PageBuffer) {
         let bytes = pages.chunk_bytes();
-        // Chunks whose writes failed, or were not waited for, are freed by who holds them.
+        // Chunks whose writes failed, or were not waited for, are freed by their holders.
         (0..pages.in_flight()).for_each(|_| self.landed(None, bytes));
         let own = pages.into_buffer();
-        // None is left where the last chunk went to the disk.
+        // Empty if the last chunk went to the disk.
         if !own.is_empty() {
             lock(&self.0.chunks).give(Some(own), bytes, self.0.options.write_bytes);
         }
     }
 
-    /// An idle queue with these options, if there is one.
+    /// Returns an idle queue with these options, if there is one.
     pub(crate) fn idle_queue(&self, options: QueueOptions) -> Option<Box<dyn Queue>> {
         let mut idle = lock(&self.0.queues);
         let same =
@@ -176,21 +178,21 @@ impl Executor {
         idle.push((options, queue));
     }
 
-    /// Has a store compacted from now on.
+    /// Starts compacting a store in the background.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// If the system cannot start a thread.
     pub(crate) fn enter(&self, core: &Arc<Core>) -> Result<()> {
         self.0.turns.enter(Arc::downgrade(core));
         Turns::start(&self.0.turns, &self.0.wakeup, self.0.options.threads, core)
     }
 
-    /// Has a store compacted no longer; nobody does when this returns.
+    /// Stops compacting a store; no thread does when this returns.
     pub(crate) fn leave(&self, core: &Weak<Core>) {
         self.0.turns.leave(core);
     }
 
-    /// There may be something to compact.
+    /// Wakes a thread: there may be something to compact.
     pub(crate) fn notify(&self) {
         self.0.wakeup.notify();
     }
@@ -211,7 +213,7 @@ impl Chunks {
         at.map_or_else(|| Buffer::new(bytes), |at| self.idle.swap_remove(at))
     }
 
-    /// Takes a chunk back; keeps as many as may be under way at once.
+    /// Takes a chunk back; keeps idle chunks of at most `kept_max` bytes.
     fn give(&mut self, chunk: Option<Buffer>, bytes: usize, kept_max: u64) {
         self.out = self.out.saturating_sub(bytes as u64);
         let kept: u64 = self.idle.iter().map(|idle| idle.len() as u64).sum();

@@ -1,12 +1,13 @@
-//! The reads of one look-up: pages sorted, neighbours merged, rows scattered as reads complete.
+//! The reads of one look-up: pages are sorted, neighbours read together, rows distributed as reads
+//! complete.
 //!
-//! - **How.** Rows are sorted by (file, page); rows of a page share its read, neighbouring pages
-//!   share one read of at most [`RUN_BYTES`]; as many reads are in flight as the queue takes, and
-//!   each row goes where it is wanted when its read completes. Where other rows are taken, too
-//!   ([`harvest`](crate::harvest)), a read has a whole unit of pages.
-//! - **Failure.** A page without its checksum, or one without a row that should be on it, is an
-//!   error that names file, offset, table and keys; the look-up fails when all its reads are done,
-//!   with the first such page in order of (file, page).
+//! - **How.** Rows are sorted by (file, page). Rows of a page need one read; neighbouring pages are
+//!   read together, at most [`RUN_BYTES`] at a time. As many reads are in flight as the queue
+//!   takes; when a read completes, its rows are copied to their destination. When harvesting
+//!   ([`harvest`](crate::harvest)), a read covers a whole unit of pages.
+//! - **Failure.** A page with a wrong checksum or without a row that should be on it is an error
+//!   that names file, offset, table and keys. The look-up fails when all its reads are done, with
+//!   the first such page in order of (file, page).
 //! - **Cost.** One read per run of pages; 16 bytes of list per row.
 
 use std::ops::Range;
@@ -22,10 +23,10 @@ use crate::segment::{SegmentFile, page};
 use crate::stats::{AGE_PARTS, Counters, PageYield, add};
 use crate::{Error, Result};
 
-/// Bytes of one read of neighbouring pages at most, but for a single larger page.
+/// The most bytes of one read of neighbouring pages, unless a single page is larger.
 const RUN_BYTES: usize = 128 << 10;
 
-/// Where rows go.
+/// Buffers that rows are copied to.
 pub(crate) struct Destination<'a> {
     pub(crate) keys: &'a [Key],
     rows: &'a mut [u8], // (keys, row_bytes)
@@ -35,7 +36,7 @@ pub(crate) struct Destination<'a> {
 
 impl<'a> Destination<'a> {
     /// # Panics
-    /// When the lengths do not fit each other.
+    /// If the lengths do not match.
     pub(crate) fn new(
         keys: &'a [Key],
         rows: &'a mut [u8],
@@ -46,7 +47,7 @@ impl<'a> Destination<'a> {
         Self::going_on(keys, rows, found, row_bytes)
     }
 
-    /// One in which some rows are already.
+    /// Makes a destination that already has some rows.
     pub(crate) fn going_on(
         keys: &'a [Key],
         rows: &'a mut [u8],
@@ -65,7 +66,7 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// A row to read: file and page in one number to sort by, and the caller's number of it.
+/// A row to read: file and page in one sortable number, and its position in the destination.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     place: u64,
@@ -82,27 +83,27 @@ impl Wanted {
     }
 }
 
-/// What reading needs of the store.
+/// What reads need from the store.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) counters: &'a Counters,
-    /// Bytes that a queue has for reads.
+    /// Bytes of a queue's reads.
     pub(crate) queue_bytes: usize,
-    /// Pages that are read together, for the sake of rows that nobody asked for.
+    /// Number of pages that are read together, to harvest rows.
     pub(crate) unit: u32,
 }
 
 impl Reading<'_> {
-    /// Pages of one read at most.
+    /// The most pages of one read.
     pub(crate) fn pages_max(&self) -> u32 {
         (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u32
     }
 
-    /// The pages that are read with one.
+    /// The pages to read with a page.
     fn unit_of(&self, source: &Source, page: u32) -> Range<u32> {
         let unit = self.unit.min(self.pages_max());
-        // Data pages count from 1. Of a segment that is being written, more may not be there.
+        // Data pages count from 1. A segment that is being written may not have the others yet.
         if unit == 1 || !source.is_sealed {
             return page..page + 1;
         }
@@ -113,13 +114,13 @@ impl Reading<'_> {
 
 /// A segment to read from.
 pub(crate) struct Source {
-    /// Its slot in the table.
+    /// Slot in the table.
     pub(crate) slot: u32,
     pub(crate) file: Arc<SegmentFile>,
-    /// Rows in it.
+    /// Number of rows in the segment.
     pub(crate) rows: u32,
     pub(crate) is_sealed: bool,
-    /// Its part of [`AGE_PARTS`], the youngest first.
+    /// Its age group of [`AGE_PARTS`], the youngest first.
     pub(crate) age: usize,
 }
 
@@ -127,7 +128,7 @@ pub(crate) struct Source {
 struct Run {
     wanted: Range<u32>,
     pages: Range<u32>,
-    /// Whether nothing but the page of the rows is read: it was, and failed, with others.
+    /// Whether only the rows' own page is read, after a read of several pages failed.
     is_alone: bool,
     started: Instant,
 }
@@ -137,35 +138,35 @@ struct Run {
 pub(crate) struct Fetch {
     sources: Vec<Source>,
     wanted: Vec<Wanted>,
-    /// Rows used before this step are passed over.
+    /// Rows used before this step are skipped.
     expire_before: u32,
     pub(crate) buffered: u64,
     pub(crate) absent: u64,
     next: usize,
-    /// Rows, by page, whose read failed together with pages that nobody asked for.
+    /// Rows, by page, whose read failed together with pages that were not requested.
     again: Vec<Range<u32>>,
     runs: Vec<Run>,
     runs_done: usize,
     pages_used: u64,
     pages_read: u64,
     by_age: [PageYield; AGE_PARTS],
-    /// What went wrong, with the number in `wanted` of the first row that it concerns.
+    /// The error, with the position in `wanted` of the first row that it affects.
     failure: Option<(u32, Error)>,
     times: Vec<Duration>,
 }
 
 impl Fetch {
-    /// A look-up that passes over rows used before a step.
+    /// Makes a look-up that skips rows used before `expire_before`.
     pub(crate) fn new(expire_before: u32) -> Self {
         Self { expire_before, ..Self::default() }
     }
 
-    /// Adds a row to read, which lies in the segment in a slot of the table.
+    /// Adds a row to read from a page of the segment in `slot`.
     pub(crate) fn want(&mut self, slot: u32, page: u32, at: u32) {
         self.wanted.push(Wanted { place: u64::from(slot) << 32 | u64::from(page), at });
     }
 
-    /// Sorts what is wanted, and takes the segments of each slot in the table: of those alone.
+    /// Sorts the rows and takes the source of each slot that has some.
     pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> Source) {
         self.wanted.sort_unstable_by_key(|wanted| wanted.place);
         let mut last = None;
@@ -175,7 +176,8 @@ impl Fetch {
                 last = Some(slot);
                 self.sources.push(segment(slot));
             }
-            // From here on it is the number of its source: these have the same order.
+            // From here on, `place` has the number of the source, which has the same order as the
+            // slot.
             wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
         }
     }
@@ -185,7 +187,7 @@ impl Fetch {
         self.next == self.wanted.len() && self.again.is_empty() && self.runs_done == self.runs.len()
     }
 
-    /// Starts as many reads as the queue takes; their tokens begin with `number`.
+    /// Starts as many reads as the queue takes; their tokens have `number` in the upper half.
     pub(crate) fn start(
         &mut self,
         reading: Reading<'_>,
@@ -213,7 +215,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// What is read next, if anything is left.
+    /// The next run to read, if any is left.
     fn next_run(&self, reading: &Reading<'_>) -> Option<Run> {
         let started = Instant::now();
         if let Some(wanted) = self.again.last().cloned() {
@@ -228,7 +230,7 @@ impl Fetch {
         Some(Run { wanted, pages, is_alone: false, started })
     }
 
-    /// The run that begins with the next row: the end of its rows, its pages.
+    /// The end of the next run's rows in `wanted`, and its pages.
     fn run(&self, reading: &Reading<'_>) -> (usize, Range<u32>) {
         let first = self.wanted[self.next];
         let source = &self.sources[first.file()];
@@ -249,7 +251,7 @@ impl Fetch {
         (end, pages)
     }
 
-    /// Completes reads of this look-up alone; waits for one at least if any is in flight.
+    /// Completes reads of a queue that this look-up alone uses; waits for at least one in flight.
     pub(crate) fn complete(
         &mut self,
         reading: Reading<'_>,
@@ -261,7 +263,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// Scatters the rows of a finished read.
+    /// Distributes the rows of a finished read.
     pub(crate) fn done(
         &mut self,
         reading: Reading<'_>,
@@ -277,7 +279,7 @@ impl Fetch {
             Ok(bytes) => self.scatter(reading, (number, bytes), destination, beside),
             Err(error) => Err((self.runs[number].wanted.start, error.into())),
         };
-        // Rows are in the order of their pages, whichever read was made first.
+        // Rows are in the order of their pages; the order of reads does not matter.
         if let Err((first, error)) = outcome
             && self.failure.as_ref().is_none_or(|(other, _)| first < *other)
         {
@@ -285,8 +287,8 @@ impl Fetch {
         }
     }
 
-    /// Has the rows of a read that failed read again without the pages that nobody asked for, whose
-    /// fault it may be; false where there were none.
+    /// Schedules the rows of a failed read again without pages that were not requested, which may
+    /// be at fault; returns false if there were none.
     fn read_alone(&mut self, number: usize) -> bool {
         let run = &self.runs[number];
         let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
@@ -302,8 +304,8 @@ impl Fetch {
         true
     }
 
-    /// Puts the rows of a read where they are wanted; where a page is bad, an error with the number
-    /// of its first row in `wanted`.
+    /// Copies the rows of a read to the destination. If a page is bad, returns an error with the
+    /// position in `wanted` of its first row.
     fn scatter(
         &mut self,
         reading: Reading<'_>,
@@ -326,7 +328,7 @@ impl Fetch {
             let (segment, is_around) = (source.file.number, on_page.is_empty());
             let place = FoundAt { slot: source.slot, segment, page: number, is_around };
             if is_around {
-                // Nobody asked for it: what it is not is found out when somebody does.
+                // Not requested: any damage is reported when it is.
                 if is_whole {
                     let page = (page, layout, count);
                     let rows = beside.look(page, place, self.expire_before, |_| false);
@@ -365,7 +367,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// Counts what the look-up of so many keys took, and tells whether it failed.
+    /// Adds the look-up of `keys` keys to the counters and returns its outcome.
     pub(crate) fn end(mut self, counters: &Counters, keys: usize) -> Result<()> {
         assert!(self.is_done(), "a look-up ends when its reads are done");
         add(&counters.lookups, keys as u64);

@@ -1,14 +1,15 @@
-//! Rows of pages that were read for others: those among them that are wanted soon.
+//! Rows wanted soon, found on pages that were read for other rows.
 //!
-//! - **Why.** A cold row costs a whole page. Rows that left memory together lie together, and tend
-//!   to be needed together again; a page that is here anyway yields them for a copy.
-//! - **How.** Where a page was read, the keys of all its rows are shown to whoever knows what is
-//!   wanted ([`Wanted`]); what is goes onto a list with the place where it was found. It counts
-//!   once [`Reader::live`](crate::Reader::live) says that the index still names that place:
-//!   anything else is an older version. Where pages have many such rows, those around them are read
-//!   with them, as many as pay ([`ReadUnit`]).
-//! - **Cost.** A look at each key of a page; a copy and a look into the index for each row taken.
-//! - **Bounds.** [`ROWS_MAX`] rows on the list; what finds no room there is passed over.
+//! - **Why.** A cold row costs the read of a whole page. Rows that left memory together are stored
+//!   together and tend to be needed together again; a page that is read anyway yields them for a
+//!   copy.
+//! - **How.** After a page is read, the keys of all its rows are passed to [`Wanted`]; wanted rows
+//!   are put on a list with the place where they were found. A row on it counts if
+//!   [`Reader::live`](crate::Reader::live) finds that the index still has its place: otherwise it
+//!   is an older version. If pages have many such rows, their neighbours are read with them, as
+//!   many as pay off ([`ReadUnit`]).
+//! - **Cost.** A check of each key on a page; a copy and an index look-up for each row taken.
+//! - **Bounds.** [`ROWS_MAX`] rows on the list; further rows are ignored.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,79 +20,79 @@ use crate::layout::Layout;
 use crate::read_unit::ReadUnit;
 use crate::segment::page;
 
-/// Rows that wait to be taken at most.
+/// The most rows that wait to be taken.
 const ROWS_MAX: usize = 2048;
 
-/// Who knows which rows are wanted soon.
+/// Knows which rows are wanted soon.
 pub trait Wanted: Debug + Send + Sync {
-    /// Tells `found` which of `keys` are wanted, by number.
+    /// Calls `found` with the position in `keys` of each wanted key.
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize));
 }
 
 /// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAt {
-    /// The slot of its segment in the table, and that segment's number, which no other ever has.
+    /// Slot of its segment in the table, and the segment's number, which is never reused.
     pub(crate) slot: u32,
     pub(crate) segment: u64,
     pub(crate) page: u32,
-    /// Whether its page was read for the sake of its neighbours.
+    /// Whether its page was read only as a neighbour of a requested one.
     pub(crate) is_around: bool,
 }
 
-/// Rows that were found beside others.
+/// Wanted rows found on pages that were read for other rows.
 #[derive(Clone, Debug, Default)]
 pub struct Harvest {
-    /// Their keys.
+    /// Keys of the rows.
     pub keys: Vec<Key>,
-    /// The rows. // (keys, row_bytes)
+    /// Payloads of the rows. // (keys, row_bytes)
     pub rows: Vec<u8>,
     pub(crate) places: Vec<FoundAt>,
 }
 
 impl Harvest {
-    /// Whether a row's page was read for the sake of its neighbours.
+    /// Whether a row's page was read only as a neighbour of a requested one.
     pub fn is_around(&self, at: usize) -> bool {
         self.places[at].is_around
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.rows.clear();
         self.places.clear();
     }
 
-    /// Most bytes of a reader's list and of the one that it is taken into, with rows of so many.
+    /// The most bytes of a reader's list and of the list it is moved to.
     pub fn bytes_max(row_bytes: usize) -> u64 {
         (2 * ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<FoundAt>())) as u64
     }
 }
 
-/// Rows that were of no use to whoever took them.
+/// Numbers of harvested rows that turned out useless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wasted {
-    /// Of pages of which rows were asked for: older versions, or here already.
+    /// Rows of requested pages that are older versions or already in memory.
     pub asked: u32,
-    /// The same of the pages around them.
+    /// The same, of neighbouring pages.
     pub around: u32,
-    /// Rows of whatever page that found no room, or gave it to others.
+    /// Rows of any page that found no room or were displaced.
     pub dropped: u32,
 }
 
-/// What a reader does with the other rows of its pages.
+/// What a reader does with the rows of its pages that it was not asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) wanted: Option<Arc<dyn Wanted>>,
     pub(crate) unit: ReadUnit,
     pub(crate) found: Harvest,
-    /// Keys of the page at hand.
+    /// Keys of the current page.
     keys: Vec<Key>,
 }
 
 impl Beside {
-    /// Looks at the `rows` rows of a page, but for the keys of `own`, which were asked for: none
-    /// where the page was read for the sake of its neighbours. Says how many it took, if it looked.
+    /// Takes a page's wanted rows, except requested ones, for which `own` is true (never on a
+    /// neighbouring page). Returns how many, or `None` if it did not look.
     pub(crate) fn look(
         &mut self,
         (page, layout, rows): (&[u8], &Layout, u32),
@@ -109,7 +110,7 @@ impl Beside {
         keys.extend((0..rows).map(|at| page::row(page, layout, at).key));
         wanted.look(keys, &mut |at| {
             let row = page::row(page, layout, at as u32);
-            // Put again after a deletion, a key may be there twice: the last one counts.
+            // A key put again after a deletion may be on the page twice: the last one counts.
             let is_last = || {
                 page::find(page, layout, rows, row.key).is_some_and(|(last, _)| last as usize == at)
             };

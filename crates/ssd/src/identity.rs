@@ -1,35 +1,35 @@
-//! Who made a segment: what tells its pages from those of every other store.
+//! Which store made a segment; distinguishes its pages from those of every other store.
 
 use std::fmt;
 
 use stepwell_base::{hash, random};
 
-/// The random number by which a store is told from all others.
+/// The random number that identifies a store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId(u128);
 
 impl StoreId {
-    /// Stands for the stores of format version 2, which had none.
+    /// The id of all stores of format version 2, which had none.
     pub(crate) const OLD: Self = Self(0);
 
-    /// [`StoreId::OLD`], where a manifest says none.
+    /// [`StoreId::OLD`], the default for manifests without an id.
     pub(crate) fn old() -> Self {
         Self::OLD
     }
 
-    /// One that no other store has.
+    /// Draws a unique id.
     pub fn drawn() -> Self {
         let [high, low] = random::drawn();
         Self::from_number(u128::from(high) << 64 | u128::from(low))
     }
 
-    /// The one of a number, for tests that want the same files every time.
+    /// Makes an id from a number, for tests that need the same files every time.
     pub fn from_number(number: u128) -> Self {
-        // None but the stores of version 2 has 0.
+        // Only stores of version 2 have 0.
         Self(number.max(1))
     }
 
-    /// The id that a manifest writes so.
+    /// Parses an id as written in a manifest.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let is_one = text.len() == 32 && text.bytes().all(is_digit);
@@ -57,7 +57,7 @@ impl fmt::Debug for StoreId {
     }
 }
 
-/// A segment's origin: the store that made it, and the number that it has there.
+/// A segment's origin: the store that made it, and the segment's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) store: StoreId,
@@ -65,14 +65,14 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// What the checksum of a page owes to its place.
+    /// The part of a page's checksum that depends on its place.
     pub(crate) fn place_sum(&self, table: u32, page: u32) -> u64 {
         let mut place = [0; 32];
         place[..16].copy_from_slice(&self.store.to_bytes());
         place[16..20].copy_from_slice(&table.to_le_bytes());
         place[20..28].copy_from_slice(&self.number.to_le_bytes());
         place[28..].copy_from_slice(&page.to_le_bytes());
-        // Version 2 knew no stores.
+        // Version 2 had no store ids.
         hash::checksum(if self.store == StoreId::OLD { &place[16..] } else { &place })
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         for (at, sum) in sums.iter().enumerate() {
             assert!(!sums[..at].contains(sum));
         }
-        // As version 2 had it: 16 bytes.
+        // The 16 bytes of version 2.
         let mut place = Vec::from(7u32.to_le_bytes());
         place.extend(5u64.to_le_bytes());
         place.extend(2u32.to_le_bytes());

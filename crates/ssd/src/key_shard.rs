@@ -1,8 +1,8 @@
-//! Sets of key shards: the parts of a table's keys that a store has, of those that share the table.
+//! Sets of key shards: the parts of a table's keys that one of its stores has.
 //!
-//! - **How.** [`key_shard`] says which key shard a key is in, `base/src/owner.rs`. It is the
-//!   function by which ranks own keys, too: what a store holds is what its owner owns, so that
-//!   stores are split and joined as owners are. How keys lie in memory is another matter (`index`).
+//! - **How.** [`key_shard`] (`base/src/owner.rs`) maps a key to its key shard. Ranks use the same
+//!   function to own keys: a store holds what its owner owns, so stores are split and joined as
+//!   owners are. Shards of the in-memory index are unrelated (`index`).
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
@@ -12,12 +12,12 @@ use stepwell_base::Key;
 use stepwell_base::owner::shards_of;
 pub use stepwell_base::owner::{KEY_SHARDS, key_shard};
 
-/// Key shards of a word of a set.
+/// Number of key shards in a word of a set.
 const WORD: usize = 64;
-/// Hexadecimal digits of a set's text.
+/// Number of hexadecimal digits of a set's text.
 const DIGITS: usize = KEY_SHARDS / 4;
 
-/// A set of key shards: those of a store, say.
+/// A set of key shards, such as those of a store.
 ///
 /// ```
 /// use stepwell_ssd::KeyShardSet;
@@ -31,9 +31,9 @@ const DIGITS: usize = KEY_SHARDS / 4;
 pub struct KeyShardSet([u64; KEY_SHARDS / WORD]);
 
 impl KeyShardSet {
-    /// All of them.
+    /// All key shards.
     pub const ALL: Self = Self([u64::MAX; KEY_SHARDS / WORD]);
-    /// None of them.
+    /// No key shard.
     pub const NONE: Self = Self([0; KEY_SHARDS / WORD]);
 
     pub(crate) fn all() -> Self {
@@ -44,50 +44,50 @@ impl KeyShardSet {
         *self == Self::ALL
     }
 
-    /// One of `count` parts of all key shards, each of neighbours, that differ by one in size at
-    /// most: those of owner `number` among `count`.
+    /// The key shards of owner `number` among `count` owners: adjacent ones; sizes of parts differ
+    /// by at most one.
     ///
     /// # Panics
-    /// When there is no such part, or one would be empty.
+    /// If there is no such part, or a part would be empty.
     pub fn part(number: usize, count: usize) -> Self {
         shards_of(number, count).map(|shard| shard as u8).collect()
     }
 
-    /// Whether a key shard is in it.
+    /// Whether the set contains a key shard.
     #[inline]
     pub fn contains(&self, shard: u8) -> bool {
         let (word, bit) = (usize::from(shard) / WORD, usize::from(shard) % WORD);
         self.0[word] >> bit & 1 == 1
     }
 
-    /// Whether a key's shard is in it.
+    /// Whether the set contains a key's shard.
     #[inline]
     pub fn contains_key(&self, key: Key) -> bool {
         *self == Self::ALL || self.contains(key_shard(key))
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// How many it has.
+    /// Number of key shards in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Those in it, in order.
+    /// The key shards of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u8> {
         let set = *self;
         (0..=u8::MAX).filter(move |shard| set.contains(*shard))
     }
 
-    /// Those in it and not in another.
+    /// The key shards of this set that are not in `other`.
     pub fn without(self, other: Self) -> Self {
         self & Self(other.0.map(|word| !word))
     }
 
-    /// As a manifest writes it: a bit for each, the first in the last digit.
+    /// The set as in a manifest: one bit per key shard, the first in the last digit.
     fn digits(&self) -> String {
         self.0.iter().rev().map(|word| format!("{word:016x}")).collect()
     }
@@ -131,7 +131,7 @@ impl FromIterator<u8> for KeyShardSet {
     }
 }
 
-/// Runs of neighbours: `0-84, 170`.
+/// Formats as ranges of adjacent shards: `0-84, 170`.
 impl fmt::Display for KeyShardSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shards: Vec<u8> = self.iter().collect();

@@ -1,4 +1,4 @@
-//! Where rows lie: on pages, pages in segments.
+//! Where rows are: on pages, which are in segments.
 //!
 //! ```text
 //! segment  [ header page ][ data page 1 ] … [ data page n ][ footer ][ zeros ][ tail: 128 B ]
@@ -9,40 +9,40 @@
 //! version 2 [ keys: 8 B a row ][ runs: 8 B each ][ deletions: 16 B each ]
 //! ```
 //!
-//! Rows of a segment are numbered from 0 in order of appending; pages from 0, the header being 0.
-//! Every offset that is read or written is a multiple of 4 KiB, so that direct I/O can do it.
+//! Rows of a segment are numbered from 0 in the order they were appended; pages from 0, the header
+//! being page 0. Offsets of reads and writes are multiples of 4 KiB, as direct I/O requires.
 
 use stepwell_disk::BLOCK_BYTES;
 
-/// Pages are multiples of this.
+/// Page sizes are multiples of this.
 pub(crate) const PAGE_ALIGN_BYTES: usize = BLOCK_BYTES;
-/// Key, birth and last use before a row's payload.
+/// Bytes of key, birth and last use before a row's payload.
 pub(crate) const ROW_HEAD_BYTES: usize = 16;
-/// A row's key in the footer.
+/// Bytes of a row's key in the footer.
 pub(crate) const KEY_BYTES: u64 = 8;
-/// A row's key shard in the footer.
+/// Bytes of a row's key shard in the footer.
 pub(crate) const KEY_SHARD_BYTES: u64 = 1;
-/// Keys of a footer whose sum it has: a block of them.
+/// Number of keys under one sum of the footer, a block.
 pub(crate) const KEYS_PER_SUM: usize = BLOCK_BYTES / KEY_BYTES as usize;
-/// The sum of a block of keys.
+/// Bytes of a block's sum.
 pub(crate) const KEYS_SUM_BYTES: u64 = 8;
-/// A run of rows of one birth in a footer of version 2.
+/// Bytes of a run of rows of one birth in a footer of version 2.
 pub(crate) const RUN_BYTES: u64 = 8;
-/// A deletion in the footer.
+/// Bytes of a deletion in the footer.
 pub(crate) const DELETION_BYTES: u64 = 16;
-/// The checksum at the end of a page.
+/// Bytes of the checksum at the end of a page.
 pub(crate) const PAGE_SUM_BYTES: usize = 8;
-/// The tail at the end of a segment.
+/// Bytes of the tail at the end of a segment.
 pub(crate) const TAIL_BYTES: usize = 128;
 
-/// Pages of a new store at most, where that holds a row.
+/// Largest pages of a new store, unless a row needs larger ones.
 const PAGE_BYTES_MAX: usize = 64 << 10;
-/// Pages of a full segment at least, for the sake of which they are not made larger.
+/// Fewest pages of a full segment; limits the page size.
 const PAGES_MIN: u64 = 8;
-/// What a row may take in a new store, in parts of its payload, or of payload, head and list.
+/// The most bytes of a row in a new store: per byte of payload, or of payload, head and list entry.
 const ROW_SPACE_MAX: [f64; 2] = [1.10, 1.06];
 
-/// A version of the format, as far as segments differ.
+/// A version of the format of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     /// Footers list keys in order of the rows, and runs of births.
@@ -54,13 +54,13 @@ pub(crate) enum Version {
 /// Sizes that follow from those of a row and a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Of the segments that have it.
+    /// Version of the segments.
     pub(crate) version: Version,
     /// Number of the table.
     pub(crate) table: u32,
     /// Bytes of a payload.
     pub(crate) row_bytes: usize,
-    /// Bytes from a row to the next.
+    /// Bytes from the start of a row to the next.
     pub(crate) stride: usize,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
@@ -68,30 +68,30 @@ pub(crate) struct Layout {
     pub(crate) rows_per_page: u32,
 }
 
-/// How many of each thing a segment holds.
+/// Numbers of rows, runs and deletions in a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) rows: u32,
-    /// Runs of one birth, in version 2 alone.
+    /// Runs of one birth, only in version 2.
     pub(crate) runs: u32,
     pub(crate) deletions: u32,
 }
 
 impl Counts {
-    /// Without a row or deletion.
+    /// Whether there is no row or deletion.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0 && self.deletions == 0
     }
 }
 
 impl Layout {
-    /// What a new store of large segments has.
+    /// The layout of a new store of large segments.
     #[cfg(test)]
     pub(crate) fn new(table: u32, row_bytes: usize) -> Self {
         Self::for_segments(table, row_bytes, u64::MAX)
     }
 
-    /// What a new store has, a full segment of which has at least eight pages.
+    /// The layout of a new store; a full segment has at least eight pages.
     pub(crate) fn for_segments(table: u32, row_bytes: usize, segment_bytes: u64) -> Self {
         let smallest = Self::smallest(table, row_bytes).page_bytes;
         let most = (PAGE_BYTES_MAX as u64).min(segment_bytes / PAGES_MIN) as usize;
@@ -101,7 +101,7 @@ impl Layout {
         found.unwrap_or_else(|| Self::with_page(table, row_bytes, smallest))
     }
 
-    /// What segments of version 2 have: the smallest pages that hold a row.
+    /// The layout of segments of version 2: the smallest pages that hold a row.
     pub(crate) fn old(table: u32, row_bytes: usize) -> Self {
         Self { version: Version::Two, ..Self::smallest(table, row_bytes) }
     }
@@ -111,20 +111,20 @@ impl Layout {
         Self::with_page(table, row_bytes, row.next_multiple_of(PAGE_ALIGN_BYTES))
     }
 
-    /// Pages of a size that holds a row.
+    /// The layout with pages of the given size, which must hold a row.
     pub(crate) fn with_page(table: u32, row_bytes: usize, page_bytes: usize) -> Self {
         let stride = row_bytes + ROW_HEAD_BYTES;
         let rows_per_page = ((page_bytes - PAGE_SUM_BYTES) / stride) as u32;
         Self { version: Version::Three, table, row_bytes, stride, page_bytes, rows_per_page }
     }
 
-    /// Whether pages of this size hold rows of this one.
+    /// Whether pages of `page_bytes` are admitted and hold a row of `row_bytes`.
     pub(crate) fn holds_rows(page_bytes: usize, row_bytes: usize) -> bool {
         page_bytes.is_multiple_of(PAGE_ALIGN_BYTES)
             && page_bytes >= row_bytes + ROW_HEAD_BYTES + PAGE_SUM_BYTES
     }
 
-    /// Whether little of a page is left over.
+    /// Whether a full page wastes little space.
     fn is_tight(&self) -> bool {
         let listed = KEY_BYTES + KEY_SHARD_BYTES;
         let row = self.page_bytes as f64 / f64::from(self.rows_per_page) + listed as f64;
@@ -138,7 +138,7 @@ impl Layout {
         Self { version: Version::Two, ..*self }
     }
 
-    /// Bytes of so many rows in the footer.
+    /// Bytes of `rows` rows' entries in the footer.
     fn listed_bytes(&self, rows: u64) -> u64 {
         match self.version {
             Version::Two => rows * KEY_BYTES,
@@ -156,7 +156,7 @@ impl Layout {
             + u64::from(counts.deletions) * DELETION_BYTES
     }
 
-    /// The page of a row.
+    /// Page number of a row.
     pub(crate) fn page_of(&self, row: u32) -> u32 {
         1 + row / self.rows_per_page
     }
@@ -166,37 +166,37 @@ impl Layout {
         (page - 1) * self.rows_per_page
     }
 
-    /// Data pages of so many rows.
+    /// Number of data pages of `rows` rows.
     pub(crate) fn pages(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_per_page)
     }
 
-    /// Rows on a data page of a segment of `rows` rows.
+    /// Number of rows on a data page of a segment of `rows` rows.
     pub(crate) fn rows_on(&self, page: u32, rows: u32) -> u32 {
         rows.saturating_sub(self.first_row(page)).min(self.rows_per_page)
     }
 
-    /// Where a page starts in its file.
+    /// Offset of a page in its file.
     pub(crate) fn page_offset(&self, page: u32) -> u64 {
         u64::from(page) * self.page_bytes as u64
     }
 
-    /// Where the footer of a segment of so many rows starts.
+    /// Offset of the footer of a segment of `rows` rows.
     pub(crate) fn footer_offset(&self, rows: u32) -> u64 {
         (1 + u64::from(self.pages(rows))) * self.page_bytes as u64
     }
 
-    /// Length of the file of a segment.
+    /// Bytes of a segment's file.
     pub(crate) fn file_bytes(&self, counts: &Counts) -> u64 {
         let footer = self.footer_bytes(counts) + TAIL_BYTES as u64;
         self.footer_offset(counts.rows) + footer.next_multiple_of(PAGE_ALIGN_BYTES as u64)
     }
 
-    /// Rows that a segment of at most so many bytes holds, in whole pages.
+    /// Number of rows, in whole pages, of a segment of at most `segment_bytes` bytes.
     pub(crate) fn rows_max(&self, segment_bytes: u64) -> u32 {
         let fixed = self.page_bytes as u64 + TAIL_BYTES as u64;
         let rows_per_page = u64::from(self.rows_per_page);
-        // In parts of as many as there are keys to a byte of their sums.
+        // All sizes are scaled by the number of keys per byte of sums, to stay integers.
         let parts = KEYS_PER_SUM as u64 / KEYS_SUM_BYTES;
         let per_page = match self.version {
             Version::Two => parts * (self.page_bytes as u64 + rows_per_page * KEY_BYTES),
@@ -205,7 +205,7 @@ impl Layout {
                 parts * (self.page_bytes as u64 + listed) + rows_per_page
             }
         };
-        // The last sum, and the padding of the footer, which is less than one unit of alignment.
+        // The last sum, and the footer's padding, which is less than one unit of alignment.
         let ends = fixed + KEYS_SUM_BYTES + PAGE_ALIGN_BYTES as u64 - 1;
         let pages = parts * segment_bytes.saturating_sub(ends) / per_page;
         (pages * rows_per_page).min(u64::from(u32::MAX >> 1)) as u32

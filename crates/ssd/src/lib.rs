@@ -1,9 +1,9 @@
 //! SSD-PS: a store of fixed-size rows under u64 keys, larger than memory.
 //!
-//! Rows are appended in bulk to segments that are immutable once sealed; an index in memory says
-//! where the newest version of each row lies; versions that it no longer points at are counted per
-//! segment, and the most stale segments are merged. `FORMAT.md` beside this crate has every byte
-//! and what a reader does with each kind of damage.
+//! Rows are appended in bulk to segments, which are immutable once sealed. An in-memory index maps
+//! each key to the newest version of its row; every segment counts its versions that the index no
+//! longer points at, and the segments with most of them are merged. `FORMAT.md` in this crate
+//! specifies every byte, and what a reader does about each kind of damage.
 //!
 //! - **Source.** HPS paper, section 6 and appendix E (append, stale counters, compaction). The
 //!   index, pages, checksums, commits, deletions and snapshots are Stepwell's own.
@@ -53,7 +53,7 @@ pub use store::{
     View, Visit,
 };
 
-/// The example of the README.
+/// Compiles and runs the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

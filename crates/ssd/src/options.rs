@@ -1,4 +1,4 @@
-//! What a store is told when it is made or opened.
+//! Options with which a store is made or opened.
 
 use stepwell_base::cores;
 use stepwell_base::stop::StopRequest;
@@ -11,88 +11,88 @@ use crate::store::DELETIONS_HELD;
 use crate::target::Target;
 use crate::{Error, KeyShardSet, Result, StoreId, index, segment, store};
 
-/// Who compacts.
+/// Where compaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compaction {
-    /// A thread of the store's own.
+    /// On a background thread of the store's executor.
     Background,
-    /// Whoever puts or commits, when it is due: no thread, and the same files every time.
+    /// In the caller that puts or commits, when due: no thread, and the same files every time.
     Inline,
 }
 
 /// Settings of a store; `table` and `row_bytes` are fixed for its life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreOptions {
-    /// Number of the table whose rows these are; part of every page's checksum.
+    /// Number of the table that the rows belong to; part of every page's checksum.
     pub table: u32,
     /// Bytes of a row's payload.
     pub row_bytes: usize,
-    /// Bytes of a page of a new store, a multiple of 4096 that holds a row; 0 for those that the
-    /// row asks for. A store keeps the pages that it was made with, whatever this says.
+    /// Bytes of a page of a new store, a multiple of 4096 that holds a row; 0 chooses by the row's
+    /// size. An existing store keeps its page size.
     pub page_bytes: usize,
-    /// The key shards of a new store, or of one that is made of others' snapshots; one that is
-    /// opened has those that it was made with, whatever this says.
+    /// Key shards of a store that is new or made from other stores' snapshots. An existing store
+    /// keeps its key shards.
     pub key_shards: KeyShardSet,
-    /// The id of a store that is made or restored, for tests that want the same files every time;
-    /// without it each gets one that no other has.
+    /// Id of a store that is made or restored, for tests that need the same files every time.
+    /// `None` draws a unique one.
     pub id: Option<StoreId>,
-    /// The most bytes of a segment's file, until there are many.
+    /// The most bytes of a segment's file, until there are many segments.
     pub segment_bytes: u64,
-    /// Segments above which new ones are twice as large.
+    /// Number of segments above which new ones are twice as large.
     pub segments_many: u64,
-    /// The most bytes of one write; up to [`WRITES_MAX`] are under way.
+    /// The most bytes of one write; up to [`WRITES_MAX`] are in flight.
     pub buffer_bytes: u64,
     /// The most bytes of the index (`tiers.index`).
     pub index_bytes_max: u64,
-    /// Rows to expect, where that is known: the index then never grows below it.
+    /// Number of rows to expect, if known; the index need not grow to hold them.
     pub rows_hint: u64,
-    /// Space after a commit at most, in bytes of live rows; never above [`SPACE_HARD`]. What
-    /// segments take beside their rows is admitted on top where the default or more is asked for;
-    /// less than that is refused where it cannot be kept.
+    /// The most space after a commit, as a multiple of the live rows' bytes; at most
+    /// [`SPACE_HARD`]. From the default up, overhead that merges cannot free comes on top. A
+    /// smaller value is refused if rows and segments of these sizes cannot keep it.
     pub space_max: f64,
-    /// Names the secret by which the index scatters keys, for tests; without it each opening draws
-    /// one that nobody knows. No file and no row depends on it, only what the index weighs.
+    /// Seed of the secret by which the index scatters keys, for tests; `None` draws a random one at
+    /// each opening. It affects only the index's size, never a file or row.
     pub index_seed: Option<u64>,
-    /// Bytes that deletions may take beside a fiftieth of the live rows' space.
+    /// Bytes that deletions may take in addition to a fiftieth of the live rows' space.
     pub deletions_free: u64,
-    /// Who compacts.
+    /// Where compaction runs.
     pub compaction: Compaction,
-    /// Bytes of segments that go through the system's page cache; the others are read and written
-    /// directly. Where the rows fit the machine's memory the cache serves them; where they do not,
-    /// it costs more than it brings.
+    /// Bytes of segments that use the system's page cache; the others are read and written
+    /// directly. The cache serves rows that fit the machine's memory; beyond that, it costs more
+    /// than it saves.
     pub cached_bytes: u64,
-    /// Reads of one reader in flight at most.
+    /// The most reads in flight of one reader.
     pub read_depth: usize,
-    /// Bytes of one reader's reads in flight at most.
+    /// The most bytes in flight of one reader.
     pub read_bytes: usize,
-    /// What it shares with other stores; without one it has its own.
+    /// Executor to share with other stores; `None` makes one for this store.
     pub executor: Option<Executor>,
-    /// Threads that open the store, each of which makes a part of the index, up to
-    /// [`OPEN_THREADS_MAX`]; 0 for as many as there are cores, 65,536 rows
-    /// each at least. What comes of it is the same with any number.
+    /// Number of threads that open the store, each building a part of the index; at most
+    /// [`OPEN_THREADS_MAX`]. 0 means one per core, and at least 65,536 rows for each thread. The
+    /// result does not depend on it.
     pub open_threads: usize,
-    /// Ends opening and restoring between two segments.
+    /// Request that ends opening or restoring between two segments.
     pub stop: StopRequest,
 }
 
-/// Writes under way in one segment at most.
+/// The most writes in flight in one segment.
 pub const WRITES_MAX: usize = 4;
-/// Threads that open a store at most.
+/// The most threads that open a store.
 pub const OPEN_THREADS_MAX: usize = 8;
-/// Rows in segments from which on another thread helps to open them.
+/// Number of rows in segments for which opening adds another thread.
 const ROWS_PER_THREAD: u64 = 1 << 16;
-/// Rows that are sorted by shard of the index at a time when a store opens: some hundreds a shard.
+/// Number of rows sorted by index shard at a time while a store opens: some hundreds a shard.
 const ROWS_TOGETHER: u64 = 400_000;
-/// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
+/// Space above which writers wait, as a multiple of the live rows' bytes (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
-/// Above this, row numbers of a segment might not fit 32 bits.
+/// A larger segment's row numbers might not fit 32 bits.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 const SPACE_MIN: f64 = 1.1;
 const SPACE_DEFAULT: f64 = 1.5;
 
 impl StoreOptions {
-    /// The least `index_bytes_max` that is admitted.
+    /// The smallest `index_bytes_max` that is admitted.
     pub const INDEX_BYTES_MIN: u64 = index::BYTES_MIN;
 
     /// The defaults: segments of 64 MiB, writes of 1 MiB, an index of at most 1 GiB, space of 1.5
@@ -122,10 +122,10 @@ impl StoreOptions {
         }
     }
 
-    /// Whether to go on with the next segment.
+    /// Checks that the next segment may be processed.
     ///
     /// # Errors
-    /// [`Error::Stopped`], once that was asked for.
+    /// [`Error::Stopped`] after a stop request.
     pub(crate) fn go_on(&self) -> Result<()> {
         if self.stop.is_made() { Err(Error::Stopped) } else { Ok(()) }
     }
@@ -162,10 +162,10 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// Refuses sizes of rows, pages and segments that no store can have.
+    /// Checks the sizes of rows, pages and segments.
     ///
     /// # Errors
-    /// Names the size and the mend.
+    /// Names the size and the fix.
     pub fn check_shape(&self) -> Result<()> {
         let fail = |why: String| Err(Error::Options(why));
         if !(1..=ROW_BYTES_MAX).contains(&self.row_bytes) {
@@ -199,7 +199,7 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// The space that the store may take.
+    /// Checks the space that the store may take.
     fn check_space(&self) -> Result<()> {
         let fail = |why: String| Err(Error::Options(why));
         if !(SPACE_MIN..=SPACE_HARD).contains(&self.space_max) {
@@ -226,12 +226,12 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// The least `space_max` that rows and segments of these sizes can keep.
+    /// The smallest `space_max` that rows and segments of these sizes can keep.
     pub fn space_least(&self) -> f64 {
         self.target().least()
     }
 
-    /// The least `segment_bytes` that is admitted.
+    /// The smallest `segment_bytes` that is admitted.
     fn segment_bytes_min(&self) -> u64 {
         let page = self.layout().page_bytes as u64;
         (2 * page..).step_by(4096).find(|bytes| self.layout().rows_max(*bytes) > 0).unwrap_or(page)
@@ -244,27 +244,27 @@ impl StoreOptions {
         }
     }
 
-    /// What space is held to.
+    /// How the space bound applies to these rows and segments.
     pub(crate) fn target(&self) -> Target {
         Target::new(&self.layout(), self.segment_bytes)
     }
 
-    /// Rows of a full segment that has not grown.
+    /// Number of rows of a full segment of `segment_bytes`.
     pub fn segment_rows(&self) -> u32 {
         self.layout().rows_max(self.segment_bytes)
     }
 
-    /// Bytes of an index (`index_bytes_max`) that hold `rows` rows, however they come: about
-    /// eleven a row where there are many.
+    /// Bytes of an index (`index_bytes_max`) that hold `rows` rows in any order: about eleven a row
+    /// if there are many.
     pub fn index_bytes_for(&self, rows: u64) -> u64 {
         let layout = self.layout();
-        // As many pages as a store has at the most space, and segments that are being written.
+        // Pages of a store at its most space, and segments that are being written.
         let pages = rows.saturating_mul(2) / u64::from(layout.rows_per_page.max(1));
         let open = 8 * u64::from(layout.pages(self.segment_rows()));
         index::bytes_enough(rows, pages.saturating_mul(SPACE_HARD as u64).saturating_add(open))
     }
 
-    /// Pages of a write, and of what is read at once for a merge.
+    /// Number of pages of a write, and of a merge's read.
     pub(crate) fn chunk_pages(&self) -> u32 {
         let pages = self.buffer_bytes / self.layout().page_bytes as u64;
         let segment = 1 + self.layout().pages(self.segment_rows());
@@ -275,32 +275,32 @@ impl StoreOptions {
         self.chunk_pages() as usize * self.layout().page_bytes
     }
 
-    /// Bytes of a reader's queue: a page always fits.
+    /// Bytes of a reader's queue: at least two pages, so a page always fits.
     pub(crate) fn reader_bytes(&self) -> usize {
         self.read_bytes.max(2 * self.layout().page_bytes)
     }
 
-    /// Bytes of a segment's footer and list of keys at most, once it has so many rows.
+    /// The most bytes of a segment's footer and list of keys, once an index this large is full.
     pub(crate) fn list_bytes(&self) -> u64 {
         let sizes = Sizes::new(self);
         let size = sizes.most(self.index_bytes_max);
         let rows = u64::from(size.rows);
-        // Keys and key shards in a list and in the footer, and keys decoded; deletions likewise.
-        // A footer that is read, and rows with their keys of it, are as much.
+        // Keys and key shards in a list and in the footer, plus decoded keys; deletions likewise. A
+        // footer being read, with its rows and their keys, takes as much.
         rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 
-    /// Rows of segments that are added to the index together when a store opens, unless one segment
+    /// The most rows that are added to the index together when a store opens, unless one segment
     /// has more.
     pub(crate) fn rows_together(&self) -> u64 {
         ROWS_TOGETHER.min(Sizes::index_rows(self.index_bytes_max))
     }
 
-    /// Bytes that opening takes beside the index. Each thread adds a footer, a map of its
-    /// deletions, a list of rows, 1 MiB read, and headers of the index's shards.
+    /// Bytes that opening takes in addition to the index. Each thread adds a footer, a map of its
+    /// deletions, a list of rows, a read of 1 MiB, and headers of the index's shards.
     pub(crate) fn opening_bytes(&self) -> u64 {
         let threads = self.open_threads_most();
-        // A map of one segment's deletions takes half as much again, and is half full.
+        // A map's entries are half as large again as deletions, and it is half full.
         let sizes = Sizes::new(self);
         let size = sizes.most(self.index_bytes_max);
         let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
@@ -311,7 +311,7 @@ impl StoreOptions {
             + store::held_most(threads) as u64 * rows
     }
 
-    /// Threads that open a store at most.
+    /// The most threads that open a store.
     fn open_threads_most(&self) -> usize {
         match self.open_threads {
             0 => cores().min(OPEN_THREADS_MAX),
@@ -319,7 +319,7 @@ impl StoreOptions {
         }
     }
 
-    /// Threads that open a store of so many rows, live and stale.
+    /// Number of threads that open a store of `rows` rows, live and stale.
     pub(crate) fn threads_opening(&self, rows: u64) -> usize {
         let worth = (rows / ROWS_PER_THREAD).min(OPEN_THREADS_MAX as u64) as usize + 1;
         let most = self.open_threads_most();

@@ -1,31 +1,31 @@
-//! How many pages are read together, for the sake of rows that nobody asked for yet.
+//! How many pages are read together, to harvest rows that nothing has requested yet.
 //!
-//! - **Why.** A disk answers so many reads a second, and those of 8 KiB take little longer than
-//!   those of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are taken
-//!   from it.
-//! - **How.** A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
-//!   the part of a later read that it would have had, unless it, or another one for it, is of no
-//!   use: an older version, here already, or thrown away. Every [`PAGES_COUNTED`] pages, the unit
-//!   doubles where that is clearly more than a page costs, and halves where it is clearly less. As
-//!   long as nothing but what was asked for is read, neighbours are expected to yield as much as
-//!   those pages do beside what was asked for; one that was wrong is undone, and tried again only
-//!   after [`PATIENCE`] times as many pages.
-//! - **Source.** The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the
-//!   cost of a page as measured on cloud disks, in docs/internals/measurements.md, "Harvest".
+//! - **Why.** A disk is limited in reads per second, and reads of 8 KiB take little longer than
+//!   those of 4 KiB. Whether a neighbouring page is worth reading depends on the rows taken from
+//!   it.
+//! - **How.** Each additional page costs [`PAGE_COST`] reads of one page. A row taken from it saves
+//!   its share of a later read, unless it, or a row that it displaces, is wasted: an older version,
+//!   already in memory, or discarded. Every [`PAGES_COUNTED`] pages, the unit doubles if the saving
+//!   clearly exceeds a page's cost, and halves if it is clearly below. While only requested pages
+//!   are read, neighbours are expected to yield as many rows as those pages do beyond the requested
+//!   ones; a doubling that was wrong is undone, and retried only after [`PATIENCE`] times as many
+//!   pages.
+//! - **Source.** The five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the
+//!   cost of a page as measured on cloud disks: docs/internals/measurements.md, "Harvest".
 
 use crate::harvest::Wasted;
 
-/// What a page more costs, in reads of one page.
+/// Cost of an additional page, in reads of one page.
 const PAGE_COST: f64 = 0.25;
-/// Pages between two looks at what they yielded.
+/// Number of pages between two decisions.
 const PAGES_COUNTED: u32 = 2048;
-/// What a unit must save over its cost before it is doubled, and the other way around before it is
-/// halved: what pages yield changes from one unit of mini-batches to the next.
+/// Factor by which savings must exceed costs before the unit doubles, and costs must exceed savings
+/// before it halves: yields vary from one unit of mini-batches to the next.
 const MARGIN: f64 = 1.5;
-/// How much longer a unit that was undone waits.
+/// Number of decisions to skip before a unit that was undone is tried again.
 const PATIENCE: u32 = 4;
 
-/// Pages, and rows that were taken from them beside those that were asked for.
+/// Pages, and rows taken from them beyond the requested ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Yield {
     pages: u32,
@@ -33,7 +33,7 @@ struct Yield {
 }
 
 impl Yield {
-    /// Takes away `rows` rows that were of no use; how many more they are than it has.
+    /// Takes away `rows` useless rows; returns how many more they are than it has.
     fn charge(&mut self, rows: u32) -> u32 {
         let charged = rows.min(self.rows);
         self.rows -= charged;
@@ -45,18 +45,18 @@ impl Yield {
     }
 }
 
-/// Pages that are read together: a power of two.
+/// Number of pages that are read together: a power of two.
 #[derive(Debug)]
 pub(crate) struct ReadUnit {
     pages: u32,
     pages_most: u32,
-    /// Of pages that were asked for.
+    /// Yield of requested pages.
     asked: Yield,
-    /// Of those around them.
+    /// Yield of their neighbours.
     around: Yield,
-    /// Rows that were of no use, and were not charged to any pages yet.
+    /// Useless rows that have not been charged to pages yet.
     wasted: Wasted,
-    /// Looks until it may double again.
+    /// Decisions until it may double again.
     wait: u32,
 }
 
@@ -67,19 +67,19 @@ impl Default for ReadUnit {
 }
 
 impl ReadUnit {
-    /// A page, to begin with, and up to `pages_most`.
+    /// Starts with one page and grows up to `pages_most`.
     pub(crate) fn new(pages_most: u32) -> Self {
         let pages_most = 1 << pages_most.max(1).ilog2();
         let (asked, around) = (Yield::default(), Yield::default());
         Self { pages: 1, pages_most, asked, around, wasted: Wasted::default(), wait: 0 }
     }
 
-    /// Pages that are read together.
+    /// Number of pages that are read together.
     pub(crate) fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// From a page, which was asked for or not, so many rows were taken beside.
+    /// Records that `rows` rows were taken from a page, beyond requested ones.
     pub(crate) fn learn(&mut self, is_asked: bool, rows: u32) {
         let of = if is_asked { &mut self.asked } else { &mut self.around };
         of.pages += 1;
@@ -89,7 +89,7 @@ impl ReadUnit {
         }
     }
 
-    /// What of the rows that were taken was of no use.
+    /// Records harvested rows that were useless.
     pub(crate) fn waste(&mut self, wasted: Wasted) {
         let Wasted { asked, around, dropped } = &mut self.wasted;
         *asked = asked.saturating_add(wasted.asked);
@@ -100,14 +100,15 @@ impl ReadUnit {
     fn choose(&mut self) {
         let Self { mut asked, mut around, wasted, .. } = *self;
         (self.asked, self.around) = (Yield::default(), Yield::default());
-        // What is said of many pages at once is charged to the next ones, too. Without the
-        // neighbours there would be room for all that pages which are read anyway have.
+        // Waste reported for many pages at once carries over to the next ones. Dropped rows are
+        // charged to neighbours first: without them, there would be room for all rows of requested
+        // pages.
         self.wasted.asked = asked.charge(wasted.asked);
         self.wasted.around = around.charge(wasted.around);
         self.wasted.dropped = asked.charge(around.charge(wasted.dropped));
         let asked_rows = f64::from(asked.rows + around.rows) / f64::from(asked.pages.max(1));
         let neighbour = if around.pages > 0 { around.of_page() } else { asked.of_page() };
-        // Reads that a page of neighbours saves, and what it costs, both in reads of this unit.
+        // Reads that a neighbouring page saves, and its cost, both in reads of this unit.
         let saved = neighbour / (1.0 + asked_rows);
         let cost = PAGE_COST / (1.0 + PAGE_COST * f64::from(self.pages - 1));
         self.wait = self.wait.saturating_sub(1);
@@ -124,8 +125,8 @@ impl ReadUnit {
 mod tests {
     use super::*;
 
-    /// Reads on, where pages that were asked for yield so many rows beside, and those around them
-    /// so many; the unit after each five thousand reads.
+    /// The unit after every five thousand reads, if every `every`-th read yields `asked` rows on
+    /// requested pages and `around` on their neighbours.
     fn units(most: u32, (asked, around): (u32, u32), every: u32) -> Vec<u32> {
         let mut unit = ReadUnit::new(most);
         let of = |rows: u32, read: u32| if read.is_multiple_of(every) { rows } else { 0 };

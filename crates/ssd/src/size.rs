@@ -1,10 +1,10 @@
 //! How large segments are: they grow with the store.
 //!
-//! - **Why.** A manifest names every segment, and so do merges and openings look at each: many
-//!   thousands are a burden, millions cannot be.
-//! - **How.** Segments have the size that was asked for until there are [`SEGMENTS_MANY`] of them;
-//!   then new ones, those of merges too, have twice the size, and so on. What has the old size is
-//!   merged into the new one as it goes stale.
+//! - **Why.** Manifests name every segment, and merges and openings look at each one: many
+//!   thousands are slow, millions impractical.
+//! - **How.** Segments have the configured size until there are [`SEGMENTS_MANY`] of them; then new
+//!   ones, including results of merges, have twice the size, and so on. Smaller segments are merged
+//!   into larger ones as they go stale.
 
 use std::sync::OnceLock;
 
@@ -15,13 +15,13 @@ use crate::table::Table;
 use crate::target::Target;
 use crate::{StoreOptions, index};
 
-/// Segments above which new ones are twice as large.
+/// Number of segments above which new ones are twice as large.
 pub const SEGMENTS_MANY: u64 = 4096;
-/// Bytes of a row in an index at least.
+/// The least bytes of a row in an index.
 const INDEX_ROW_BYTES: u64 = 8;
-/// Deletions of a segment before which another piece of them is put into it, in parts of its rows.
+/// A segment takes no more deletions once they exceed its rows divided by this.
 const DELETIONS_PART: u32 = 4;
-/// Keys that are deleted before the open segment is looked at again.
+/// Number of keys deleted before the open segment's room is checked again.
 pub(crate) const DELETED_AT_ONCE: u32 = 1024;
 
 /// Sizes of a full segment.
@@ -46,7 +46,7 @@ impl Size {
         self.target.get_or_init(|| Target::new(&self.layout, self.bytes))
     }
 
-    /// Deletions above which none is put into a segment.
+    /// Number of deletions above which a segment takes no more.
     pub(crate) fn deletions_before_end(&self) -> u32 {
         self.rows / DELETIONS_PART
     }
@@ -57,7 +57,7 @@ impl Size {
     }
 }
 
-/// The sizes that segments of a store may come to have, the least first.
+/// The sizes that a store's segments may have, in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizes {
     sizes: Vec<Size>,
@@ -72,23 +72,23 @@ impl Sizes {
         Self { sizes, many: options.segments_many.max(1) }
     }
 
-    /// The size that was asked for.
+    /// The configured size.
     pub(crate) fn least(&self) -> &Size {
         &self.sizes[0]
     }
 
-    /// The size for a store whose files take so many bytes.
+    /// The size for a store whose files take `bytes_files` bytes.
     pub(crate) fn at(&self, bytes_files: u64) -> &Size {
         let enough = |size: &&Size| bytes_files / size.bytes < self.many;
         self.sizes.iter().find(enough).unwrap_or(&self.sizes[self.sizes.len() - 1])
     }
 
-    /// Rows that an index of so many bytes holds at most.
+    /// The most rows that an index of `index_bytes_max` bytes holds.
     pub(crate) fn index_rows(index_bytes_max: u64) -> u64 {
         index_bytes_max / INDEX_ROW_BYTES
     }
 
-    /// The size that segments have at most while an index has so many bytes.
+    /// The largest size of segments whose rows fit an index of `index_bytes_max` bytes.
     pub(crate) fn most(&self, index_bytes_max: u64) -> &Size {
         let rows = Self::index_rows(index_bytes_max) as f64;
         self.at((rows * self.least().target().row_full() * SPACE_HARD) as u64)
@@ -96,13 +96,13 @@ impl Sizes {
 }
 
 impl StoreOptions {
-    /// Bytes of an index that hold the rows of these stores, merged into one that gets no more.
+    /// Bytes of an index for the rows of `stores`, merged into one store that gets no more rows.
     pub fn index_bytes_of(&self, stores: &[Manifest]) -> u64 {
         let layout = stores.first().map_or_else(|| self.layout(), Manifest::layout);
         let pages = layout.pages(self.segment_rows()).max(1);
         let entries = stores.iter().flat_map(|store| &store.segments);
         let slots = entries.map(|entry| Table::span_of(pages, layout.pages(entry.rows)));
-        // As many more as a store that is open makes.
+        // Plus slots that an open store adds.
         let slots = slots.map(u64::from).sum::<u64>() + 8;
         let rows = stores.iter().map(Manifest::rows_all).sum();
         index::bytes_enough(rows, slots * u64::from(pages)).max(Self::INDEX_BYTES_MIN)

@@ -1,4 +1,4 @@
-//! What a store has done and what it holds.
+//! Figures of what a store has done and holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Parts into which segments are divided by how much of them is live.
+/// Number of groups of segments by live part.
 pub const LIVE_PARTS: usize = 10;
 
-/// Parts into which segments are divided by their age.
+/// Number of groups of segments by age.
 pub const AGE_PARTS: usize = 4;
 
 /// Figures of a store; counts begin when it is made or opened.
@@ -19,67 +19,67 @@ pub const AGE_PARTS: usize = 4;
 pub struct Stats {
     /// Rows that the index points at.
     pub rows_live: u64,
-    /// Rows in segments that it no longer points at, merged segments not yet removed included.
+    /// Rows in segments that the index no longer points at, including unremoved merged segments.
     pub rows_stale: u64,
-    /// Bytes of live rows as they lie on pages, with key, birth and last use.
+    /// Bytes of live rows on pages, including key, birth and last use.
     pub bytes_live: u64,
-    /// Bytes of all sealed segments' files, merged ones not yet removed included.
+    /// Bytes of all sealed segments' files, including merged ones not yet removed.
     pub bytes_files: u64,
-    /// `bytes_files` over `bytes_live`; 0 where there is no row.
+    /// `bytes_files` over `bytes_live`; 0 without rows.
     pub space_amplification: f64,
-    /// Bytes of files above the setting: what compaction has yet to reclaim.
+    /// Bytes of files above the space setting, which compaction has yet to reclaim.
     pub bytes_debt: u64,
-    /// Segments in use, the open one included.
+    /// Segments in use, including the open one.
     pub segments: u64,
-    /// Merged segments that wait for the next commit to be removed.
+    /// Merged segments that the next commit removes.
     pub segments_retired: u64,
-    /// Merged segments that scans hold, those that wait for a commit among them.
+    /// Merged segments that scans hold, including those that wait for a commit.
     pub segments_pinned: u64,
-    /// Bytes of their files, which the system frees when the scans are past them; of one that was
-    /// being written when a scan began, those that it had then.
+    /// Bytes of their files, which the system frees once the scans are past them; of a segment that
+    /// was being written when a scan began, its bytes at that time.
     pub bytes_pinned: u64,
     /// Sealed segments by live part: 0 to 10 percent, 10 to 20, and so on.
     pub segments_by_live: [u64; LIVE_PARTS],
     /// Bytes of the index.
     pub index_bytes: u64,
-    /// The most that they ever were.
+    /// The most bytes that the index ever took.
     pub index_bytes_peak: u64,
     /// The longest time that growing a part of the index took, in milliseconds.
     pub index_rewrite_ms_longest: f64,
-    /// Bytes read from files, for whatever reason.
+    /// Bytes read from files, for any purpose.
     pub bytes_read: u64,
     /// Bytes written to files: rows, padding, footers, manifests, merged rows, copies.
     pub bytes_written: u64,
-    /// The same of each directory.
+    /// Traffic and segments of each directory.
     pub directories: Vec<DirectoryStats>,
     /// Keys looked up.
     pub lookups: u64,
-    /// Lookups of keys that the store does not have.
+    /// Look-ups of keys that the store does not have.
     pub lookups_absent: u64,
-    /// Lookups served from the write buffer.
+    /// Look-ups served from the write buffer.
     pub lookups_buffered: u64,
-    /// Lookups served from a page that another lookup of the same call had read.
+    /// Look-ups served from a page that another look-up of the same call read.
     pub lookups_merged: u64,
-    /// Reads submitted to the disk for lookups.
+    /// Reads submitted to the disk for look-ups.
     pub reads: u64,
-    /// Pages that these brought.
+    /// Pages that those reads returned.
     pub pages_read: u64,
-    /// Pages that were looked at for rows that others want, by the age of their segment: sealed in
-    /// the last quarter of all rows that were ever put, in the one before, and so on.
+    /// Pages searched for rows that other requests want, by age of their segment: sealed in the
+    /// last quarter of all rows ever put, in the quarter before, and so on.
     pub harvest_by_age: [PageYield; AGE_PARTS],
-    /// Pages brought for each lookup that needed the disk, or shared one; 0 where none did.
+    /// Pages read per look-up that the disk served, alone or with others; 0 without such look-ups.
     pub pages_per_lookup: f64,
-    /// Bytes of pages brought over bytes of rows looked up there.
+    /// Bytes of pages read over bytes of rows looked up in them.
     pub read_amplification: f64,
-    /// Mean number of reads in flight when another one started.
+    /// Mean number of reads in flight when a read started.
     pub queue_depth: f64,
-    /// Time from a read's start to its end: half took at most so many microseconds.
+    /// Median time of a read, in microseconds.
     pub read_us_p50: u64,
-    /// All but one in a hundred took at most so many microseconds.
+    /// 99th percentile of the time of a read, in microseconds.
     pub read_us_p99: u64,
     /// Rows put.
     pub rows_put: u64,
-    /// Rows put over one of the same key that was still on the unfinished page.
+    /// Rows put that replaced one of the same key on the unfinished page.
     pub rows_replaced: u64,
     /// Keys deleted.
     pub rows_deleted: u64,
@@ -87,67 +87,66 @@ pub struct Stats {
     pub rows_expired: u64,
     /// Rows that compaction moved.
     pub rows_moved: u64,
-    /// Bytes written over bytes of rows put as they lie on pages.
+    /// Bytes written over bytes of rows put, as on pages.
     pub write_amplification: f64,
     /// Merges of segments.
     pub compactions: u64,
-    /// Segments merged away.
+    /// Segments merged into others.
     pub segments_merged: u64,
-    /// Merges that came to nothing: a segment could not be read, the disk refused, or the index had
-    /// no room.
+    /// Merges that failed: a segment could not be read, the disk refused, or the index had no room.
     pub merges_failed: u64,
-    /// Segments that merges pass over since, until the store is opened again.
+    /// Segments that merges skip since such a failure, until the store is reopened.
     pub segments_left_alone: u64,
     /// Deletions in sealed segments.
     pub deletions: u64,
-    /// Files that were set aside in the store's directories when it was opened.
+    /// Files in `set-aside` of the store's directories when it was opened.
     pub files_set_aside: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes_set_aside: u64,
-    /// Files that are open now, of all stores that share their bound, as those of a process do; 0
-    /// where nobody counts them.
+    /// Files open now, in all stores under the same bound, such as those of one process; 0 if they
+    /// are not counted.
     pub files_open: u64,
-    /// The most that were open at once.
+    /// The most files that were open at once.
     pub files_open_peak: u64,
-    /// The bound on them.
+    /// The bound on open files.
     pub files_open_max: u64,
     /// Manifests written.
     pub commits: u64,
-    /// Times that a writer waited for compaction.
+    /// Number of times that a writer waited for compaction.
     pub writer_waits: u64,
 }
 
-/// Pages, and what came of them.
+/// Pages and the wanted rows found on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageYield {
-    /// Pages.
+    /// Pages searched.
     pub pages: u64,
-    /// Rows that were wanted beside those that were looked up.
+    /// Rows found that were wanted in addition to those looked up.
     pub rows: u64,
 }
 
 impl PageYield {
-    /// One more page, which was looked at if it yielded any number of rows.
+    /// Counts a page, unless it was not searched.
     pub(crate) fn add(&mut self, rows: Option<u32>) {
         self.pages += u64::from(rows.is_some());
         self.rows += u64::from(rows.unwrap_or(0));
     }
 }
 
-/// Traffic of one directory.
+/// Traffic and segments of one directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryStats {
-    /// Its path.
+    /// Path of the directory.
     pub path: String,
-    /// Bytes read from it.
+    /// Bytes read from files in it.
     pub bytes_read: u64,
-    /// Bytes written to it.
+    /// Bytes written to files in it.
     pub bytes_written: u64,
     /// Segments in it.
     pub segments: u64,
 }
 
-/// The counting part of [`Stats`], shared by all threads.
+/// The counters behind [`Stats`], used by all threads.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// Bytes read and written, by directory.
@@ -159,7 +158,7 @@ pub(crate) struct Counters {
     pub(crate) lookup_pages: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) pages_read: AtomicU64,
-    /// Pages and rows of [`PageYield`].
+    /// Pages and rows of each [`PageYield`].
     harvest_by_age: [[AtomicU64; 2]; AGE_PARTS],
     pub(crate) depth_sum: AtomicU64,
     pub(crate) rows_put: AtomicU64,
@@ -188,7 +187,7 @@ fn ratio(above: u64, below: u64) -> f64 {
 }
 
 impl Counters {
-    /// Counters of a store over so many directories.
+    /// Makes counters of a store in `directories` directories.
     pub(crate) fn new(directories: usize) -> Self {
         #[expect(clippy::expect_used, reason = "the arguments are constants that are admitted")]
         let latency = Histogram::new_with_bounds(1, 60_000_000, 2).expect("a histogram");
@@ -226,7 +225,7 @@ impl Counters {
         add(&self.traffic[directory][1], bytes as u64);
     }
 
-    /// Counts pages that were looked at, by age.
+    /// Adds up pages that were searched, by age.
     pub(crate) fn harvested(&self, by_age: &[PageYield; AGE_PARTS]) {
         for (count, PageYield { pages, rows }) in self.harvest_by_age.iter().zip(by_age) {
             add(&count[0], *pages);
@@ -234,7 +233,7 @@ impl Counters {
         }
     }
 
-    /// Counts how long finished reads took.
+    /// Records and removes the times of finished reads.
     pub(crate) fn took(&self, times: &mut Vec<Duration>) {
         let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         for time in times.drain(..) {
@@ -242,7 +241,7 @@ impl Counters {
         }
     }
 
-    /// Statistics with the counts alone; `stride` is the bytes of a row on a page.
+    /// Returns statistics with only the counters set; `stride` is a row's bytes on a page.
     pub(crate) fn counted(&self, stride: u64, page_bytes: u64, paths: &[String]) -> Stats {
         let directory = |(path, traffic): (&String, &[AtomicU64; 2])| DirectoryStats {
             path: path.clone(),

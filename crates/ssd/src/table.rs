@@ -1,8 +1,7 @@
-//! The table of segments: slots that the index names, and how much of each is live.
+//! The table of segments: the slots that the index refers to, and how much of each segment is live.
 //!
-//! A slot number is given again after its segment was merged away, so places never run out. Places
-//! are numbered through the slots: a segment that is larger than a slot takes several, next to each
-//! other.
+//! A slot is reused after its segment was merged, so places never run out. Places are numbered
+//! across slots; a segment larger than a slot takes several adjacent ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,48 +15,48 @@ use crate::versions::Provenance;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<SegmentFile>,
-    /// Rows in it; those that the index does not point at are stale.
+    /// Rows in the segment; rows that the index does not point at are stale.
     pub(crate) rows: u32,
     pub(crate) live: u32,
-    /// What tells which versions count; of an open one as if it were sealed now.
+    /// Origin and births, which decide which versions count; of an open segment, as if sealed now.
     pub(crate) provenance: Provenance,
-    /// Rows that the store had been given when it was sealed: its age.
+    /// Number of rows the store had been given when the segment was sealed: its age.
     pub(crate) sealed_at: u64,
-    /// Its end, once it can no longer change.
+    /// Size and tail, once the segment can no longer change.
     pub(crate) sealed: Option<Sealed>,
-    /// Whether merges pass over it: it could not be read, or its rows found no room in the index.
+    /// Whether merges skip it: it could not be read, or its rows had no room in the index.
     pub(crate) left_alone: bool,
-    /// Slots that it takes, its own and the ones after it.
+    /// Number of slots that it takes, from its first one on.
     pub(crate) span: u32,
 }
 
-/// A segment that can no longer change.
+/// Size and tail of a segment that can no longer change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealed {
     pub(crate) bytes: u64,
     pub(crate) tail: Tail,
-    /// The latest birth that one of its deletions has, 0 where there is none.
+    /// The latest birth in a deletion, 0 without deletions.
     pub(crate) deleted_last: u32,
 }
 
 impl Segment {
-    /// A segment without a row.
+    /// A segment without rows.
     pub(crate) fn new(file: Arc<SegmentFile>, provenance: Provenance) -> Self {
         let (rows, live, sealed_at) = (0, 0, 0);
         Self { file, rows, live, provenance, sealed_at, sealed: None, left_alone: false, span: 1 }
     }
 
-    /// The earliest birth that one of its rows may have.
+    /// The earliest birth that a row may have.
     pub(crate) fn birth_min(&self) -> u32 {
         self.provenance.births.0
     }
 
-    /// Rows that the index does not point at.
+    /// Number of rows that the index does not point at.
     pub(crate) fn stale(&self) -> u32 {
         self.rows - self.live
     }
 
-    /// Live rows that are not expired, estimated from the sample of last uses.
+    /// Number of live rows that are not expired, estimated from the sample of last uses.
     pub(crate) fn live_unexpired(&self, expire_before: u32) -> u32 {
         let Some(Sealed { tail, .. }) = &self.sealed else { return self.live };
         let expired = tail.used.partition_point(|used| *used < expire_before);
@@ -65,30 +64,30 @@ impl Segment {
         (u64::from(self.live) * kept).div_ceil(tail.used.len() as u64) as u32
     }
 
-    /// Whether rows of it may be expired, by the sample.
+    /// Whether the sample has expired rows.
     pub(crate) fn is_suspect(&self, expire_before: u32) -> bool {
         self.live_unexpired(expire_before) < self.live
     }
 
-    /// The latest birth that one of its deletions has, if there is one.
+    /// The latest birth in a deletion, `None` without deletions.
     pub(crate) fn deleted_last(&self) -> Option<u32> {
         self.sealed.map(|sealed| sealed.deleted_last).filter(|birth| *birth > 0)
     }
 
-    /// What a merge keeps of it at most where the sample tells which rows are expired, `oldest`
-    /// being the earliest birth of a stale row in the segments that are not merged.
+    /// The most that a merge keeps of the segment, with expired rows estimated from the sample;
+    /// `oldest` is the earliest birth of a stale row in segments that are not merged.
     pub(crate) fn kept(&self, expire_before: u32, oldest: u32) -> Counts {
         let counts = self.sealed.map(|sealed| sealed.tail.counts).unwrap_or_default();
         let rows = self.live_unexpired(expire_before);
         let carried = self.deleted_last().is_some_and(|birth| oldest <= birth);
-        // An expired row leaves a deletion where an older version may lie elsewhere.
+        // An expired row leaves a deletion if an older version may be elsewhere.
         let replaced = oldest <= self.provenance.births.1;
         let deletions = if carried { counts.deletions } else { 0 }
             + if replaced { self.live - rows } else { 0 };
         Counts { rows, runs: 0, deletions }
     }
 
-    /// Bytes of its file, 0 while it is being written.
+    /// Bytes of the file, 0 while it is being written.
     pub(crate) fn bytes(&self) -> u64 {
         self.sealed.map_or(0, |sealed| sealed.bytes)
     }
@@ -98,7 +97,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InDirectory {
     pub(crate) segments: u64,
-    /// Of sealed ones.
+    /// Bytes of sealed segments.
     pub(crate) bytes: u64,
 }
 
@@ -106,23 +105,23 @@ pub(crate) struct InDirectory {
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Segment>>,
-    /// Of each slot the one that its segment begins in.
+    /// For each slot, the first slot of its segment.
     heads: Vec<u32>,
     free: BTreeSet<u32>,
-    /// Slots by the numbers of their segments.
+    /// Slots by segment number.
     order: BTreeMap<u64, u32>,
-    /// Places of a slot: the data pages of a segment that has not grown.
+    /// Number of places of a slot: the data pages of a segment of the initial size.
     pages_per_slot: u32,
     rows: u64,
     bytes: u64,
-    /// Of sealed segments that go through the page cache.
+    /// Bytes of sealed segments that use the page cache.
     cached_bytes: u64,
     deletions: u64,
     directories: Vec<InDirectory>,
 }
 
 impl Table {
-    /// Segments of so many data pages take a slot, larger ones several.
+    /// Segments of up to `pages_per_slot` data pages take one slot, larger ones several.
     pub(crate) fn new(pages_per_slot: u32, directories: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -138,7 +137,7 @@ impl Table {
         }
     }
 
-    /// Rows in all segments, live and stale.
+    /// Number of rows in all segments, live and stale.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
@@ -148,17 +147,17 @@ impl Table {
         self.bytes
     }
 
-    /// Bytes of those that go through the page cache.
+    /// Bytes of sealed segments' files that use the page cache.
     pub(crate) fn cached_bytes(&self) -> u64 {
         self.cached_bytes
     }
 
-    /// Deletions in all sealed segments.
+    /// Number of deletions in all sealed segments.
     pub(crate) fn deletions(&self) -> u64 {
         self.deletions
     }
 
-    /// What each directory has.
+    /// Segments and bytes of each directory.
     pub(crate) fn directories(&self) -> &[InDirectory] {
         &self.directories
     }
@@ -167,23 +166,23 @@ impl Table {
         self.order.len()
     }
 
-    /// Number of slots, given or free.
+    /// Number of slots, used or free.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The place of a page.
+    /// Place of a page.
     #[inline]
     pub(crate) fn place(&self, slot: u32, page: u32) -> Place {
         Place(u64::from(slot) * u64::from(self.pages_per_slot) + u64::from(page - 1))
     }
 
-    /// Slots that a segment of so many data pages takes.
+    /// Number of slots that a segment of `pages` data pages takes.
     pub(crate) fn span_of(pages_per_slot: u32, pages: u32) -> u32 {
         pages.div_ceil(pages_per_slot).max(1)
     }
 
-    /// The slot and page of a place.
+    /// Slot and page of a place.
     #[inline]
     pub(crate) fn page(&self, place: Place) -> (u32, u32) {
         let pages = u64::from(self.pages_per_slot);
@@ -192,8 +191,7 @@ impl Table {
         (head, page + (slot - head) * self.pages_per_slot)
     }
 
-    /// Puts a segment of at most so many data pages into slots that are next to each other; returns
-    /// the first.
+    /// Puts a segment of at most `pages` data pages into adjacent slots; returns the first.
     pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> u32 {
         assert!(segment.sealed.is_none(), "a segment is sealed in its slot");
         segment.span = Self::span_of(self.pages_per_slot, pages);
@@ -206,7 +204,7 @@ impl Table {
         slot
     }
 
-    /// The first of so many free slots next to each other, which are free no longer.
+    /// Takes `span` adjacent free slots; returns the first.
     fn vacant(&mut self, span: u32) -> u32 {
         let (mut first, mut count) = (0, 0);
         for slot in &self.free {
@@ -236,7 +234,7 @@ impl Table {
         self.slots[slot as usize].as_mut().expect("a slot in use")
     }
 
-    /// Counts `rows` rows that were appended to `slot`, and that are live.
+    /// Counts `rows` live rows that were appended to `slot`.
     pub(crate) fn appended(&mut self, slot: u32, rows: u32) {
         self.rows += u64::from(rows);
         let segment = self.get_mut(slot);
@@ -244,7 +242,7 @@ impl Table {
         segment.live += rows;
     }
 
-    /// Counts a row of `slot` that the index points at no longer.
+    /// Counts a row of `slot` that the index no longer points at.
     pub(crate) fn went_stale(&mut self, slot: u32) {
         let segment = self.get_mut(slot);
         assert!(segment.live > 0, "only a live row goes stale");
@@ -258,7 +256,7 @@ impl Table {
         segment.live += 1;
     }
 
-    /// Counts rows of `slot` that became live, less those that went stale.
+    /// Adds rows of `slot` that became live, less those that went stale, to its live count.
     pub(crate) fn live_changed(&mut self, slot: u32, change: i64) {
         let segment = self.get_mut(slot);
         let live = i64::from(segment.live) + change;
@@ -266,12 +264,12 @@ impl Table {
         segment.live = live as u32;
     }
 
-    /// Puts another file of the same bytes in the place of a segment's; gives back the old one.
+    /// Replaces a segment's file by one with the same bytes; returns the old one.
     pub(crate) fn replace_file(&mut self, slot: u32, file: Arc<SegmentFile>) -> Arc<SegmentFile> {
         std::mem::replace(&mut self.get_mut(slot).file, file)
     }
 
-    /// The segment of `slot` can no longer change.
+    /// Records that the segment of `slot` can no longer change.
     pub(crate) fn seal(
         &mut self,
         slot: u32,
@@ -292,13 +290,13 @@ impl Table {
         segment.sealed = Some(sealed);
     }
 
-    /// Takes a segment without live rows out; its slot is free.
+    /// Removes a segment without live rows; its slots become free.
     pub(crate) fn remove(&mut self, slot: u32) -> Segment {
         assert!(self.get(slot).live == 0, "a segment with live rows stays");
         self.discard(slot)
     }
 
-    /// Takes a segment out that nothing points at, whatever it counts; its slot is free.
+    /// Removes a segment that nothing points at, whatever its counts; its slots become free.
     pub(crate) fn discard(&mut self, slot: u32) -> Segment {
         #[expect(clippy::expect_used, reason = "a caller names a slot in use")]
         let segment = self.slots[slot as usize].take().expect("a slot in use");
@@ -315,7 +313,7 @@ impl Table {
         segment
     }
 
-    /// The slot of the segment that has a number here.
+    /// Slot of the segment with this number, if it is in the table.
     pub(crate) fn slot_of(&self, number: u64) -> Option<u32> {
         self.order.get(&number).copied()
     }
@@ -325,7 +323,7 @@ impl Table {
         self.order.values().copied().collect()
     }
 
-    /// Merges pass over the segment of `slot` from now on.
+    /// Makes merges skip the segment of `slot`.
     pub(crate) fn leave_alone(&mut self, slot: u32) {
         self.get_mut(slot).left_alone = true;
     }
@@ -374,7 +372,7 @@ mod tests {
             table.discard(slot);
         }
         assert_eq!(table.in_order(), [0, 6, 10]);
-        // The slots 1 to 5 are free.
+        // Slots 1 to 5 are free.
         assert_eq!(table.insert(segment(&disk, 7), 21), 11, "a run of five is the longest");
         assert_eq!(table.insert(segment(&disk, 8), 14), 1);
         assert_eq!(table.insert(segment(&disk, 9), 5), 17);

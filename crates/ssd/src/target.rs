@@ -1,37 +1,36 @@
-//! How much space a store is held to, and how far merging gets for certain.
+//! How much space a store may take, and how far merging is sure to get.
 //!
-//! - **Why.** Headers, lists of keys, tails and what is left over on pages and at the ends of
-//!   segments take space that no merge gives back. Who waited for less would wait for ever. So it
-//!   is counted here.
-//! - **How.** [`Target::limit`] is what merges work towards: the setting times the bytes of live
-//!   rows as they lie on pages, and never below what full segments take. They get there, unless
-//!   segments are tiny and do not fit each other: then they end at [`Target::at_rest`], the most
-//!   that a store takes in which no merge frees anything any more. Nobody is kept waiting below
-//!   that.
+//! - **Why.** Headers, lists of keys, tails, and unused ends of pages and segments take space that
+//!   no merge reclaims. A writer that waited for less would wait forever, so that space is counted
+//!   here.
+//! - **How.** Merges work towards [`Target::limit`]: the setting times the bytes of live rows on
+//!   pages, but at least what full segments take. They reach it unless segments are tiny and do not
+//!   fit each other: then they end at [`Target::at_rest`], the most space of a store in which no
+//!   merge frees anything. No writer waits for less than that.
 //!
-//! Why a store at rest keeps within that. With R the rows of a full segment, two segments whose
-//! live rows fit one are merged, for that frees a header at least. At rest they do not fit: at most
-//! one segment has R / 2 live rows or fewer. Nor does a segment hold pages or blocks of a footer
-//! that merging it alone would free: it has the length of a segment of its live rows. So
-//! - what it takes for each row is at most the worst there is between R / 2 and R rows; and
+//! Proof of that bound. Let R be the rows of a full segment. Two segments whose live rows fit into
+//! one are merged, since that frees at least a header. At rest, therefore, no two fit each other,
+//! and at most one segment has R / 2 live rows or fewer. Nor does a segment have pages or footer
+//! blocks that merging it alone would free: it has the length of a segment of its live rows. So
+//! - it takes at most, for each row, the worst space per row of segments with R / 2 to R rows; and
 //! - there are at most 1 + 2 · live / (R + 1) segments, each with a header, an unfinished page and
-//!   an unfinished block of its footer beside the room of its rows.
+//!   an unfinished footer block in addition to its rows' own space.
 //!
-//! Both bound the space, and the lesser of them counts: the first where segments are tiny, the
-//! second where they are large. Deletions are no part of it: above it a merge is due that lets some
-//! of them go (`victims`).
+//! Both bound the space; the smaller one counts: the first for tiny segments, the second for large
+//! ones. Deletions are not included: above the bound, a merge is due that drops some of them
+//! (`victims`).
 
 use crate::layout::{
     Counts, KEY_BYTES, KEY_SHARD_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, PAGE_ALIGN_BYTES,
     TAIL_BYTES,
 };
 
-/// Space over that of full segments without a stale row that is always admitted.
+/// Space that is always admitted, as a multiple of full segments without stale rows.
 const FLOOR: f64 = 1.15;
-/// Segments of live rows from which on the setting alone counts.
+/// Number of segments of live rows from which on only the setting counts.
 const SEGMENTS_ENOUGH: f64 = 8.0;
 
-/// Pages at which the worst segment is looked for, from half a full one on.
+/// Number of pages, from half a full segment on, in the search for the worst segment.
 const PAGES_LOOKED_AT: u32 = 1024;
 
 /// What takes space.
@@ -43,34 +42,34 @@ pub(crate) struct Held {
     pub(crate) unsealed: u64,
 }
 
-/// Bytes that follow from the settings of a store.
+/// Sizes, in bytes unless said otherwise, that follow from the settings of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     stride: f64,
-    /// Of a full segment.
+    /// A full segment.
     segment: f64,
     rows_max: f64,
-    /// Of a row in a full segment without a stale one.
+    /// A row in a full segment without stale rows.
     row_full: f64,
-    /// Of a row on its page and in the list of keys.
+    /// A row on its page and in the list of keys.
     row_alone: f64,
-    /// Of a row in the worst segment with more than half of a full one's rows.
+    /// A row in the worst segment with more than half of a full one's rows.
     row_worst: f64,
-    /// Of a segment with half of a full one's rows, and of the ends of any one.
+    /// A segment with half of a full one's rows, and the overhead of any segment.
     half: f64,
     ends: f64,
 }
 
 impl Target {
-    /// For segments of at most so many bytes.
+    /// The target for segments of at most `segment_bytes` bytes.
     pub(crate) fn new(layout: &Layout, segment_bytes: u64) -> Self {
         let rows = layout.rows_max(segment_bytes);
         let bytes = |rows: u32| layout.file_bytes(&Counts { rows, ..Counts::default() }) as f64;
         let half = rows / 2;
-        // The worst come right after the half, and after each page that is full.
+        // The worst segments end right after the half, or right after a full page.
         let end = layout.pages(rows);
         let first = half / layout.rows_per_page;
-        // From a page on nothing is worse than a page and a block of the footer just begun.
+        // From a page on, the worst case is a page and a footer block that were just begun.
         let begun = (layout.page_bytes + PAGE_ALIGN_BYTES) as f64;
         let later = |page: u32| {
             let rows = page.saturating_mul(layout.rows_per_page);
@@ -103,7 +102,7 @@ impl Target {
         }
     }
 
-    /// Bytes of a row in a full segment without a stale one.
+    /// Bytes of a row in a full segment without stale rows.
     pub(crate) fn row_full(&self) -> f64 {
         self.row_full
     }
@@ -114,16 +113,16 @@ impl Target {
         let worst = self.half + rows * self.row_worst;
         let segments = 1.0 + 2.0 * rows / (self.rows_max + 1.0);
         let listed = rows * self.row_alone + segments * self.ends;
-        // Of what is being written nothing can be merged yet.
+        // Segments that are being written cannot be merged yet.
         worst.min(listed) + held.unsealed as f64 * self.row_full
     }
 
-    /// The bytes to work towards for a `setting` in bytes of live rows, where `free` segments above
-    /// the live rows are always admitted.
+    /// The bytes to work towards if `setting` is a multiple of the live rows' bytes, and `free`
+    /// segments in addition to the live rows are always admitted.
     pub(crate) fn limit(&self, held: &Held, setting: f64, free: f64) -> f64 {
         let rows = held.rows as f64;
-        // They are within the setting once the live rows fill so many, where segments are not
-        // so small that their ends take more than the setting leaves.
+        // The free segments stay within the setting once the live rows fill `enough` segments,
+        // unless segments are so small that their overhead exceeds the setting.
         let enough = SEGMENTS_ENOUGH * (setting * self.stride / self.row_full - 1.0);
         let free = if enough >= 1.0 { free.min(enough) } else { free };
         let full = rows * self.row_full;
@@ -132,7 +131,7 @@ impl Target {
         stored.max(FLOOR * full).max(few)
     }
 
-    /// What a large store is held to at least, in bytes of its live rows, whatever the setting.
+    /// The least that a large store can be held to, as a multiple of its live rows' bytes.
     pub(crate) fn least(&self) -> f64 {
         let rows = 1 << 40;
         let held = Held { rows, ..Held::default() };
@@ -146,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of segments of so many live rows, each as long as its rows ask for.
+    /// Bytes of segments with these numbers of live rows and no others.
     fn bytes(layout: &Layout, segments: &[u32]) -> u64 {
         let of = |rows: &u32| layout.file_bytes(&Counts { rows: *rows, ..Counts::default() });
         segments.iter().map(of).sum()
@@ -181,7 +180,7 @@ mod tests {
             let segment_bytes = least << (dice.next_u64() % 8);
             let target = Target::new(&layout, segment_bytes);
             let rows_max = u64::from(layout.rows_max(segment_bytes));
-            // Any two of them have more than a full segment's rows: one is small perhaps.
+            // Any two have more than a full segment's rows: at most one is small.
             let small = dice.next_u64() % (rows_max / 2 + 1);
             let tight = dice.next_u64() % 4;
             let rest = |dice: &mut Stream| {
@@ -215,12 +214,12 @@ mod tests {
 
     #[test]
     fn tiny_segments_count_their_ends() {
-        // A header, a page of 170 rows and a footer: three blocks, for half as many rows at worst.
+        // A header, a page of 170 rows and a footer: three blocks, at worst for half as many rows.
         let target = Target::new(&Layout::new(0, 8), 16 << 10);
         assert_eq!(target.row_full(), 12_288.0 / 170.0);
         let held = Held { rows: 8600, ..Held::default() };
         assert_eq!(target.at_rest(&held), 12_288.0 + 100.0 * 12_288.0);
-        // What is left of the limit when merges end is no more than the other half.
+        // When merges end, at most the other half is left above the limit.
         let limit = target.limit(&held, 1.5, 4.0);
         assert!(limit < target.at_rest(&held) && 2.0 * limit > target.at_rest(&held));
     }

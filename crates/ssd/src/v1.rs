@@ -1,8 +1,8 @@
-//! Reading stores of format version 1, to write them anew in the present format.
+//! Reads stores of format version 1, to rewrite them in the current format.
 //!
-//! Pages of version 1 are those of version 2 but for 8 bytes of a row's head, which held the row's
-//! sequence number: of two versions the one with the higher number counts. Footers held the same
-//! numbers, so pages alone are read. `FORMAT.md` has both.
+//! Pages of version 1 differ from those of version 2 in 8 bytes of a row's head, which hold the
+//! row's sequence number: of two versions, the one with the higher number counts. Footers have the
+//! same numbers, so only pages are read. `FORMAT.md` specifies both versions.
 //!
 //! - **Bounds.** A map of all keys: about 40 bytes each.
 
@@ -22,13 +22,13 @@ use crate::{Error, MANIFEST_NAME, Result, SegmentEntry, Store};
 
 /// The version that this module reads.
 pub(crate) const VERSION: u64 = 1;
-/// Rows that are put at once.
+/// Number of rows put at once.
 const PUT_ROWS: usize = 4096;
 
-/// What is done with a row: segment, row number, key, sequence number, payload.
+/// Callback for a row: segment, row number, key, sequence number, payload.
 type VisitRow<'a> = dyn FnMut(u64, u32, Key, u64, &[u8]) -> Result<()> + 'a;
 
-/// A manifest of version 1, as far as it is needed.
+/// The needed fields of a manifest of version 1.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OldManifest {
     version: u64,
@@ -60,7 +60,7 @@ impl OldManifest {
         Ok(manifest.filter(|manifest| admitted(manifest) && fits(manifest)))
     }
 
-    /// Checks that the store holds the rows that are asked for.
+    /// Checks that the store has the requested table and row size.
     pub(crate) fn check(&self, disk: &dyn Disk, table: u32, row_bytes: usize) -> Result<()> {
         if (self.table, self.row_bytes) == (table, row_bytes as u64) {
             return Ok(());
@@ -103,7 +103,7 @@ impl OldManifest {
         flush(&mut keys, &mut rows)
     }
 
-    /// Visits segment, row number, key, sequence number and payload of every row.
+    /// Calls `visit` with segment, row number, key, sequence number and payload of every row.
     fn for_each_row(&self, disk: &dyn Disk, visit: &mut VisitRow<'_>) -> Result<()> {
         let layout = Layout::old(self.table, self.row_bytes as usize);
         let counters = Counters::new(1);

@@ -1,34 +1,34 @@
-//! Which version of a row counts, and which deletion kills it: what `FORMAT.md` says, once.
+//! Which version of a row counts, and which deletions kill it: the rules of `FORMAT.md`.
 //!
-//! - **Why.** Opening, checking and salvaging must agree on it.
-//! - **How.** Footers do not list births, so it is told from the provenance of whole segments; what
-//!   that leaves open, in stores that version 2 began, the version's page tells.
+//! - **Why.** Opening, checking and salvaging must agree on them.
+//! - **How.** Footers do not list births, so the provenance of whole segments decides; where that
+//!   is not enough, in stores begun under version 2, the version's page does.
 
 use crate::segment::Deletion;
 
-/// *row* of a deletion from here on: a merge dropped the last version of that birth.
+/// From here up, *row* of a deletion means that a merge dropped the last version of that birth.
 pub(crate) const ROW_DROPPED: u32 = 1 << 31;
-/// *row* of a deletion: it kills what lies in the segment of its birth, and nothing that moved.
+/// *row* of a deletion that kills what is in the segment of its birth, and nothing merged from it.
 pub(crate) const ROW_UNMOVED: u32 = ROW_DROPPED - 1;
 
-/// Where the rows of a segment come from, which is known of each version in it without reading its
-/// page; numbers are those at the segment's origin.
+/// Where a segment's rows come from, known without reading pages. Numbers are those of the
+/// segment's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Provenance {
     pub(crate) number: u32,
-    /// Whether a merge made it.
+    /// Whether a merge made the segment.
     pub(crate) merged: bool,
     /// The least and the greatest birth of its rows.
     pub(crate) births: (u32, u32),
 }
 
 impl Provenance {
-    /// A segment that rows were put into.
+    /// Provenance of a segment that rows are put into.
     pub(crate) fn put(number: u32) -> Self {
         Self { number, merged: false, births: (number, number) }
     }
 
-    /// Whether a version here is newer than one of the same key in another segment, or the same.
+    /// Whether a version in this segment is newer than, or the same as, one of its key in `other`.
     pub(crate) fn is_newer(&self, other: &Self) -> bool {
         match (self.merged, other.merged) {
             (true, false) if self.number > other.number => other.births.1 <= self.births.1,
@@ -37,8 +37,8 @@ impl Provenance {
         }
     }
 
-    /// Whether the version here that is left is dead by `deletion` of its key; it lies at one of
-    /// the rows from `rows.0` to `rows.1`. None where only its page tells.
+    /// Whether `deletion` kills the remaining version of its key in this segment, which is at one
+    /// of the rows `rows.0` to `rows.1`. `None` if only the version's page decides.
     pub(crate) fn is_dead(&self, rows: (u32, u32), deletion: &Deletion) -> Option<bool> {
         let Deletion { birth, row, .. } = *deletion;
         if birth > self.births.1 {
@@ -59,7 +59,7 @@ impl Provenance {
         (rows.0 >= row).then_some(false)
     }
 
-    /// Whether a version whose birth and row are known is dead by `deletion` of its key.
+    /// Whether `deletion` of its key kills a version with a known birth and row.
     pub(crate) fn is_dead_version(&self, birth: u32, at: u32, deletion: &Deletion) -> bool {
         let own = birth == deletion.birth;
         let unmoved = birth == self.number;

@@ -1,74 +1,74 @@
 //! Which segments a merge takes.
 //!
-//! - **How.** Every sealed segment has a score, what cleaning it gains over what it costs: age *
+//! - **How.** Every sealed segment has a score, the benefit of cleaning it over the cost: age *
 //!   stale / (rows + live), the rule of the log-structured file system (Rosenblum, Ousterhout, SOSP
-//!   1991, section 3.6), where the paper at hand takes whatever is more than half stale (HPS,
-//!   appendix E). The best one is taken, and with it the next best of its generation, until their
-//!   live rows fill a segment: rows that lived through as many merges are about as cold, and they
-//!   stay together. Where none of them gains anything, small segments are merged with each other.
+//!   1991, section 3.6), whereas HPS takes any segment that is more than half stale (appendix E).
+//!   The best segment is taken with the next best of its generation, until their live rows fill a
+//!   segment: rows that went through as many merges are about as cold, and stay together. If none
+//!   gains anything, small segments are merged with each other.
 //!
-//! - **Progress.** A merge that frees nothing is never started, so merging ends. What falls
-//!   strictly with each one, as long as nobody puts, deletes or expires, is this pair, its first
-//!   part counting first: - sealed segments of which expired rows are suspected, by the sample in
-//!   their tails; - blocks of all sealed files, and two for every row in them. A merge of what is
-//!   stale or small frees a block at least: what its victims keep is known, but for expired rows,
-//!   and live ones only grow fewer until it is done. Each expired row that it meets leaves a
-//!   deletion at most: these take one block more at most ([`Layout`]'s pages hold far more than a
-//!   deletion a row), and the row weighs two. Where the gain is a guess from the sample, a
-//!   suspected segment gives way to one that is not. And a merge for the sake of deletions drops a
-//!   stale row. Files of merged segments that wait for a commit are not counted: no merge waits for
-//!   them.
+//! - **Progress.** A merge that would free nothing is never started, so merging ends. While nothing
+//!   is put, deleted or expired, each merge lowers this pair, compared lexicographically:
+//!   - the number of sealed segments suspected of expired rows, by the sample in their tails;
+//!   - the weight: blocks of all sealed files, plus two for every row in them.
+//!
+//!   A merge of stale or small segments frees at least a block: what its victims keep is known,
+//!   except for expired rows, and their live rows only decrease until it is done. Each expired row
+//!   leaves at most one deletion, which takes at most one block ([`Layout`]'s pages hold far more
+//!   than a deletion a row), while the row weighs two. If the gain is guessed from the sample, an
+//!   unsuspected segment replaces a suspected one. A merge to drop deletions drops a stale row.
+//!   Files of merged segments that wait for a commit do not count: no merge waits for them.
 //! - **Cost.** A sort of the segments.
 
 use crate::layout::{Counts, Layout, PAGE_ALIGN_BYTES};
 use crate::table::{Segment, Table};
 
-/// More sealed segments than this with less than half of a full one's live rows get merged; so
-/// many at a time.
+/// Segments with less than half of a full one's live rows are merged once there are more than this,
+/// at most this many at a time.
 pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
-/// What a merge frees at least.
+/// The least bytes that a merge frees.
 const BLOCK: u64 = PAGE_ALIGN_BYTES as u64;
 
-/// What is known when victims are chosen.
+/// Input for choosing victims.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) layout: Layout,
-    /// Live rows that the merge may take, but for a first victim with more.
+    /// The most live rows that the merge may take, unless its first victim has more.
     pub(crate) rows_max: u32,
-    /// Deletions that it may take, but for a first victim with more.
+    /// The most deletions that it may take, unless its first victim has more.
     pub(crate) deletions_max: u32,
-    /// Rows that the store has been given: the time.
+    /// Number of rows that the store has been given, as the time.
     pub(crate) now: u64,
     /// Rows used before this step do not count.
     pub(crate) expire_before: u32,
-    /// The least part of stale rows, in quarters, of a victim.
+    /// The least stale part of a victim, in quarters.
     pub(crate) stale_quarters: u32,
-    /// Whether space is above its target: everything that frees some is due.
+    /// Whether space is above its target, so that everything that frees some is due.
     pub(crate) over: bool,
-    /// Whether it is above what is left when nothing can be freed: deletions are to blame then.
+    /// Whether space is above what remains when nothing can be freed, because of deletions.
     pub(crate) above_rest: bool,
 }
 
 /// A merge that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// What it takes, in order.
+    /// Slots of the segments to merge, in order.
     pub(crate) victims: Vec<u32>,
-    /// The earliest birth of a stale row elsewhere: deletions of earlier births can go. What goes
-    /// stale later needs none of them, for it was put or deleted after them.
+    /// The earliest birth of a stale row elsewhere: deletions of earlier births are dropped. Rows
+    /// that go stale later do not need them, since they were put or deleted after them.
     pub(crate) oldest: u32,
-    /// What the victims weigh; what comes of them weighs less, unless it is a guess.
+    /// Weight of the victims; the result weighs less, unless the gain is a guess.
     pub(crate) weight: u64,
-    /// Whether what it frees is a guess from a sample of last uses.
+    /// Whether the gain is a guess from a sample of last uses.
     pub(crate) guess: bool,
 }
 
-/// What a segment weighs: see above.
+/// Weight of a segment, as defined above.
 pub(crate) fn weight(bytes: u64, rows: u32) -> u64 {
     bytes / BLOCK + 2 * u64::from(rows)
 }
 
-/// The merge to do next, if any is due.
+/// Chooses the next merge, if one is due.
 pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
     let sealed = Sealed::of(table, choice);
     let stale = sealed.stale();
@@ -88,14 +88,14 @@ pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
     })
 }
 
-/// A merge of one segment alone, whatever it frees.
+/// Plans a merge of one segment alone, whatever it frees.
 pub(crate) fn alone(table: &Table, slot: u32) -> Plan {
     let victims = vec![slot];
     let (oldest, weight) = (oldest_elsewhere(table, &victims), 0);
     Plan { victims, oldest, weight, guess: true }
 }
 
-/// The earliest birth of a stale row in a segment that is not among `except`.
+/// The earliest birth of a stale row in segments other than `except`.
 fn oldest_elsewhere(table: &Table, except: &[u32]) -> u32 {
     let others = table.in_order().into_iter().filter(|slot| !except.contains(slot));
     let others = others.map(|slot| table.get(slot)).filter(|other| other.stale() > 0);
@@ -108,7 +108,7 @@ struct Candidate<'a> {
     segment: &'a Segment,
     /// What a merge keeps of it.
     kept: Counts,
-    /// What a merge of it alone frees.
+    /// Bytes that a merge of it alone frees.
     frees: u64,
 }
 
@@ -121,7 +121,7 @@ struct Sealed<'a> {
 impl<'a> Sealed<'a> {
     fn of(table: &'a Table, choice: &'a Choice) -> Self {
         let all = table.in_order();
-        // Of each one's others the earliest birth of a stale row: it is the first, or the second.
+        // The earliest birth of a stale row in all other segments is the first or second of these.
         let mut births: Vec<(u32, u32)> = all
             .iter()
             .filter(|slot| table.get(**slot).stale() > 0)
@@ -146,7 +146,7 @@ impl<'a> Sealed<'a> {
         Self { choice, segments }
     }
 
-    /// Stale segments that free something together, best first; none where nothing is stale enough.
+    /// Stale segments that free something together, best first; empty if none is stale enough.
     fn stale(&self) -> Vec<u32> {
         let all = self.stale_among(&|_| true);
         let frees = |slot: &u32| {
@@ -154,7 +154,7 @@ impl<'a> Sealed<'a> {
                 .iter()
                 .any(|candidate| candidate.slot == *slot && candidate.frees >= BLOCK)
         };
-        // Two together free a header page at least.
+        // Merging two frees at least a header page.
         if all.len() > 1 || all.iter().any(frees) {
             return all;
         }
@@ -172,7 +172,7 @@ impl<'a> Sealed<'a> {
                 scored.push((score(candidate, choice), candidate));
             }
         }
-        // Equal ones stay in order of segment numbers.
+        // Equal scores keep the order of segment numbers.
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         let Some(generation) = scored.first().map(|(_, first)| first.generation()) else {
             return Vec::new();
@@ -182,12 +182,12 @@ impl<'a> Sealed<'a> {
     }
 
     /// Small segments that fit each other, smallest first: those with less than half of a full
-    /// one's live rows where there are too many of them; any while space is above its target.
+    /// one's live rows, if there are too many of them; any while space is above its target.
     fn small(&self) -> Vec<u32> {
         let choice = self.choice;
         let is_small = |candidate: &&Candidate<'_>| {
             let few = candidate.segment.live < choice.rows_max.div_ceil(2);
-            // Two of these always fit each other by their deletions.
+            // Deletions of two such segments always fit.
             (few || choice.over) && candidate.kept.deletions <= choice.deletions_max / 2
         };
         let mut small: Vec<&Candidate<'_>> = self.segments.iter().filter(is_small).collect();
@@ -199,7 +199,7 @@ impl<'a> Sealed<'a> {
         if taken.len() > 1 { taken } else { Vec::new() }
     }
 
-    /// The segment with the oldest stale rows for whose sake others keep deletions.
+    /// The segment with the oldest stale rows that force others to keep deletions.
     fn holding_deletions(&self) -> Option<u32> {
         let deleted = |candidate: &Candidate<'_>| {
             candidate.segment.deleted_last().map(|birth| (birth, candidate.slot))
@@ -215,7 +215,7 @@ impl<'a> Sealed<'a> {
         holding.min_by_key(|candidate| candidate.segment.birth_min()).map(|holding| holding.slot)
     }
 
-    /// The first of `candidates`, and of the others those that fit beside it, so many at most.
+    /// The first of `candidates` and those others that fit with it, at most `count_max`.
     fn take<'b>(
         &self,
         candidates: impl Iterator<Item = &'b Candidate<'b>>,
@@ -223,7 +223,7 @@ impl<'a> Sealed<'a> {
     ) -> Vec<u32> {
         let (mut victims, mut rows, mut deletions) = (Vec::new(), 0u64, 0u64);
         for Candidate { slot, segment, kept, .. } in candidates {
-            // How many are expired is a guess: all live ones must have room.
+            // The number of expired rows is a guess: there must be room for all live ones.
             let (with_rows, with_deletions) =
                 (rows + u64::from(segment.live), deletions + u64::from(kept.deletions));
             let fits = with_rows <= self.choice.rows_max.into()

@@ -18,7 +18,7 @@ pub(super) fn run(disk: &dyn Disk) {
     too_much_room_is_refused(disk);
 }
 
-/// A direct file of `blocks` blocks of [`pattern`], and its bytes.
+/// Makes a direct file of `blocks` blocks of [`pattern`]; returns it and its bytes.
 pub(super) fn direct(disk: &dyn Disk, name: &str, blocks: usize) -> (Arc<dyn File>, Vec<u8>) {
     let bytes = pattern(blocks * BLOCK_BYTES);
     let file = disk.create_direct(name, bytes.len() as u64).unwrap();
@@ -73,7 +73,7 @@ fn blocks_come_back(disk: &dyn Disk) {
 }
 
 fn memory_need_not_be_aligned(disk: &dyn Disk) {
-    // Larger than what goes through a buffer at once.
+    // Larger than the buffer for unaligned memory.
     let bytes = pattern(300 * BLOCK_BYTES + 1);
     let file = disk.create_direct("a", 300 * BLOCK).unwrap();
     file.write_at(0, &bytes[1..]).unwrap();

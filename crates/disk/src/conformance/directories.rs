@@ -1,4 +1,4 @@
-//! Directories: made, listed, renamed, removed, told from each other.
+//! Directories: made, listed, renamed, removed, identified.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn at(disk: &dyn Disk, name: &str) -> PathBuf {
     disk.path().join(name)
 }
 
-/// A directory with a file `below/a` in it.
+/// Makes a directory with a file `below/a`.
 fn tree(disk: &dyn Disk, name: &str) -> PathBuf {
     let path = at(disk, name);
     let below = disk.create_directory(&path.join("below")).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are held: many of them, and while their names go.
+//! Held files: many of them, and while their names change.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{BLOCK_BYTES, Buffer, Disk, File};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// More than a disk of a test has open at once.
+/// More than a test's disk has open at once.
 const MANY: u64 = 24;
 
 pub(super) fn run(disk: &dyn Disk) {
@@ -37,7 +37,7 @@ fn block(number: u64, block: u64) -> [u8; BLOCK_BYTES] {
     [(number * 7 + block) as u8; BLOCK_BYTES]
 }
 
-/// Files of four blocks, every second one opened again for reading alone.
+/// Files of four blocks, every second one reopened only for reading.
 fn many(disk: &dyn Disk) -> Vec<Arc<dyn File>> {
     let make = |number| {
         let file = disk.create_direct(&name(number), 4 * BLOCK).unwrap();
@@ -54,7 +54,7 @@ fn holds(file: &Arc<dyn File>, number: u64, at: u64) {
     assert!(buffer[..] == block(number, at), "block {at} of file {number}");
 }
 
-/// Uses other files, so that one that need not be open no longer is.
+/// Uses other files, so that a file that need not stay open is closed.
 fn use_others(files: &[Arc<dyn File>]) {
     files.iter().zip(0..).for_each(|(file, number)| holds(file, number, number % 4));
 }
@@ -100,7 +100,7 @@ fn a_removed_file_is_kept_by_who_holds_it(disk: &dyn Disk) {
     let held = [written, disk.open_direct("a").unwrap(), disk.open("a").unwrap()];
     use_others(&others);
     disk.remove("a").unwrap();
-    // Nothing that has the name later is what they hold.
+    // A later file of the same name is not what they hold.
     filled(disk, "a", &[1; 4 * BLOCK_BYTES]);
     use_others(&others);
     for file in &held {
@@ -224,7 +224,7 @@ fn a_queue_reads_many(disk: &dyn Disk) {
     remove(disk);
 }
 
-/// One thread fills several queues and completes the first of them last.
+/// One thread fills several queues and completes the first one last.
 fn queues_do_not_wait_for_each_other(disk: &dyn Disk) {
     let files = many(disk);
     let mut queues: Vec<_> = (0..3).map(|_| queue(disk, 16, 16)).collect();

@@ -1,4 +1,4 @@
-//! Locks: who has one, who is kept out, and when it is free again.
+//! Locks: exclusive or shared, and when they are released.
 
 use crate::Disk;
 
@@ -15,7 +15,7 @@ fn free(disk: &dyn Disk) -> bool {
     disk.lock(NAME).unwrap().is_some()
 }
 
-/// The file stays or never was.
+/// The file may exist or not.
 fn clean_up(disk: &dyn Disk) {
     if disk.exists(NAME).unwrap() {
         disk.remove(NAME).unwrap();
@@ -30,7 +30,7 @@ fn one_holder_keeps_all_others_out(disk: &dyn Disk) {
         assert!(disk.lock(NAME).unwrap().is_none());
         assert!(disk.lock_shared(NAME).unwrap().is_none());
     }
-    // Only its holder frees it.
+    // Only dropping the holder releases it.
     assert!(disk.lock(NAME).unwrap().is_none());
     drop(held);
     assert!(free(disk) && free(&*again), "what was left of it is no obstacle");
@@ -40,7 +40,7 @@ fn one_holder_keeps_all_others_out(disk: &dyn Disk) {
 fn those_who_share_keep_out_who_would_be_alone(disk: &dyn Disk) {
     drop(disk.lock(NAME).unwrap());
     if !disk.exists(NAME).unwrap() {
-        // A lock without a file is one all the same.
+        // Some disks have locks without files.
         disk.create(NAME).unwrap();
     }
     let first = disk.lock_shared(NAME).unwrap();

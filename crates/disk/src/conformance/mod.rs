@@ -1,4 +1,4 @@
-//! What every disk promises, as tests that any implementation can run.
+//! The promises of every disk, as tests for any implementation.
 
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
@@ -17,7 +17,7 @@ use crate::{Buffer, Disk, File, copy};
 /// Runs the whole suite on `disk`, an empty directory.
 ///
 /// # Panics
-/// On the first promise that does not hold.
+/// If a promise is broken.
 pub fn run(disk: &dyn Disk) {
     names_come_and_go(disk);
     bytes_come_back(disk);
@@ -35,7 +35,7 @@ pub fn run(disk: &dyn Disk) {
     assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "every test cleans up");
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that vary with their position.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n.wrapping_mul(2_654_435_761) >> 7) as u8).collect()
 }
@@ -146,7 +146,7 @@ fn a_copy_is_whole_and_never_replaces(disk: &dyn Disk) {
     let mut buffer = Buffer::new(bytes.len());
     buffer.copy_from_slice(&bytes);
     from.write_at(0, &buffer).unwrap();
-    // Its name may have gone.
+    // Its name may be gone.
     disk.remove("from").unwrap();
     copy(&*from, disk, "to").unwrap();
     assert!(disk.read("to", u64::MAX).unwrap() == bytes);

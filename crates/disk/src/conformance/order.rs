@@ -1,4 +1,4 @@
-//! Queues that change hands, and queues that go.
+//! Queues that move between threads, and queues that are dropped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn a_queue_goes_to_other_threads(disk: &dyn Disk) {
     let (file, bytes) = direct(disk, "a", 100);
     let mut queue = queue(disk, 64, 128);
     for round in 0..5 {
-        // A thread starts reads, makes the system begin with them, and ends.
+        // A thread starts reads, has the system begin them, and ends.
         let (back, handed) = thread::scope(|scope| {
             let file = &file;
             let starts = scope.spawn(move || {
@@ -97,7 +97,7 @@ fn a_queue_goes_with_reads_in_flight(disk: &dyn Disk) {
             going.complete(false, &mut |_| ()).unwrap();
         }
         drop(going);
-        // The memory may be used again at once.
+        // The memory may be reused immediately.
         read_at_random(&mut *queue(disk, 16, 16), (&file, &bytes), (20, 4, round));
     }
     disk.remove("a").unwrap();

@@ -1,4 +1,4 @@
-//! What queues read and write, and their bounds.
+//! Reads and writes of queues, and their bounds.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ pub(super) fn queue(disk: &dyn Disk, depth: usize, blocks: usize) -> Box<dyn Que
     disk.queue(QueueOptions { depth, read_bytes: blocks * BLOCK_BYTES }).unwrap()
 }
 
-/// Completes one operation at least.
+/// Completes at least one operation.
 pub(super) fn some(queue: &mut dyn Queue, done: &mut dyn FnMut(u64, crate::Result<&[u8]>)) {
     let before = queue.in_flight();
     let mut calls = 0;
@@ -47,7 +47,7 @@ pub(super) fn all(queue: &mut dyn Queue, done: &mut dyn FnMut(u64, crate::Result
     assert_eq!(queue.complete(true, &mut |_| panic!("nothing is in flight")).unwrap(), 0);
 }
 
-/// Reads random places of a file and compares; 1 to `blocks_max` blocks each.
+/// Reads 1 to `blocks_max` blocks at random places of a file and compares them.
 pub(super) fn read_at_random(
     queue: &mut dyn Queue,
     (file, bytes): (&Arc<dyn File>, &[u8]),
@@ -113,7 +113,7 @@ fn writes_then_reads(disk: &dyn Disk) {
     let mut spare: Vec<Arc<Buffer>> = (0..4).map(|_| Arc::new(Buffer::new(16_384))).collect();
     let mut lent: BTreeMap<u64, Arc<Buffer>> = BTreeMap::new();
     for chunk in 0..32u64 {
-        // Chunks of 4 blocks, last ones first, one file after the other.
+        // Chunks of 4 blocks, last ones first, alternating between files.
         let offset = (15 - chunk / 2) * 16_384;
         while spare.is_empty() {
             some(&mut *queue, &mut |token, outcome| {
@@ -122,7 +122,7 @@ fn writes_then_reads(disk: &dyn Disk) {
             });
         }
         let mut buffer = spare.pop().unwrap();
-        // A buffer handed back is its owner's alone.
+        // A returned buffer has no other owner.
         let free = Arc::get_mut(&mut buffer).unwrap();
         free.copy_from_slice(&expected[offset as usize..offset as usize + 16_384]);
         let file = &files[chunk as usize % 2];

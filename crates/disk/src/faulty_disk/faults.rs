@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Faults, and when they happen.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,38 +10,38 @@ use rustix::io::Errno;
 
 use crate::Operation;
 
-/// Whether a failure goes away.
+/// Whether a failure is temporary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasting {
-    /// The next such operation succeeds again.
+    /// The next such operation succeeds.
     Once,
-    /// All later ones of the kind fail too.
+    /// All later operations of the kind fail, too.
     FromThenOn,
 }
 
 /// An operation that fails.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// The kind to count; all kinds where there is none.
+    /// The kind to count; `None` counts all.
     pub operation: Option<Operation>,
-    /// How many of the kind succeed before.
+    /// Number of operations of the kind that succeed first.
     pub after: u64,
     /// The error's kind.
     pub kind: io::ErrorKind,
-    /// Whether it goes away.
+    /// Whether the failure is temporary.
     pub lasting: Lasting,
 }
 
-/// An operation that the system refuses, with the error that it gives then.
+/// An operation that fails with an error of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
-    /// The kind to count; all kinds where there is none.
+    /// The kind to count; `None` counts all.
     pub operation: Option<Operation>,
-    /// How many of the kind succeed before.
+    /// Number of operations of the kind that succeed first.
     pub after: u64,
-    /// What the system says.
+    /// The system's error.
     pub reason: Reason,
-    /// Whether it goes away.
+    /// Whether the failure is temporary.
     pub lasting: Lasting,
 }
 
@@ -50,18 +50,18 @@ pub struct Refusal {
 pub enum Reason {
     /// `ENOSPC`: the disk is full.
     DiskFull,
-    /// `EDQUOT`: a user's part of the disk is.
+    /// `EDQUOT`: the user's quota is used up.
     QuotaUsedUp,
-    /// `EMFILE`: the process has as many files open as it may.
+    /// `EMFILE`: the process has reached its limit of open files.
     TooManyOpenFiles,
-    /// `ENFILE`: the system has.
+    /// `ENFILE`: the system has reached its limit of open files.
     TooManyOpenFilesInAll,
     /// `EIO`: the device failed.
     DeviceError,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::DiskFull,
         Self::QuotaUsedUp,
@@ -70,7 +70,7 @@ impl Reason {
         Self::DeviceError,
     ];
 
-    /// The system's error, by its number.
+    /// The system's error with the right number.
     pub fn error(self) -> io::Error {
         let number = match self {
             Self::DiskFull => Errno::NOSPC,
@@ -86,56 +86,56 @@ impl Reason {
 /// A read that returns a wrong bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flip {
-    /// How many reads are right before.
+    /// Number of correct reads first.
     pub after: u64,
-    /// The bit of the bytes read, counted from the lowest of the first byte and round again.
+    /// The wrong bit, counted from the lowest of the first byte, modulo the bits read.
     pub bit: u64,
 }
 
-/// What goes wrong.
+/// Faults of a disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// An operation that fails.
     pub failure: Option<Failure>,
     /// An operation that the system refuses.
     pub refusal: Option<Refusal>,
-    /// How many files may be held at once: making or opening one more is refused as it is where
-    /// the process has too many open.
+    /// The most files that may be held: making or opening another fails as if the process had too
+    /// many open.
     pub files_max: Option<u64>,
-    /// After how many mutating operations the power is gone.
+    /// Number of mutating operations before the power fails.
     pub cut_after: Option<u64>,
-    /// After how many reads one finds the file's end half way.
+    /// Number of reads before one finds the file's end half-way.
     pub short_read_after: Option<u64>,
-    /// A read that returns a wrong bit, without a word.
+    /// A read that silently returns a wrong bit.
     pub flip: Option<Flip>,
-    /// After how many writes one lands a block further on, without a word.
+    /// Number of writes before one silently goes to the following block.
     pub misdirected_write_after: Option<u64>,
-    /// After how many writes one does nothing, without a word.
+    /// Number of writes before one silently does nothing.
     pub lost_write_after: Option<u64>,
-    /// Whether files cannot be linked, as from one file system to another.
+    /// Whether files cannot be linked, as between two file systems.
     pub no_links: bool,
-    /// What every operation takes longer.
+    /// Additional time of every operation.
     pub delay: Duration,
 }
 
-/// What becomes of an operation.
+/// What happens to an operation.
 #[derive(Debug)]
 pub(super) enum Fate {
     Happens,
-    /// Half a write happens, then nothing.
+    /// A write stops half-way.
     Torn(io::Error),
-    /// Half a read happens, then the file ends.
+    /// A read finds the file's end half-way.
     Short(io::Error),
-    /// A read happens, but for a bit.
+    /// A read returns a wrong bit.
     Flipped(u64),
-    /// A write happens elsewhere.
+    /// A write goes elsewhere.
     Misdirected,
-    /// A write is said to happen.
+    /// A write reports success but does nothing.
     Lost,
     Fails(io::Error),
 }
 
-/// Faults and counts, shared by all that is reached from one faulty disk.
+/// Faults and counts of all directories reached from one faulty disk.
 #[derive(Clone, Debug)]
 pub(super) struct Fates(Arc<Mutex<State>>);
 
@@ -143,7 +143,7 @@ pub(super) struct Fates(Arc<Mutex<State>>);
 struct State {
     faults: Faults,
     counts: BTreeMap<Operation, u64>,
-    /// Operations that were not what they should have been.
+    /// Number of operations that went wrong.
     fired: u64,
     held: u64,
 }
@@ -162,7 +162,7 @@ impl Fates {
         (state.faults, state.counts, state.fired) = (faults, BTreeMap::new(), 0);
     }
 
-    /// Room for another file that is held, unless there are as many as may be.
+    /// Counts another held file, unless the limit is reached.
     pub(super) fn hold(&self) -> io::Result<Held> {
         let mut state = self.lock();
         if state.faults.files_max.is_some_and(|max| state.held >= max) {
@@ -193,7 +193,7 @@ impl Fates {
         self.lock().fired
     }
 
-    /// What becomes of the next operation; takes the time of the delay.
+    /// Decides what happens to the next operation; sleeps for the delay.
     pub(super) fn next(&self, operation: Operation) -> Fate {
         let mut state = self.lock();
         let (delay, fate) = (state.faults.delay, state.next(operation));
@@ -218,7 +218,7 @@ impl State {
             .cut_after
             .is_some_and(|after| mutations > after || (mutations == after && operation.mutates()));
         if cut {
-            // Counted, so that everything later finds the power gone; the first one is torn.
+            // Counted, so that later operations find the power gone; only the first one is torn.
             *self.counts.entry(Operation::Write).or_default() += u64::from(operation.mutates());
             let error = io::Error::other("the power is gone");
             let first = self.faults.cut_after == Some(mutations);
@@ -263,7 +263,7 @@ impl State {
     }
 }
 
-/// Which operations are met.
+/// Which operations a fault affects.
 #[derive(Clone, Copy)]
 struct Due {
     operation: Option<Operation>,
@@ -284,7 +284,7 @@ impl Refusal {
 }
 
 impl Due {
-    /// Whether it meets an operation with `all` before it, `of_kind` of its own kind.
+    /// Whether the fault affects an operation after `all` others, `of_kind` of its own kind.
     fn meets(&self, operation: Operation, all: u64, of_kind: u64) -> bool {
         let count = match self.operation {
             None => all,
@@ -298,7 +298,7 @@ impl Due {
     }
 }
 
-/// One of the files that are held; given back when it is dropped.
+/// A held file; dropping this ends the count.
 #[derive(Debug)]
 pub(super) struct Held(Fates);
 

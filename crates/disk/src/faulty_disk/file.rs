@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::faults::{Fate, Fates, Held};
 use crate::{BLOCK_BYTES, Buffer, Error, File, Operation, Result};
 
-/// What a cut leaves whole.
+/// Unit that a cut leaves intact.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct FaultyFile {
 }
 
 impl FaultyFile {
-    /// For operations that happen or do not.
+    /// For operations that either happen or fail.
     fn before(&self, operation: Operation) -> Result<()> {
         match self.fates.next(operation) {
             Fate::Torn(error) | Fate::Fails(error) => Err(Error::io(operation, self.path(), error)),
@@ -25,8 +25,8 @@ impl FaultyFile {
         }
     }
 
-    /// Writes the first half of `bytes`; in a direct file whole sectors of it, with what the file
-    /// holds after them.
+    /// Writes the first half of `bytes`; in a direct file, whole sectors of it, followed by the
+    /// file's previous bytes.
     fn write_half(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let half = bytes.len() / 2;
         if !self.inner.is_direct() {
@@ -40,7 +40,7 @@ impl FaultyFile {
         if half > whole {
             let at = offset + whole as u64;
             let mut block = Buffer::new(BLOCK_BYTES);
-            // Beyond the file's end there is nothing to keep.
+            // Beyond the file's end there are no bytes to keep.
             if self.inner.read_at(at, &mut block).is_err() {
                 block.fill(0);
             }
@@ -118,5 +118,5 @@ impl File for FaultyFile {
         self.inner.is_direct()
     }
 
-    // No descriptor: every operation of a queue comes through here and meets its fate.
+    // No descriptor, so that every operation of a queue goes through here.
 }

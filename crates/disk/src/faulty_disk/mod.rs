@@ -1,26 +1,24 @@
 //! A disk that fails on demand, around another one.
 //!
-//! Fault model  What is asked for in [`Faults`] and nothing else:
-//! - *failure*: the n-th operation, of one kind or of all, returns an error of a given kind and
-//!   does nothing; once, or from then on (a full disk is `StorageFull` on every write from then
-//!   on). Operations before and other operations after are untouched.
-//! - *refusal*: the same, with an error of the system by its number: `ENOSPC`, `EDQUOT`, `EMFILE`,
-//!   `ENFILE` or `EIO`.
-//! - *too many files*: while so many files are held, making or opening another one is `EMFILE`.
-//! - *cut*: after n operations that mutate, the power is gone. If the next one is a write, the
-//!   first half of its bytes still reach the file, whole sectors of it if the file is direct. From
-//!   then on every operation fails. What of the written bytes survives is then the question to
-//!   [`crate::MemDisk::crash`].
-//! - *short read*: the n-th read finds the file's end half way, once.
-//! - *flip*: the n-th read returns one wrong bit and says nothing. The file is untouched.
-//! - *misdirected write*: the n-th write lands a block further on and says nothing.
-//! - *lost write*: the n-th write does nothing and says nothing.
-//! - *delay*: every operation takes so much longer.
+//! - **Fault model.** Only what [`Faults`] requests:
+//!   - *failure*: the n-th operation, of one kind or of all, returns an error of a given kind and
+//!     does nothing; once, or from then on (a full disk is `StorageFull` on every write from then
+//!     on). Earlier and other operations are not affected.
+//!   - *refusal*: the same, with a system error: `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE` or `EIO`.
+//!   - *too many files*: while this many files are held, making or opening another is `EMFILE`.
+//!   - *cut*: after n mutating operations, the power fails. If the next one is a write, the first
+//!     half of its bytes still reaches the file, in whole sectors if the file is direct. From then
+//!     on, every operation fails. [`crate::MemDisk::crash`] decides which written bytes survive.
+//!   - *short read*: the n-th read finds the file's end half-way, once.
+//!   - *flip*: the n-th read silently returns one wrong bit. The file is not affected.
+//!   - *misdirected write*: the n-th write silently goes to the following block.
+//!   - *lost write*: the n-th write silently does nothing.
+//!   - *delay*: every operation takes this much longer.
 //!
-//! What is done in several operations, making a directory with its parents and removing a tree,
-//! counts as these. Counts go on over all directories reached from one faulty disk, from the time
-//! it was made or [`FaultyDisk::inflict`] was last called. Making a queue counts as submitting; its
-//! operations count as reads and writes, in the order in which they are started.
+//! Compound operations, making a directory with its parents and removing a tree, count as their
+//! parts. Counts span all directories reached from one faulty disk, since it was made or
+//! [`FaultyDisk::inflict`] was last called. Making a queue counts as submitting; its operations
+//! count as reads and writes, in the order they are started.
 
 mod faults;
 mod file;
@@ -44,33 +42,33 @@ use crate::{
 pub struct FaultyDisk {
     inner: Arc<dyn Disk>,
     fates: Fates,
-    /// Queues made so far: each has another order.
+    /// Number of queues made so far; each has another order.
     queues: Arc<AtomicU64>,
 }
 
 impl FaultyDisk {
-    /// The disk `inner` with faults.
+    /// Wraps `inner` with faults.
     pub fn new(inner: Arc<dyn Disk>, faults: Faults) -> Self {
         Self { inner, fates: Fates::new(faults), queues: Arc::default() }
     }
 
-    /// Other faults from now on; counts begin anew.
+    /// Replaces the faults and resets the counts.
     pub fn inflict(&self, faults: Faults) {
         self.fates.begin_anew(faults);
     }
 
-    /// Operations of one kind so far.
+    /// Number of operations of one kind so far.
     pub fn count(&self, operation: Operation) -> u64 {
         self.fates.count(operation)
     }
 
-    /// Operations so far that something went wrong with, said or not: whoever says that the disk
-    /// failed him says the truth only where there is one.
+    /// Number of operations so far that went wrong, reported or not; while it is 0, no reported
+    /// failure can be the disk's.
     pub fn fired(&self) -> u64 {
         self.fates.fired()
     }
 
-    /// Mutating operations so far.
+    /// Number of mutating operations so far.
     pub fn mutations(&self) -> u64 {
         self.fates.mutations()
     }
@@ -79,7 +77,7 @@ impl FaultyDisk {
         Arc::new(Self { inner, ..self.clone() })
     }
 
-    /// Files that are held.
+    /// Number of files that are held.
     pub fn files_held(&self) -> u64 {
         self.fates.held()
     }
@@ -88,7 +86,7 @@ impl FaultyDisk {
         Arc::new(FaultyFile { inner, fates: self.fates.clone(), _held: held })
     }
 
-    /// Room for a file that is about to be made or opened, if that is not to fail.
+    /// Counts a file that is about to be made or opened, unless that must fail.
     fn hold(&self, operation: Operation, name: &str) -> Result<Held> {
         self.before(operation, name)?;
         let refused = |error| Error::io(operation, &self.path().join(name), error);

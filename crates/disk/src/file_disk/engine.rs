@@ -1,4 +1,4 @@
-//! What performs the operations of a file disk's queues.
+//! Engines of a file disk's queues.
 
 use std::env;
 use std::io;
@@ -11,16 +11,16 @@ use crate::pool::{Pool, PoolQueue};
 use crate::uring::{self, UringQueue};
 use crate::{Error, Queue, QueueOptions, Result};
 
-/// Threads of the pool, where it is used.
+/// Number of threads in the pool.
 const POOL_THREADS: usize = 32;
 
-/// What performs the operations of queues.
+/// How the operations of queues are performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// What the environment variable `STEPWELL_IO_ENGINE` names (`auto`, `uring`, `pool`); rings
-    /// of the kernel where it names none and they are admitted, threads where they are not.
+    /// By the environment variable `STEPWELL_IO_ENGINE` (`auto`, `uring`, `pool`); if it is unset
+    /// or `auto`, rings of the kernel if available, otherwise threads.
     Auto,
-    /// Rings of the kernel; an error where they are not admitted.
+    /// Rings of the kernel; an error if they are not available.
     Uring,
     /// Threads.
     Pool,
@@ -36,7 +36,7 @@ pub(super) struct Engines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rings,
-    /// Rings, and threads for a queue whose ring is refused.
+    /// Rings, but threads for a queue whose ring is refused.
     RingsFirst,
     Threads,
 }
@@ -70,7 +70,7 @@ impl Engines {
         if self.kind != Kind::Threads {
             match open_files.with_relief(|| UringQueue::new(options, path.to_owned())) {
                 Ok(queue) => return Ok(Box::new(queue)),
-                // Out of descriptors or locked memory: this one queue goes without.
+                // Out of descriptors or locked memory: only this queue uses threads.
                 Err(_) if self.kind == Kind::RingsFirst => {}
                 Err(error) => return Err(too_much(options, error)),
             }

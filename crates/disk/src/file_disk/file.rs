@@ -14,10 +14,10 @@ use crate::progress::{Next, Progress};
 use crate::queue::check_direct;
 use crate::{Access, BLOCK_BYTES, Buffer, Descriptor, Error, File, Operation, Result};
 
-/// Bytes that go through a buffer at once where the caller's memory is not aligned.
+/// Size of the buffer that is used if the caller's memory is not aligned.
 const DETOUR_BYTES: usize = 1 << 20;
 
-/// A file that is open while it is used, and otherwise as the bound on open files allows.
+/// A file that is open while it is used, and otherwise as long as the bound on open files allows.
 #[derive(Debug)]
 pub(super) struct SystemFile {
     holder: Holder,
@@ -28,12 +28,12 @@ impl SystemFile {
         Self { holder }
     }
 
-    /// Its descriptor, for the time of an operation.
+    /// The file's descriptor, for one operation.
     fn file(&self, access: Access) -> Result<Descriptor> {
         named(Operation::Open, self.path(), self.holder.descriptor(access))
     }
 
-    /// Sets room aside for a new file.
+    /// Allocates room for a new file.
     pub(super) fn reserve(&self, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -93,8 +93,8 @@ fn write_blocks(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Makes attempts until all bytes are moved. The standard library's own loops would go on where a
-/// short attempt ended, which need not be on a block.
+/// Makes attempts until all bytes are moved. The standard library's own loops would continue where
+/// a short attempt ended, which may not be a block boundary.
 fn attempts(
     mut progress: Progress,
     mut attempt: impl FnMut(usize, usize) -> io::Result<usize>,
@@ -115,7 +115,7 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(BLOCK_BYTES)
 }
 
-/// Where the parts begin that go through a buffer one after the other.
+/// Offsets of the parts that go through a buffer one after the other.
 fn places(offset: u64) -> impl Iterator<Item = u64> {
     (offset..).step_by(DETOUR_BYTES)
 }

@@ -1,11 +1,10 @@
 //! A directory of the machine's file system.
 //!
-//! - **How.** Single places are read and written with plain positioned system calls. Queues go
-//!   through rings of the kernel, or through a pool of threads where those are not admitted
-//!   ([`Engine`]); the pool is shared with every directory reached from here. Direct files have
-//!   `O_DIRECT`, where the file system knows it.
-//! - **Bounds.** Any number of files may be held; [`OpenFiles`] of them are open at once.
-//!   Directories are open while they are listed or synced, locks as long as they are held.
+//! - **How.** Single reads and writes are plain positioned system calls. Queues use rings of the
+//!   kernel, or a pool of threads if rings are not available ([`Engine`]); all directories reached
+//!   from here use the same pool. Direct files have `O_DIRECT`, if the file system supports it.
+//! - **Bounds.** Any number of files may be held; [`OpenFiles`] limits how many are open at once.
+//!   Directories are open while they are listed or synced, locks while they are held.
 
 mod engine;
 mod file;
@@ -38,19 +37,19 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// The directory `path`, which exists.
+    /// Opens the existing directory `path`.
     ///
     /// # Errors
-    /// When it does not, or is no directory; or the engine that the environment asks for cannot
-    /// be had.
+    /// If it is missing or no directory, or the engine that the environment selects is not
+    /// available.
     pub fn open(path: &Path) -> Result<Self> {
         Self::with_engine(path, Engine::Auto)
     }
 
-    /// The directory `path`, made with its parents where it does not exist.
+    /// Opens the directory `path`, creating it and its parents if needed.
     ///
     /// # Errors
-    /// When it cannot be made, or the engine cannot be had.
+    /// If it cannot be made, or the engine is not available.
     pub fn create(path: &Path) -> Result<Self> {
         let open_files = OpenFiles::of_process();
         let engines = Arc::new(Engines::new(Engine::Auto, &open_files)?);
@@ -59,25 +58,26 @@ impl FileDisk {
         Ok(here)
     }
 
-    /// [`FileDisk::open`] with an engine of the caller's choice.
+    /// [`FileDisk::open`] with the given engine.
     ///
     /// # Errors
-    /// When there is no directory at `path`, or the engine cannot be had.
+    /// If there is no directory at `path`, or the engine is not available.
     pub fn with_engine(path: &Path, engine: Engine) -> Result<Self> {
         Self::with_open_files(path, engine, OpenFiles::of_process())
     }
 
-    /// [`FileDisk::with_engine`] with open files that are counted apart from those of the process.
-    /// Disks that share them may remove and rename each other's files while those are held.
+    /// [`FileDisk::with_engine`] with open files that are counted separately from the process's.
+    /// Disks with the same `open_files` may remove and rename each other's files while those are
+    /// held.
     ///
     /// # Errors
-    /// Those of [`FileDisk::with_engine`].
+    /// Same as [`FileDisk::with_engine`].
     pub fn with_open_files(path: &Path, engine: Engine, open_files: OpenFiles) -> Result<Self> {
         let engines = Arc::new(Engines::new(engine, &open_files)?);
         Self::over(path, engines, open_files)
     }
 
-    /// What performs the operations of queues: `io_uring` or `threads`.
+    /// Name of the engine for queues: `io_uring` or `threads`.
     pub fn engine(&self) -> &'static str {
         self.engines.name()
     }
@@ -104,7 +104,7 @@ impl FileDisk {
         named(Operation::Create, &path, made)
     }
 
-    /// Makes a new file direct and sets room aside for it; where that fails its name stays.
+    /// Makes a new file direct and allocates room for it; if that fails, its name stays.
     fn make_room(&self, made: Holder, bytes: u64) -> Result<SystemFile> {
         let descriptor = made.descriptor(Access::Write);
         let direct = descriptor.and_then(|descriptor| set_direct(descriptor.file()));
@@ -136,15 +136,15 @@ impl FileDisk {
 
 /// Opens a regular file for reading.
 fn open_regular(path: &Path) -> io::Result<fs::File> {
-    // Looked at first: opening a pipe would wait for somebody at its other end.
+    // Checked first: opening a pipe would wait for its other end.
     if !fs::metadata(path)?.is_file() {
         return Err(no_file());
     }
     fs::File::open(path)
 }
 
-/// The lock of an open file, which the system frees when it is closed; of nothing where there is
-/// no file to lock.
+/// The lock of an open file, which the system releases when it is closed; `None` if there is no
+/// file to lock.
 #[derive(Debug)]
 struct SystemLock {
     _file: Option<fs::File>,
@@ -239,7 +239,7 @@ impl Disk for FileDisk {
         for entry in named(Operation::List, &self.path, read)? {
             let entry = listed(entry)?;
             let is_file = named(Operation::List, &entry.path(), entry.file_type())?.is_file();
-            // A name that is not UTF-8 is none that this trait could have made.
+            // This trait cannot have made a name that is not UTF-8.
             if let (true, Ok(name)) = (is_file, entry.file_name().into_string()) {
                 names.push(name);
             }
@@ -256,7 +256,7 @@ impl Disk for FileDisk {
                 Ok(kind) if kind.is_file() => EntryKind::File,
                 Ok(kind) if kind.is_dir() => EntryKind::Directory,
                 Ok(_) => EntryKind::Other,
-                // Somebody removed it meanwhile.
+                // It was removed after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::io(Operation::List, &entry.path(), error)),
             };
@@ -275,7 +275,7 @@ impl Disk for FileDisk {
                 let is_source = error.kind() == NotFound && !from.exists();
                 Err(Error::io(Operation::Link, if is_source { &from } else { &to }, error))
             }
-            // Another file system, or one without links.
+            // Another file system, or one without hard links.
             Err(_) => Ok(false),
         }
     }

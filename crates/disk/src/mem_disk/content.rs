@@ -1,10 +1,10 @@
-//! The bytes of a file in memory: what was written, what is durable, and the changes between.
+//! The bytes of a file in memory: what was written, what is durable, and the changes since.
 //!
-//! - **How.** Every change since the last sync is kept. A torn crash looks at each sector of
-//!   [`SECTOR_BYTES`] by itself: its durable state and the state after each change that touched it
-//!   are equally likely, whatever becomes of its neighbours. So a write may be lost, may be there
-//!   in part, and may be there while an earlier one elsewhere is lost; one sector alone keeps its
-//!   order. The length is chosen in the same way.
+//! - **How.** Every change since the last sync is kept. A torn crash treats each sector of
+//!   [`SECTOR_BYTES`] separately: its durable state and the state after each change that touched it
+//!   are equally likely, independently of other sectors. So a write may be lost or partial, or may
+//!   survive while an earlier one elsewhere is lost; only within a sector is the order kept. The
+//!   length is chosen in the same way.
 //! - **Cost.** Changes hold their bytes until the next sync.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use stepwell_base::random::Stream;
 
 use super::Survival;
 
-/// What a device writes wholly or not at all.
+/// What a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Change {
         }
     }
 
-    /// The bytes that may differ afterwards, of a file that was `before` long.
+    /// The bytes that the change may affect, in a file of `before` bytes.
     fn touches(&self, before: usize) -> Range<usize> {
         match self {
             Self::Write { offset, bytes } => *offset..offset + bytes.len(),
@@ -53,7 +53,7 @@ impl Change {
 }
 
 impl Content {
-    /// Bytes that are durable.
+    /// Makes durable content.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
         Self { synced: bytes.clone(), live: bytes, changes: Vec::new() }
     }
@@ -113,13 +113,13 @@ impl Content {
     }
 }
 
-/// How many versions there were of each of several things.
+/// Number of versions of each of several things.
 #[derive(Default)]
 struct Versions(Vec<u64>);
 
 impl Versions {
-    /// Whether another version of a thing replaces the one chosen so far: such that in the end
-    /// each version was as likely as the others, the first (durable) one included.
+    /// Whether the next version of a thing replaces the one chosen so far. In the end, each version
+    /// is equally likely, including the first, durable one.
     fn is_chosen(&mut self, thing: usize, dice: &mut Stream) -> bool {
         if self.0.len() <= thing {
             self.0.resize(thing + 1, 1);
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// How often each outcome came, over many crashes of `content`; `sign` names an outcome.
+    /// Counts each outcome over many crashes of `content`; `sign` names an outcome.
     fn outcomes<T: Ord>(content: &Content, sign: impl Fn(&[u8]) -> T) -> BTreeMap<T, u32> {
         let mut counts = BTreeMap::new();
         for seed in 0..2_000 {

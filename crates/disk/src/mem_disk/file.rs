@@ -16,7 +16,7 @@ pub(super) struct MemFile {
     pub(super) mode: Mode,
 }
 
-/// How it was opened.
+/// How a file was opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mode {
     pub(super) writable: bool,

@@ -1,4 +1,4 @@
-//! Who holds which locks of a world in memory.
+//! Holders of the locks of a world in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::lock;
 use crate::Lock;
 
-/// The locks of a world; clones share them.
+/// The locks of a world; clones refer to the same ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks(Arc<Mutex<State>>);
 
@@ -16,7 +16,7 @@ struct State {
     taken: u64,
 }
 
-/// A lock that is held; each has a number of its own.
+/// A lock that is held, with a unique number.
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
@@ -36,13 +36,13 @@ impl Locks {
         Some(Box::new(MemLock { locks: self.clone(), number }))
     }
 
-    /// Frees all of them.
+    /// Releases all locks.
     pub(super) fn free(&self) {
         lock(&self.0).held.clear();
     }
 }
 
-/// A lock, by its number.
+/// A lock, identified by its number.
 #[derive(Debug)]
 struct MemLock {
     locks: Locks,

@@ -1,14 +1,14 @@
-//! Directories in memory that keep apart what was written and what is durable.
+//! Directories in memory that distinguish what was written from what is durable.
 //!
-//! Fault model  A crash ([`MemDisk::crash`]) keeps of each file what was synced, and of each
-//!           directory the names that were synced, those of directories in it too; of everything
-//!           later it keeps, as the test asks, nothing, all, or a random part of sectors, lengths
-//!           and names: writes are lost, torn and out of order ([`content`]). A rename is one step
-//!           that syncs its directories. A file's content and its name become durable apart: a
-//!           synced file without a synced name is lost, a synced name without a synced file is
-//!           empty. With the name of a directory all below it is lost, synced or not ([`world`]).
-//!           Synced bytes never change by themselves; [`MemDisk::edit`] changes them for a test.
-//! - **Queues.** perform operations as they are started and hand them back in a random order.
+//! - **Fault model.** A crash ([`MemDisk::crash`]) keeps the synced content of each file and the
+//!   synced names in each directory, including those of directories. Of everything later it keeps,
+//!   as the test requests, nothing, all, or a random part of sectors, lengths and names: writes are
+//!   lost, torn and out of order ([`content`]). A rename is one step that syncs its directories. A
+//!   file's content and its name become durable separately: a synced file without a synced name is
+//!   lost, a synced name without a synced file is empty. If a directory's name is lost, so is
+//!   everything below it, synced or not ([`world`]). Synced bytes never change by themselves; tests
+//!   change them with [`MemDisk::edit`].
+//! - **Queues.** They perform operations as they are started and return them in a random order.
 //! - **Bounds.** Holds every file twice, and every write until it is synced; meant for tests, where
 //!   files are small.
 
@@ -32,17 +32,17 @@ use crate::{
     Disk, EntryKind, Error, File, Identity, Lock, Operation, Queue, QueueOptions, Result, name,
 };
 
-/// Room for one file: far more than a test's files need.
+/// The most bytes of one file: far more than tests need.
 const FILE_BYTES_MAX: u64 = 1 << 36;
 
-/// What survives a crash beyond what is durable.
+/// What survives a crash in addition to what is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Nothing: the least that an honest disk keeps.
+    /// Nothing: the least that a correct disk keeps.
     SyncedAlone,
     /// Everything that was written.
     Everything,
-    /// A part that the seed chooses, sector by sector and name by name.
+    /// A part chosen by the seed, sector by sector and name by name.
     Torn(u64),
 }
 
@@ -52,7 +52,7 @@ pub struct MemDisk {
     path: PathBuf,
     world: Arc<Mutex<World>>,
     locks: Locks,
-    /// Queues made so far: each has another order.
+    /// Number of queues made so far; each has another order.
     queues: Arc<AtomicU64>,
 }
 
@@ -75,17 +75,17 @@ impl Default for MemDisk {
 }
 
 impl MemDisk {
-    /// An empty directory, `/memory`, of a new world. It and the root are durable.
+    /// Makes an empty directory, `/memory`, in a new world. It and the root are durable.
     pub fn new() -> Self {
         let (path, root) = (PathBuf::from("/memory"), Path::new("/"));
         let mut world = World::new();
-        // Nothing refuses the first directory of a root.
+        // Making the first directory of a root cannot fail.
         let _ = world.make(&path).and_then(|()| world.sync(root));
         let world = Arc::new(Mutex::new(world));
         Self { path, world, locks: Locks::default(), queues: Arc::default() }
     }
 
-    /// The same directory after a crash, in a world of its own, where nobody has a lock.
+    /// The same directory after a crash, in a new world without locks.
     #[must_use]
     pub fn crash(&self, survival: Survival) -> Self {
         let world = Arc::new(Mutex::new(lock(&self.world).crash(survival)));
@@ -93,10 +93,10 @@ impl MemDisk {
         Self { path, world, locks: Locks::default(), queues: Arc::default() }
     }
 
-    /// Changes a file's bytes behind everybody's back, as a failing disk would.
+    /// Changes a file's bytes unnoticed, as a failing disk would.
     ///
     /// # Errors
-    /// When there is no such file.
+    /// If there is no such file.
     pub fn edit(&self, name: &str, change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<()> {
         let (_, inode) = self.find(Operation::Open, name)?;
         let mut content = lock(&inode.0);
@@ -106,7 +106,7 @@ impl MemDisk {
         Ok(())
     }
 
-    /// Frees all locks of this world, as if the processes that hold them were killed.
+    /// Releases all locks of this world, as if their holders' processes were killed.
     pub fn free_locks(&self) {
         self.locks.free();
     }

@@ -1,10 +1,9 @@
-//! The tree of directories of a world in memory: the names that are there, and those that are
-//! durable.
+//! The directory tree of a world in memory: current names, and durable ones.
 //!
 //! - **How.** Directories have numbers, which they keep under every name and after a crash. The
-//!   root's is [`ROOT`]; it is durable. A directory that no durable name leads to is gone after a
-//!   crash, and all below it.
-//! - **Cost.** A directory that was removed stays in the table: its name may still be durable.
+//!   root's is [`ROOT`]; it is durable. A directory without a durable name is lost in a crash, with
+//!   everything below it.
+//! - **Cost.** A removed directory stays in the table: its name may still be durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -19,11 +18,11 @@ use super::{Survival, lock};
 /// Number of the root.
 const ROOT: u64 = 0;
 
-/// The bytes of a file, under however many names.
+/// The bytes of a file, which may have several names.
 #[derive(Debug, Default)]
 pub(super) struct Inode(pub(super) Mutex<Content>);
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     File(Arc<Inode>),
@@ -38,7 +37,7 @@ pub(super) struct Directory {
     synced: Names,
 }
 
-/// What was found, or how it is refused.
+/// What was found, or the kind of error.
 pub(super) type Found<T> = Result<T, ErrorKind>;
 
 /// All directories.
@@ -49,7 +48,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A root alone.
+    /// A world with only a root.
     pub(super) fn new() -> Self {
         Self { directories: BTreeMap::from([(ROOT, Directory::default())]), made: 0 }
     }
@@ -83,13 +82,13 @@ impl World {
         self.directories.get_mut(&number).ok_or(ErrorKind::NotFound)
     }
 
-    /// What lies at `path`.
+    /// The entry at `path`.
     pub(super) fn entry(&self, path: &Path) -> Found<&Entry> {
         let (above, name) = split(path)?;
         self.directory(above)?.live.get(&name).ok_or(ErrorKind::NotFound)
     }
 
-    /// Gives a new name to a file.
+    /// Adds a name for a file or directory.
     pub(super) fn insert(&mut self, path: &Path, entry: Entry) -> Found<()> {
         let (above, name) = split(path)?;
         let directory = self.directory_mut(above)?;
@@ -136,7 +135,7 @@ impl World {
         self.directory_mut(above)?.live.remove(&name).ok_or(ErrorKind::NotFound)
     }
 
-    /// Gives what lies at `from` another name, and syncs both directories.
+    /// Renames the entry at `from`, and syncs both directories.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Found<()> {
         let entry = self.entry(from)?.clone();
         if to != from && to.starts_with(from) {
@@ -167,7 +166,7 @@ impl World {
         Ok(())
     }
 
-    /// What is left after a crash.
+    /// The world after a crash.
     pub(super) fn crash(&self, survival: Survival) -> Self {
         let mut dice = match survival {
             Survival::Torn(seed) => Stream::from_state(seed),
@@ -213,7 +212,7 @@ impl Directory {
     }
 }
 
-/// The directory that `path` lies in, and its name there.
+/// The parent directory of `path`, and the name there.
 fn split(path: &Path) -> Found<(&Path, String)> {
     match (path.parent(), path.file_name()) {
         (Some(above), Some(name)) => Ok((above, name.to_string_lossy().into_owned())),

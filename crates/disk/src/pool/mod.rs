@@ -1,14 +1,14 @@
 //! Threads that perform the operations of queues.
 //!
-//! - **Why.** Where the system admits no rings, several operations are under way at once only if
-//!   several threads wait for them.
-//! - **How.** Queues push tasks into one list; a thread takes one, performs it and puts it into the
+//! - **Why.** If the system has no rings, several operations are in flight at once only if several
+//!   threads wait for them.
+//! - **How.** Queues push tasks onto one list; a thread takes one, performs it and puts it into the
 //!   outbox of its queue. Threads start with the first queue and end when the pool is dropped,
-//!   after the tasks that are left.
-//! - **Shared.** `list`: tasks not yet taken. An outbox: tasks finished and not yet handed back, of
-//!   one queue. Each under its own lock, neither held while a task is performed.
-//! - **Failure.** A task that panics is handed back as failed; its thread goes on.
-//! - **Bounds.** Those of the queues: the list holds no more than all of them have in flight.
+//!   after the remaining tasks.
+//! - **Concurrency.** `list` has tasks not yet taken; an outbox has one queue's finished tasks that
+//!   it has not returned. Each has its own lock, not held while a task is performed.
+//! - **Failure.** A task that panics is returned as failed; its thread continues.
+//! - **Bounds.** Same as the queues': the list holds no more than all of them have in flight.
 
 mod queue;
 
@@ -49,7 +49,7 @@ struct Job {
     task: Task,
 }
 
-/// Where the finished tasks of one queue wait for it.
+/// Finished tasks of one queue, waiting for it.
 #[derive(Debug, Default)]
 struct Outbox {
     finished: Mutex<Vec<Finished>>,
@@ -70,7 +70,7 @@ impl Pool {
         Self { shared: Arc::default(), threads: Mutex::default(), threads_max }
     }
 
-    /// Starts the threads if they do not run yet; fewer than asked for will do.
+    /// Starts the threads that are not running yet; fewer than wanted are enough.
     fn start(&self, path: &Path) -> Result<()> {
         let mut threads = lock(&self.threads);
         while threads.len() < self.threads_max {
@@ -104,14 +104,14 @@ impl Drop for Pool {
         lock(&self.shared.list).is_closing = true;
         self.shared.work.notify_all();
         for thread in lock(&self.threads).drain(..) {
-            // A thread ends in no other way than by returning: its tasks' panics are caught.
+            // A thread ends only by returning: its tasks' panics are caught.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// The life of a thread.
+    /// Main loop of a thread.
     fn work_off(&self) {
         while let Some(Job { outbox, mut task }) = self.next() {
             let performed = panic::catch_unwind(AssertUnwindSafe(|| task.perform()));
@@ -151,13 +151,13 @@ impl Outbox {
         all.push(finished);
         let is_first = all.len() == 1;
         drop(all);
-        // One queue, in one thread, waits for the first; it takes all that are there.
+        // One thread waits for the queue's first finished task, then takes all.
         if is_first {
             self.some.notify_one();
         }
     }
 
-    /// Moves what is finished to the end of `into`; waits for one if asked to.
+    /// Moves finished tasks to the end of `into`; waits for one if `must_wait`.
     fn take(&self, must_wait: bool, into: &mut Vec<Finished>) {
         let mut all = lock(&self.finished);
         while must_wait && all.is_empty() {
@@ -234,7 +234,7 @@ mod tests {
             seen += queue.complete(true, &mut check).unwrap();
         }
         assert_eq!(seen, 50);
-        // Both threads go on.
+        // Both threads continue.
         assert!(queue.read(0, &file, 0, BLOCK_BYTES).unwrap());
         assert_eq!(queue.complete(true, &mut |done| assert!(done.outcome.is_ok())).unwrap(), 1);
     }

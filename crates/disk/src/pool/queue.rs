@@ -1,8 +1,8 @@
 //! A queue whose operations the threads of a pool perform.
 //!
-//! - **How.** Operations are collected and pushed to the pool in groups; each read has a buffer of
-//!   its own, which the queue uses again. Files whose descriptor engines may not have are read and
-//!   written at once instead, in the calling thread.
+//! - **How.** Operations are collected and pushed to the pool in groups; each read has its own
+//!   buffer, which the queue reuses. Files without a descriptor for engines are read and written
+//!   synchronously in the calling thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ pub(crate) struct PoolQueue {
     pool: Arc<Pool>,
     outbox: Arc<Outbox>,
     spares: Spares,
-    /// Started, not pushed.
+    /// Started, but not pushed.
     waiting: Vec<Task>,
-    /// Pushed, not taken from the outbox.
+    /// Number of tasks pushed, but not taken from the outbox.
     under_way: usize,
-    /// Finished, not handed back.
+    /// Finished, but not returned.
     ready: Vec<Finished>,
 }
 
 impl PoolQueue {
-    /// A queue of a disk at `path`, which messages name.
+    /// Makes a queue of a disk at `path`, which messages name.
     pub(crate) fn new(options: QueueOptions, pool: &Arc<Pool>, path: &Path) -> Result<Self> {
         let options = options.checked();
         pool.start(path)?;

@@ -1,12 +1,12 @@
-//! The memory into which the reads of one queue go.
+//! The memory that the reads of one queue fill.
 //!
-//! - **How.** One [`Buffer`], handed out in [`Lot`]s of neighbouring blocks. While a read is under
-//!   way the system writes into its lot; the lot is kept in the read's flight until the system has
-//!   told of its end.
+//! - **How.** One [`Buffer`], divided into [`Lot`]s of adjacent blocks. While a read is in flight,
+//!   the system writes into its lot, which the read's flight keeps until the system has reported
+//!   completion.
 //! - **Invariants.**
 //!   - A1 lots do not overlap;
-//!   - A2 no slice of a lot exists while a read into it is under way (its users are
-//!     [`super::ring::Ring`] alone).
+//!   - A2 no slice of a lot exists while a read into it is in flight (only [`super::ring::Ring`]
+//!     uses them).
 
 use std::slice;
 
@@ -19,7 +19,7 @@ pub(super) struct Arena {
     extents: Extents,
 }
 
-/// Bytes of an arena that one read has to itself.
+/// Bytes of an arena that belong to one read.
 #[derive(Debug)]
 pub(super) struct Lot {
     start: usize,
@@ -37,12 +37,12 @@ impl Arena {
         self.buffer.len()
     }
 
-    /// Its first byte; for the system alone.
+    /// Pointer to the first byte; only for the system.
     pub(super) fn start(&self) -> *mut u8 {
         self.buffer.start()
     }
 
-    /// A lot of `bytes` bytes, whole blocks, or none where no gap holds them.
+    /// Returns a lot of `bytes` bytes, whole blocks; `None` if no gap is large enough.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Lot> {
         let block = self.extents.take(bytes / BLOCK_BYTES)?;
         Some(Lot { start: block * BLOCK_BYTES, bytes })
@@ -53,7 +53,7 @@ impl Arena {
         self.extents.give(lot.start / BLOCK_BYTES, lot.bytes / BLOCK_BYTES);
     }
 
-    /// Where byte `from` of a lot lies; for the system alone.
+    /// Address of byte `from` of a lot; only for the system.
     pub(super) fn place(&self, lot: &Lot, from: usize) -> *mut u8 {
         assert!(from <= lot.bytes && lot.start + lot.bytes <= self.buffer.len(), "A1");
         self.buffer.start().wrapping_add(lot.start + from)
@@ -62,20 +62,20 @@ impl Arena {
     /// The bytes of a lot.
     ///
     /// # Safety
-    /// No read into the lot is under way.
+    /// No read into the lot may be in flight.
     pub(super) unsafe fn read(&self, lot: &Lot) -> &[u8] {
-        // SAFETY: the bytes lie in the buffer (asserted in `place`) and were written at least
-        // once, when it was made. Nobody writes them: the lot is this caller's alone (A1), no read
-        // into it is under way, and the borrow ends before the lot can be used again.
+        // SAFETY: the bytes are in the buffer (asserted in `place`) and were written at least once,
+        // when it was made. Nothing writes them: this caller owns the lot (A1), no read into it is
+        // in flight, and the borrow ends before the lot can be used again.
         unsafe { slice::from_raw_parts(self.place(lot, 0), lot.bytes) }
     }
 
-    /// The bytes of a lot, to be filled.
+    /// The bytes of a lot, to fill.
     ///
     /// # Safety
-    /// No read into the lot is under way.
+    /// No read into the lot may be in flight.
     pub(super) unsafe fn write(&mut self, lot: &mut Lot) -> &mut [u8] {
-        // SAFETY: as in `read`; the lot is borrowed for writing.
+        // SAFETY: as in `read`; the lot is mutably borrowed.
         unsafe { slice::from_raw_parts_mut(self.place(lot, 0), lot.bytes) }
     }
 }

@@ -1,11 +1,10 @@
 //! Which blocks of an arena are taken.
 //!
-//! - **How.** One bit for each block, set where it is free. The first gap that is large enough is
-//!   taken; `first` remembers where free blocks begin, so that single blocks are found at once.
+//! - **How.** One bit for each block, set if it is free. The first gap that is large enough is
+//!   taken; `first` tracks where free blocks start, so that single blocks are found immediately.
 //! - **Invariants.**
 //!   - E1 bits beyond the arena's blocks are never set;
-//!   - E2 no free block lies in a word before `first`; E3 a block is given back only while it is
-//!     taken (asserted).
+//!   - E2 no word before `first` has a free block; E3 only taken blocks are returned (asserted).
 //! - **Cost.** A bit for each block; taking n blocks looks at the words up to the gap.
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -28,7 +27,7 @@ impl Extents {
         extents
     }
 
-    /// Takes `count` neighbouring blocks; the first one's number, or none where no gap holds them.
+    /// Takes `count` adjacent blocks; returns the first, or `None` if no gap is large enough.
     pub(super) fn take(&mut self, count: usize) -> Option<usize> {
         if count > self.free_blocks {
             return None;
@@ -54,7 +53,7 @@ impl Extents {
         }
     }
 
-    /// Gives back `count` blocks from `start` on.
+    /// Returns `count` blocks from `start` on.
     pub(super) fn give(&mut self, start: usize, count: usize) {
         let end = start + count;
         assert!(end <= self.blocks && self.next(start, end, true).is_none(), "E3");
@@ -63,7 +62,7 @@ impl Extents {
         self.first = self.first.min(start / WORD_BITS);
     }
 
-    /// The first block of `from..to` that is free, or taken, as asked.
+    /// The first block of `from..to` that is free or taken, depending on `free`.
     fn next(&self, from: usize, to: usize, free: bool) -> Option<usize> {
         let mut at = from;
         while at < to {
@@ -87,7 +86,7 @@ impl Extents {
     }
 }
 
-/// The words that hold bits `start..end`, each with the mask of those bits.
+/// Calls `each` for the words with bits `start..end`, with the mask of those bits.
 fn for_words(start: usize, end: usize, mut each: impl FnMut(usize, u64)) {
     let mut at = start;
     while at < end {
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// The first gap of `count` free blocks, by looking at all of them.
+    /// The first gap of `count` free blocks, found by checking every position.
     fn first_fit(taken: &[bool], count: usize) -> Option<usize> {
         taken.windows(count).position(|gap| gap.iter().all(|taken| !taken))
     }

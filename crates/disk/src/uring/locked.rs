@@ -1,10 +1,11 @@
-//! How much memory this process registers with the system.
+//! Limits the memory that this process registers with the system.
 //!
-//! - **Why.** What is registered counts against the limit of locked memory (`ulimit -l`), and so do
-//!   the rings themselves, where the process has no privilege to lock more. A ring is worth more
-//!   than a registered arena: arenas must leave room for rings.
-//! - **How.** One count for the process. Without the privilege, arenas take half of the limit.
-//! - **Shared.** `REGISTERED_BYTES`, atomic; a [`Share`] gives back what it took.
+//! - **Why.** Registered memory counts against the limit on locked memory (`ulimit -l`), as do the
+//!   rings themselves, unless the process is privileged to lock more. A ring is more valuable than
+//!   a registered arena, so arenas must leave room for rings.
+//! - **How.** One count for the process. Without the privilege, arenas take at most half of the
+//!   limit.
+//! - **Concurrency.** `REGISTERED_BYTES` is atomic; a [`Share`] returns its bytes when dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,12 +14,12 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 static REGISTERED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that may be registered while this lives.
+/// Bytes that may be registered while this exists.
 #[derive(Debug)]
 pub(super) struct Share(u64);
 
 impl Share {
-    /// A share of `bytes` bytes, or none where they would leave too little for rings.
+    /// Returns a share of `bytes` bytes; `None` if it would leave too little for rings.
     pub(super) fn take(bytes: u64) -> Option<Self> {
         Self::take_of(bytes, bytes_max())
     }
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn shares_are_bounded_and_given_back() {
-        // Far above what rings of other tests take meanwhile.
+        // Far above what rings of other tests take concurrently.
         const GIB: u64 = 1 << 30;
         let first = Share::take_of(60 * GIB, 100 * GIB).unwrap();
         assert!(Share::take_of(60 * GIB, 100 * GIB).is_none());

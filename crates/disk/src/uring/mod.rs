@@ -1,19 +1,19 @@
 //! A queue over a ring of the Linux kernel (`io_uring`).
 //!
-//! - **How.** Each queue has a ring and an arena of its own. Operations go into the ring as they
-//!   are started and to the system in groups, so that many cost one system call. The arena is
-//!   registered, so that the system maps it once and not for each read. Files whose descriptor
-//!   engines may not have are read and written at once instead, in the calling thread; so is one
-//!   that finds too many files in use while nothing is under way here.
-//! - **Unsafe.** What the system reads and writes behind the language's back is reached in `arena`
-//!   and `ring` alone; their invariants A1, A2 and R1 to R3 carry every proof here.
+//! - **How.** Each queue has its own ring and arena. Operations go into the ring as they are
+//!   started and to the system in groups, so that many need one system call. The arena is
+//!   registered, so that the system maps it once and not for each read. Files without a descriptor
+//!   for engines are read and written synchronously in the calling thread, and so is a file if too
+//!   many are in use while this queue has nothing in flight.
+//! - **Unsafe.** Memory that the system reads and writes concurrently is accessed only in `arena`
+//!   and `ring`; the safety arguments here rely on their invariants A1, A2 and R1 to R3.
 //! - **Failure.** An attempt that was short, interrupted or cancelled is followed by another
-//!   ([`crate::progress`]). Where the system admits no rings, [`probe`] says so and the caller
-//!   takes threads instead.
-//! - **Threads.** A ring goes to another thread between calls. What a thread started and had not
-//!   handed back when it ended is cancelled by the system and started again by the next owner. A
-//!   completion for a thread that computes elsewhere comes when that thread next enters the system,
-//!   at the latest with the timer.
+//!   ([`crate::progress`]). If the system has no rings, [`probe`] fails and the caller uses
+//!   threads.
+//! - **Threads.** A ring may move to another thread between calls. When a thread ends, the system
+//!   cancels its unfinished operations, and the next owner restarts them. A completion for a thread
+//!   that is computing is delivered when that thread next enters the system, at the latest by the
+//!   timer.
 //! - **Cost.** One system call for each [`GROUP`] of operations, and one for each wait.
 //! - **Bounds.** `depth`, at most 32,768; the arena's bytes; one flight of about 100 bytes a slot.
 
@@ -37,7 +37,7 @@ use crate::{
     Result,
 };
 
-/// Whether the system admits rings and knows their reads and writes.
+/// Checks that the system has rings that support reads and writes.
 pub(crate) fn probe() -> io::Result<()> {
     ring::probe()
 }
@@ -50,7 +50,7 @@ pub(crate) struct UringQueue {
     path: PathBuf,
 }
 
-/// An operation that the system has nothing of yet.
+/// An operation that was not submitted to the system yet.
 struct Started {
     token: u64,
     file: Arc<dyn File>,
@@ -59,7 +59,7 @@ struct Started {
     progress: Progress,
 }
 
-/// An operation that the system has nothing of any more.
+/// An operation that the system has finished.
 struct Finished {
     token: u64,
     memory: Memory,
@@ -76,7 +76,7 @@ impl fmt::Debug for UringQueue {
 }
 
 impl UringQueue {
-    /// A queue of a disk at `path`, which messages name.
+    /// Makes a queue of a disk at `path`, which messages name.
     pub(crate) fn new(options: QueueOptions, path: PathBuf) -> io::Result<Self> {
         let options = options.checked();
         let ring = Ring::new(options)?;
@@ -88,7 +88,7 @@ impl UringQueue {
         self.in_flight() >= self.ring.depth()
     }
 
-    /// Starts an operation that has its memory; false, and the memory is free again, where too many
+    /// Starts an operation that has its memory. Returns false and frees the memory if too many
     /// files are in use to open this one before others are done.
     fn start(&mut self, operation: Started) -> bool {
         if !operation.file.has_descriptor() {
@@ -97,7 +97,7 @@ impl UringQueue {
         }
         match operation.file.descriptor(operation.memory.access()) {
             Ok(Some(descriptor)) => self.launch(operation, descriptor),
-            // Whoever waits for what is under way here may be the one to wait for.
+            // The files in use may be those of operations in flight here.
             Ok(None) if self.in_flight() == 0 => self.perform(operation),
             Ok(None) => {
                 if let Memory::Lot(lot) = operation.memory {
@@ -117,12 +117,12 @@ impl UringQueue {
         let Started { token, file, offset, memory, progress } = operation;
         self.ring.launch(Flight { token, file, descriptor, offset, memory, progress });
         if self.ring.waiting() >= GROUP {
-            // A refusal is met again, and reported, by `complete`.
+            // If the system refuses again, `complete` reports it.
             let _ = self.ring.submit(0);
         }
     }
 
-    /// Performs an operation here and now.
+    /// Performs an operation synchronously.
     fn perform(&mut self, operation: Started) {
         let Started { token, file, offset, mut memory, progress } = operation;
         let outcome = match &mut memory {
@@ -133,7 +133,7 @@ impl UringQueue {
         self.ready.push(Finished { token, memory, outcome });
     }
 
-    /// Takes note of every completion; returns the operations that are finished by it in `ready`.
+    /// Processes every completion; moves finished operations to `ready`.
     fn reap(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.reap(&mut completions);
@@ -154,7 +154,7 @@ impl UringQueue {
         self.completions = completions;
     }
 
-    /// Hands out what is ready.
+    /// Calls `done` for each operation in `ready`.
     fn hand(&mut self, done: &mut dyn FnMut(Done<'_>)) -> usize {
         let mut handed = 0;
         while let Some(Finished { token, memory, outcome }) = self.ready.pop() {
@@ -166,7 +166,7 @@ impl UringQueue {
                     self.ring.arena.give(lot);
                 }
                 Memory::Lent(buffer) => {
-                    // Before the call, so that the caller finds itself the buffer's only owner.
+                    // Dropped before the call, so that the caller is the buffer's only owner.
                     drop(buffer);
                     done(Done { token, outcome: outcome.map(|()| &[][..]) });
                 }
@@ -176,7 +176,7 @@ impl UringQueue {
         handed
     }
 
-    /// Tells the system of what is waiting, and waits for `want` completions.
+    /// Submits waiting operations, and waits for `want` completions.
     fn submit(&mut self, want: usize) -> Result<()> {
         if want == 0 && self.ring.waiting() == 0 && !self.ring.must_enter() {
             return Ok(());
@@ -196,7 +196,7 @@ impl Flight {
     }
 }
 
-/// The places at which attempts on a file may begin.
+/// Attempts on a file start at multiples of this.
 fn step(file: &dyn File) -> usize {
     if file.is_direct() { BLOCK_BYTES } else { 1 }
 }
@@ -247,7 +247,7 @@ impl Queue for UringQueue {
         self.submit(want)?;
         loop {
             self.reap();
-            // What a short attempt left is on its way before this call ends.
+            // The rest of a short attempt is submitted before this call ends.
             handed += self.hand(done);
             want = usize::from(wait && handed == 0 && self.in_flight() > 0);
             if want == 0 && self.ring.waiting() == 0 {

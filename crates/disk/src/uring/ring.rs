@@ -1,4 +1,4 @@
-//! A ring of the system with the memory and files of what it has under way.
+//! A ring of the system, with the memory and files of its operations in flight.
 //!
 //! ```text
 //!   launch ──► submission queue ──submit──► the system ──► completion queue ──reap──► land
@@ -7,10 +7,10 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - R1 the flight of an entry lies in `flights`, and so do its descriptor, which stays open
-//!     while it is held, and its memory, from before the entry is pushed until its completion is
-//!     reaped. R2 a slot has at most one entry in the two queues and the system together. R3 the
-//!     ring is dropped only when the system has nothing under way, or what it has is never freed.
+//!   - R1 from before an entry is pushed until its completion is reaped, `flights` has its flight,
+//!     with the memory and the descriptor, which stays open while it is held. R2 a slot has at most
+//!     one entry in the two queues and the system together. R3 the ring is dropped only when the
+//!     system has nothing in flight; otherwise flights and arena are never freed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -27,29 +27,30 @@ use super::locked::Share;
 use crate::progress::Progress;
 use crate::{Access, Buffer, Descriptor, File, QueueOptions};
 
-/// Operations of one ring at most; the system's own bound.
+/// The most operations of one ring; the system's own bound.
 pub(super) const DEPTH_MAX: usize = 1 << 15;
 
-/// Bytes of an arena that the system registers as one buffer at most.
+/// The most bytes of an arena that the system registers as one buffer.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
 
-/// Writes from so many bytes on are started by a thread of the system's own: to find their pages
-/// and to tell the device takes longer than to wake it.
+/// Writes of at least this size are started by a thread of the system: finding their pages and
+/// instructing the device takes longer than waking it.
 const ASIDE_BYTES: usize = 128 << 10;
 
-/// How often in a row the system may be too busy to take operations, and the pause after each.
+/// The most times in a row that the system may be too busy to take operations, and the pause after
+/// each.
 const REFUSALS_MAX: u32 = 10_000;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a ring is asked for when there is no memory, and the pause after each: the system
-/// gives back the locked memory of a ring some time after it was closed.
+/// The most attempts to make a ring without memory, and the pause after each: the system returns
+/// the locked memory of a ring some time after it was closed.
 const MEMORY_TRIES: u32 = 50;
 const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) struct Ring {
     uring: IoUring,
     pub(super) arena: Arena,
-    /// While the arena is registered.
+    /// Present if the arena is registered.
     share: Option<Share>,
     flights: Vec<Option<Flight>>,
     vacant: Vec<u32>,
@@ -69,12 +70,12 @@ pub(super) struct Flight {
     pub(super) progress: Progress,
 }
 
-/// Where the bytes of an operation come from or go to.
+/// Source or target of an operation's bytes.
 #[derive(Debug)]
 pub(super) enum Memory {
-    /// Filled by a read.
+    /// Memory that a read fills.
     Lot(Lot),
-    /// Written; shared with the caller.
+    /// Memory that is written, also held by the caller.
     Lent(Arc<Buffer>),
 }
 
@@ -87,7 +88,7 @@ impl Memory {
     }
 }
 
-/// A ring with `entries` places; waits a while for memory.
+/// Makes a ring with `entries` entries; waits a while for memory.
 fn build(entries: u32) -> io::Result<IoUring> {
     for _ in 1..MEMORY_TRIES {
         match build_now(entries) {
@@ -100,7 +101,7 @@ fn build(entries: u32) -> io::Result<IoUring> {
     build_now(entries)
 }
 
-/// A ring with `entries` places, with the system's help against interruptions where it has it.
+/// Makes a ring with `entries` entries, with fewer interruptions if the system supports that.
 fn build_now(entries: u32) -> io::Result<IoUring> {
     let modern = IoUring::builder()
         .dontfork()
@@ -116,7 +117,7 @@ fn build_now(entries: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Whether the system admits rings and knows their reads and writes.
+/// Checks that the system has rings that support reads and writes.
 pub(super) fn probe() -> io::Result<()> {
     let uring = build(1)?;
     let mut probe = io_uring::Probe::new();
@@ -145,12 +146,12 @@ impl Ring {
         self.flights.len()
     }
 
-    /// Operations launched and not landed.
+    /// Number of operations launched and not landed.
     pub(super) fn in_flight(&self) -> usize {
         self.flights.len() - self.vacant.len()
     }
 
-    /// Operations that the system was not told of yet.
+    /// Number of operations not submitted to the system yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -158,7 +159,7 @@ impl Ring {
     /// Puts an operation into the submission queue.
     ///
     /// # Panics
-    /// When `depth` operations are in flight.
+    /// If `depth` operations are in flight.
     pub(super) fn launch(&mut self, flight: Flight) {
         let Some(slot) = self.vacant.pop() else { unreachable!("more operations than the depth") };
         self.flights[slot as usize] = Some(flight);
@@ -178,7 +179,7 @@ impl Ring {
         }
     }
 
-    /// Takes a reaped operation out.
+    /// Removes a reaped operation.
     pub(super) fn land(&mut self, slot: u32) -> Flight {
         let Some(flight) = self.flights[slot as usize].take() else {
             unreachable!("R1: slot {slot} has no operation")
@@ -190,7 +191,7 @@ impl Ring {
     fn push(&mut self, slot: u32) {
         let entry = self.entry(slot);
         let mut submission = self.uring.submission();
-        // SAFETY: descriptor and memory of the entry are its flight's, which stays in `flights`
+        // SAFETY: descriptor and memory of the entry belong to its flight, which stays in `flights`
         // until the completion is reaped (R1, R3).
         let pushed = unsafe { submission.push(&entry) };
         drop(submission);
@@ -227,8 +228,8 @@ impl Ring {
         entry.user_data(u64::from(slot))
     }
 
-    /// Tells the system of what is waiting, and waits until it has `want` completions, or is
-    /// interrupted, or busy.
+    /// Submits waiting operations, and waits until the system has `want` completions, is
+    /// interrupted, or is busy.
     pub(super) fn submit(&mut self, want: usize) -> io::Result<()> {
         match self.uring.submit_and_wait(want) {
             Ok(taken) => {
@@ -247,13 +248,13 @@ impl Ring {
         }
     }
 
-    /// Whether the system holds completions back until it is entered.
+    /// Whether the system withholds completions until it is entered.
     pub(super) fn must_enter(&mut self) -> bool {
         let submission = self.uring.submission();
         submission.taskrun() || submission.cq_overflow()
     }
 
-    /// Appends slot and outcome of every completion.
+    /// Appends the slot and outcome of every completion.
     pub(super) fn reap(&mut self, completions: &mut Vec<(u32, io::Result<usize>)>) {
         let before = completions.len();
         completions.extend(self.uring.completion().map(|entry| {
@@ -266,10 +267,10 @@ impl Ring {
         self.under_way -= completions.len() - before;
     }
 
-    /// Waits for one completion at least; what is waiting is not started.
+    /// Waits for at least one completion, without submitting anything.
     fn wait(&self) -> io::Result<()> {
         let flags = EnterFlags::GETEVENTS.bits();
-        // SAFETY: nothing is submitted and no argument given; the call only waits.
+        // SAFETY: nothing is submitted and no argument is passed; the call only waits.
         let entered = unsafe { self.uring.submitter().enter::<u64>(0, 1, flags, None) };
         entered.map(drop)
     }
@@ -279,16 +280,16 @@ fn is_busy(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy)
 }
 
-/// Registers the arena, so that the system maps its pages once and not for each read; none where
-/// that would be too much locked memory.
+/// Registers the arena, so that the system maps its pages once and not for each read; `None` if
+/// that would lock too much memory.
 fn register(uring: &IoUring, arena: &Arena) -> Option<Share> {
     if arena.bytes() == 0 || arena.bytes() > REGISTERED_BYTES_MAX {
         return None;
     }
     let share = Share::take(arena.bytes() as u64)?;
     let whole = libc::iovec { iov_base: arena.start().cast(), iov_len: arena.bytes() };
-    // SAFETY: the arena's memory is mapped and is freed only when the system has nothing under way
-    // (R3); the registration itself pins the pages, whatever becomes of the mapping.
+    // SAFETY: the arena's memory is mapped and is freed only when the system has nothing in flight
+    // (R3); the registration itself pins the pages, whatever happens to the mapping.
     let registered = unsafe { uring.submitter().register_buffers(&[whole]) };
     registered.is_ok().then_some(share)
 }
@@ -305,7 +306,7 @@ impl Drop for Ring {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_busy(&error) => thread::sleep(REFUSAL_PAUSE),
                 Err(_) => {
-                    // R3: the system may still write there.
+                    // R3: the system may still write to them.
                     std::mem::forget(std::mem::take(&mut self.flights));
                     std::mem::forget(std::mem::replace(&mut self.arena, Arena::new(0)));
                     return;

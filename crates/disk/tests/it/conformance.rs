@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stepwell_disk::{Engine, Faults, FaultyDisk, FileDisk, MemDisk, OpenFiles, conformance};
 
-/// Runs the suite on a directory with this engine; says so where the system admits no rings.
+/// Runs the suite on a directory with this engine; reports a skip if there are no rings.
 fn of_files(engine: Engine, expected: &str) {
     let directory = tempfile::tempdir().unwrap();
     match FileDisk::with_engine(directory.path(), engine) {
@@ -30,7 +30,7 @@ fn of_files_with_threads() {
     of_files(Engine::Pool, "threads");
 }
 
-/// The suite where hardly any file may be open.
+/// Runs the suite with very few open files.
 fn of_few_open_files(engine: Engine, bound: usize) {
     let directory = tempfile::tempdir().unwrap();
     let open_files = OpenFiles::new(bound);

@@ -1,4 +1,5 @@
-//! Directories survive a crash once their names are synced, and whatever promises that syncs them.
+//! Directories survive a crash once their names are synced, and every operation that promises this
+//! syncs them.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -16,13 +17,13 @@ fn write_synced(disk: &dyn Disk, name: &str, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// Every way in which a crash may go, some of the random ones among them.
+/// Every kind of crash, including some random ones.
 fn survivals() -> impl Iterator<Item = Survival> {
     [Survival::SyncedAlone, Survival::Everything].into_iter().chain((0..20).map(Survival::Torn))
 }
 
-/// Does something to a new world until the power is gone, after every change that there is, and has
-/// what a crash left judged: the world, and whether the work was done.
+/// Cuts the power after every change that `work` makes in a new world, and judges the result of
+/// every kind of crash: the world, and whether the work was done. Returns the number of cuts.
 fn cut_each(
     before: &dyn Fn(&dyn Disk),
     work: &dyn Fn(&dyn Disk) -> stepwell_disk::Result<()>,
@@ -94,7 +95,7 @@ fn a_directory_keeps_its_identity_through_crashes_and_names() {
     assert_ne!(after.identity(&one).unwrap(), identity, "no number is given twice");
 }
 
-/// A directory with its parents is there once it was made, and all that was synced below it.
+/// A directory made with its parents exists after a crash, with everything synced below it.
 #[test]
 fn what_is_made_with_its_parents_is_durable() {
     let path = PathBuf::from("/made/with/parents");
@@ -108,13 +109,13 @@ fn what_is_made_with_its_parents_is_durable() {
     let cuts = cut_each(&|_| (), &work, &|world, done| {
         let found = world.directory(&path).and_then(|inside| inside.read("a", 9));
         assert!(!done || found.unwrap() == b"a");
-        // Going on is possible whatever is there.
+        // It can be made again, whatever exists.
         world.create_directory(&path).unwrap();
     });
     assert_eq!(cuts, 3 * 2 + 4);
 }
 
-/// A name goes from one directory to another one that is made on the way, and is never in neither.
+/// A name moves to another directory, made for it, and is always in one of the two.
 #[test]
 fn what_is_set_aside_is_there_or_there() {
     let before = |disk: &dyn Disk| {
@@ -146,7 +147,7 @@ fn what_is_set_aside_is_there_or_there() {
     }
 }
 
-/// A directory whose name could not be synced is not taken for one that was, the next time.
+/// A directory whose name could not be synced is not considered durable by the next attempt.
 #[test]
 fn a_directory_that_could_not_be_synced_is_made_again() {
     let world = MemDisk::new();

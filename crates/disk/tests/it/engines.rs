@@ -1,4 +1,4 @@
-//! Engines of file disks, and files that are none of theirs.
+//! Engines of file disks, and files of other kinds.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -12,7 +12,7 @@ use stepwell_disk::{
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Runs `test` with every engine that the system admits.
+/// Runs `test` with every available engine.
 fn for_each_engine(test: impl Fn(FileDisk)) {
     for engine in [Engine::Auto, Engine::Uring, Engine::Pool] {
         let directory = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ fn numbered(disk: &dyn Disk, name: &str, blocks: u8) -> Arc<dyn File> {
     file
 }
 
-/// Tokens of failures, sorted; every other outcome begins with the low byte of its token.
+/// Tokens of failures, sorted; bytes of other outcomes must equal the low byte of their token.
 fn failures(queue: &mut dyn Queue) -> Vec<(u64, ErrorKind)> {
     let mut failed = Vec::new();
     while queue.in_flight() > 0 {
@@ -109,7 +109,7 @@ fn a_queue_may_be_deeper_than_the_system_admits() {
         let file = numbered(&disk, "a", 1);
         let mut queue = match disk.queue(QueueOptions { depth: 1 << 20, read_bytes: 4096 }) {
             Ok(queue) => queue,
-            // Two MiB of locked memory are more than some systems admit.
+            // Two MiB of locked memory are too much on some systems.
             Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                 return stepwell_skip::skipped(error);
             }

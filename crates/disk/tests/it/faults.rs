@@ -1,4 +1,4 @@
-//! Crashes and faults do what their fault models say.
+//! Crashes and faults follow their fault models.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -137,7 +137,7 @@ fn refusing(operation: Operation, reason: Reason) -> FaultyDisk {
     disk
 }
 
-/// One operation of each kind that a fault can meet.
+/// Performs one operation of each kind that a fault can affect.
 fn perform(disk: &FaultyDisk, operation: Operation) -> stepwell_disk::Result<()> {
     let other = disk.path().join("other");
     let file = || disk.open("a").unwrap();
@@ -173,7 +173,7 @@ fn any_single_operation_is_refused_with_the_systems_number() {
             let Error::Io { operation: named, source, .. } = &error else { panic!("{error}") };
             assert_eq!(*named, operation);
             assert_eq!(source.raw_os_error(), reason.error().raw_os_error(), "{error}");
-            // Once, and it did nothing: the same succeeds now.
+            // Only once, and without effect: the same operation now succeeds.
             if operation != Operation::Write && operation != Operation::Truncate {
                 perform(&disk, operation).unwrap();
             }
@@ -221,7 +221,7 @@ fn a_faulty_disk_knows_whether_a_fault_fired() {
         (Faults { refusal: Some(refusal), ..none }, 1),
         (Faults { files_max: Some(0), ..none }, 1),
         (Faults { cut_after: Some(4), ..none }, 2),
-        // What is done otherwise without a word counts, too.
+        // Silent faults count, too.
         (Faults { lost_write_after: Some(3), ..none }, 1),
         (Faults { misdirected_write_after: Some(0), ..none }, 1),
         (Faults { short_read_after: Some(0), ..none }, 1),

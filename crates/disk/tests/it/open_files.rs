@@ -1,4 +1,4 @@
-//! Files that are closed and opened again, as the system sees them.
+//! Files that are closed and reopened, as the system sees them.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -46,7 +46,7 @@ fn reason(file: &Arc<dyn File>) -> (Operation, ErrorKind, String) {
 #[test]
 fn a_file_that_somebody_else_replaced_is_an_error_that_says_so() {
     let (directory, disk, file) = with_files(2);
-    // Its inode is likely to be given again at once; its time of birth is not.
+    // Its inode is likely to be reused immediately, but not its time of birth.
     thread::sleep(Duration::from_millis(20));
     use_others(&disk);
     fs::remove_file(directory.path().join("a")).unwrap();
@@ -55,7 +55,7 @@ fn a_file_that_somebody_else_replaced_is_an_error_that_says_so() {
     assert_eq!(operation, Operation::Open);
     assert!(message.contains("another file in its place") && message.contains("/a:"), "{message}");
     assert!(file.len().is_err());
-    // A queue says the same of the one operation.
+    // A queue reports the same for this operation only.
     let mut queue = disk.queue(QueueOptions { depth: 4, read_bytes: 1 << 16 }).unwrap();
     let whole = disk.open("other").unwrap();
     assert!(queue.read(1, &file, 0, BLOCK_BYTES).unwrap());
@@ -82,7 +82,7 @@ fn a_file_that_somebody_else_removed_or_moved_is_one_too() {
     assert!(message.contains("somebody else removed or moved it"), "{message}");
     fs::rename(directory.path().join("b"), directory.path().join("a")).unwrap();
     file.read_at(0, &mut [0; 5]).unwrap();
-    // While it is open nobody notices.
+    // While it is open, this is not noticed.
     fs::remove_file(directory.path().join("a")).unwrap();
     file.read_at(0, &mut [0; 5]).unwrap();
 }
@@ -103,7 +103,7 @@ fn the_bound_holds_whatever_is_held() {
     assert!(held <= 10, "the system knows of {held}");
 }
 
-/// How many files below `path` this process has open.
+/// Number of files below `path` that this process has open.
 fn open_here(path: &Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
     links.filter(|link| fs::read_link(link.path()).is_ok_and(|to| to.starts_with(path))).count()

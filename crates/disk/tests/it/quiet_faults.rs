@@ -1,4 +1,4 @@
-//! Faults that say nothing, faults of direct files, and faults in queues.
+//! Silent faults, faults of direct files, and faults in queues.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -13,7 +13,7 @@ use stepwell_disk::{
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A disk with a direct file of 8 blocks, each filled with its number from 1 on; counts begin
+/// A disk with a direct file of 8 blocks, each filled with its number starting at 1; counts begin
 /// after it was made.
 fn with_file(faults: Faults) -> (MemDisk, FaultyDisk, Arc<dyn File>) {
     let memory = MemDisk::new();
@@ -28,7 +28,7 @@ fn with_file(faults: Faults) -> (MemDisk, FaultyDisk, Arc<dyn File>) {
     (memory, disk, file)
 }
 
-/// What every 512 bytes of the file begin with.
+/// First byte of each 512 bytes of the file.
 fn sectors(disk: &dyn Disk) -> Vec<u8> {
     disk.read("a", 64 * BLOCK).unwrap().chunks(512).map(|sector| sector[0]).collect()
 }
@@ -63,7 +63,7 @@ fn a_flipped_bit_is_in_what_is_read_alone() {
         assert!(buffer[5_001..].iter().all(|byte| *byte == 2));
     }
     assert_eq!(blocks(&memory), [1, 2, 3, 4, 5, 6, 7, 8]);
-    // Beyond the bytes it goes round; no bytes, no flip.
+    // A bit beyond the end wraps around; an empty read has no flip.
     let (_, disk, file) = with_file(Faults::default());
     disk.inflict(Faults { flip: Some(Flip { after: 1, bit: 8 * 4_096 }), ..Faults::default() });
     file.read_at(0, &mut []).unwrap();
@@ -116,7 +116,7 @@ fn a_cut_tears_a_direct_write_at_a_sector() {
         expected[8..8 + torn].fill(9);
         assert_eq!(sectors(&memory), expected);
     }
-    // Beyond the end there is nothing to keep.
+    // Beyond the end, there are no bytes to keep.
     let (memory, _, file) = with_file(Faults { cut_after: Some(0), ..Faults::default() });
     assert!(file.write_at(8 * BLOCK, &[9; BLOCK_BYTES]).is_err());
     assert_eq!(sectors(&memory)[64..], [9, 9, 9, 9, 0, 0, 0, 0]);

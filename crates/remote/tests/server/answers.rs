@@ -1,10 +1,10 @@
-//! What a server answers: objects, and listings of them.
+//! Answers of the server: objects, and listings of them.
 
 use std::sync::Arc;
 
 use super::{Answer, Asked, Fault, Object, Server};
 
-/// The times of change of objects lie one second apart, from here on.
+/// Objects' times of change are one second apart, starting here.
 const FIRST_SECOND: u64 = 1_700_000_000;
 
 impl Server {
@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    /// The next fault, and what the object is after it.
+    /// Applies and returns the next fault.
     fn fault(&self, name: &str) -> Fault {
         let fault = self.state().faults.pop_front().unwrap_or(Fault::None);
         match fault {
@@ -105,7 +105,7 @@ impl Server {
         Answer::of(200, xml + "<IsTruncated>false</IsTruncated></ListBucketResult>")
     }
 
-    /// What the NameNode of HDFS says.
+    /// Answers of the NameNode of HDFS.
     fn name_node(&self, asked: &Asked, path: &str) -> Answer {
         match asked.query("op") {
             "LISTSTATUS" => self.folder(path),
@@ -163,7 +163,7 @@ impl Server {
     }
 }
 
-/// The range that is asked for, and what a fault makes of it.
+/// The requested range, as changed by a fault.
 fn ranged(asked: &Asked, bytes: &Arc<Vec<u8>>, fault: Fault) -> Answer {
     let range = asked.header("range").and_then(|range| range.strip_prefix("bytes="));
     let range = range.filter(|_| !matches!(fault, Fault::Whole));
@@ -197,7 +197,7 @@ fn file(name: &str, object: &Object) -> String {
     )
 }
 
-/// An error as HDFS writes it.
+/// An error in the format of HDFS.
 fn refusal(status: u16) -> Answer {
     let name = match status {
         404 => "FileNotFoundException",
@@ -207,7 +207,7 @@ fn refusal(status: u16) -> Answer {
     Answer::of(status, text)
 }
 
-/// A time as HTTP writes it.
+/// A time in the format of HTTP.
 fn date(version: u64) -> String {
     format!("Wed, 15 Nov 2023 00:00:{:02} GMT", version % 60)
 }

@@ -1,5 +1,5 @@
 //! A server of objects for tests: HTTP/1.1 with ranges and conditions, S3's listing, WebHDFS with
-//! its redirects; and faults where a test wants some. Nothing but the standard library.
+//! its redirects, and faults on request. Uses only the standard library.
 //!
 //! An object `a/b.csv` is `http://HOST/web/a/b.csv`, `s3://bucket/a/b.csv` of the endpoint
 //! `http://HOST` and `hdfs://HOST/a/b.csv`.
@@ -19,29 +19,29 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// What happens to a request for bytes.
+/// A fault in the answer to a request for bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It is answered with a status alone.
+    /// The answer is only a status.
     Status(u16),
-    /// The connection ends behind so many bytes of the body.
+    /// The connection ends after this many bytes of the body.
     Cut(usize),
-    /// Nothing is sent for so long.
+    /// Nothing is sent for this long.
     Slow(Duration),
-    /// The object is another one from now on.
+    /// From now on, the object is a different one.
     Change,
-    /// The answer says that the object has so many bytes more than it has.
+    /// The answer claims this many bytes more than the object has.
     Longer(u64),
-    /// All of the object is sent, whatever was asked for.
+    /// The whole object is sent, whatever range was requested.
     Whole,
 }
 
 #[derive(Clone)]
 pub(crate) struct Object {
     pub(crate) bytes: Arc<Vec<u8>>,
-    /// Its entity tag's number, and its seconds.
+    /// Number of its entity tag, and its seconds.
     pub(crate) version: u64,
 }
 
@@ -49,19 +49,19 @@ pub(crate) struct Object {
 struct State {
     objects: BTreeMap<String, Object>,
     faults: VecDeque<Fault>,
-    /// First lines of requests, with who asks as the headers say.
+    /// First lines of requests, with the authorization in their headers.
     asked: Vec<String>,
-    /// Status of all answers to requests of objects that begin so.
+    /// Status of all answers to requests for objects with this prefix.
     refused: Option<(String, u16)>,
-    /// Whether entity tags are sent.
+    /// Whether entity tags are omitted.
     untagged: bool,
-    /// Whether it says no time of change, either.
+    /// Whether times of change are omitted.
     undated: bool,
     /// Whether `HEAD` is refused.
     headless: bool,
 }
 
-/// A server, for as long as the process runs.
+/// A server that runs as long as the process.
 #[derive(Clone)]
 pub(crate) struct Server {
     state: Arc<Mutex<State>>,
@@ -71,7 +71,7 @@ pub(crate) struct Server {
 /// A request.
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// Without what follows `?`, decoded.
+    /// Decoded, without what follows `?`.
     pub(crate) path: String,
     pub(crate) query: BTreeMap<String, String>,
     pub(crate) headers: BTreeMap<String, String>,
@@ -82,9 +82,9 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
-    /// The length that is said, where it is another one.
+    /// The claimed length, if it differs.
     pub(crate) length: Option<usize>,
-    /// Bytes behind which the connection ends.
+    /// Number of bytes after which the connection ends.
     pub(crate) cut: Option<usize>,
 }
 
@@ -113,7 +113,7 @@ impl Server {
         state.objects.insert(name.to_owned(), Object { bytes: Arc::new(bytes), version });
     }
 
-    /// What happens to the next requests for bytes, one after the other.
+    /// Sets the faults of the next requests for bytes, one after the other.
     pub(crate) fn faults(&self, faults: &[Fault]) {
         self.state().faults = faults.iter().copied().collect();
     }
@@ -126,7 +126,7 @@ impl Server {
         self.state().untagged = true;
     }
 
-    /// From now on it tells no version of an object from another.
+    /// Omits versions of objects from now on.
     pub(crate) fn without_versions(&self) {
         (self.state().untagged, self.state().undated) = (true, true);
     }
@@ -149,7 +149,7 @@ impl Server {
         ]
     }
 
-    /// The environment that reads from here.
+    /// The environment for reading from this server.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let endpoint = format!("http://{}", self.host);
         [
@@ -231,7 +231,7 @@ impl Answer {
     }
 }
 
-/// Without `%XX`.
+/// Decodes `%XX`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,11 +1,11 @@
-//! Going through many keys, the memory of each asked for before its turn.
+//! Iterates over many keys and prefetches the memory of each.
 //!
-//! - **How.** A key's shard header is asked for `2 * AHEAD` keys ahead, its buckets `AHEAD` keys
-//!   ahead, by when the header is there. What was computed on the way, buckets and tags, is kept
-//!   until the key's turn.
+//! - **How.** A key's shard header is prefetched `2 * AHEAD` keys ahead, its buckets `AHEAD` keys
+//!   ahead, when the header has arrived. The buckets and tags computed then are kept until the
+//!   key's turn.
 //! - **Invariants.**
-//!   - I1 A shard that grew between a key's asking and its turn is noticed by its number of
-//!     buckets; the key is then asked for again.
+//!   - I1 A shard that grew between a key's prefetch and its turn is noticed by its number of
+//!     buckets; the key's probes are then computed again.
 
 use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch;
@@ -14,21 +14,21 @@ use super::bits::Probe;
 use super::shard::Shard;
 use super::{Index, permute};
 
-/// Keys between the request for a line and its use.
+/// Number of keys between the prefetch of a line and its use.
 pub(super) const AHEAD: usize = 16;
 
-/// A key, and where the index would have it.
+/// A key's shard and probes in the index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
     pub(super) shard: usize,
     pub(super) local: u64,
-    /// Of the shard, when it was asked.
+    /// Number of buckets of the shard when the key was prefetched.
     buckets: usize,
     probes: [Probe; 2],
 }
 
 impl Asked {
-    /// The buckets and tags of the key in its shard as that is now (I1).
+    /// Buckets and tags of the key in its shard's current form (I1).
     #[inline(always)]
     pub(super) fn probes(&self, shard: &Shard) -> [Probe; 2] {
         if shard.buckets() == self.buckets { self.probes } else { shard.probes(self.local) }
@@ -36,7 +36,7 @@ impl Asked {
 }
 
 impl Index {
-    /// Asks for what a look-up of `key` will read.
+    /// Prefetches what a look-up of `key` will read.
     #[inline(always)]
     pub(super) fn ask(&self, key: Key) -> Asked {
         let (number, local) = permute::split(self.scatter.of(key));
@@ -47,7 +47,7 @@ impl Index {
     }
 }
 
-/// A walk over `count` keys, the `n`th of which `key(n)` says.
+/// An iteration over `count` keys, the `n`th of which is `key(n)`.
 pub(crate) struct Ahead<F> {
     key: F,
     count: usize,
@@ -64,7 +64,7 @@ impl<F: Fn(usize) -> Key> Ahead<F> {
         Self { key, count, at: 0, asked }
     }
 
-    /// The next key, once for each. The index may have changed since the last one.
+    /// Returns the next key, `count` times in all. The index may have changed since the last call.
     #[inline(always)]
     pub(crate) fn next(&mut self, index: &Index) -> Asked {
         let at = self.at;

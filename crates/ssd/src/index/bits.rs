@@ -1,4 +1,4 @@
-//! The form of a shard's slots: which bits say the key, and which say its place.
+//! The layout of a shard's slots: which bits are of the key, and which of its place.
 //!
 //! ```text
 //! word, 64 bits                                                     extra, 0 to 32 bits
@@ -8,39 +8,39 @@
 //!                             `-------- tag, tag_bits -------'       extra_bits
 //! ```
 //!
-//! - **How.** The 2^54 values by which a shard chooses are cut into as many runs of `width` as
+//! - **How.** The 2^54 values by which a shard chooses are divided into as many runs of `width` as
 //!   there are buckets: the run is the bucket, the position in it the remainder. Bucket, remainder
-//!   and choice are the whole key; a word of zeros is a vacant slot. The more buckets, the shorter
-//!   the remainders, and the more of a place fits into the word.
+//!   and choice encode the whole key; a word of zeros is a vacant slot. More buckets mean shorter
+//!   remainders, and more bits of a place in the word.
 //! - **Invariants.**
-//!   - I1 A tag is never zero, and no two keys have one tag in one bucket.
+//!   - I1 A tag is never zero, and no two keys have the same tag in a bucket.
 //! - **Cost.** Eight bytes a slot, and `extra_bits` bits.
 
 use super::Place;
 use super::permute::{LOCAL_SPAN, turn, turn_back};
 
-/// Slots of a bucket: a cache line of words.
+/// Number of slots of a bucket: a cache line of words.
 pub(super) const SLOTS: usize = 8;
-/// Bits that a place has at most.
+/// The most bits of a place.
 pub(super) const PLACE_BITS_MAX: u32 = 40;
 /// Extra bits are read and written eight bytes at a time.
 const WINDOW_BYTES: usize = 8;
 
-/// A bucket that a key may lie in, and its tag there.
+/// One of a key's two buckets, and its tag there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) bucket: usize,
     pub(super) tag: u64,
 }
 
-/// How many bits it takes to write `value`.
+/// Number of bits needed to write `value`.
 pub(super) fn bits_of(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Values of a bucket.
+    /// Number of values per bucket.
     width: u64,
     /// 2^64 / width, at most one too low.
     reciprocal: u64,
@@ -49,7 +49,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// The form for this many buckets, and for places of up to `place_bits` bits.
+    /// The form for `buckets` buckets, and for places of up to `place_bits` bits.
     pub(super) fn new(buckets: usize, place_bits: u32) -> Self {
         assert!(place_bits <= PLACE_BITS_MAX, "places of {place_bits} bits");
         let width = LOCAL_SPAN.div_ceil(buckets.max(1) as u64);
@@ -58,13 +58,13 @@ impl Form {
         Self { width, reciprocal: u64::MAX / width, tag_bits, extra_bits }
     }
 
-    /// Bits that a place may have.
+    /// Number of bits that a place may have.
     #[inline]
     pub(super) fn place_bits(&self) -> u32 {
         (u64::BITS - self.tag_bits + self.extra_bits).min(PLACE_BITS_MAX)
     }
 
-    /// Bytes of the extra bits of this many buckets.
+    /// Bytes of the extra bits of `buckets` buckets.
     pub(super) fn extra_bytes(&self, buckets: usize) -> usize {
         match self.extra_bits as usize * SLOTS / 8 * buckets {
             0 => 0,
@@ -78,18 +78,18 @@ impl Form {
         u64::MAX >> (u64::BITS - self.tag_bits)
     }
 
-    /// Both buckets of a local value.
+    /// Both probes of a local value.
     #[inline(always)]
     pub(super) fn probes(&self, local: u64) -> [Probe; 2] {
         [self.probe(local, 0), self.probe(turn(local), 1)]
     }
 
-    /// The bucket of a value under a choice.
+    /// The bucket and tag of a value under a choice.
     #[inline(always)]
     fn probe(&self, value: u64, choice: u64) -> Probe {
         let mut bucket = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
         let mut remainder = value - bucket * self.width;
-        // A value below 2^54 makes of what the reciprocal lacks less than 2^-10 of a bucket.
+        // For values below 2^54, the reciprocal's error is below 2^-10 of a bucket.
         if remainder >= self.width {
             remainder -= self.width;
             bucket += 1;
@@ -97,7 +97,7 @@ impl Form {
         Probe { bucket: bucket as usize, tag: (remainder + 1) << 1 | choice }
     }
 
-    /// Value and choice of a slot that is taken.
+    /// Value and choice in an occupied slot.
     #[inline]
     fn value(&self, bucket: usize, word: u64) -> (u64, u64) {
         let tag = word & self.tag_mask();
@@ -105,14 +105,14 @@ impl Form {
         (bucket as u64 * self.width + (tag >> 1) - 1, tag & 1)
     }
 
-    /// Where `from` keeps a slot, said in this form: the bucket of the same choice.
+    /// The bucket of the same choice in this form, for a slot in form `from`.
     #[inline]
     pub(super) fn same(&self, from: &Self, bucket: usize, word: u64) -> Probe {
         let (value, choice) = from.value(bucket, word);
         self.probe(value, choice)
     }
 
-    /// Where `from` could keep a slot as well, said in this form: the bucket of the other choice.
+    /// The bucket of the other choice in this form, for a slot in form `from`.
     #[inline]
     pub(super) fn other(&self, from: &Self, bucket: usize, word: u64) -> Probe {
         let (value, choice) = from.value(bucket, word);
@@ -120,14 +120,14 @@ impl Form {
         self.probe(value, 1 - choice)
     }
 
-    /// The local value of a slot that is taken.
+    /// The local value of an occupied slot.
     #[cfg(test)]
     pub(super) fn local(&self, bucket: usize, word: u64) -> u64 {
         let (value, choice) = self.value(bucket, word);
         if choice == 0 { value } else { turn_back(value) }
     }
 
-    /// The place that `word` and the extra bits of slot `slot` of the shard make.
+    /// The place in `word` and in the extra bits of slot `slot` of the shard.
     #[inline(always)]
     pub(super) fn place(&self, word: u64, extra: &[u8], slot: usize) -> Place {
         let low = word >> self.tag_bits;
@@ -139,7 +139,7 @@ impl Form {
         Place(high << (u64::BITS - self.tag_bits) | low)
     }
 
-    /// The word of `tag` and `place`, whose high bits go to the extra ones.
+    /// Returns the word for `tag` and `place`, and writes the place's high bits to `extra`.
     #[inline(always)]
     pub(super) fn write(&self, tag: u64, place: Place, extra: &mut [u8], slot: usize) -> u64 {
         assert!(bits_of(place.0) <= self.place_bits(), "{place:?} has more bits than {self:?}");
@@ -157,15 +157,15 @@ impl Form {
         (1 << self.extra_bits) - 1
     }
 
-    /// Byte and bit at which the extra bits of a slot begin.
+    /// Byte and bit where the extra bits of a slot start.
     #[inline(always)]
     fn window(&self, slot: usize) -> (usize, usize) {
         let bit = slot * self.extra_bits as usize;
         (bit / 8, bit % 8)
     }
 
-    /// Indices of the first and the last byte that are read for the extra bits of a bucket, if
-    /// there are any.
+    /// Indices of the first and last byte that are read for the extra bits of a bucket, if it has
+    /// any.
     #[inline(always)]
     pub(super) fn extra_at(&self, bucket: usize) -> [usize; 2] {
         let [first, last] = [0, SLOTS - 1].map(|slot| self.window(bucket * SLOTS + slot).0);

@@ -1,4 +1,4 @@
-//! Keys that somebody chose, and the secret that makes them like others.
+//! Adversarial keys, and the secret that makes them harmless.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use stepwell_base::random::Stream;
 use super::tests::check;
 use super::*;
 
-/// The key that the function which all know sends there.
+/// The key that [`Scatter::KNOWN`] maps to a shard and local value.
 pub(super) fn known(shard: usize, local: u64) -> u64 {
     Scatter::KNOWN.key_of(permute::join(shard, local)).0
 }
 
 #[test]
 fn keys_that_share_two_buckets_of_the_known_function_do_no_harm() {
-    // Both choices of each lie in the first 4096th of the values, so in one bucket out of up to
-    // 4096: whoever knows the function finds one with some thousand tries.
+    // Both choices of each are in the first 4096th of the values, so in one bucket of up to 4096;
+    // knowing the function, finding such a key takes some thousand tries.
     let low = |value: &u64| value >> (54 - 12) == 0;
     let chosen = (0..).map(permute::turn_back).filter(low).map(|local| known(3, local));
     let chosen: Vec<u64> = chosen.take(64).collect();

@@ -1,17 +1,17 @@
-//! The index: where the newest version of each row lies.
+//! The index: the place of each row's newest version.
 //!
-//! - **How.** 1024 shards by ten bits of the scattered key, each a table (`shard`). Shard and
-//!   bucket say part of a key by their numbers, so that a slot keeps only the rest of it beside its
-//!   place (`bits`). All of the key is there: a match is never a guess. Keys are scattered by a
-//!   secret, so that nobody can choose some that meet in a bucket. A shard that is full makes way
-//!   within itself (`path`), then grows alone, by three tenths. Where places outgrow their bits, a
-//!   shard takes wider ones when it next must.
+//! - **How.** 1024 shards by ten bits of the scattered key, each a table (`shard`). The numbers of
+//!   shard and bucket encode part of the key, so a slot has only the rest and the place (`bits`).
+//!   As the whole key is encoded, a match is exact. Keys are scattered by a secret, so that chosen
+//!   keys cannot collide in a bucket. A full shard first moves keys within itself (`path`), then
+//!   grows by three tenths, independently of others. Places get more bits in a shard when it needs
+//!   them.
 //! - **Invariants.**
 //!   - I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
-//! - **Failure.** A key or a place that would break I1 is refused before anything changed.
-//! - **Cost.** A slot has eight bytes and two or three bits: 8.8 bytes a row where the number of
-//!   rows was foretold, 8.6 to 11.2 where shards grow on their own. A look-up reads two lines, and
-//!   one of extra bits; a shard is rewritten at some 20 ns a row.
+//! - **Failure.** A key or place that would break I1 is refused before anything changes.
+//! - **Cost.** A slot has eight bytes and two or three bits: 8.8 bytes a row if the number of rows
+//!   was known in advance, 8.6 to 11.2 if shards grow. A look-up reads two lines, and one of extra
+//!   bits; rewriting a shard takes some 20 ns a row.
 //! - **Bounds.** Places below 2^40.
 
 #![forbid(unsafe_code)]
@@ -41,18 +41,19 @@ pub(crate) use part::{ByPart, Parting};
 use permute::SHARDS;
 use shard::{At, Shard};
 
-/// The load in thousandths that a shard is planned for where the number of rows is foretold. Of ten
-/// million rows, one shard in a thousand then gets more than it holds, and grows.
+/// Load, in thousandths, that shards are planned for if the number of rows is known in advance.
+/// With ten million rows, one shard in a thousand then gets more than it holds, and grows.
 const LOAD_PLANNED_PERMILLE: u64 = 940;
 
-/// The load below which a shard does not grow, but for small ones, which this lets grow early.
+/// Planning assumes that no shard grows below this load; full ones grow at 0.97, small ones
+/// earlier.
 const LOAD_GROWN_MIN: f64 = 0.9;
 
-/// Where a row lies, as a number below 2^40.
+/// Where a row is, as a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place(pub(crate) u64);
 
-/// The index may not grow: what it holds, what it would take, and what it may take.
+/// The index may not grow: its rows and bytes, the bytes that it needs, and the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     pub(crate) rows: u64,
@@ -70,17 +71,17 @@ pub(crate) struct Index {
     bytes_peak: u64,
     bytes_max: u64,
     rewrite_longest: Duration,
-    /// Buckets of a shard that gets its first key.
+    /// Number of buckets of a shard when it gets its first key.
     buckets_first: usize,
-    /// Bits of the highest place so far, or of the highest that was foretold.
+    /// Number of bits of the highest place so far, or of the highest one expected.
     place_bits: u32,
 }
 
 impl Index {
-    /// An index of no rows, which expects `rows_hint` of them at places below `places_hint`.
+    /// An empty index that expects `rows_hint` rows at places below `places_hint`.
     ///
-    /// Hints may be zero, and wrong. Nothing is allocated for rows before they come. What it
-    /// answers does not depend on `scatter`, but what it weighs does, by little.
+    /// Hints may be zero or wrong. Memory for rows is allocated as they come. `scatter` affects no
+    /// answer, and the index's bytes only slightly.
     pub(crate) fn new(bytes_max: u64, rows_hint: u64, places_hint: u64, scatter: Scatter) -> Self {
         let place_bits = bits_of(places_hint.saturating_sub(1)).min(PLACE_BITS_MAX);
         let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::new(0, place_bits)).collect();
@@ -110,12 +111,12 @@ impl Index {
         self.bytes
     }
 
-    /// The bound on them (I1).
+    /// The bound on [`Index::bytes`] (I1).
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Sets another bound; one below what there is lets no shard grow.
+    /// Sets another bound; if it is below the current bytes, no shard can grow.
     pub(crate) fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
@@ -127,7 +128,7 @@ impl Index {
 
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Place> {
-        // Asked for here too: the line of extra bits then comes while the words do.
+        // Prefetching loads the line of extra bits along with the words.
         self.get_asked(&self.ask(key))
     }
 
@@ -137,24 +138,24 @@ impl Index {
         shard.find(&asked.probes(shard)).map(|at| shard.place(at))
     }
 
-    /// The longest time that rewriting a shard took: the longest pause that growth makes.
+    /// The longest time that rewriting a shard took: the longest pause caused by growth.
     pub(crate) fn rewrite_longest(&self) -> Duration {
         self.rewrite_longest
     }
 
-    /// Says the place of each of `keys`, in order, by its number among them.
+    /// Calls `found` with the position and the place of each of `keys`, in order.
     #[inline]
     pub(crate) fn get_many(&self, keys: &[Key], found: impl FnMut(usize, Option<Place>)) {
         Arch::new().dispatch(GetMany { index: self, keys, found });
     }
 
-    /// Points `key` at `place`; returns where it pointed before.
+    /// Points `key` at `place`; returns its previous place.
     pub(crate) fn put(&mut self, key: Key, place: Place) -> Result<Option<Place>, Full> {
         let asked = self.ask(key);
         self.put_asked(&asked, place)
     }
 
-    /// Points a key at `place`; returns where it pointed before.
+    /// Points a key at `place`; returns its previous place.
     #[inline(always)]
     pub(crate) fn put_asked(&mut self, asked: &Asked, place: Place) -> Result<Option<Place>, Full> {
         let Spot { at, vacant_for } = self.spot(asked, place)?;
@@ -165,7 +166,7 @@ impl Index {
         Ok(None)
     }
 
-    /// Points a key at `to` if it points at `from`, and says whether it did.
+    /// Points a key at `to` if it points at `from`; returns whether it did.
     pub(crate) fn move_row(&mut self, asked: &Asked, from: Place, to: Place) -> Result<bool, Full> {
         let shard = &self.shards[asked.shard];
         let found = shard.find(&asked.probes(shard));
@@ -175,7 +176,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Forgets `key`; returns where it pointed.
+    /// Removes `key`; returns its place.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Place> {
         let (number, local) = permute::split(self.scatter.of(key));
         let shard = &mut self.shards[number];
@@ -186,7 +187,7 @@ impl Index {
         Some(place)
     }
 
-    /// The slot that a key has, or one that it may take, with room for `place`.
+    /// The slot of a key, or a vacant one for it, with enough bits for `place`.
     #[inline(always)]
     fn spot(&mut self, asked: &Asked, place: Place) -> Result<Spot, Full> {
         let shard = &self.shards[asked.shard];
@@ -202,7 +203,7 @@ impl Index {
         self.spot_made(asked, place)
     }
 
-    /// What [`Index::spot`] says, after slots have moved and the shard has grown as need be.
+    /// [`Index::spot`] for the case that slots must move or the shard must grow.
     #[cold]
     fn spot_made(&mut self, asked: &Asked, place: Place) -> Result<Spot, Full> {
         let spot = loop {
@@ -220,14 +221,14 @@ impl Index {
         Ok(spot)
     }
 
-    /// Bits of the highest place so far, or of `place`.
+    /// Number of bits of the highest place so far or of `place`, whichever is higher.
     fn place_bits_with(&self, place: Place) -> u32 {
         let bits = bits_of(place.0).max(self.place_bits);
         assert!(bits <= PLACE_BITS_MAX, "{place:?} has more than {PLACE_BITS_MAX} bits");
         bits
     }
 
-    /// Gives the places of a shard as many bits as `place` has. Slots stay where they are.
+    /// Gives the places of a shard as many bits as `place` needs. Slots stay where they are.
     #[inline]
     fn admit(&mut self, number: usize, place: Place) -> Result<(), Full> {
         if bits_of(place.0) > self.shards[number].place_bits() {
@@ -264,7 +265,7 @@ impl Index {
         let shard = &mut self.shards[number];
         let before = shard.bytes();
         let after = Shard::bytes_for(shard.buckets(), place_bits);
-        // The words stay; the extra bits are held twice.
+        // The words stay; only the extra bits temporarily exist twice.
         let words = Shard::bytes_for(shard.buckets(), 0);
         self.allow(after - words)?;
         self.shards[number].widen(place_bits);
@@ -273,7 +274,7 @@ impl Index {
         Ok(())
     }
 
-    /// Whether `growth` bytes beside what there is are within the bound (I1).
+    /// Checks that another `growth` bytes are within the bound (I1).
     fn allow(&mut self, growth: u64) -> Result<(), Full> {
         let Self { rows, bytes, bytes_max, .. } = *self;
         if bytes.saturating_add(growth) > bytes_max {
@@ -284,7 +285,7 @@ impl Index {
     }
 }
 
-/// [`Index::get_many`], built for what vectors the processor has.
+/// [`Index::get_many`], compiled for the processor's vector instructions.
 struct GetMany<'a, F> {
     index: &'a Index,
     keys: &'a [Key],
@@ -303,24 +304,24 @@ impl<F: FnMut(usize, Option<Place>)> WithSimd for GetMany<'_, F> {
     }
 }
 
-/// Bytes of an index without rows, the least that one may take.
+/// Bytes of an empty index, the least bound.
 pub(crate) const BYTES_MIN: u64 = (SHARDS * size_of::<Shard>()) as u64;
 
-/// Bytes within which an index holds any `rows` rows at places below `places_hint`, grown from
-/// nothing, but for keys that fall on shards as no hash would have them.
+/// Bytes in which an index, grown from empty, holds any `rows` rows at places below `places_hint`,
+/// unless keys are distributed over shards as no hash would.
 pub(crate) fn bytes_enough(rows: u64, places_hint: u64) -> u64 {
     if rows == 0 {
         return BYTES_MIN;
     }
     let place_bits = bits_of(places_hint.saturating_sub(1)).min(PLACE_BITS_MAX);
     let share = rows as f64 / SHARDS as f64;
-    // A shard gets a number of keys like Poisson's: no shard of 1024 has so many.
+    // Keys per shard follow a Poisson distribution: no shard of 1024 has this many.
     let most = share + 6.0 * share.sqrt() + 6.0;
     let (mut buckets, slots) = (1, (most / LOAD_GROWN_MIN).min(u32::MAX as f64) as usize);
     while buckets * SLOTS < slots {
         buckets = Shard::buckets_grown(buckets);
     }
-    // Each may have grown one step beyond its keys, and one is being rewritten.
+    // Each shard may be one step of growth ahead, and one is being rewritten.
     let shard = Shard::bytes_for(buckets, place_bits);
     BYTES_MIN + (SHARDS as u64 + 1) * shard
 }
@@ -328,11 +329,11 @@ pub(crate) fn bytes_enough(rows: u64, places_hint: u64) -> u64 {
 /// A slot for a key.
 struct Spot {
     at: At,
-    /// If the slot is vacant, what it is to be taken with.
+    /// How to take the slot, if it is vacant.
     vacant_for: Option<[Probe; 2]>,
 }
 
-/// Buckets for a shard's part of `rows`, as far as `bytes` go.
+/// Number of buckets for a shard's part of `rows`, limited by `bytes`.
 fn buckets_planned(rows: u64, place_bits: u32, bytes: u64) -> usize {
     let slots = u128::from(rows) * 1000 / u128::from(LOAD_PLANNED_PERMILLE);
     let buckets = slots.div_ceil((SHARDS * SLOTS) as u128);

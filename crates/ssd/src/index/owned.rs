@@ -1,5 +1,5 @@
-//! Keys of one owner, or of one key shard, which are all that a store has where several share a
-//! table: they fill the index as any keys do.
+//! Keys of one owner or one key shard, all that a store has if several divide a table, fill the
+//! index as evenly as any keys.
 
 use stepwell_base::owner::conformance::{assert_even, subsets};
 
@@ -34,8 +34,8 @@ fn an_index_of_them_weighs_what_one_of_any_keys_does() {
             for (place, key) in (0..).map(Key).filter(|key| belongs(*key)).take(KEYS).enumerate() {
                 assert_eq!(index.put(key, Place(place as u64)), Ok(None), "{what}");
             }
-            // Whether a shard grew once more is one of 1024 questions, so that their number has a
-            // deviation of 16 at most, and growth is three tenths: eight deviations of the
+            // Whether a shard grew another time is a yes or no for each of 1024, so their sum has a
+            // standard deviation of at most 16, and growth is three tenths: eight deviations of the
             // difference of two such sums are 8 · 16 · √2 · 0.3 / 1024 of the bytes.
             let bytes = index.bytes() - BYTES_MIN;
             if what == "any" {

@@ -1,31 +1,30 @@
-//! The search for room where both buckets of a key are full: others move to their other bucket.
+//! Makes room if both buckets of a key are full: others move to their other bucket.
 //!
-//! - **How.** Breadth first from the two buckets: each slot of a bucket leads to the other bucket
-//!   of its key. The first bucket with a vacancy ends the search, and the keys on the way to it
-//!   move one by one, from the far end, so that each moves into a slot just left.
+//! - **How.** A breadth-first search from the two buckets: each slot of a bucket leads to the other
+//!   bucket of its key. It ends at the first bucket with a vacancy; the keys on the path to it move
+//!   one by one, from the far end, each into the slot just vacated.
 //! - **Invariants.**
-//!   - I1 A shortest way visits no bucket twice, so no move undoes another.
-//! - **Bounds.** The keys of [`STEPS_MAX`] buckets are asked for their other one; the steps lie on
-//!   the stack.
-//! - **Failure.** No way within the bound: nothing has moved, and the shard must grow.
-//! - **Cost.** At a load of 0.94 two keys of five come here and look at three buckets; at 0.97
-//!   three of five, at seven.
+//!   - I1 A shortest path visits no bucket twice, so no move undoes another.
+//! - **Bounds.** The keys of [`STEPS_MAX`] buckets are followed; the steps are on the stack.
+//! - **Failure.** No path within the bound: nothing has moved, and the shard must grow.
+//! - **Cost.** At a load of 0.94, two of five new keys come here and search three buckets; at 0.97,
+//!   three of five, seven buckets.
 
 use super::shard::{At, Shard};
 
-/// Buckets whose keys one search follows.
+/// The most buckets whose keys a search follows.
 const STEPS_MAX: usize = 128;
 
-/// A bucket on the way, and the slot that leads to it.
+/// A bucket on a path, and the slot that leads to it.
 #[derive(Clone, Copy)]
 struct Step {
     bucket: u32,
-    /// The step of the slot that leads here; a root is its own.
+    /// Index of the step with the slot that leads here; a root's own.
     from: u16,
     slot: u16,
 }
 
-/// Makes a vacancy in one of `roots`, both full, and returns where.
+/// Makes a vacancy in one of `roots`, which are both full, and returns it.
 pub(super) fn open(shard: &mut Shard, roots: [usize; 2]) -> Option<At> {
     let root = |bucket, step| Step { bucket, from: step, slot: 0 };
     let mut steps = [root(0, 0); STEPS_MAX];
@@ -57,8 +56,8 @@ pub(super) fn open(shard: &mut Shard, roots: [usize; 2]) -> Option<At> {
     None
 }
 
-/// Moves the slots that lead to step `last`, whose slot `hole` was just left; returns the hole in
-/// the root.
+/// Moves the keys on the path to step `last`, whose slot `hole` was just vacated; returns the
+/// vacancy in the root.
 fn pull(shard: &mut Shard, steps: &[Step; STEPS_MAX], last: usize, hole: At) -> At {
     let (mut current, mut hole) = (last, hole);
     loop {

@@ -1,44 +1,44 @@
-//! The bijections that choose shard and buckets: from their values the key can be made again.
+//! The bijections that choose shard and buckets; the key can be recovered from their values.
 //!
-//! - **How.** A key is scattered into 64 bits, by a secret of the index: the top ten name the
-//!   shard, the other 54 are its *local* value. The first choice of a key is its local value
-//!   itself, the second is that value *turned*: folded, times an odd constant, modulo 2^54. All
-//!   know how a value is turned, and nobody which value a key has.
+//! - **How.** A key is scattered into 64 bits by a secret of the index: the top ten name the shard,
+//!   the other 54 are its *local* value. The first choice of a key is its local value, the second
+//!   is that value *turned*: folded, times an odd constant, modulo 2^54. How values are turned is
+//!   public; which value a key has is secret.
 //! - **Invariants.**
-//!   - I1 All maps are one to one, so two keys never share (shard, choice, value). Nothing of this
-//!     reaches the disk.
+//!   - I1 All maps are one to one, so two keys never have the same (shard, choice, value). None of
+//!     this reaches the disk.
 //! - **Cost.** A few cycles; no memory.
 
 use stepwell_base::scatter::inverse_of;
 
-/// Bits of a mixed key that name its shard.
+/// Number of bits of a scattered key that name its shard.
 const SHARD_BITS: u32 = 10;
 /// Number of shards.
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
-/// Bits of a local value.
+/// Number of bits of a local value.
 const LOCAL_BITS: u32 = u64::BITS - SHARD_BITS;
 /// Number of local values.
 pub(super) const LOCAL_SPAN: u64 = 1 << LOCAL_BITS;
-/// Half of the local bits: folding twice by it changes nothing.
+/// Half of the local bits, so that folding twice is the identity.
 const FOLD_BITS: u32 = LOCAL_BITS / 2;
-/// Of the multipliers of Steele and Vigna ("Computationally easy, spectrally good multipliers",
-/// 2021), the low 54 bits.
+/// The low 54 bits of a multiplier of Steele and Vigna ("Computationally easy, spectrally good
+/// multipliers", 2021).
 const TURN: u64 = 0xD134_2543_DE82_EF95 % LOCAL_SPAN;
 const TURN_BACK: u64 = inverse_of(TURN) % LOCAL_SPAN;
 
-/// Shard and local value of a key that was scattered into `value`.
+/// Shard and local value of a scattered key.
 #[inline]
 pub(super) fn split(value: u64) -> (usize, u64) {
     ((value >> LOCAL_BITS) as usize, value % LOCAL_SPAN)
 }
 
-/// What the second choice of a local value goes by.
+/// The value that determines a key's second choice.
 #[inline]
 pub(super) fn turn(local: u64) -> u64 {
     fold(local).wrapping_mul(TURN) % LOCAL_SPAN
 }
 
-/// The local value that was turned into this.
+/// Inverse of [`turn`].
 #[inline]
 pub(super) fn turn_back(turned: u64) -> u64 {
     fold(turned.wrapping_mul(TURN_BACK) % LOCAL_SPAN)
@@ -49,7 +49,7 @@ fn fold(local: u64) -> u64 {
     local ^ (local >> FOLD_BITS)
 }
 
-/// The value of which [`split`] made these.
+/// Inverse of [`split`].
 #[cfg(test)]
 pub(super) fn join(shard: usize, local: u64) -> u64 {
     (shard as u64) << LOCAL_BITS | local
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_second_choice_owes_nothing_to_the_first() {
-        // Of keys with one first choice of 64, each second choice has its share.
+        // Among keys with one of 64 first choices, second choices are evenly distributed.
         let mut second = [0u32; 64];
         let top = |value: u64| (value >> (LOCAL_BITS - 6)) as usize;
         for key in 0..4_000_000 {

@@ -1,11 +1,11 @@
-//! A shard: a cuckoo table of buckets of eight slots, of any number of buckets.
+//! A shard: a cuckoo table with any number of buckets of eight slots.
 //!
-//! - **How.** A key lies in one of two buckets, in any slot; a look-up reads one cache line of
-//!   each. A new key goes to the emptier one. A shard that grows, or whose places outgrow their
-//!   bits, is written anew beside itself: its owner counts the bytes of both.
+//! - **How.** A key is in one of two buckets, in any slot; a look-up reads one cache line of each.
+//!   A new key goes to the emptier bucket. A shard that grows, or whose places outgrow their bits,
+//!   is copied; its owner counts the bytes of both copies.
 //! - **Invariants.**
-//!   - I1 A key is in one slot at most.  I2 `rows` is the number of slots that are taken.
-//! - **Failure.** None of its own: [`Shard::room`] finds none when it must grow.
+//!   - I1 A key is in at most one slot.  I2 `rows` is the number of occupied slots.
+//! - **Failure.** [`Shard::room`] returns `None` if the shard must grow.
 //! - **Cost.** 64 bytes a bucket, eight times the extra bits, and one line for this header.
 
 use stepwell_base::prefetch::prefetch;
@@ -14,10 +14,10 @@ use super::Place;
 use super::bits::{Form, Probe, SLOTS};
 use super::path;
 
-/// Of so many slots, one is left vacant when a shard grows: a load of 0.97. Beyond it each new key
-/// would look at a dozen buckets and more.
+/// A shard grows once one slot in this many is vacant: a load of 0.97. Above that, each new key
+/// would search a dozen or more buckets.
 const SLOTS_PER_VACANT: usize = 33;
-/// Below so many buckets a shard doubles; from there on it grows by 0.3.
+/// A shard with fewer buckets than this doubles; a larger one grows by 0.3.
 const DOUBLING_BELOW: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,12 @@ struct Bucket([u64; SLOTS]);
 impl Bucket {
     const VACANT: Self = Self([0; SLOTS]);
 
-    /// The slots whose bits under `mask` are those of `tag`.
+    /// The slots whose bits under `mask` equal those of `tag`.
     #[inline(always)]
     fn matches(&self, tag: u64, mask: u64) -> Slots {
         let mut matches = 0;
         for (slot, word) in self.0.iter().enumerate() {
-            // A choice of two numbers, not a shifted bit: so it becomes vectors.
+            // A choice of two numbers, not a shifted bit, so that the compiler vectorizes it.
             matches |= if (word ^ tag) & mask == 0 { Slots::ONE << (4 * slot) } else { 0 };
         }
         Slots(matches)
@@ -49,7 +49,7 @@ impl Bucket {
 struct Slots(u32);
 
 impl Slots {
-    /// The first slot alone.
+    /// The set of only the first slot.
     const ONE: u32 = 0xF;
 
     #[inline(always)]
@@ -66,7 +66,7 @@ pub(super) struct At {
 }
 
 impl At {
-    /// Its number among all slots of the shard.
+    /// Index among all slots of the shard.
     #[inline]
     fn number(self) -> usize {
         self.bucket * SLOTS + self.slot
@@ -83,7 +83,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// A shard of this many vacant buckets.
+    /// A shard of `buckets` vacant buckets.
     pub(super) fn new(buckets: usize, place_bits: u32) -> Self {
         assert!(u32::try_from(buckets).is_ok(), "a shard of {buckets} buckets");
         let form = Form::new(buckets, place_bits);
@@ -106,7 +106,7 @@ impl Shard {
         (size_of_val(&*self.buckets) + self.extra.len()) as u64
     }
 
-    /// Buckets after the next growth.
+    /// Number of buckets after the next growth.
     pub(super) fn buckets_grown(buckets: usize) -> usize {
         if buckets < DOUBLING_BELOW { 2 * buckets } else { (buckets * 13).div_ceil(10) }
     }
@@ -115,7 +115,7 @@ impl Shard {
         self.buckets.len()
     }
 
-    /// Bits that a place may have here.
+    /// Number of bits that a place may have.
     pub(super) fn place_bits(&self) -> u32 {
         self.form.place_bits()
     }
@@ -125,14 +125,14 @@ impl Shard {
         self.form.probes(local)
     }
 
-    /// Asks for the lines of both buckets, and of their extra bits.
+    /// Prefetches the lines of both buckets and of their extra bits.
     #[inline(always)]
     pub(super) fn prefetch(&self, probes: &[Probe; 2]) {
         for probe in probes {
             if let Some(bucket) = self.buckets.get(probe.bucket) {
                 prefetch(bucket);
             }
-            // Often one line, which then is asked for twice.
+            // Often the same line, prefetched twice.
             for at in self.form.extra_at(probe.bucket) {
                 if let Some(byte) = self.extra.get(at) {
                     prefetch(byte);
@@ -152,7 +152,7 @@ impl Shard {
         Some(At { bucket, slot: Slots(in_first.0 | in_second.0).first()? })
     }
 
-    /// A vacancy for a key, in the emptier bucket.
+    /// A vacant slot for a key, in the emptier bucket.
     #[inline(always)]
     pub(super) fn vacancy(&self, probes: &[Probe; 2]) -> Option<At> {
         let [first, second] = probes.map(|probe| probe.bucket);
@@ -164,7 +164,7 @@ impl Shard {
         Some(At { bucket, slot: slots.first()? })
     }
 
-    /// A vacancy for a key, after others made way if need be; without one it is time to grow.
+    /// A vacant slot for a key, after moving others if needed; `None` if the shard must grow.
     pub(super) fn room(&mut self, probes: &[Probe; 2]) -> Option<At> {
         if let Some(at) = self.vacancy(probes) {
             return Some(at);
@@ -181,7 +181,7 @@ impl Shard {
         self.form.place(self.buckets[at.bucket].0[at.slot], &self.extra, at.number())
     }
 
-    /// Points a slot that is taken at `place`; returns where it pointed before.
+    /// Points an occupied slot at `place`; returns its previous place.
     #[inline(always)]
     pub(super) fn replace(&mut self, at: At, place: Place) -> Place {
         let before = self.place(at);
@@ -191,7 +191,7 @@ impl Shard {
         before
     }
 
-    /// Gives a vacant slot of one of its buckets to a key.
+    /// Puts a key into a vacant slot of one of its buckets.
     #[inline(always)]
     pub(super) fn take(&mut self, at: At, probes: &[Probe; 2], place: Place) {
         let [first, second] = probes;
@@ -207,18 +207,18 @@ impl Shard {
         self.rows += 1;
     }
 
-    /// Leaves a slot that is taken.
+    /// Vacates an occupied slot.
     pub(super) fn leave(&mut self, at: At) {
         self.buckets[at.bucket].0[at.slot] = 0;
         self.rows -= 1;
     }
 
-    /// The other bucket of the key in a slot that is taken.
+    /// The other bucket of the key in an occupied slot.
     pub(super) fn other(&self, at: At) -> Probe {
         self.form.other(&self.form, at.bucket, self.buckets[at.bucket].0[at.slot])
     }
 
-    /// The other buckets of the keys of a bucket that is full.
+    /// The other buckets of the keys in a full bucket.
     #[inline]
     pub(super) fn others(&self, bucket: usize) -> [Probe; SLOTS] {
         self.buckets[bucket].0.map(|word| self.form.other(&self.form, bucket, word))
@@ -234,7 +234,7 @@ impl Shard {
         self.buckets[bucket].vacancies().first()
     }
 
-    /// Moves a key to a vacant slot of its other bucket, under its tag there.
+    /// Moves a key to a vacant slot of its other bucket, with its tag there.
     pub(super) fn transfer(&mut self, from: At, tag: u64, to: At) {
         let place = self.place(from);
         self.leave(from);
@@ -253,10 +253,10 @@ impl Shard {
         (self.form, self.extra) = (form, extra);
     }
 
-    /// The same keys in this many buckets; `None` if one finds no room there.
+    /// Copies the keys into `buckets` buckets; `None` if one finds no room there.
     ///
-    /// Both go through the values in order, so a key that keeps its choice is written next to the
-    /// one before it.
+    /// Buckets of both are in the order of values, so a key that keeps its choice is written next
+    /// to the previous one.
     pub(super) fn rewritten(&self, buckets: usize, place_bits: u32) -> Option<Self> {
         let mut new = Self::new(buckets, place_bits);
         for (bucket, words) in self.buckets.iter().enumerate() {

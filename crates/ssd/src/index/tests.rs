@@ -1,4 +1,4 @@
-//! The index against a plain map, at its bounds, and in what it weighs.
+//! The index against a plain map, at its bounds, and the bytes that it takes.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ fn fresh(bytes_max: u64, rows_hint: u64, places_hint: u64) -> Index {
     Index::new(bytes_max, rows_hint, places_hint, Scatter::KNOWN)
 }
 
-/// Fails unless index and map hold the same, the index weighs what it says, and every slot, read
-/// on its own, says its key.
+/// Fails unless index and map have the same entries, the index's bytes are as reported, and every
+/// slot, read by itself, encodes its key.
 pub(super) fn check(index: &Index, map: &HashMap<u64, u64>) {
     assert_eq!(index.rows(), map.len() as u64);
     let arrays: u64 = index.shards.iter().map(Shard::bytes).sum();
@@ -34,7 +34,7 @@ pub(super) fn check(index: &Index, map: &HashMap<u64, u64>) {
     }
 }
 
-/// One random change or question; all answers are those of the map.
+/// One random change or look-up; all results must match the map.
 fn act(index: &mut Index, map: &mut HashMap<u64, u64>, key: u64, choice: u64, place: u64) {
     let now = map.get(&key).copied();
     match choice % 16 {
@@ -43,7 +43,7 @@ fn act(index: &mut Index, map: &mut HashMap<u64, u64>, key: u64, choice: u64, pl
             map.insert(key, place);
         }
         6..=7 => {
-            // A shard may grow between the asking and the put.
+            // A shard may grow between the prefetch and the put.
             let asked = index.ask(Key(key));
             let other = key ^ 1;
             let before = map.insert(other, place).map(Place);
@@ -69,7 +69,7 @@ fn act(index: &mut Index, map: &mut HashMap<u64, u64>, key: u64, choice: u64, pl
 
 #[test]
 fn answers_as_a_plain_map_does() {
-    // Keys in a row, of equal low bits, of equal high bits, of one shard, and at random.
+    // Keys that are consecutive, of equal low bits, of equal high bits, of one shard, and random.
     let families: [fn(u64) -> u64; 6] = [
         |n| n,
         |n| n << 40,
@@ -86,7 +86,7 @@ fn answers_as_a_plain_map_does() {
             let mut map = HashMap::new();
             for step in 0..60_000u64 {
                 let key = family(stream.next_u64() % keys);
-                // The places widen as time goes on, up to all their bits.
+                // Places get wider over time, up to the maximum.
                 let bits = (4 + step / 1500).min(u64::from(PLACE_BITS_MAX));
                 let place = stream.next_u64() >> (64 - bits);
                 act(&mut index, &mut map, key, stream.next_u64(), place);
@@ -184,7 +184,7 @@ fn a_full_index_refuses_and_stays_as_it_was() {
         if bytes_max > 1 << 16 {
             check(&index, &map);
         }
-        // What is there can still be pointed elsewhere, as far as the bits go, and leave.
+        // Existing keys can still be pointed elsewhere, within their bits, and removed.
         for (key, place) in &map {
             assert_eq!(index.put(Key(*key), Place(0)), Ok(Some(Place(*place))));
         }
@@ -226,14 +226,14 @@ fn the_bound_is_reached_to_its_last_byte() {
         let (rows, bytes, bytes_max) = (index.rows(), index.bytes(), index.bytes_max);
         Full { rows, bytes, growth, bytes_max }
     };
-    // The first key of a shard, which gets one bucket for it.
+    // The first key of a shard, which needs one bucket.
     let bucket = Shard::bytes_for(1, 0);
     let mut index = fresh(BYTES_MIN + bucket - 1, 0, 0);
     assert_eq!(index.put(Key(7), Place(0)), Err(full(&index, bucket)));
     index.bytes_max += 1;
     assert_eq!(index.put(Key(7), Place(0)), Ok(None));
     assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
-    // Its place gets all bits: the extra ones are written anew, the words stay.
+    // Its place gets all bits: extra bits are allocated, the words stay.
     let wide = Place((1 << PLACE_BITS_MAX) - 1);
     let extra = Shard::bytes_for(1, PLACE_BITS_MAX) - bucket;
     index.bytes_max += extra - 1;
@@ -241,7 +241,7 @@ fn the_bound_is_reached_to_its_last_byte() {
     index.bytes_max += 1;
     assert_eq!(index.put(Key(7), wide), Ok(Some(Place(0))));
     assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
-    // They are there then: another place of as many takes nothing.
+    // Another place of as many bits needs no room.
     let asked = index.ask(Key(7));
     assert_eq!(index.move_row(&asked, wide, Place(wide.0 - 1)), Ok(true));
 }
@@ -250,7 +250,7 @@ fn the_bound_is_reached_to_its_last_byte() {
 fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     let empty = fresh(u64::MAX, 100_000_000, 1 << 30).bytes();
     assert_eq!(empty, (SHARDS * size_of::<Shard>()) as u64);
-    // Of a hint far above the bound, what the bound allows is kept.
+    // A hint far above the bound is limited by the bound.
     let mut index = fresh(2 << 20, u64::MAX, u64::MAX);
     let mut rows = 0;
     while rows < 1 << 20 && index.put(Key(rows), Place(rows)).is_ok() {
@@ -307,7 +307,7 @@ fn small_shards_double_and_others_grow_by_three_tenths() {
 
 #[test]
 fn shards_fill_up_to_their_load_before_they_grow() {
-    // Of a hundred shards, the load at which the first key finds no way.
+    // For a hundred shards, the load at which the first key finds no path.
     let mut stream = Stream::from_state(9);
     for buckets in [1, 2, 3, 5, 8, 20, 130] {
         let (mut worst, mut best) = (f64::INFINITY, 0.0f64);
@@ -332,7 +332,7 @@ fn shards_fill_up_to_their_load_before_they_grow() {
         }
         let least = if buckets <= 8 { 0.6 } else { 0.96 };
         assert!(worst >= least, "{buckets} buckets filled to {worst}");
-        // Beyond 0.97 no key looks for a way, and few find a vacancy without.
+        // Above 0.97, no key searches for a path, and few find a vacancy without one.
         assert!(buckets < 100 || best <= 0.98, "{buckets} buckets filled to {best}");
     }
 }
@@ -351,7 +351,7 @@ fn one_key_makes_way_where_one_is_enough() {
             let local = stream.next_u64() % permute::LOCAL_SPAN;
             let probes = shard.probes(local);
             let before = places(&shard, &locals);
-            // Of either bucket, a key whose other bucket has a vacancy.
+            // A key in either bucket whose other bucket has a vacancy.
             let near = shard.vacancy(&probes).is_none().then(|| {
                 let mut others = probes.iter().flat_map(|probe| shard.others(probe.bucket));
                 others.any(|other| shard.vacant_slot(other.bucket).is_some())
@@ -384,13 +384,13 @@ fn what_is_said_to_be_enough_is() {
                 let put = index.put(Key(keys.next_u64()), Place(row % places));
                 assert_eq!(put, Ok(None), "row {row} of {rows}, {enough} bytes");
             }
-            // And not much more than enough.
+            // And not much more than needed.
             if rows > 100_000 {
                 assert!(enough < 20 * rows, "{enough} for {rows}");
             }
         }
     }
-    // Shards of eight slots a bucket, with room for the fullest of them.
+    // Shards with buckets of eight slots, with room for the fullest of them.
     for (rows, buckets) in [(1, 1), (100, 1), (3_200, 4), (5_000, 4), (8_192, 8), (20_000, 8)] {
         let shard = Shard::bytes_for(buckets, 20);
         assert_eq!(bytes_enough(rows, 1 << 20), BYTES_MIN + (SHARDS as u64 + 1) * shard);

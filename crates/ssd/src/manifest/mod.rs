@@ -1,10 +1,10 @@
 //! The manifest: which segments make up the store as of its last commit.
 //!
 //! - **How.** A JSON object in `manifest.json`. Its second line is the checksum of everything after
-//!   that line. A new one is written beside the old under another name, synced, and renamed over
-//!   it, so that there is always exactly one.
-//! - **Failure.** A missing manifest is no store; another version, a changed byte, or numbers that
-//!   cannot be are errors, and nothing is guessed from the files that lie around.
+//!   that line. A new manifest is written under another name, synced, and renamed over the old one,
+//!   so that there is always exactly one.
+//! - **Failure.** A directory without a manifest has no store. Another version, a changed byte or
+//!   impossible numbers are errors; nothing is guessed from other files.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,26 +22,26 @@ use crate::segment::{NUMBER_END, Spot};
 use crate::stats::Counters;
 use crate::{Error, Result, StoreOptions};
 
-/// Version of the format that this build writes; it reads the one before too.
+/// Version of the format that this build writes; it also reads the previous one.
 pub const FORMAT_VERSION: u64 = 3;
-/// The version that stays as it is until the next commit.
+/// The previous version; such a store keeps it until its next commit.
 const FORMAT_VERSION_BEFORE: u64 = 2;
 /// Name of the manifest's file.
 pub const MANIFEST_NAME: &str = "manifest.json";
-/// Name of a manifest that is being written; worth nothing.
+/// Name of a manifest that is being written; never read.
 const MANIFEST_NEW_NAME: &str = "manifest.json.new";
 const FORMAT_NAME: &str = "stepwell segment store";
 /// The most bytes of a manifest, written or read.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// Segments of a store at most: a line of each has at most 136 bytes.
+/// The most segments of a store: each takes a line of at most 136 bytes.
 pub const SEGMENTS_MAX: usize = 480_000;
 
-/// Commits and changes of a store at most: nobody gets there, and counting on stays possible.
+/// The most commits and changes of a store: out of reach, and counting further cannot overflow.
 const COUNT_MAX: u64 = 1 << 62;
 
 const HEAD: &str = "{\n  \"checksum\": \"";
 const HEAD_END: &str = "\",\n";
-/// How the list of segments, the last field, is written where it is empty.
+/// How an empty list of segments, the last field, is written.
 const SEGMENTS_EMPTY: &str = "\"segments\": []\n}";
 
 /// What a commit names.
@@ -51,13 +51,13 @@ pub struct Manifest {
     format: String,
     version: u64,
     checksum_name: String,
-    /// The store's id; one that stands for version 2, until that is opened.
+    /// The store's id; [`StoreId::OLD`] for version 2 until the store is opened.
     #[serde(default = "StoreId::old")]
     pub(crate) store: StoreId,
-    /// The key shards whose keys it may have.
+    /// The key shards whose keys the store may have.
     #[serde(default = "KeyShardSet::all", skip_serializing_if = "KeyShardSet::is_all")]
     pub key_shards: KeyShardSet,
-    /// Other stores that segments come from, and what of those counts.
+    /// Other stores that segments come from, and which of their key shards count.
     #[serde(default)]
     pub(crate) origins: Vec<Adopted>,
     /// Number of the table.
@@ -66,17 +66,17 @@ pub struct Manifest {
     pub row_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// Number of the commit, the empty store's being 0.
+    /// Number of the commit; 0 for the empty store.
     pub commit: u64,
-    /// Rows that were put and keys that were deleted so far: what this commit is a prefix of.
+    /// Number of rows put and keys deleted before this commit.
     pub next_seq: u64,
     /// Rows last used before this step do not count.
     pub expire_before: u32,
-    /// The directories that segments were put into, the one with the manifest first.
+    /// The directories that segments were put into, the manifest's own first.
     pub directories: Vec<String>,
     /// Number of the next segment.
     pub next_segment: u64,
-    /// Rows that the store has.
+    /// Number of rows in the store.
     pub rows: u64,
     /// The segments, by number.
     pub segments: Vec<SegmentEntry>,
@@ -86,10 +86,9 @@ pub struct Manifest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Adopted {
-    /// Its id.
+    /// Id of that store.
     pub(crate) store: StoreId,
-    /// The key shards that count in these segments; all that the manifest's store has where it says
-    /// none.
+    /// The key shards that count in these segments; `None` means all of the manifest's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_shards: Option<KeyShardSet>,
 }
@@ -98,18 +97,18 @@ pub(crate) struct Adopted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentEntry {
-    /// Its number.
+    /// Number of the segment.
     pub segment: u64,
-    /// Rows in it, live and stale.
+    /// Rows in the segment, live and stale.
     pub rows: u32,
-    /// Length of its file.
+    /// Length of its file, in bytes.
     pub bytes: u64,
-    /// Checksum of its tail, which covers the sums of all else in it; 16 hexadecimal digits.
+    /// Checksum of its tail, which covers all other sums in the file; 16 hexadecimal digits.
     pub checksum: String,
-    /// Where its origin stands among [`Manifest::origins`]; this store made it where it says none.
+    /// Index of its origin in [`Manifest::origins`]; `None` if this store made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<u32>,
-    /// Its number at its origin.
+    /// Number of the segment at its origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) number: Option<u64>,
 }
@@ -128,18 +127,18 @@ impl<'de> Deserialize<'de> for StoreId {
 }
 
 impl SegmentEntry {
-    /// One that is not said to come from elsewhere.
+    /// A segment made by the manifest's store.
     pub(crate) fn new(segment: u64, rows: u32, bytes: u64, checksum: String) -> Self {
         Self { segment, rows, bytes, checksum, origin: None, number: None }
     }
 
-    /// The checksum as a number; no number is none that a tail has.
+    /// The checksum as a number; 0 if it is not one, which no tail's checksum matches.
     pub(crate) fn sum(&self) -> u64 {
         u64::from_str_radix(&self.checksum, 16).unwrap_or_default()
     }
 }
 
-/// A checksum as it is written in JSON.
+/// Formats a checksum for JSON.
 pub(crate) fn sum_text(sum: u64) -> String {
     format!("{sum:016x}")
 }
@@ -167,17 +166,17 @@ impl Manifest {
         }
     }
 
-    /// Pages and rows of new segments.
+    /// Layout of new segments.
     pub(crate) fn layout(&self) -> Layout {
         Layout::with_page(self.table, self.row_bytes as usize, self.page_bytes as usize)
     }
 
-    /// Rows in all segments, live and stale.
+    /// Number of rows in all segments, live and stale.
     pub(crate) fn rows_all(&self) -> u64 {
         self.segments.iter().map(|entry| u64::from(entry.rows)).sum()
     }
 
-    /// Who made a segment.
+    /// The store that made a segment, and its number there.
     pub(crate) fn origin(&self, entry: &SegmentEntry) -> Origin {
         let store = self.adopted(entry).map_or(self.store, |adopted| adopted.store);
         Origin { store, number: entry.number.unwrap_or(entry.segment) }
@@ -187,13 +186,13 @@ impl Manifest {
         entry.origin.map(|origin| &self.origins[origin as usize])
     }
 
-    /// The key shards of which rows and deletions in a segment count.
+    /// The key shards whose rows and deletions in a segment count.
     pub(crate) fn counting(&self, entry: &SegmentEntry) -> KeyShardSet {
         let adopted = self.adopted(entry).and_then(|adopted| adopted.key_shards);
         adopted.unwrap_or(self.key_shards)
     }
 
-    /// A segment as it is opened, in one of the directories.
+    /// How to open a segment in the given directory.
     pub(crate) fn spot(&self, entry: &SegmentEntry, directory: usize) -> Spot {
         let (origin, layout) = (self.origin(entry), self.layout());
         let old = origin.store == StoreId::OLD;
@@ -202,7 +201,7 @@ impl Manifest {
         Spot { directory, number: entry.segment, cached: false, layout, origin, counting }
     }
 
-    /// A segment to be named, whoever made it, of which such key shards count.
+    /// Names a segment of any origin; the key shards in `counting` count in it.
     pub(crate) fn name(&mut self, origin: Origin, counting: KeyShardSet, mut entry: SegmentEntry) {
         if origin.store != self.store {
             let key_shards = Some(counting).filter(|counting| *counting != self.key_shards);
@@ -218,7 +217,7 @@ impl Manifest {
         self.segments.push(entry);
     }
 
-    /// The same of another store, which adopts all segments.
+    /// The same manifest for a store with id `store`, which adopts all segments.
     pub(crate) fn adopted_by(&self, store: StoreId) -> Self {
         let mut manifest =
             Self { store, origins: Vec::new(), segments: Vec::new(), ..self.clone() };
@@ -232,7 +231,7 @@ impl Manifest {
     /// Reads the manifest of the store in `disk`.
     ///
     /// # Errors
-    /// When there is none, or it is damaged or of another version.
+    /// If the manifest is missing, damaged or of another version.
     pub fn load(disk: &dyn Disk) -> Result<Self> {
         if !disk.exists(MANIFEST_NAME)? {
             return Err(Error::Missing { path: disk.path().to_owned() });
@@ -242,8 +241,8 @@ impl Manifest {
         decode(&bytes, path)
     }
 
-    /// Writes the manifest beside the old one and puts it in its place; the names of all segments
-    /// in the directory become durable before.
+    /// Writes the manifest under another name and renames it over the old one; before that, the
+    /// names of all segments in the directory become durable.
     pub(crate) fn store(&self, disk: &dyn Disk, counters: &Counters) -> Result<()> {
         let bytes = self.encode();
         self.check_bound(bytes.len() as u64)?;
@@ -276,7 +275,7 @@ impl Manifest {
         format!("{HEAD}{sum}{HEAD_END}{body}").into_bytes()
     }
 
-    /// Refuses to write what nobody could read.
+    /// Refuses to write a manifest too large to read back.
     fn check_bound(&self, bytes: u64) -> Result<()> {
         if bytes <= MANIFEST_BYTES_MAX {
             return Ok(());
@@ -288,7 +287,7 @@ impl Manifest {
         )))
     }
 
-    /// Checks that the store holds the rows that `options` describe.
+    /// Checks that the store has the rows that `options` describe.
     pub(crate) fn check(&self, options: &StoreOptions, disk: &dyn Disk) -> Result<()> {
         let path = disk.path().join(MANIFEST_NAME);
         let differ = |what: &str, found: u64, asked: u64| {
@@ -304,7 +303,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What cannot be although the checksum holds.
+    /// Returns what is impossible in a manifest whose checksum is right, if anything is.
     fn fault(&self) -> Option<&'static str> {
         let numbers: BTreeSet<u64> = self.segments.iter().map(|entry| entry.segment).collect();
         let (row, page) = (self.row_bytes as usize, self.page_bytes as usize);
@@ -343,7 +342,7 @@ impl Manifest {
         }
     }
 
-    /// Whether it is said of a segment where it comes from, or that it comes from here.
+    /// Whether a segment has a valid origin, or none because this store made it.
     fn has_origin(&self, entry: &SegmentEntry) -> bool {
         match (entry.origin, entry.number) {
             (None, None) => true,
@@ -358,7 +357,7 @@ impl Manifest {
         adopted.key_shards.is_none_or(|counting| counting.without(self.key_shards).is_empty())
     }
 
-    /// What a manifest of the version before says, as this one says it.
+    /// Converts a manifest of the previous version to this one.
     fn upgraded(mut self) -> Self {
         if self.version == FORMAT_VERSION_BEFORE {
             self.version = FORMAT_VERSION;
@@ -372,7 +371,7 @@ impl Manifest {
 }
 
 fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
-    // The version comes first: another one may sum up otherwise.
+    // The version is checked first: other versions may have other checksums.
     let version = serde_json::from_slice::<serde_json::Value>(bytes).ok();
     match version.and_then(|value| value.get("version").and_then(serde_json::Value::as_u64)) {
         Some(FORMAT_VERSION | FORMAT_VERSION_BEFORE) | None => {}
@@ -388,7 +387,7 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
     }
 }
 
-/// What follows the checksum's line, if it has that checksum.
+/// Returns the text after the checksum's line if it has that checksum.
 pub(crate) fn checked_body(bytes: &[u8]) -> Option<&str> {
     let rest = std::str::from_utf8(bytes).ok()?.strip_prefix(HEAD)?;
     let (sum, body) = rest.split_once(HEAD_END)?;

@@ -86,7 +86,7 @@ fn key_shards_are_said_where_they_are_not_all() {
     let counting: Vec<usize> =
         again.segments.iter().map(|entry| again.counting(entry).len()).collect();
     assert_eq!(counting, [128, 128, 64, 64, 128]);
-    // As another store adopts them.
+    // The same after another store adopts them.
     let adopted = again.adopted_by(StoreId::from_number(9));
     let counting = |of: &Manifest| -> Vec<KeyShardSet> {
         of.segments.iter().map(|entry| of.counting(entry)).collect()

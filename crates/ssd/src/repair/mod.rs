@@ -1,14 +1,14 @@
-//! Salvaging every intact row of a damaged store into a new one.
+//! Salvages every intact row of a damaged store into a new one.
 //!
-//! - **How.** What lies where is taken from each segment's footer or, where that is damaged, from
-//!   its whole pages; the version of a key that counts is found as at opening. A row whose newest
-//!   version is lost is lost: an older one is never put in its place. The rows that are left are
-//!   then put into the new store, in the order of their segments.
-//! - **Failure.** Of a page without its checksum in a segment without its footer nobody knows which
-//!   keys it had: such pages are counted, and older versions of their rows may be salvaged. With a
-//!   footer its deletions are lost: rows that only they had deleted are back. A run that fails
-//!   half-way leaves part of the rows in the new store: its caller makes that store where nobody
-//!   takes it for the whole.
+//! - **How.** The rows of each segment are found through its footer or, if that is damaged, its
+//!   intact pages; the version of a key that counts is determined as at opening. A row whose newest
+//!   version is lost is lost: an older version never replaces it. The remaining rows are then put
+//!   into the new store, in the order of their segments.
+//! - **Failure.** If a page and its segment's footer are both damaged, the page's keys are unknown:
+//!   such pages are counted, and older versions of their rows may be salvaged. With a footer, its
+//!   deletions are lost: rows that only they deleted reappear. A run that fails half-way leaves
+//!   some rows in the new store, so callers must not place that store where it could be taken for
+//!   complete.
 //! - **Bounds.** A map of all keys: about 50 bytes each.
 
 mod spots;
@@ -30,49 +30,49 @@ use crate::stats::Counters;
 use crate::versions::Provenance;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
 
-/// Rows that are put at once.
+/// Number of rows put at once.
 const PUT_ROWS: usize = 4096;
 
-/// What was salvaged.
+/// Outcome of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Salvaged {
-    /// Rows in the new store.
+    /// Number of rows in the new store.
     pub rows: u64,
-    /// Rows that are lost, and whose keys are known.
+    /// Number of lost rows whose keys are known.
     pub rows_lost: u64,
-    /// Some of their keys.
+    /// Keys of lost rows, at most 100,000.
     #[serde(skip)]
     pub keys_lost: Vec<Key>,
-    /// Damaged pages.
+    /// Number of damaged pages.
     pub pages_damaged: u64,
-    /// Damaged pages whose keys nobody knows.
+    /// Number of damaged pages whose keys are unknown.
     pub pages_unknown: u64,
-    /// Segments that are missing, or whose files cannot be opened.
+    /// Number of segments that are missing or cannot be opened.
     pub segments_lost: u64,
-    /// Segments without a whole footer: rows of pages that are missing at their ends are lost, and
-    /// so are their deletions.
+    /// Number of segments without an intact footer: rows of pages missing at their ends are lost,
+    /// and so are their deletions.
     pub segments_unlisted: u64,
-    /// Rows that the manifest says there were; 0 where it is lost.
+    /// Number of rows by the manifest; 0 if it is lost.
     pub rows_named: u64,
-    /// Whether the manifest was damaged or missing: segments that no commit named count too.
+    /// Whether the manifest was damaged or missing; uncommitted segments count then, too.
     pub manifest_lost: bool,
 }
 
-/// Keys of lost rows that are kept for the report at most.
+/// The most keys of lost rows that are kept for the report.
 const KEYS_LOST_MAX: usize = 100_000;
 
-/// The newest version of a key that was seen.
+/// The newest version of a key found so far.
 #[derive(Clone, Copy)]
 struct Version {
-    /// Place of its segment in [`Repair::segments`].
+    /// Index of its segment in [`Repair::segments`].
     segment: u32,
     page: u32,
     row: u32,
-    /// Unknown on a damaged page.
+    /// `None` if unknown, on a damaged page.
     birth: Option<u32>,
 }
 
-/// A segment, as far as anything tells.
+/// What is known about a segment.
 #[derive(Clone, Copy)]
 struct Found {
     spot: Spot,
@@ -88,13 +88,13 @@ struct Repair<'a> {
     salvaged: Salvaged,
 }
 
-/// Salvages the store in `disks` into a new one in `into`, and commits that. Where the manifest is
-/// whole it says which segments count; where it is not, all that lie there do. What comes of it is
-/// as a snapshot is: nothing but a manifest and segments.
+/// Salvages the store in `disks` into a new one in `into`, and commits it. An intact manifest
+/// decides which segments count; without one, all segments found do. The result, like a snapshot,
+/// has only a manifest and segments.
 ///
 /// # Errors
-/// When somebody has the store open; when nothing tells what rows these are; when there is a store
-/// in `into`; or a disk refuses.
+/// If the store is open; if nothing shows its table and row size; if `into` has a store or
+/// segments; or if a disk fails.
 pub fn repair(
     disks: &[Arc<dyn Disk>],
     into: Arc<dyn Disk>,
@@ -111,7 +111,7 @@ pub fn repair(
             let spots = spots_named(disks, &manifest, &mut salvaged)?;
             (manifest.layout(), manifest.key_shards, spots, manifest.expire_before)
         }
-        // What is damaged or missing can be done without; what cannot be read may be read later.
+        // Damaged or missing data is skipped, but what cannot be read now may be readable later.
         Err(error @ (Error::Version { .. } | Error::Disk(_))) => return Err(error),
         Err(_) => {
             salvaged.manifest_lost = true;
@@ -150,7 +150,7 @@ pub fn repair(
 }
 
 impl Salvaged {
-    /// Whether nothing is lost, as far as anything tells.
+    /// Whether nothing is known to be lost.
     pub fn is_whole(&self) -> bool {
         let unlisted = self.segments_lost + self.segments_unlisted + self.pages_damaged;
         unlisted == 0 && self.rows_lost == 0 && !self.manifest_lost && self.rows >= self.rows_named
@@ -177,7 +177,8 @@ impl Repair<'_> {
                 if page > 0 {
                     self.look_at(&file, (number, page), (bytes, whole), listed.as_ref());
                 }
-                // Behind the last whole page of a segment without a list lies what is left of it.
+                // Without a list, what follows the last intact page is the rest of the segment, not
+                // pages.
                 unlisted += u64::from(!whole && listed.is_none());
                 if whole {
                     self.salvaged.pages_damaged += unlisted;
@@ -190,7 +191,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The file of a segment, where there is one that can be opened.
+    /// A segment's file, or `None` if it is missing or cannot be opened.
     fn file(&self, number: u32) -> Result<Option<SegmentFile>> {
         let spot = &self.segments[number as usize].spot;
         match SegmentFile::open(&*self.disks[spot.directory], spot) {
@@ -199,7 +200,7 @@ impl Repair<'_> {
         }
     }
 
-    /// What the footer says, where it is whole; notes its deletions.
+    /// Reads the rows that an intact footer lists; collects its deletions.
     fn listed(&mut self, file: &SegmentFile, counters: &Counters) -> Result<Option<Listed>> {
         let read = || -> Result<_> {
             let tail = file.tail(file.file.len()?, counters)?;
@@ -256,7 +257,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Whether a version is newer than another one of its key.
+    /// Whether `one` is newer than `other`, a version of the same key.
     fn is_newer(&self, one: &Version, other: &Version) -> bool {
         let provenance = |version: &Version| &self.segments[version.segment as usize].provenance;
         match (one.birth, other.birth) {
@@ -294,7 +295,7 @@ impl Repair<'_> {
         self.salvaged.keys_lost = keys;
     }
 
-    /// Puts the rows that count and are whole.
+    /// Puts the intact rows that count.
     fn put(&mut self, store: &Store, expire_before: u32) -> Result<()> {
         store.expire_before(expire_before)?;
         let mut batch = Batch::default();
@@ -320,7 +321,7 @@ impl Repair<'_> {
     }
 }
 
-/// Rows on their way into the new store.
+/// Rows to put into the new store.
 #[derive(Default)]
 struct Batch {
     keys: Vec<Key>,
@@ -345,15 +346,15 @@ impl Batch {
     }
 }
 
-/// Pages that may be read of a file, its footer taken for pages where nothing says better: those
-/// then do not have their checksums, or hold rows that no version names.
+/// Number of pages that may be read from a file. If `rows` is unknown, the footer passes for pages:
+/// they have wrong checksums, or rows that no version refers to.
 fn pages_in(file: &SegmentFile, rows: Option<usize>) -> Result<u32> {
     let most = file.file.len()? / file.layout.page_bytes as u64;
     let known = rows.map_or(u64::MAX, |rows| 1 + u64::from(file.layout.pages(rows as u32)));
     Ok(most.min(known) as u32)
 }
 
-/// Rows of a whole page that nothing lists: those before the zeros at its end.
+/// Number of rows on an intact page without a list: those before the zeros at its end.
 fn rows_on_whole(bytes: &[u8], layout: &Layout) -> u32 {
     let is_row = |at: &u32| page::row(bytes, layout, *at).birth != 0;
     (0..layout.rows_per_page).take_while(is_row).count() as u32
@@ -372,7 +373,7 @@ fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Neither a manifest nor a header says what rows these are.
+/// Error if neither a manifest nor a header shows the table and row size.
 fn nothing_tells(home: &dyn Disk) -> Error {
     let path = home.path().join(MANIFEST_NAME);
     let error = std::io::Error::other("neither a manifest nor a segment's header is whole");

@@ -1,4 +1,4 @@
-//! Where the segments of a damaged store lie, as far as anything tells.
+//! Where the segments of a damaged store are, as far as can be known.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::segment::{self, Header, Spot};
 use crate::{KeyShardSet, Manifest, Result};
 
-/// The segments that the manifest names, wherever they lie; those that lie nowhere are counted.
+/// The segments that the manifest names, in whichever directory they are; counts missing ones.
 pub(super) fn spots_named(
     disks: &[Arc<dyn Disk>],
     manifest: &Manifest,
@@ -26,8 +26,8 @@ pub(super) fn spots_named(
     Ok(spots)
 }
 
-/// All segments that lie in the directories, of the table and row size of the first that says what
-/// they are. One whose header is lost is taken for the same store's.
+/// All segments in the directories with the table and row size of the first intact header. Segments
+/// with a damaged header are assumed to be of the same store.
 pub(super) fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> Result<Vec<Spot>> {
     let mut found = Vec::new();
     for number in numbers_of_all(disks)? {

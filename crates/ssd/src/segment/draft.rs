@@ -1,7 +1,7 @@
-//! What a segment's footer and tail will say, collected while its rows are written.
+//! The contents of a segment's footer and tail, collected while its rows are written.
 //!
 //! - **Bounds.** 9 bytes for each row, 16 for each deletion, a sample of [`SAMPLE_ROWS`] uses; and
-//!   once, at the end, the footer as it will lie in the file.
+//!   once, at the end, the footer as it is written.
 
 use stepwell_base::{Key, hash};
 use stepwell_disk::Buffer;
@@ -13,30 +13,31 @@ use crate::layout::{
     Counts, DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, TAIL_BYTES,
 };
 
-/// Rows whose last use goes into the sample, or up to twice as many.
+/// Number of rows whose last use is sampled, or up to twice as many.
 const SAMPLE_ROWS: u32 = 1024;
 
-/// Neighbouring rows of one birth, in version 2.
+/// Adjacent rows of one birth, in version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) birth: u32,
     pub(crate) rows: u32,
 }
 
-/// A deleted key: older versions of it do not count.
+/// A deleted key: earlier versions of it do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
     pub(crate) key: Key,
-    /// Number of the segment that was open then.
+    /// Number of the segment that was open at the time.
     pub(crate) birth: u32,
-    /// Rows that this segment had then, or what [`versions`](crate::versions) reads there instead.
+    /// Number of that segment's rows at the time, or a special value of
+    /// [`versions`](crate::versions).
     pub(crate) row: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Draft {
     keys: Vec<Key>,
-    /// The key shard of each.
+    /// Key shard of each key.
     key_shards: Vec<u8>,
     /// The least and the greatest birth so far.
     births: (u32, u32),
@@ -44,17 +45,17 @@ pub(crate) struct Draft {
     generation: u32,
     sample: Vec<u32>,
     sample_every: u32,
-    /// Rows until the next one of the sample.
+    /// Number of rows until the next one in the sample.
     sample_in: u32,
 }
 
 impl Draft {
-    /// A segment of at most `rows_max` rows.
+    /// A draft of a segment of at most `rows_max` rows.
     pub(crate) fn new(rows_max: u32, generation: u32) -> Self {
         Self::within((Vec::new(), Vec::new()), rows_max, generation)
     }
 
-    /// The same, in the memory of one that is done.
+    /// A new draft that reuses this one's memory.
     pub(crate) fn again(self, rows_max: u32, generation: u32) -> Self {
         Self::within((self.keys, self.key_shards), rows_max, generation)
     }
@@ -90,15 +91,15 @@ impl Draft {
         &self.keys
     }
 
-    /// The latest birth that one of its deletions has, 0 where there is none.
+    /// The latest birth in a deletion, 0 without deletions.
     pub(crate) fn deleted_last(&self) -> u32 {
         self.deletions.iter().map(|deletion| deletion.birth).max().unwrap_or(0)
     }
 
-    /// Notes the next row.
+    /// Adds a row.
     #[inline]
     pub(crate) fn note(&mut self, key: Key, birth: u32, used: u32) {
-        // Counted down: a division would cost as much as all else here.
+        // A countdown: a division would cost as much as the rest of this function.
         self.sample_in -= 1;
         if self.sample_in == 0 {
             self.sample_in = self.sample_every;
@@ -109,12 +110,12 @@ impl Draft {
         self.keys.push(key);
     }
 
-    /// Notes a deletion.
+    /// Adds a deletion.
     pub(crate) fn delete(&mut self, deletion: Deletion) {
         self.deletions.push(deletion);
     }
 
-    /// What the tail will say; all pages are sealed.
+    /// Returns the tail, after all pages are sealed.
     pub(crate) fn tail(&mut self, pages_sum: u64, footer_sum: u64) -> Tail {
         self.sample.sort_unstable();
         let last = self.sample.len().saturating_sub(1);
@@ -125,7 +126,7 @@ impl Draft {
         Tail { counts, births, generation, footer_sum, pages_sum, used }
     }
 
-    /// Footer, padding and tail as they will lie in the file, and the tail.
+    /// Returns footer, padding and tail as they are in the file, and the tail.
     pub(crate) fn finish(
         &mut self,
         layout: &Layout,
@@ -159,7 +160,7 @@ impl Draft {
         (buffer, tail)
     }
 
-    /// Writes the keys, those of each key shard together.
+    /// Writes the keys, grouped by key shard.
     fn put_keys(&self, bytes: &mut [u8]) {
         let (places, _) = bytes.as_chunks_mut::<{ KEY_BYTES as usize }>();
         let mut next = first_of_shards(&self.key_shards);
@@ -171,7 +172,7 @@ impl Draft {
     }
 }
 
-/// Where in a list by key shard the keys of each begin.
+/// Start of each key shard's keys in a list grouped by key shard.
 pub(crate) fn first_of_shards(key_shards: &[u8]) -> [usize; KEY_SHARDS] {
     let mut counts = [0; KEY_SHARDS];
     key_shards.iter().for_each(|shard| counts[usize::from(*shard)] += 1);

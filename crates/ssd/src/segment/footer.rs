@@ -1,12 +1,12 @@
-//! Footers: which keys and deletions a segment holds; all of them, or what counts here.
+//! Footers: the keys and deletions of a segment; all of them, or only those that count.
 //!
 //! ```text
 //! [ keys by key shard: 8 B a row ][ deletions ][ key shard of each row ][ sums of keys ]
 //!   read and checked by 4 KiB       read and checked together
 //! ```
 //!
-//! Where few key shards count, only the blocks that have keys of theirs are read. A short footer is
-//! read at once whatever counts.
+//! If few key shards count, only the blocks with their keys are read. A short footer is always read
+//! at once.
 
 use stepwell_base::{Key, hash};
 use stepwell_disk::BLOCK_BYTES;
@@ -22,57 +22,57 @@ use crate::layout::{DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, RUN
 use crate::stats::Counters;
 use crate::versions::{Provenance, ROW_UNMOVED};
 
-/// A footer that had its checksum.
+/// A footer whose checksum was right.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footer {
-    /// Of every row, in order.
+    /// Keys of all rows, in order.
     pub(crate) keys: Vec<Key>,
-    /// Of version 2 alone.
+    /// Only in version 2.
     runs: Vec<Run>,
     pub(crate) deletions: Vec<Deletion>,
 }
 
 impl Footer {
-    /// The birth of each row, in order, where the footer tells: in version 2.
+    /// The births of rows, in order, if the footer lists them: in version 2.
     pub(crate) fn births(&self) -> impl Iterator<Item = u32> {
         self.runs.iter().flat_map(|run| std::iter::repeat_n(run.birth, run.rows as usize))
     }
 
-    /// The least and the greatest of them.
+    /// The least and the greatest birth.
     fn births_bounds(&self) -> (u32, u32) {
         let births = || self.runs.iter().map(|run| run.birth);
         (births().min().unwrap_or(0), births().max().unwrap_or(0))
     }
 }
 
-/// What counts of a footer; all that was read of it had its checksums.
+/// The part of a footer that counts; all that was read had its checksums.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counting {
-    /// Rows of key shards that count, and their keys, in order.
+    /// Numbers and keys of the rows whose key shards count, in order.
     pub(crate) rows: Vec<(u32, Key)>,
     /// Deletions of keys that count.
     pub(crate) deletions: Vec<Deletion>,
     pub(crate) provenance: Provenance,
 }
 
-/// What of a footer of version 3 lies behind the keys.
+/// The part of a footer of version 3 after the keys.
 struct Lists {
     deletions: Vec<Deletion>,
     key_shards: Vec<u8>,
-    /// Of each block of keys.
+    /// Sum of each block of keys.
     sums: Vec<u64>,
-    /// The bytes of the keys of a short footer, which is read at once.
+    /// The bytes of the keys, if the footer is short and read at once.
     keys: Option<Vec<u8>>,
 }
 
-/// Bytes of a footer up to which all of it is read at once.
+/// The most bytes of a footer that is read at once.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// What is said of a footer that lost a byte.
+/// Error text for a damaged footer.
 const FOOTER_NOT_WHOLE: &str = "the footer does not have its checksum";
 
 impl SegmentFile {
-    /// The footer, all of it in memory, whatever counts of it.
+    /// Reads the whole footer into memory, whatever counts.
     pub(crate) fn footer(&self, tail: &Tail, counters: &Counters) -> Result<Footer> {
         let start = self.layout.footer_offset(tail.counts.rows);
         let bytes = self.layout.footer_bytes(&tail.counts) as usize;
@@ -93,7 +93,7 @@ impl SegmentFile {
         }
     }
 
-    /// What counts of the footer. Of version 3 no more is read than tells.
+    /// Reads the part of the footer that counts; in version 3, no more than needed.
     pub(crate) fn counting(&self, tail: &Tail, counters: &Counters) -> Result<Counting> {
         let counts = self.counting;
         if self.layout.version == Version::Two {
@@ -117,7 +117,7 @@ impl SegmentFile {
         Ok(Counting { rows, deletions: lists.deletions, provenance })
     }
 
-    /// Whether any row or deletion may count: by the lists, without the keys.
+    /// Whether any row or deletion may count, by the lists without the keys.
     pub(crate) fn may_count(&self, tail: &Tail, counters: &Counters) -> Result<bool> {
         if self.layout.version == Version::Two {
             return Ok(!self.counting.is_empty());
@@ -128,7 +128,7 @@ impl SegmentFile {
             || deletions.iter().any(|deletion| counts.contains_key(deletion.key)))
     }
 
-    /// Bytes that may be more than one read brings.
+    /// Reads any number of bytes, in several reads if needed.
     fn read_long(&self, start: u64, bytes: usize, counters: &Counters) -> Result<Vec<u8>> {
         let mut whole = Vec::with_capacity(bytes);
         while whole.len() < bytes {
@@ -139,11 +139,11 @@ impl SegmentFile {
         Ok(whole)
     }
 
-    /// The lists of a footer of version 3 but for that of the keys.
+    /// Reads the lists of a footer of version 3, except the keys.
     fn lists(&self, tail: &Tail, counters: &Counters) -> Result<Lists> {
         let start = self.layout.footer_offset(tail.counts.rows);
         let (rows, bytes) = (tail.counts.rows as usize, self.layout.footer_bytes(&tail.counts));
-        // Reads begin on a block, on which the last keys may lie.
+        // Reads start at a block, which may also have the last keys.
         let at = rows * KEY_BYTES as usize;
         let is_short = bytes as usize <= SHORT_BYTES;
         let from = if is_short { 0 } else { at / BLOCK_BYTES * BLOCK_BYTES };
@@ -166,7 +166,7 @@ impl SegmentFile {
         })
     }
 
-    /// The bytes of all keys by key shard, of which those of blocks that are not wanted are zeros.
+    /// Reads the bytes of all keys, grouped by key shard; blocks that are not wanted are zeros.
     fn key_blocks(
         &self,
         tail: &Tail,
@@ -204,7 +204,7 @@ impl SegmentFile {
         Ok(keys)
     }
 
-    /// The deletions that count, of a segment whose footer was read before.
+    /// Reads the deletions that count, from a footer that was read before.
     pub(crate) fn deletions(&self, tail: &Tail, counters: &Counters) -> Result<Vec<Deletion>> {
         if tail.counts.deletions == 0 {
             return Ok(Vec::new());
@@ -217,7 +217,7 @@ impl SegmentFile {
         Ok(deletions)
     }
 
-    /// What is known of it as a whole, by a footer of its own.
+    /// Provenance of the segment, whose footer is `footer`.
     pub(crate) fn provenance(&self, tail: &Tail, footer: &Footer) -> Provenance {
         let births = match self.layout.version {
             Version::Two => footer.births_bounds(),
@@ -228,7 +228,7 @@ impl SegmentFile {
     }
 }
 
-/// Rows and their keys in order, from the keys by key shard.
+/// Rows and their keys in order, from keys grouped by key shard.
 fn rows_of(by_shard: &[u8], key_shards: &[u8]) -> impl Iterator<Item = (u32, Key)> {
     let mut next = first_of_shards(key_shards);
     (0..).zip(key_shards).map(move |(row, shard)| {
@@ -239,7 +239,7 @@ fn rows_of(by_shard: &[u8], key_shards: &[u8]) -> impl Iterator<Item = (u32, Key
     })
 }
 
-/// The blocks of keys by key shard that have keys of some of them.
+/// Which blocks of keys, grouped by key shard, have keys of the `wanted` shards.
 fn blocks_of(key_shards: &[u8], wanted: &KeyShardSet) -> Vec<bool> {
     let first = first_of_shards(key_shards);
     let mut blocks = vec![false; key_shards.len().div_ceil(KEYS_PER_SUM)];
@@ -253,7 +253,7 @@ fn blocks_of(key_shards: &[u8], wanted: &KeyShardSet) -> Vec<bool> {
     blocks
 }
 
-/// A footer of version 2.
+/// Decodes a footer of version 2.
 fn decode_old(bytes: &[u8], tail: &Tail) -> std::result::Result<Footer, String> {
     let (keys, rest) = bytes.split_at(tail.counts.rows as usize * KEY_BYTES as usize);
     let (runs, deletions) = rest.split_at(tail.counts.runs as usize * RUN_BYTES as usize);

@@ -1,7 +1,7 @@
 //! A file that stays open while it is held.
 //!
-//! - **Why.** A disk closes files that are not used and opens them again by their names. Those of a
-//!   store that another process writes may lose theirs at any time.
+//! - **Why.** A disk closes unused files and reopens them by name. Files of a store that another
+//!   process writes may lose their names at any time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ struct Held {
     _descriptor: Descriptor,
 }
 
-/// The same file, kept open from now on; none where too many files are.
+/// Keeps a file open from now on; `None` if too many files are open.
 pub(crate) fn hold(file: Arc<dyn File>) -> Result<Option<Arc<dyn File>>> {
     if !file.has_descriptor() {
-        // What no system closes needs no holding.
+        // A file without a descriptor is never closed.
         return Ok(Some(file));
     }
     let descriptor = file.descriptor(Access::Read)?;

@@ -26,24 +26,24 @@ use crate::options::ROW_BYTES_MAX;
 
 const HEADER_MAGIC: &[u8; 8] = b"STEPWSEG";
 const TAIL_MAGIC: &[u8; 8] = b"STEPWEND";
-/// Stands for the tail where pages have their number.
+/// Page number of the tail in its place sum.
 const TAIL_PLACE: u32 = u32::MAX;
-/// Where the tail's own checksum lies in it.
+/// Offset of the tail's own checksum in it.
 const TAIL_SUM_AT: usize = TAIL_BYTES - 16;
-/// Parts into which a segment's rows are divided by their last use.
+/// Number of parts into which a segment's rows are divided by last use.
 pub(crate) const USED_PARTS: usize = 16;
 
-/// Why bytes are not the mark that was looked for.
+/// Why bytes are not the expected header or tail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Another version of the format.
+    /// They are of another version of the format.
     Version(u64),
-    /// Something else.
+    /// They are damaged.
     Damage(String),
 }
 
 impl Version {
-    /// As headers and manifests write it.
+    /// The number in headers and manifests.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Two => 2,
@@ -64,7 +64,7 @@ pub(crate) fn put_header(page: &mut [u8], layout: &Layout, origin: &Origin) -> u
     page::seal(page, layout.table, origin, 0)
 }
 
-/// Checks that a header page is the one of this segment.
+/// Checks that a header page belongs to this segment.
 pub(crate) fn check_header(bytes: &[u8], layout: &Layout, origin: &Origin) -> Result<(), Fault> {
     let damage = |why: &str| Err(Fault::Damage(why.to_owned()));
     let Some((magic, rest)) = bytes.split_first_chunk() else { return damage("it is empty") };
@@ -89,7 +89,7 @@ pub(crate) fn check_header(bytes: &[u8], layout: &Layout, origin: &Origin) -> Re
     }
 }
 
-/// What a header page says.
+/// Contents of a header page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) layout: Layout,
@@ -97,8 +97,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header whose first block this is, if it can be one; not trusted before the page is
-    /// whole.
+    /// Reads a header from its first block, if it can be one; not trusted before the whole page is
+    /// checked.
     pub(crate) fn read(block: &[u8]) -> Option<Self> {
         let (magic, rest) = block.split_first_chunk::<8>()?;
         let (version, rest) = u32_and_rest(rest);
@@ -122,7 +122,7 @@ impl Header {
     }
 }
 
-/// Whether a header page has its own checksum.
+/// Whether a header page has a correct checksum.
 pub(crate) fn is_whole(page: &[u8]) -> bool {
     let whole = |header: Header| {
         page.len() == header.layout.page_bytes
@@ -131,18 +131,17 @@ pub(crate) fn is_whole(page: &[u8]) -> bool {
     Header::read(page).is_some_and(whole)
 }
 
-/// What the end of a segment says.
+/// Contents of the tail of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) counts: Counts,
-    /// The least and the greatest birth of its rows, zeros where it has none; version 2 does not
-    /// say.
+    /// The least and the greatest birth of its rows, zeros without rows; not in version 2.
     pub(crate) births: (u32, u32),
-    /// How many merges its rows have been through at most.
+    /// The most merges that any of its rows went through.
     pub(crate) generation: u32,
     pub(crate) footer_sum: u64,
     pub(crate) pages_sum: u64,
-    /// Of every sixteenth of the rows, ordered by last use, the latest use; from a sample.
+    /// The latest use in each sixteenth of the rows, ordered by last use; from a sample.
     pub(crate) used: [u32; USED_PARTS],
 }
 
@@ -170,7 +169,7 @@ impl Tail {
         bytes
     }
 
-    /// The checksum of the tail, which covers the sums of all else in the segment.
+    /// Checksum of the tail, which covers all other sums in the segment.
     pub(crate) fn sum(&self, layout: &Layout, origin: &Origin) -> u64 {
         let bytes = self.encode(layout, origin);
         u64_and_rest(&bytes[TAIL_SUM_AT..]).0
@@ -197,7 +196,7 @@ impl Tail {
         };
         let counts = Counts { rows, runs, deletions };
         let tail = Self { counts, births, generation, footer_sum, pages_sum, used };
-        // Every byte follows from the fields, so comparing checks magic, zeros and checksum.
+        // The fields determine every byte, so comparing checks magic, zeros and checksum.
         if tail.encode(layout, origin) == *bytes {
             Ok(tail)
         } else {

@@ -1,7 +1,7 @@
 //! Segments: immutable files of rows.
 //!
-//! [`page`] and [`marks`] know the bytes; [`pages`] packs rows into pages in memory; [`draft`]
-//! collects what the footer will say; [`reader`] and [`footer`] read a file back and trust nothing.
+//! [`page`] and [`marks`] define the bytes; [`pages`] packs rows into pages in memory; [`draft`]
+//! collects the contents of the footer; [`reader`] and [`footer`] read a file and trust nothing.
 
 pub(crate) mod draft;
 pub(crate) mod footer;
@@ -17,10 +17,10 @@ pub(crate) use marks::{Header, Tail};
 pub(crate) use pages::PageBuffer;
 pub(crate) use reader::{SegmentFile, Spot};
 
-/// The most bytes of footers and pages that are read one after the other.
+/// The most bytes of footers and pages per read when reading sequentially.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Above all numbers of segments.
+/// Exclusive upper bound of segment numbers.
 pub(crate) const NUMBER_END: u32 = (1 << 31) - 1;
 
 const NAME_PREFIX: &str = "segment-";
@@ -31,18 +31,18 @@ pub(crate) fn name(number: u64) -> String {
     format!("{NAME_PREFIX}{number:012}{NAME_SUFFIX}")
 }
 
-/// The number of the segment whose file is called so.
+/// Number of the segment whose file has this name.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(NAME_PREFIX)?.strip_suffix(NAME_SUFFIX)?;
     number.parse().ok()
 }
 
-/// Whether a file is called as segments are, whatever is in it.
+/// Whether a file's name is like a segment's, whatever its contents.
 pub fn is_segment(name: &str) -> bool {
     name.strip_prefix(NAME_PREFIX).is_some_and(|rest| rest.ends_with(NAME_SUFFIX))
 }
 
-/// The number of the segment whose file is or was called so: one set aside may have got a suffix.
+/// Number of the segment whose file has or had this name: files set aside may have a suffix.
 pub(crate) fn number_of_any(name: &str) -> Option<u64> {
     let (number, _) = name.strip_prefix(NAME_PREFIX)?.split_once(NAME_SUFFIX)?;
     number.parse().ok().filter(|number| *number < u64::from(NUMBER_END))

@@ -1,4 +1,4 @@
-//! The bytes of a page: rows and a checksum that knows where the page belongs.
+//! The bytes of a page: rows and a checksum that depends on the page's place.
 //!
 //! ```text
 //! offset            bytes
@@ -10,15 +10,14 @@
 //! page - 8          8       XXH3-64 of all before, xor that of (id, table, segment, page)
 //! ```
 //!
-//! The second term makes a page that was written to, or read from, a wrong place as visible as a
-//! changed byte.
+//! The second term detects pages written to, or read from, a wrong place.
 
 use stepwell_base::{Key, hash};
 
 use crate::identity::Origin;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 
-/// A row as it lies on a page.
+/// A row on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
     pub(crate) key: Key,
@@ -35,18 +34,18 @@ pub(crate) fn seal(page: &mut [u8], table: u32, origin: &Origin, number: u32) ->
     value
 }
 
-/// The checksum that a page carries.
+/// The checksum on a page.
 pub(crate) fn sum(page: &[u8]) -> u64 {
     page.last_chunk().map_or(0, |sum| u64::from_le_bytes(*sum))
 }
 
-/// Whether a page is what was written at this place.
+/// Whether a page is intact and belongs to this place.
 pub(crate) fn is_whole(page: &[u8], table: u32, origin: &Origin, number: u32) -> bool {
     let Some((body, sum)) = page.split_last_chunk::<PAGE_SUM_BYTES>() else { return false };
     u64::from_le_bytes(*sum) == hash::checksum(body) ^ origin.place_sum(table, number)
 }
 
-/// Writes the row number `at` of a page that is long enough.
+/// Writes row `at` of a page, which must be long enough.
 pub(crate) fn put_row(page: &mut [u8], layout: &Layout, at: u32, value: &Row<'_>) {
     let start = at as usize * layout.stride;
     let place = &mut page[start..start + layout.stride];
@@ -56,7 +55,7 @@ pub(crate) fn put_row(page: &mut [u8], layout: &Layout, at: u32, value: &Row<'_>
     place[16..].copy_from_slice(value.payload);
 }
 
-/// The row number `at` of a page that is long enough.
+/// Reads row `at` of a page, which must be long enough.
 pub(crate) fn row<'a>(page: &'a [u8], layout: &Layout, at: u32) -> Row<'a> {
     let start = at as usize * layout.stride;
     let bytes = &page[start..start + layout.stride];
@@ -66,7 +65,7 @@ pub(crate) fn row<'a>(page: &'a [u8], layout: &Layout, at: u32) -> Row<'a> {
     Row { key: Key(key), birth: marks as u32, used: (marks >> 32) as u32, payload }
 }
 
-/// The last row of `key` among the first `rows` of a page, and its number.
+/// The last row of `key` among the first `rows` rows of a page, and its number.
 pub(crate) fn find<'a>(
     page: &'a [u8],
     layout: &Layout,
@@ -79,12 +78,12 @@ pub(crate) fn find<'a>(
     Some((at, row(page, layout, at)))
 }
 
-/// The number at the front of `bytes`, zero where they are too few, and what follows it.
+/// The number at the start of `bytes`, zero if they are too few, and the rest.
 pub(crate) fn u64_and_rest(bytes: &[u8]) -> (u64, &[u8]) {
     bytes.split_first_chunk().map_or((0, &[]), |(first, rest)| (u64::from_le_bytes(*first), rest))
 }
 
-/// As [`u64_and_rest`].
+/// Same as [`u64_and_rest`], for 32 bits.
 pub(crate) fn u32_and_rest(bytes: &[u8]) -> (u32, &[u8]) {
     bytes.split_first_chunk().map_or((0, &[]), |(first, rest)| (u32::from_le_bytes(*first), rest))
 }

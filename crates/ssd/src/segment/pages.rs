@@ -1,4 +1,4 @@
-//! Rows being packed into pages, readable until their pages are in the file.
+//! Packs rows into pages, which stay readable until they are in the file.
 //!
 //! ```text
 //!   file              in flight                     current chunk
@@ -6,11 +6,11 @@
 //!                     being written, in any order   ▲ first_page
 //! ```
 //!
-//! - **Why.** The writer writes without holding the lock under which readers look, and a row must
-//!   be readable from the moment the index points at it.
-//! - **How.** The header page is page 0 of the first chunk, so that a file is written in chunks of
-//!   one size from its first byte on.
-//! - **Bounds.** The current chunk, and those in flight, whose number the writer bounds.
+//! - **Why.** The writer does not hold the lock of look-ups while it writes, and a row must be
+//!   readable as soon as the index points at it.
+//! - **How.** The header page is page 0 of the first chunk, so the file is written in chunks of
+//!   equal size from its first byte.
+//! - **Bounds.** The current chunk and those in flight, whose number the writer bounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,30 +29,30 @@ pub(crate) struct PageBuffer {
     layout: Layout,
     origin: Origin,
     chunk_pages: u32,
-    /// Rows of the whole segment so far.
+    /// Number of rows in the whole segment so far.
     rows: u32,
     current: Buffer,
     first_page: u32,
-    /// Pages begun in the current chunk.
+    /// Number of pages begun in the current chunk.
     pages: u32,
-    /// Rows on the last of them.
+    /// Number of rows on the last page.
     last_rows: u32,
     in_flight: VecDeque<Chunk>,
-    /// Of the checksums of all sealed pages, in order.
+    /// Checksum of the checksums of all sealed pages, in order.
     sums: Checksum,
 }
 
-/// Pages on their way into the file.
+/// Pages being written to the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) first_page: u32,
     pub(crate) buffer: Arc<Buffer>,
-    /// Bytes of it that are pages.
+    /// Number of bytes in it that are pages.
     pub(crate) bytes: usize,
 }
 
 impl PageBuffer {
-    /// Pages of a new segment, in a chunk of at least two of them.
+    /// The pages of a new segment; `current` must hold at least two.
     pub(crate) fn new(mut current: Buffer, layout: Layout, origin: Origin) -> Self {
         let chunk_pages = (current.len() / layout.page_bytes) as u32;
         assert!(chunk_pages > 1, "a chunk holds the header page and another");
@@ -75,24 +75,24 @@ impl PageBuffer {
         }
     }
 
-    /// Rows pushed so far.
+    /// Number of rows pushed so far.
     pub(crate) fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Rows that can be pushed before the next [`PageBuffer::take`].
+    /// Number of rows that can be pushed before the next [`PageBuffer::take`].
     pub(crate) fn room(&self) -> u32 {
         let per_page = self.layout.rows_per_page;
         (self.chunk_pages - self.pages).saturating_mul(per_page) + per_page - self.last_rows
     }
 
-    /// The page that the next pushed row will lie on.
+    /// The page of the next row to push.
     pub(crate) fn next_page(&self) -> u32 {
         let begun = self.first_page + self.pages;
         if self.last_rows == self.layout.rows_per_page { begun } else { begun - 1 }
     }
 
-    /// Puts a row after the last one.
+    /// Appends a row.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
         assert!(self.room() > 0, "a full chunk is taken first");
         if self.last_rows == self.layout.rows_per_page {
@@ -108,8 +108,7 @@ impl PageBuffer {
         }
     }
 
-    /// Writes a row over the one of the same key on the unfinished page; false where that page
-    /// has none.
+    /// Overwrites the row of the same key on the unfinished page; returns false if there is none.
     pub(crate) fn replace(&mut self, row: &Row<'_>) -> bool {
         let (layout, rows) = (self.layout, self.last_rows);
         if rows == layout.rows_per_page {
@@ -132,13 +131,13 @@ impl PageBuffer {
         let used = self.last_rows as usize * layout.stride;
         let page = self.last_page();
         let sum_at = page.len() - PAGE_SUM_BYTES;
-        // The buffer was used before.
+        // The buffer has old contents.
         page[used..sum_at].fill(0);
         let sum = page::seal(page, layout.table, &origin, number);
         self.sums.update(&sum.to_le_bytes());
     }
 
-    /// Whether nothing is in the current chunk.
+    /// Whether the current chunk is empty.
     pub(crate) fn is_taken(&self) -> bool {
         self.pages == 0
     }
@@ -148,8 +147,8 @@ impl PageBuffer {
         self.chunk_pages as usize * self.layout.page_bytes
     }
 
-    /// Takes the current chunk out to be written, `next` in its place; an unfinished page only as
-    /// the segment's last, after which there may be no next. None where there is nothing in it.
+    /// Takes the current chunk to be written and replaces it by `next`. Only a segment's last chunk
+    /// may end with an unfinished page or have no `next`. `None` if the chunk is empty.
     pub(crate) fn take(&mut self, next: Option<Buffer>) -> Option<Chunk> {
         assert!(self.pages > 0 || next.is_none(), "a chunk in the place of one that is taken");
         if self.pages == 0 {
@@ -169,8 +168,8 @@ impl PageBuffer {
         Some(chunk)
     }
 
-    /// The chunk that begins with this page is in the file. Gives its memory back, unless somebody
-    /// else still holds it, who frees it.
+    /// Records that the chunk starting with this page is in the file. Returns its memory, unless it
+    /// has other holders, which free it.
     pub(crate) fn landed(&mut self, first_page: u32) -> Option<Buffer> {
         let at = self.in_flight.iter().position(|chunk| chunk.first_page == first_page);
         #[expect(clippy::expect_used, reason = "only a chunk that was taken lands")]
@@ -178,8 +177,8 @@ impl PageBuffer {
         chunk.and_then(|chunk| Arc::into_inner(chunk.buffer))
     }
 
-    /// A chunk that was taken without another in its place was written: rows go on in its memory.
-    /// Or it could not be: it is the current one again.
+    /// Takes back a chunk that was taken without a replacement. If it was written, its memory takes
+    /// further rows; otherwise it is the current chunk again.
     pub(crate) fn come_back(&mut self, chunk: Chunk, is_written: bool) {
         let Chunk { first_page, buffer, bytes } = chunk;
         drop(buffer);
@@ -192,25 +191,25 @@ impl PageBuffer {
         }
     }
 
-    /// The current chunk's memory, once no row comes any more.
+    /// The current chunk's memory, after the last row.
     pub(crate) fn into_buffer(self) -> Buffer {
         self.current
     }
 
-    /// Chunks being written.
+    /// Number of chunks being written.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The checksum of all pages' checksums, once the last chunk was taken.
+    /// Checksum of all pages' checksums, after the last chunk was taken.
     pub(crate) fn pages_sum(&self) -> u64 {
         self.sums.value()
     }
 
-    /// The row of `key` on a page, unless the page is in the file already.
+    /// The row of `key` on a page, or `None` if the page is in the file.
     ///
     /// # Panics
-    /// When the page is here and the row is not on it.
+    /// If the page is in memory and has no such row.
     pub(crate) fn find(&self, number: u32, key: Key) -> Option<Row<'_>> {
         let (page, rows) = self.page(number)?;
         let found = page::find(page, &self.layout, rows, key);
@@ -218,8 +217,8 @@ impl PageBuffer {
         Some(found.expect("the row is on the page that the index names").1)
     }
 
-    /// A page and its rows so far, unless it is in the file already; without its checksum while it
-    /// is unfinished.
+    /// A page and its number of rows, or `None` if it is in the file. An unfinished page has no
+    /// checksum yet.
     pub(crate) fn page(&self, number: u32) -> Option<(&[u8], u32)> {
         let (bytes, at, rows) = if number >= self.first_page {
             let at = number - self.first_page;
@@ -265,7 +264,7 @@ mod tests {
                 file.extend_from_slice(&chunk.buffer[..chunk.bytes]);
                 taken.push(chunk);
                 if taken.len() == 3 {
-                    // In any order.
+                    // Chunks land in any order.
                     pages.landed(taken.remove(1).first_page);
                 }
             }

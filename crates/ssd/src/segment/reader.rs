@@ -1,4 +1,4 @@
-//! Reading a segment's file back; nothing in it is trusted before its checksum was.
+//! Reads a segment's file back; nothing in it is trusted before its checksum was verified.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use crate::layout::{Layout, TAIL_BYTES};
 use crate::stats::Counters;
 use crate::{Error, FORMAT_VERSION, Result, SegmentEntry};
 
-/// An open segment's file, its number here, the directory that it lies in, and what its bytes say.
+/// An open segment file: its number here, its directory, and its format.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
     pub(crate) directory: usize,
-    /// Whether it goes through the system's page cache.
+    /// Whether it uses the system's page cache.
     pub(crate) cached: bool,
     pub(crate) file: Arc<dyn File>,
     pub(crate) layout: Layout,
     pub(crate) origin: Origin,
-    /// The key shards whose rows and deletions in it count.
+    /// The key shards whose rows and deletions count.
     pub(crate) counting: KeyShardSet,
 }
 
-/// What is done with a page: its number, its bytes, and whether it is whole.
+/// Callback for a page: its number, its bytes, and whether it is intact.
 pub(crate) type VisitPage<'a> = dyn FnMut(u32, &[u8], bool) -> Result<()> + 'a;
 
-/// A segment to be made or opened: where it lies, and what its bytes are.
+/// A segment to create or open: its place and its format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) directory: usize,
@@ -49,7 +49,7 @@ impl SegmentFile {
         Self { number, directory, cached, file, layout, origin, counting }
     }
 
-    /// Makes the file of a segment that takes so many bytes.
+    /// Creates a segment's file, which will take `bytes` bytes.
     pub(crate) fn create(disk: &dyn Disk, spot: &Spot, bytes: u64) -> Result<Self> {
         let name = name(spot.number);
         let file = if spot.cached { disk.create(&name) } else { disk.create_direct(&name, bytes) };
@@ -76,7 +76,7 @@ impl SegmentFile {
         }
     }
 
-    /// Bytes from `offset` on, which need not be aligned.
+    /// Reads `bytes` bytes from `offset`, which need not be aligned.
     pub(super) fn read(&self, offset: u64, bytes: usize, counters: &Counters) -> Result<Buffer> {
         let mut buffer = Buffer::new(bytes);
         self.file.read_at(offset, &mut buffer)?;
@@ -109,7 +109,7 @@ impl SegmentFile {
         marks::check_header(&header, &self.layout, &self.origin).map_err(|f| self.fault(0, f))
     }
 
-    /// The tail of a file of so many bytes, which fits them.
+    /// Reads the tail of a file of `bytes` bytes; it must match that length.
     pub(crate) fn tail(&self, bytes: u64, counters: &Counters) -> Result<Tail> {
         let short = || self.damaged(bytes, "the file does not have the length of a segment");
         let whole = bytes.is_multiple_of(BLOCK_BYTES as u64);
@@ -125,7 +125,7 @@ impl SegmentFile {
         Ok(tail)
     }
 
-    /// One data page, which is whole.
+    /// Reads one data page and checks it.
     pub(crate) fn page(&self, number: u32, counters: &Counters) -> Result<Buffer> {
         let offset = self.layout.page_offset(number);
         let bytes = self.read(offset, self.layout.page_bytes, counters)?;
@@ -135,8 +135,8 @@ impl SegmentFile {
         Err(self.damaged(offset, "the page does not have its checksum"))
     }
 
-    /// Visits every page with its bytes, the header included, and whether it is whole. A page that
-    /// cannot be read is none.
+    /// Calls `visit` for every page, including the header, with its bytes and whether it is intact.
+    /// An unreadable page counts as damaged.
     pub(crate) fn for_each_page(
         &self,
         pages: u32,
@@ -164,7 +164,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Pages one by one, zeros in the place of those that cannot be read.
+    /// Reads pages one by one; unreadable ones are zeros.
     fn read_what_can_be(&self, first: u32, count: u32, counters: &Counters) -> Result<Buffer> {
         let layout = &self.layout;
         let mut chunk = Buffer::new(count as usize * layout.page_bytes);
@@ -197,7 +197,7 @@ impl SegmentFile {
     }
 }
 
-/// The last row of `key` among the rows of a page of a segment of `rows` rows, and its number.
+/// The last row of `key` on a page of a segment of `rows` rows, and its number.
 pub(crate) fn row_of<'a>(
     bytes: &'a [u8],
     layout: &Layout,
@@ -209,7 +209,7 @@ pub(crate) fn row_of<'a>(
     Some((layout.first_row(page) + at, row))
 }
 
-/// What a file's header page tells, where that is whole.
+/// Reads a file's header page; `None` if it is not intact.
 pub(crate) fn header_of(file: &dyn File) -> Result<Option<Header>> {
     let length = file.len()?;
     let mut block = Buffer::new(BLOCK_BYTES);

@@ -1,4 +1,4 @@
-//! Files that no manifest names: set aside, counted, and removed when somebody asks for that.
+//! Files that no manifest names: set aside, counted, and removed on request.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -13,41 +13,41 @@ use crate::segment;
 use crate::segment::reader::header_of;
 use crate::{Error, Result, SegmentEntry, StoreId, lock};
 
-/// Where files go that no manifest names.
+/// Directory for files that no manifest names.
 const SET_ASIDE: &str = "set-aside";
 
-/// Files in the directories `set-aside` of a store.
+/// Files in the `set-aside` directories of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Aside {
     /// Segments and manifests, which a purge removes.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes: u64,
-    /// Names of what else is there, which somebody else put there.
+    /// Names of other files there, which the store did not put there.
     pub others: Vec<String>,
 }
 
 impl Store {
-    /// Moves a store's files into the directory `set-aside`, so that another can be made in its
-    /// place; nothing is removed. Returns the number of files.
+    /// Moves a store's files into the directory `set-aside`, so that another store can be made in
+    /// its place; removes nothing. Returns the number of files.
     ///
     /// # Errors
-    /// When somebody has the store open, or the disk refuses; what was moved then stays moved.
+    /// If the store is open, or the disk fails; files moved before that stay moved.
     pub fn set_aside(disk: &dyn Disk) -> Result<usize> {
         let _lock = lock::alone_in(disk)?;
         let mut moved = 0;
         if disk.exists(MANIFEST_NAME)? {
-            // First, so that a half-moved store is none.
+            // Moved first, so that a partly moved store does not count as one.
             move_aside(disk, MANIFEST_NAME)?;
             moved += 1;
         }
         Ok(moved + set_aside_of(disk, &[], &[])?)
     }
 
-    /// What was set aside in the directories of a store.
+    /// Counts the files set aside in the directories of a store.
     ///
     /// # Errors
-    /// When a directory cannot be read.
+    /// If a directory cannot be read.
     pub fn aside(disks: &[Arc<dyn Disk>]) -> Result<Aside> {
         let mut found = Aside::default();
         for disk in disks {
@@ -56,17 +56,17 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes what was set aside in the directories of a store: segments and manifests, and no
+    /// Removes segments and manifests that were set aside in the directories of a store, and no
     /// other file. Returns what was removed.
     ///
     /// # Errors
-    /// When there is no store, nor a whole one that was set aside; when somebody has it open, a
-    /// directory `set-aside` is a link, or the disk refuses: what was removed before is gone then.
+    /// If there is neither a store nor a complete one that was set aside; if it is open, a
+    /// `set-aside` directory is a link, or the disk fails: files removed before that are gone.
     pub fn purge(disks: &[Arc<dyn Disk>]) -> Result<Aside> {
         refuse_twice(disks)?;
         refuse_halves(disks)?;
         refuse_links(disks)?;
-        // A snapshot has no such file, and gets none.
+        // A snapshot has no lock file, and keeps none.
         let had_lock = |disk: &Arc<dyn Disk>| Ok(disk.exists(lock::LOCK_NAME)?);
         let had: Vec<bool> = disks.iter().map(had_lock).collect::<Result<_>>()?;
         let locks = lock::alone(disks)?;
@@ -86,8 +86,8 @@ impl Store {
     }
 }
 
-/// Refuses where there is no store: what was set aside may be all that is left of one, unless all
-/// of it was.
+/// Refuses directories without a store: files set aside may be all that is left of one, unless it
+/// was set aside completely.
 fn refuse_halves(disks: &[Arc<dyn Disk>]) -> Result<()> {
     let home = home(disks)?;
     if home.exists(MANIFEST_NAME)? {
@@ -100,7 +100,7 @@ fn refuse_halves(disks: &[Arc<dyn Disk>]) -> Result<()> {
     if is_left { Err(Error::Missing { path: home.path().to_owned() }) } else { Ok(()) }
 }
 
-/// Refuses a `set-aside` that is a link: what it leads to may be a store.
+/// Refuses a `set-aside` that is a link: it may lead to a store.
 fn refuse_links(disks: &[Arc<dyn Disk>]) -> Result<()> {
     for disk in disks {
         let mut entries = disk.entries()?.into_iter();
@@ -115,7 +115,7 @@ fn refuse_links(disks: &[Arc<dyn Disk>]) -> Result<()> {
     Ok(())
 }
 
-/// The directory `set-aside` of another one, where there is one.
+/// The `set-aside` directory in `disk`, if there is one.
 fn aside_of(disk: &dyn Disk) -> Result<Option<Arc<dyn Disk>>> {
     match disk.directory(&disk.path().join(SET_ASIDE)) {
         Ok(aside) => Ok(Some(aside)),
@@ -124,8 +124,8 @@ fn aside_of(disk: &dyn Disk) -> Result<Option<Arc<dyn Disk>>> {
     }
 }
 
-/// Counts what lies in the directory `set-aside` of another one, and does something with each file
-/// that a store put there.
+/// Counts the files in the `set-aside` directory of `disk`, and calls `each` for every file that a
+/// store put there.
 fn each_aside(
     disk: &dyn Disk,
     found: &mut Aside,
@@ -137,7 +137,7 @@ fn each_aside(
             found.others.push(name);
             continue;
         }
-        // One that cannot be read is no obstacle.
+        // An unreadable file still counts.
         let bytes = aside.open(&name).and_then(|file| file.len()).unwrap_or(0);
         each(&*aside, &name)?;
         found.files += 1;
@@ -146,7 +146,7 @@ fn each_aside(
     Ok(())
 }
 
-/// Whether [`move_aside`] gives such names: those of segments and manifests, and the same with a
+/// Whether [`move_aside`] may have given this name: a segment's or manifest's, with or without a
 /// number.
 fn is_set_aside(name: &str) -> bool {
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
@@ -155,8 +155,8 @@ fn is_set_aside(name: &str) -> bool {
     base == MANIFEST_NAME || segment::number(base).is_some()
 }
 
-/// A number above that of every segment that lies in the directories or was set aside there: a
-/// number given twice would make a page of the old file one of the new.
+/// A number above those of all segments in the directories or set aside there: if a number were
+/// reused, a page of the old file could pass for one of the new.
 pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
     let mut highest = 0;
     for disk in disks {
@@ -179,8 +179,8 @@ pub(super) fn set_aside_unnamed(
     Ok(())
 }
 
-/// Sets aside the files that are called like segments and are not named; returns their number.
-/// Where it is known whose are ours, others' segments are left alone.
+/// Sets aside unnamed files with names of segments; returns their number. If `ours` is not empty,
+/// segments of other stores stay.
 fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Result<usize> {
     let mut numbers: Vec<u64> = named.iter().map(|entry| entry.segment).collect();
     numbers.sort_unstable();
@@ -196,11 +196,11 @@ fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Re
     Ok(moved)
 }
 
-/// Whether a file is a segment of a store that is none of `ours`; one whose header is not whole is
-/// what a killed process left.
+/// Whether a file is a segment of a store not in `ours`. A damaged header is the remains of a
+/// killed process, not foreign.
 fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> Result<bool> {
     let header = match disk.open(name).map_err(Error::from).and_then(|file| header_of(&*file)) {
-        // A descriptor is all it wants: who knows whose it is.
+        // Without a free descriptor, its owner is unknown.
         Err(error) if error.is_no_descriptor() => return Err(error),
         read => read.ok().flatten(),
     };

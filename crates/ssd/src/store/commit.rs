@@ -1,8 +1,9 @@
 //! Commits.
 //!
-//! Crash by case: before the rename the old manifest is in place and every segment it names is
-//! whole, for none was removed; after it the new one is, and everything it names was synced
-//! before. Removals come last and need not survive: what no manifest names is set aside on opening.
+//! Crash safety: before the rename, the old manifest is in place and every segment it names is
+//! intact, since none was removed. After it, the new manifest is, and everything it names was
+//! synced before. Removals come last and need not survive: opening sets aside what no manifest
+//! names.
 
 use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
@@ -11,15 +12,14 @@ use crate::stats::add;
 use crate::{Error, Manifest, Result, SegmentEntry};
 
 impl Store {
-    /// Makes everything that was put and deleted so far what a reopened store has: compacts until
-    /// space is within the setting, seals the open segment, syncs, writes the manifest, and then
-    /// removes merged segments. Writes nothing, and gives the last commit, where nothing changed
-    /// since.
+    /// Makes everything put and deleted so far durable: compacts until space is within the setting,
+    /// seals the open segment, syncs, writes the manifest, and then removes merged segments.
+    /// Returns the manifest. If nothing has changed, writes nothing and returns the last commit.
     ///
     /// # Errors
-    /// When the disk refuses: the last commit stays the last one, nothing is lost, and the next one
-    /// tries again. When only the file of a merged segment cannot be removed, the commit is made,
-    /// and the next one removes it.
+    /// If the disk fails: the previous commit stays the last one, nothing is lost, and the next
+    /// commit retries. If only the file of a merged segment cannot be removed, the commit is made,
+    /// and the next one removes the file.
     pub fn commit(&self) -> Result<Manifest> {
         self.core.ease()?;
         let mut writer = self.core.writer()?;
@@ -38,7 +38,7 @@ impl Core {
     }
 
     fn write_commit(&self, writer: &mut Writer) -> Result<()> {
-        // Whatever fails here is waiting to be written, and told of if it fails again.
+        // Writes that fail here are pending, and errors are returned if they fail again.
         let _ = self.seal(writer);
         self.drain(writer)?;
         let manifest = self.next_manifest(writer)?;
@@ -51,9 +51,9 @@ impl Core {
         Ok(())
     }
 
-    /// Makes what is in new segments durable, and their names in directories without a manifest.
+    /// Syncs new segments, and their names in directories without a manifest.
     fn sync(&self, writer: &mut Writer, manifest: &Manifest) -> Result<()> {
-        // Some were merged away already.
+        // Some have been merged already.
         let named = |number: u64| {
             manifest.segments.binary_search_by_key(&number, |entry| entry.segment).is_ok()
         };
@@ -64,7 +64,7 @@ impl Core {
             return Err(Error::Refused { path: self.home().path().to_owned(), why });
         }
         for file in &writer.unsynced {
-            // Once a sync has failed, another that does not says nothing of earlier writes.
+            // After a failed sync, a successful one proves nothing about earlier writes.
             file.file.sync().inspect_err(|_| writer.unsound.push(file.number))?;
         }
         for (directory, disk) in self.disks.iter().enumerate().skip(1) {
@@ -77,9 +77,9 @@ impl Core {
         Ok(())
     }
 
-    /// What the next commit names; merged segments that it does not are noted in `writer`.
+    /// The manifest of the next commit; merged segments that it omits move to `writer.leaving`.
     fn next_manifest(&self, writer: &mut Writer) -> Result<Manifest> {
-        // I7: a merge is there wholly or not at all.
+        // I7: a merge is in the manifest completely or not at all.
         let settling = self.settling.lock();
         let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
         writer.leaving.append(&mut self.state_mut().retiring);
@@ -107,13 +107,13 @@ impl Core {
         Ok(manifest)
     }
 
-    /// What messages call the directories.
+    /// Paths of the directories, for messages.
     pub(super) fn paths(&self) -> Vec<String> {
         self.disks.iter().map(|disk| disk.path().display().to_string()).collect()
     }
 
-    /// Removes the files of segments that were merged away and that no commit names any longer.
-    /// One that cannot be removed is tried again after the next commit.
+    /// Removes the files of merged segments that no commit names. If a file cannot be removed, the
+    /// next commit tries again.
     fn remove_retired(&self, writer: &mut Writer) -> Result<()> {
         while let Some(retired) = writer.retired.last() {
             self.disks[retired.file.directory].remove(&segment::name(retired.file.number))?;

@@ -1,4 +1,4 @@
-//! When to merge, and who waits for it.
+//! When to merge, and which calls wait for it.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ use crate::options::Compaction;
 use crate::stats::add;
 use crate::victims::{self, Choice, Plan};
 
-/// A victim's least stale part, in quarters, while space is within the setting: of merges nobody
-/// waits for, and of those asked for.
+/// The least stale part of a victim, in quarters, while space is within the setting: of background
+/// merges, and of requested ones.
 const STALE_QUARTERS: [u32; 2] = [3, 2];
 
-/// Somebody waits.
+/// Counts a caller that waits for compaction.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -32,13 +32,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Store {
-    /// Merges segments that are at least half stale, whatever is due for space, and small ones
-    /// where there are many: one bounded piece of work. Returns how many were merged away; none
-    /// where there is nothing to do.
+    /// Merges segments that are at least half stale, all that must be merged for space, and small
+    /// ones if there are many: one bounded piece of work. Returns the number of segments merged; 0
+    /// if nothing is due.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged, the disk refuses, or the index has no room: none
-    /// of that changes anything. What cannot be read, or has no room, later merges pass over.
+    /// If a page cannot be read or is damaged, the disk fails, or the index has no room: nothing
+    /// changes. Later merges skip segments that cannot be read or have no room.
     pub fn compact(&self) -> Result<usize> {
         drop(self.core.writer()?);
         self.core.merge_once(Pace::Full).map_err(|failed| failed.error)
@@ -46,11 +46,11 @@ impl Store {
 }
 
 impl Core {
-    /// One merge, if one is due. Returns how many segments it took.
+    /// Does one merge if one is due. Returns the number of segments merged.
     pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
         let mut sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
         let none = Sweep::default();
-        // What a sweep found out holds for the deletions of its own segments: others may be later.
+        // What a sweep found applies to its own segments' deletions; others may be later.
         let (plan, sweep) = match self.next_of_sweep(&mut sweep) {
             Some(slot) => (Some(victims::alone(&self.state().table, slot)), &*sweep),
             None => (self.plan(pace), &none),
@@ -81,8 +81,8 @@ impl Core {
         victims::plan(&state.table, &choice)
     }
 
-    /// Merges until space is within the setting, or nothing is left to merge, or the disk refuses:
-    /// a commit goes on then, for it may be what gives room.
+    /// Merges until space is within the setting, nothing is left to merge, or the disk fails. Even
+    /// then a commit continues, since it may make room.
     pub(super) fn ease(&self) -> Result<()> {
         self.renew_unsound()?;
         let _waiting = Waiting::new(&self.waiting);
@@ -99,9 +99,8 @@ impl Core {
         self.pressure(&state).is_over() || self.has_many_deletions(&state)
     }
 
-    /// One merge for somebody who waits; a segment that cannot be read, or finds no room in the
-    /// index, is no failure of theirs: it is left alone from then on. Where the disk refuses, says
-    /// that.
+    /// Does one merge for a waiting caller. A segment that cannot be read, or has no room in the
+    /// index, is not the caller's error: later merges skip it. The inner result has a disk failure.
     fn merge_or_skip(&self) -> Result<Result<usize>> {
         drop(self.writer()?);
         match self.merge_once(Pace::Full) {
@@ -111,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Writes segments anew whose sync failed, of which nobody knows what the disk has.
+    /// Rewrites segments whose sync failed, since the disk's content is unknown.
     fn renew_unsound(&self) -> Result<()> {
         let unsound = self.writer()?.unsound.clone();
         if unsound.is_empty() {
@@ -129,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// Lets a writer go on once there is space for what it puts.
+    /// Waits until there is space for a writer's rows.
     pub(super) fn make_space(&self) -> Result<()> {
         if self.options.compaction == Compaction::Inline {
             self.ease()?;
@@ -144,7 +143,7 @@ impl Core {
             if !pressure.is_hard() {
                 return Ok(());
             }
-            // Removing what was merged already is cheaper than merging more.
+            // Removing merged segments is cheaper than merging more.
             let merged = if pressure.is_retired_alone() { Ok(0) } else { self.merge_or_skip()? };
             if !matches!(merged, Ok(1..)) {
                 let mut writer = self.writer()?;
@@ -156,7 +155,7 @@ impl Core {
         }
     }
 
-    /// Holds merges off, so that segments stay.
+    /// Prevents merges, so that segments stay.
     pub(super) fn hold_merges(&self) -> std::sync::MutexGuard<'_, Sweep> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
-//! The threads that compact, whose turn it is, and how they give way.
+//! The compaction threads, how they take turns, and how they yield.
 //!
-//! While space is within the setting it merges only what is mostly stale, and only between
-//! look-ups; above the setting it works a fixed share of the time; while a writer or a commit
-//! waits it does not rest. Time enters here alone, and decides when a merge happens, never what
-//! a row is.
+//! While space is within the setting, a thread merges only segments that are mostly stale, and only
+//! between look-ups. Above the setting, it works a fixed share of the time; while a writer or
+//! commit waits, it does not rest. Time is used only here: it decides when merges happen, never a
+//! row's contents.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use super::Core;
 use crate::Result;
 
-/// Part of the time that a merge works while space is above the setting.
+/// Part of the time that merges run while space is above the setting.
 const SHARE: f64 = 0.5;
-/// How long a merge that is not due rests between looks at the look-ups.
+/// Interval at which a merge that is not urgent checks for look-ups.
 const REST: Duration = Duration::from_millis(1);
-/// The longest rest.
+/// The longest rest of a merge that runs a share of the time.
 const REST_MAX: Duration = Duration::from_millis(20);
-/// How often the thread looks without having been woken.
+/// The longest wait of a thread before it checks for work.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Of the time that looking in vain takes, what passes before the next look.
+/// Rest after a check without result, as a multiple of the check's duration.
 const LOOK_SHARE: u32 = 20;
 
 /// Wakes the threads.
@@ -53,31 +53,31 @@ impl Wakeup {
     }
 }
 
-/// Whose turn it is: the stores that threads compact, one thread at a time each.
+/// Turns of the stores that threads compact, with at most one thread per store.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     list: Mutex<List>,
-    /// Somebody's turn is over.
+    /// Signals the end of a turn.
     over: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct List {
-    /// The one whose turn it is next comes first.
+    /// Waiting stores; the first one is next.
     stores: VecDeque<Entry>,
-    /// Those whose turn it is.
+    /// Stores whose turn it is.
     busy: Vec<Weak<Core>>,
     threads: usize,
     ended: bool,
 }
 
-/// A store whose turn it is, and what it is known by when it is let go.
+/// A store whose turn it is, and the weak reference that identifies it afterwards.
 type Turn = (Arc<Core>, Weak<Core>);
 
 #[derive(Debug)]
 struct Entry {
     core: Weak<Core>,
-    /// It found nothing to do, and looking takes time: so it rests.
+    /// When it may be checked again: checks without result take time.
     not_before: Instant,
 }
 
@@ -95,7 +95,7 @@ impl Turns {
         self.list().stores.push_back(Entry { core, not_before: Instant::now() });
     }
 
-    /// Takes a store out; waits until its turn is over, if it is its turn.
+    /// Removes a store; if it is its turn, waits until the turn is over.
     pub(crate) fn leave(&self, core: &Weak<Core>) {
         let mut list = self.list();
         loop {
@@ -111,7 +111,7 @@ impl Turns {
         self.list().ended = true;
     }
 
-    /// Starts the threads, unless they work already.
+    /// Starts the threads that are not running yet.
     pub(crate) fn start(
         turns: &Arc<Self>,
         wakeup: &Arc<Wakeup>,
@@ -130,7 +130,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Compacts whatever store has its turn, until the executor ends.
+    /// Compacts the next store, repeatedly, until the executor ends.
     fn work(&self, wakeup: &Wakeup) {
         loop {
             let (next, ended) = self.next();
@@ -142,13 +142,13 @@ impl Turns {
                 continue;
             };
             let looked = Instant::now();
-            // A panic there has poisoned the locks it held, and writes are refused since.
+            // A panic poisons the locks that were held, so that writes are refused from then on.
             let merged = panic::catch_unwind(AssertUnwindSafe(|| core.compact_once()));
             let pause = match merged {
                 Ok(true) => Duration::ZERO,
                 Ok(false) | Err(_) => looked.elapsed() * LOOK_SHARE,
             };
-            // The store's locks are free when nobody has it.
+            // Dropped before the turn ends, so that a closing store's locks are free.
             drop(core);
             let mut list = self.list();
             list.busy.retain(|busy| !busy.ptr_eq(&weak));
@@ -158,13 +158,13 @@ impl Turns {
         }
     }
 
-    /// The next store that does not rest; and whether the executor has ended.
+    /// The next store that is not resting; and whether the executor has ended.
     fn next(&self) -> (Option<Turn>, bool) {
         let mut list = self.list();
         let now = Instant::now();
         for _ in 0..list.stores.len() {
             let Some(entry) = list.stores.pop_front() else { break };
-            // One that is going away leaves by itself.
+            // A store that is being dropped needs no turn.
             let Some(core) = entry.core.upgrade() else { continue };
             if entry.not_before > now && core.waiting.load(Ordering::SeqCst) == 0 {
                 list.stores.push_back(entry);
@@ -177,31 +177,31 @@ impl Turns {
     }
 }
 
-/// How a merge gives way.
+/// How a merge yields to other work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It does not.
+    /// Not at all.
     Full,
-    /// It works a share of the time.
+    /// It runs a share of the time.
     Share,
     /// It waits while there are look-ups.
     Idle,
 }
 
 impl Core {
-    /// A merge, if one is due; says whether one was done.
+    /// Does a merge if one is due; returns whether it did.
     fn compact_once(&self) -> bool {
         if self.closing.load(Ordering::SeqCst) {
             return false;
         }
         let over = self.pressure(&self.state()).is_over();
         let pace = if over { Pace::Share } else { Pace::Idle };
-        // A disk that refuses is told to those who write, a page that cannot be read to whoever
-        // looks it up; its segment is left alone from now on.
+        // Writers get a disk's errors, and look-ups those of unreadable pages; later merges skip
+        // their segments.
         matches!(self.merge_once(pace), Ok(1..))
     }
 
-    /// Rests as the pace asks, after work that began at `since`.
+    /// Rests as `pace` requires, after work since `since`.
     pub(super) fn rest(&self, pace: Pace, since: Instant) {
         let hurries =
             || self.waiting.load(Ordering::SeqCst) > 0 || self.closing.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Dropping rows, by key and by age.
+//! Drops rows by key and by age.
 
 use stepwell_base::Key;
 
@@ -9,12 +9,12 @@ use crate::size::DELETED_AT_ONCE;
 use crate::stats::add;
 
 impl Store {
-    /// Deletes the rows of `keys`; keys without one, those of other stores' key shards among them,
-    /// are passed over. Returns how many there were,
-    /// expired rows that no compaction has met yet among them. Compaction reclaims their space.
+    /// Deletes the rows of `keys`; ignores keys without a row, such as those of other stores' key
+    /// shards. Returns the number of rows deleted, including expired ones that compaction has not
+    /// met. Compaction reclaims their space.
     ///
     /// # Errors
-    /// When the disk refuses; keys before may have been deleted.
+    /// If the disk fails; some keys may have been deleted.
     pub fn delete_many(&self, keys: &[Key]) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;
@@ -27,11 +27,11 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Rows last used before `step` do not count any longer: look-ups and scans pass over them,
-    /// and compaction drops them. A step below an earlier one changes nothing.
+    /// Expires rows last used before `step`: look-ups and scans skip them, and compaction drops
+    /// them. A step below the current one has no effect.
     ///
     /// # Errors
-    /// When writes are refused.
+    /// If writes are refused.
     pub fn expire_before(&self, step: u32) -> Result<()> {
         let mut writer = self.core.writer()?;
         let mut state = self.core.state_mut();

@@ -1,4 +1,4 @@
-//! Looking rows up at once: [`Store::get_many`], a reader with one ticket.
+//! Synchronous look-ups: [`Store::get_many`].
 
 use std::sync::atomic::Ordering;
 
@@ -10,16 +10,16 @@ use crate::Result;
 use crate::fetch::{Destination, Fetch};
 
 impl Store {
-    /// Reads the rows of `keys`, in any order, with any number of duplicates: `found` says which
-    /// there are, and `rows` holds those; the places of others are left as they were.
+    /// Reads the rows of `keys`, which may be in any order and repeat. `found` is set to which rows
+    /// exist, and `rows` to their payloads; bytes of missing rows do not change.
     ///
     /// Holds 16 bytes for each key that is not in memory, and a queue's bytes.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged; `rows` and `found` are worth nothing then.
+    /// If a page cannot be read or is damaged; `rows` and `found` are then undefined.
     ///
     /// # Panics
-    /// When the lengths do not fit each other.
+    /// If the lengths do not match.
     pub fn get_many(&self, keys: &[Key], rows: &mut [u8], found: &mut [bool]) -> Result<()> {
         let core = &self.core;
         let mut destination = Destination::new(keys, rows, found, core.layout.row_bytes);
@@ -63,7 +63,7 @@ impl Core {
         QueueOptions { depth, read_bytes }
     }
 
-    /// A queue for look-ups.
+    /// Makes a queue for look-ups.
     pub(super) fn new_queue(&self) -> Result<Box<dyn Queue>> {
         Ok(self.home().queue(self.queue_options())?)
     }

@@ -2,14 +2,14 @@
 
 use super::Store;
 
-/// Rows of a store's index, and the bytes that they take.
+/// Rows of a store's index, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexFill {
-    /// Rows indexed.
+    /// Number of rows indexed.
     pub rows: u64,
-    /// Bytes they take.
+    /// Bytes of the index.
     pub bytes: u64,
-    /// The bound on these.
+    /// The bound on its bytes.
     pub bytes_max: u64,
 }
 

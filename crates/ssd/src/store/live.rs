@@ -1,4 +1,4 @@
-//! Visiting the live rows of a sealed segment, in the order in which they lie: for merges.
+//! Visits the live rows of a sealed segment, in file order, for merges.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
 use crate::versions::ROW_UNMOVED;
 use crate::{Error, Result};
 
-/// What is done with a row and its place.
+/// Callback for a row and its place.
 pub(super) type VisitRow<'a> = dyn FnMut(Place, &Row<'_>) -> Result<()> + 'a;
 
-/// Keys that are looked up under one hold of the state's lock.
+/// The most keys that are looked up under one lock of the state.
 pub(super) const LOOKS_MAX: usize = 4096;
 
 /// The live rows of a segment, in order.
 pub(super) struct Live {
     pub(super) slot: u32,
     file: Arc<SegmentFile>,
-    /// Page and key of each.
+    /// Page and key of each row.
     pub(super) rows: Vec<(u32, Key)>,
-    /// Rows of the whole segment.
+    /// Number of rows in the whole segment, live and stale.
     count: u32,
-    /// Whether a key may lie on a page twice, since it was deleted in between.
+    /// Whether a key may be on a page twice, because it was deleted in between.
     repeats: bool,
-    /// Deletions in a sealed segment.
+    /// Deletions in the segment that count.
     deletions: Vec<Deletion>,
 }
 
@@ -57,7 +57,7 @@ impl Core {
         Ok(live)
     }
 
-    /// Visits rows in order.
+    /// Calls `visit` for each row, in order.
     pub(super) fn visit(&self, live: &Live, visit: &mut VisitRow<'_>) -> Result<()> {
         let mut next = 0;
         while next < live.rows.len() {
@@ -68,7 +68,7 @@ impl Core {
         Ok(())
     }
 
-    /// Rows from `start` on whose pages lie together.
+    /// Rows from `start` on whose pages are adjacent.
     fn run(&self, live: &Live, start: usize) -> Range<usize> {
         let first = live.rows[start].0;
         let pages_max = (CHUNK_BYTES / self.layout.page_bytes as u64).max(1) as u32;
@@ -116,7 +116,7 @@ impl Core {
         Ok(())
     }
 
-    /// What is said of a page whose rows are lost.
+    /// Error for a page whose rows are lost.
     pub(super) fn page_lost(
         &self,
         file: &SegmentFile,
@@ -129,21 +129,22 @@ impl Core {
     }
 }
 
-/// What is said of a page that lost a byte, or lies in a wrong place.
+/// Error text for a page that is damaged or misplaced.
 pub(super) const NOT_WHOLE: &str = "it does not have its checksum";
-/// What is said of a whole page that is not the one that was written there.
+/// Error text for an intact page without a row that should be on it.
 pub(super) const NOT_THERE: &str = "a row is not on it";
 
 impl Live {
-    /// Deletions that a version of such a birth or a later one in another segment may still need.
+    /// Deletions that may still be needed if `oldest` is the earliest stale birth in other
+    /// segments.
     pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
         let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
-        // What lies in its birth's own segment goes with that, or is told by the deletions there.
+        // Rows in the segment of its birth go away with it, or its own deletions cover them.
         let row = |deletion: &Deletion| if deletion.row < ROW_UNMOVED { 0 } else { deletion.row };
         needed.map(move |deletion| Deletion { row: row(deletion), ..*deletion })
     }
 
-    /// Keeps what the index points at.
+    /// Keeps the rows that the index points at.
     fn settle(&mut self, core: &Core, rows: &[(u32, Key)]) {
         let state = core.state();
         let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();

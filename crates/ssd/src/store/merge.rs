@@ -1,15 +1,15 @@
-//! A merge: the live rows of some segments go into a new one.
+//! A merge: the live rows of some segments are copied into a new one.
 //!
-//! - **How.** Rows are copied as they are, with their births and last uses, in the order of their
-//!   segments; expired ones are left out. The index follows when all of them are in the new file
-//!   ([`settle`](super::settle)); then the merged segments are retired: readers that found a row
-//!   there before go on reading it, and the files are removed after a commit that no longer names
-//!   them. Deletions go along while an older version of a row may still lie in a segment and the
-//!   key has no newer one, and so does one for each expired row.
-//! - **Failure.** What cannot be read or written changes nothing, and the new file goes. A segment
-//!   that cannot be read is left alone from then on, unless a descriptor was all it wanted. Where
-//!   the index has no room for the new places, rows that moved go back, and the segments are left
-//!   alone, too.
+//! - **How.** Rows are copied with their births and last uses, in the order of their segments;
+//!   expired ones are omitted. Once all are in the new file, the index is updated
+//!   ([`settle`](super::settle)) and the merged segments are retired: readers that found a row
+//!   there keep reading it, and the files are removed after a commit that no longer names them. A
+//!   deletion is carried along while some segment may have an older version of the key and there is
+//!   no newer one; an expired row leaves a deletion under the same condition.
+//! - **Failure.** If something cannot be read or written, nothing changes and the new file is
+//!   removed. Later merges skip a segment that cannot be read, unless file descriptors ran out. If
+//!   the index has no room for the new places, the rows move back, and later merges skip the
+//!   segments, too.
 //! - **Bounds.** One chunk being read, those being written, and the lists of the new segment's
 //!   rows.
 
@@ -31,9 +31,9 @@ use crate::versions::ROW_DROPPED;
 use crate::victims::{self, Plan};
 use crate::{Error, Result};
 
-/// Rows that one hold of the state's lock moves at most.
+/// The most rows that are moved under one lock of the state.
 pub(super) const MOVES_MAX: usize = 1024;
-/// The highest generation: rows that went through as many merges are all the same.
+/// The highest generation: rows with this many merges or more are treated alike.
 const GENERATION_MAX: u32 = 15;
 
 /// The new segment of a merge.
@@ -42,28 +42,28 @@ pub(super) struct Merge {
     pub(super) file: Arc<SegmentFile>,
     pub(super) draft: Draft,
     pub(super) pages: PageBuffer,
-    /// Where each row was.
+    /// Old place of each row.
     pub(super) moves: Vec<(Key, Place)>,
-    /// Expired rows and where they are.
+    /// Expired rows and their places.
     expired: Vec<(Key, Place)>,
 }
 
-/// What a merge made.
+/// The result of a merge.
 pub(super) struct Merged {
-    /// The new segment, if it holds anything.
+    /// The new segment, unless it would be empty.
     pub(super) new: Option<(Merge, Tail)>,
     pub(super) expired: Vec<(Key, Place)>,
 }
 
-/// Why a merge came to nothing.
+/// Why a merge failed.
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// What later ones pass over therefore: where that is nothing, the next one does the same.
+    /// Segments that later merges skip therefore; if there are none, the next merge tries the same.
     pub(super) left_alone: Vec<u32>,
 }
 
 impl Failed {
-    /// A segment could not be read; where there was no descriptor left for that, it may be later.
+    /// A segment could not be read; without a free file descriptor, it may be readable later.
     fn unreadable(error: Error, slot: u32) -> Self {
         let left_alone = if error.is_no_descriptor() { Vec::new() } else { vec![slot] };
         Self { error, left_alone }
@@ -77,7 +77,7 @@ impl From<Error> for Failed {
 }
 
 impl Core {
-    /// Merges what `plan` says; the caller holds `merging`.
+    /// Carries out `plan`; the caller holds `merging`.
     pub(super) fn merge(
         &self,
         plan: &Plan,
@@ -104,7 +104,7 @@ impl Core {
         })
     }
 
-    /// What came of a merge; a segment without a row or deletion is none.
+    /// The result of a merge; without a row or deletion, it has no segment.
     fn merged(&self, merge: Option<Merge>, tail: Option<Tail>) -> Merged {
         let Some(mut merge) = merge else { return Merged { new: None, expired: Vec::new() } };
         let expired = std::mem::take(&mut merge.expired);
@@ -169,8 +169,8 @@ impl Core {
         Ok(Some(self.end_merge(merge)?))
     }
 
-    /// Leaves out deletions of keys that have a version that counts: it is newer, and what is older
-    /// than the deletion is older than it.
+    /// Drops deletions of keys with a current version: it is newer than the deletion, so versions
+    /// older than the deletion do not count anyway.
     fn drop_superseded(&self, deletions: &mut Vec<Deletion>) {
         let mut superseded = Vec::with_capacity(deletions.len());
         for piece in deletions.chunks(MOVES_MAX) {
@@ -189,7 +189,7 @@ impl Core {
             victims.iter().filter_map(of).max().unwrap_or(0)
         };
         let options = QueueOptions { depth: WRITES_MAX, read_bytes: self.layout.page_bytes };
-        // First, as no file is left then where it fails.
+        // Before the file is created, so that a failure leaves no file.
         let queue = self.home().queue(options)?;
         let file = self.create_file(number, counts)?;
         let origin = file.origin;
@@ -230,7 +230,7 @@ impl Core {
         Ok(())
     }
 
-    /// Starts writing the current chunk, another in its place but for the last.
+    /// Starts writing the current chunk and replaces it by `next`, if it is not the last.
     fn write_merged(&self, merge: &mut Merge, next: Option<Buffer>) -> Result<()> {
         let Some(chunk) = merge.pages.take(next) else { return Ok(()) };
         let offset = self.layout.page_offset(chunk.first_page);
@@ -243,7 +243,7 @@ impl Core {
         self.reap_merge(merge, false)
     }
 
-    /// Writes the current chunk and goes on in its memory: others have all there is.
+    /// Writes the current chunk and reuses its memory: no other chunk is available.
     fn write_merged_at_once(&self, merge: &mut Merge) -> Result<()> {
         let Some(chunk) = merge.pages.take(None) else { return Ok(()) };
         let written = self.write_now(&merge.file, &chunk);
@@ -251,7 +251,7 @@ impl Core {
         written
     }
 
-    /// Writes what is left of the new segment, and waits for it.
+    /// Writes the rest of the new segment, and waits for it.
     fn end_merge(&self, merge: &mut Merge) -> Result<Tail> {
         if !merge.pages.is_taken() {
             self.executor.last_chunk(merge.pages.chunk_bytes());
@@ -269,7 +269,7 @@ impl Core {
         Ok(tail)
     }
 
-    /// Takes note of finished writes; waits for one where asked.
+    /// Processes finished writes; with `wait`, waits for one.
     fn reap_merge(&self, merge: &mut Merge, wait: bool) -> Result<()> {
         let (mut landed, mut outcome) = (Vec::new(), Ok(()));
         merge.queue.complete(wait, &mut |done| match done.outcome {
@@ -283,22 +283,22 @@ impl Core {
         outcome
     }
 
-    /// Removes the file of a merge that failed; nothing points at it.
+    /// Removes the file of a failed merge; nothing points at it.
     pub(super) fn abandon(&self, merge: Merge) {
         let Merge { queue, file, pages, .. } = merge;
         drop(queue);
         self.executor.end_pages(pages);
-        // The first error is the one to report; a file that stays is set aside some day.
+        // The first error is the one to report; opening sets a remaining file aside.
         let _ = self.disks[file.directory].remove(&segment::name(file.number));
     }
 }
 
 impl Merge {
-    /// Leaves an expired row out; older versions of it stay as dead as they are.
+    /// Omits an expired row; older versions of it stay dead.
     fn expire(&mut self, place: Place, row: &Row<'_>, oldest: u32) {
         self.expired.push((row.key, place));
         if oldest <= row.birth {
-            // It is the last of its birth, as only sealed segments are merged.
+            // No later version has this birth, since only sealed segments are merged.
             let dropped = ROW_DROPPED + self.file.number as u32;
             self.draft.delete(Deletion { key: row.key, birth: row.birth, row: dropped });
         }

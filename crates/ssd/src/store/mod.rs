@@ -1,23 +1,22 @@
-//! The store: segments on disk, the index in memory, and who may touch what.
+//! The store: segments on disk, the index in memory, and who may access what.
 //!
 //! Shared state
 //!
 //! ```text
-//! field     under            touched by
-//! merging   Mutex            whoever merges, and scans that begin, which want segments to stay.
+//! field     under            used by
+//! merging   Mutex            merges, and scans as they begin, which need segments to stay.
 //!                            Held across I/O; one merge at a time.
-//! writer    Mutex            whoever changes the store: put, delete, commit, snapshot, the
-//!                            beginning of a merge's end; and scans that begin. Held across I/O.
-//! settling  Mutex            a merge while its new segment takes the place of the old ones, and
-//!                            commits while they look at what there is to name. Not held across
-//!                            I/O.
-//! state     RwLock           everybody, for moments: look-ups read it, changes write it.
+//! writer    Mutex            every change: put, delete, commit, snapshot, the first part of a
+//!                            merge's end; and scans as they begin. Held across I/O.
+//! settling  Mutex            a merge while its new segment replaces the old ones, and commits
+//!                            while they collect what to name. Not held across I/O.
+//! state     RwLock           everything, briefly: look-ups read it, changes write it.
 //!                            Never held across I/O.
 //! pins      Mutex            scans, snapshots, and reports
-//! counters  atomics          everybody; they reach reports alone
+//! counters  atomics          everything; only reports read them
 //! ```
 //!
-//! Order of locks: merging, writer, settling, state.
+//! Lock order: merging, writer, settling, state.
 //!
 //! How a row moves
 //!
@@ -28,22 +27,22 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - I1 The index points at the version of a key that was put last, and at none after a deletion.
-//!   - I2 A place that the index names is readable: from memory under the lock, from the file
-//!     without it.
-//!   - I3 Every segment's live count is the number of keys that point at it.
-//!   - I4 A commit names a prefix of all rows that were put and keys that were deleted, in order.
-//!   - I5 No file is removed that the last commit names.
-//!   - I7 A commit names what a merge made or what it was made of, never both.
-//!   - I6 A page holds two rows of one key only where it was deleted in between: the last counts.
+//!   - I1 The index points at the version of a key that was put last, at none after a deletion.
+//!   - I2 Every place in the index is readable: from memory under the lock, from the file without
+//!     it.
+//!   - I3 A segment's live count is the number of keys that point at it.
+//!   - I4 A commit names a prefix, in order, of all rows put and keys deleted.
+//!   - I5 No file that the last commit names is removed.
+//!   - I6 A page has two rows of one key only if the key was deleted in between: the last counts.
+//!   - I7 A commit names either the result of a merge or its inputs, never both.
 //!
-//! - **Failure.** What failed before anything of a segment was written is the failure of that call:
-//!   the next one tries again. Rows whose write failed stay in memory, and the write is tried again
-//!   before the next change; a segment whose sync failed, of which nobody knows what the disk has,
-//!   is read back, checked and written anew before the next commit. A merge that fails leaves
-//!   nothing behind and its segments as they were. A failed read is the failure of the call that
-//!   wanted it; a merge leaves a segment alone from then on that it could not read. A panic inside
-//!   a change refuses writes until the store is opened again.
+//! - **Failure.** A failure before any byte of a segment is written fails only that call; the next
+//!   call tries again. Rows whose write failed stay in memory, and the write is retried before the
+//!   next change. After a failed sync, the disk's content is unknown: the segment is read back,
+//!   checked and written anew before the next commit. A failed merge leaves no files and does not
+//!   change its segments; later merges skip a segment that it could not read. A failed read fails
+//!   the call that needed it. After a panic inside a change, writes are refused until the store is
+//!   reopened.
 //! - **Cost.** A row is written once when it is put and about once more when its segment is merged;
 //!   a look-up reads its page.
 
@@ -108,7 +107,7 @@ use crate::stats::Counters;
 use crate::table::Table;
 use crate::{Error, KeyShardSet, Manifest, Result, Stats, StoreId, StoreOptions};
 
-/// A store of fixed-size rows under u64 keys; shared by any number of threads.
+/// A store of fixed-size rows under u64 keys; any number of threads may use it.
 pub struct Store {
     core: Arc<Core>,
 }
@@ -116,7 +115,7 @@ pub struct Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.core.closing.store(true, Ordering::SeqCst);
-        // Its readers may live on; nobody compacts it any longer.
+        // Readers may outlive the store, but compaction ends here.
         self.core.executor.leave(&Arc::downgrade(&self.core));
     }
 }
@@ -129,11 +128,11 @@ impl Drop for Core {
     }
 }
 
-/// What the store's threads share.
+/// State that the store's threads use.
 pub(crate) struct Core {
     /// The directories; the first one has the manifest.
     disks: Vec<Arc<dyn Disk>>,
-    /// Those of the directories, for as long as anybody has the store or a reader of it.
+    /// Locks of the directories, held as long as the store or one of its readers exists.
     _locks: Locks,
     options: StoreOptions,
     id: StoreId,
@@ -144,45 +143,45 @@ pub(crate) struct Core {
     writer: Mutex<Writer>,
     settling: Mutex<()>,
     state: RwLock<State>,
-    /// Lookups under way: compaction that is not due lets them pass.
+    /// Look-ups under way: compaction that is not urgent waits for them.
     looking: AtomicUsize,
-    /// Writers and commits that wait for compaction: it does not rest then.
+    /// Writers and commits that wait for compaction, which does not rest then.
     waiting: AtomicUsize,
-    /// Whether the store is going away.
+    /// Whether the store is being closed.
     closing: AtomicBool,
     executor: Executor,
     aside: Aside,
-    /// Segments that scans and snapshots hold.
+    /// Segments held by scans and snapshots.
     pins: Mutex<Pins>,
     counters: Counters,
 }
 
-/// What look-ups need.
+/// State that look-ups need.
 struct State {
-    /// The id of the store; a view may go on to another one's.
+    /// Id of the store; a view may switch to another store's.
     id: StoreId,
     index: Index,
     table: Table,
-    /// Segments with pages in memory, the one that rows are put into last.
+    /// Segments with pages in memory; rows are put into the last one.
     open: Vec<OpenPages>,
-    /// Rows put and keys deleted so far.
+    /// Number of rows put and keys deleted so far.
     next_seq: u64,
     expire_before: u32,
-    /// What merged segments take until they are removed.
+    /// Space of merged segments until they are removed.
     retired: Space,
-    /// Those that the last commit may name.
+    /// Merged segments that the last commit may name.
     retiring: Vec<Retired>,
-    /// What a scan that is beginning missed.
+    /// Rows that went stale while a scan is beginning.
     watch: StaleInScan,
 }
 
-/// The pages of a segment that are not all in its file yet.
+/// A segment's pages that are not all in its file yet.
 struct OpenPages {
     slot: u32,
     pages: PageBuffer,
 }
 
-/// Segments, rows and bytes that take space.
+/// Space in segments, rows and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
     segments: u64,
@@ -190,32 +189,32 @@ struct Space {
     bytes: u64,
 }
 
-/// What changes need.
+/// State that changes need.
 struct Writer {
     queue: Box<dyn Queue>,
     open: Option<OpenSegment>,
-    /// Segments whose last writes are under way, in order.
+    /// Segments whose last writes are in flight, in order.
     ending: VecDeque<Ending>,
-    /// The lists of one that ended, for the next.
+    /// Emptied lists of an earlier segment, for reuse.
     spare: Option<Draft>,
-    /// Writes to be started, in order: those that failed are tried again.
+    /// Writes to start, in order, including failed ones to retry.
     unwritten: Vec<Write>,
-    /// Writes under way.
+    /// Writes in flight.
     writing: Vec<Write>,
-    /// Sealed segments that were not synced yet.
+    /// Sealed segments that have not been synced.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// Those of them whose sync failed, by number: they are written anew.
+    /// Numbers of unsynced segments whose sync failed; they are rewritten.
     unsound: Vec<u64>,
-    /// Merged segments that the next commit no longer names.
+    /// Merged segments that the next commit will no longer name.
     leaving: Vec<Retired>,
-    /// Merged segments that no commit names any longer.
+    /// Merged segments that no commit names.
     retired: Vec<Retired>,
     next_segment: u64,
     /// The last commit.
     manifest: Manifest,
-    /// Whether there is anything that the last commit does not name.
+    /// Whether anything has changed since the last commit.
     changed: bool,
-    /// Where and why writes are refused, if they are: a store that is looked at.
+    /// Path and reason if writes are refused, as in a store opened to be looked at.
     refused: Option<(PathBuf, String)>,
 }
 
@@ -227,7 +226,7 @@ struct OpenSegment {
     size: Size,
 }
 
-/// A segment whose last writes are under way.
+/// A segment whose last writes are in flight.
 struct Ending {
     slot: u32,
     file: Arc<SegmentFile>,
@@ -236,7 +235,7 @@ struct Ending {
     writes_left: usize,
 }
 
-/// A write of a part of a segment, and its bytes.
+/// A write to part of a segment, with its bytes.
 struct Write {
     slot: u32,
     first_page: u32,
@@ -270,7 +269,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// The settings.
+    /// The store's settings.
     pub fn options(&self) -> &StoreOptions {
         &self.core.options
     }
@@ -280,7 +279,7 @@ impl Store {
         self.core.key_shards
     }
 
-    /// Rows that the store has; expired ones count until compaction met them.
+    /// Number of rows in the store, including expired ones that compaction has not met.
     pub fn len(&self) -> u64 {
         self.core.state().index.rows()
     }
@@ -290,12 +289,12 @@ impl Store {
         self.len() == 0
     }
 
-    /// Whether the store has a row of `key`, expired perhaps.
+    /// Whether the store has a row of `key`, possibly expired.
     pub fn contains(&self, key: Key) -> bool {
         self.core.state().index.get(key).is_some()
     }
 
-    /// Rows that were put and keys that were deleted so far.
+    /// Number of rows put and keys deleted so far.
     pub fn next_seq(&self) -> u64 {
         self.core.state().next_seq
     }
@@ -305,7 +304,7 @@ impl Store {
         self.core.home().path()
     }
 
-    /// The most bytes that the index ever took, those of a part being rewritten counted twice.
+    /// The most bytes that the index ever took; a part being rewritten counts twice.
     pub fn index_bytes_peak(&self) -> u64 {
         self.core.state().index.bytes_peak()
     }
@@ -316,17 +315,17 @@ impl Store {
         state.table.bytes() + state.retired.bytes
     }
 
-    /// Reads for look-ups so far, of a page or more.
+    /// Number of reads for look-ups so far, each of one or more pages.
     pub fn reads(&self) -> u64 {
         self.core.counters.reads.load(Ordering::Relaxed)
     }
 
-    /// Pages read for look-ups so far.
+    /// Number of pages read for look-ups so far.
     pub fn pages_read(&self) -> u64 {
         self.core.counters.pages_read.load(Ordering::Relaxed)
     }
 
-    /// What the store has done and holds.
+    /// Figures of what the store has done and holds.
     pub fn stats(&self) -> Stats {
         self.core.stats()
     }
@@ -338,7 +337,7 @@ impl Core {
         &self.disks[0]
     }
 
-    /// The size of new segments.
+    /// Size of new segments.
     fn size(&self, state: &State) -> &Size {
         self.sizes.at(state.table.bytes())
     }
@@ -370,7 +369,7 @@ impl Core {
 }
 
 impl Writer {
-    /// A number for the next segment; numbers are never given twice, and births have 32 bits.
+    /// Returns the next segment's number; numbers are never reused and fit births' 32 bits.
     fn number(&mut self) -> Result<u32> {
         let number = u32::try_from(self.next_segment).ok().filter(|number| *number < NUMBER_END);
         let number = number.ok_or_else(|| {

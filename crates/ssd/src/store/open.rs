@@ -1,7 +1,7 @@
-//! Making, opening and restoring a store.
+//! Creates, opens and restores stores.
 //!
-//! Opening reads headers, tails and footers: 8 bytes a row and a little more, never a payload; how
-//! it tells which of two versions counts is in [`super::load`].
+//! Opening reads headers, tails and footers: a little more than 8 bytes a row, and no payload. How
+//! it decides which of two versions counts is in [`super::load`].
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -23,27 +23,26 @@ use crate::stats::Counters;
 use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, StoreId, StoreOptions, Verify};
 
-/// Chunks on their way to the disk of a store that shares none: its writes and those of a merge.
+/// Chunks in flight of a store with its own executor: those of its writes and of a merge.
 const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
 
-/// The directories of a store, the one with the manifest first.
+/// Directories of a store, the one with the manifest first.
 pub(super) type Disks = Vec<Arc<dyn Disk>>;
 
 impl Store {
-    /// Makes an empty store in a directory that holds none; other segments lying there are set
-    /// aside.
+    /// Makes an empty store in a directory without one; other segments there are set aside.
     ///
     /// # Errors
-    /// When there is a store already, the options cannot be, or the disk refuses.
+    /// If there is a store already, the options are not admitted, or the disk fails.
     pub fn create(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
         Self::create_over(vec![disk], options)
     }
 
     /// [`Store::create`] over several directories, on several devices: each segment goes into the
-    /// one with the fewest, and the first one has the manifest too.
+    /// emptiest one, and the first also has the manifest.
     ///
     /// # Errors
-    /// Those of [`Store::create`].
+    /// Same as [`Store::create`].
     pub fn create_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
         refuse_twice(&disks)?;
@@ -58,29 +57,29 @@ impl Store {
         Self::assemble((disks, locks), options, manifest, counters, None)
     }
 
-    /// Opens the store as of its last commit; segments that it does not name are set aside, into
-    /// the directory `set-aside`, and not read.
+    /// Opens the store as of its last commit. Segments that the commit does not name are not read
+    /// but moved to the directory `set-aside`.
     ///
-    /// A store of format version 1 is read and written anew in the present one first; its files
-    /// are set aside.
+    /// A store of format version 1 is first rewritten in the current version; its old files are set
+    /// aside.
     ///
     /// # Errors
-    /// When there is no store, somebody has it open, it holds other rows, a footer is damaged, the
-    /// index would be too large, or the disk refuses.
+    /// If there is no store, it is in use, it has another table or row size, a footer is damaged,
+    /// the index would be too large, or the disk fails.
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
         Self::open_over(vec![disk], options)
     }
 
-    /// [`Store::open`] over several directories, in any order but for the first one.
+    /// [`Store::open`] over several directories, the first one first and the others in any order.
     ///
     /// # Errors
-    /// Those of [`Store::open`]; and when a segment is in none of the directories.
+    /// Same as [`Store::open`]; and if a segment is in none of the directories.
     pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
         refuse_twice(&disks)?;
         let home = home(&disks)?;
         if !home.exists(MANIFEST_NAME)? {
-            // Where there is no store no lock is left either.
+            // A directory without a store gets no lock file.
             return Err(Error::Missing { path: home.path().to_owned() });
         }
         let locks = lock::alone(&disks)?;
@@ -91,12 +90,12 @@ impl Store {
         if let Some(old) = OldManifest::load(home(&disks)?)? {
             old.check(home(&disks)?, options.table, options.row_bytes)?;
             set_aside_unnamed(&disks, &old.segments, &[])?;
-            // Its manifest is replaced by the first commit of the new one, at one stroke.
+            // The first commit of the new store replaces the old manifest atomically.
             Self::rewrite(&disks, home(&disks)?, &old, &options)?;
         }
         let mut manifest = Manifest::load(home(&disks)?)?;
         manifest.check(&options, home(&disks)?)?;
-        // Before anything moves: a directory of another store is no place to set files aside.
+        // Before anything moves: no files are set aside in a directory of another store.
         refuse_existing(&disks[1..])?;
         load::find(&disks, &manifest)?;
         if manifest.store == StoreId::OLD {
@@ -110,12 +109,12 @@ impl Store {
         Self::assemble((disks, locks), options, manifest, counters, None)
     }
 
-    /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
-    /// store, and checks them as `verify` says. It has the key shards that the snapshot has,
-    /// whatever the options say; [`Store::restore_shards`] makes others of it.
+    /// Makes a store from a snapshot: links or copies its segments into a directory without a
+    /// store, and checks them as `verify` requires. The store has the key shards of the snapshot,
+    /// whatever the options say; [`Store::restore_shards`] changes them.
     ///
     /// # Errors
-    /// Those of [`Store::open`]; and when a store is there already, or a file is damaged.
+    /// Same as [`Store::open`]; and if there is a store already, or a file is damaged.
     pub fn restore(
         disk: Arc<dyn Disk>,
         from: &Path,
@@ -125,10 +124,10 @@ impl Store {
         Self::restore_over(vec![disk], from, verify, options)
     }
 
-    /// [`Store::restore`] over several directories, which take turns.
+    /// [`Store::restore`] over several directories, which get segments alternately.
     ///
     /// # Errors
-    /// Those of [`Store::restore`].
+    /// Same as [`Store::restore`].
     pub fn restore_over(
         disks: Vec<Arc<dyn Disk>>,
         from: &Path,
@@ -147,7 +146,7 @@ impl Store {
         }
         let mut manifest = Manifest::load(&*source)?;
         manifest.check(&options, &*source)?;
-        // What it writes from now on is its own, and no other store's that has these segments.
+        // What it writes gets its own id; another store may have the same segments.
         manifest = manifest.adopted_by(options.id.unwrap_or_else(StoreId::drawn));
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         set_aside_unnamed(&disks, &[], &[])?;
@@ -175,30 +174,30 @@ impl Store {
         restored.map_err(|error| error.found_below(source.path()))
     }
 
-    /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.
+    /// Rewrites a store of version 1 in `source` as one of the current version.
     fn rewrite(
         disks: &Disks,
         source: &dyn Disk,
         old: &OldManifest,
         options: &StoreOptions,
     ) -> Result<()> {
-        // Nothing is merged on the way, so nothing is committed before everything is there.
+        // Inline compaction: nothing is merged, so nothing is committed before all rows are there.
         let options = StoreOptions { compaction: Compaction::Inline, ..options.clone() };
         let id = options.id.unwrap_or_else(StoreId::drawn);
         let mut manifest = Manifest::empty(id, &options.layout());
         manifest.next_segment = old.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
-        // The caller has the locks.
+        // The caller holds the locks.
         let store = Self::assemble((disks.clone(), Vec::new()), options, manifest, counters, None)?;
         old.copy_into(source, &store)?;
         let mut writer = store.core.writer()?;
-        // An empty store has to be committed too.
+        // Even an empty store needs a commit.
         writer.changed = true;
         store.core.commit_locked(&mut writer)?;
         Ok(())
     }
 
-    /// `files` are the manifest's segments, where they were opened before.
+    /// `files` are the manifest's segments, if they are open already.
     pub(super) fn assemble(
         of: (Disks, Locks),
         options: StoreOptions,
@@ -212,7 +211,7 @@ impl Store {
         Self::assemble_loaded(of, options, manifest, loaded, counters)
     }
 
-    /// A store whose segments were read.
+    /// Makes a store whose segments were read.
     pub(super) fn assemble_loaded(
         (disks, locks): (Disks, Locks),
         options: StoreOptions,
@@ -289,7 +288,7 @@ pub(super) fn home(disks: &[Arc<dyn Disk>]) -> Result<&dyn Disk> {
     disks.first().map(|disk| &**disk).ok_or_else(none)
 }
 
-/// The locks of directories that hold no store; none is left where one does.
+/// Locks directories without a store; leaves no lock in a directory with one.
 pub(super) fn lock_new(disks: &[Arc<dyn Disk>]) -> Result<Locks> {
     refuse_existing(disks)?;
     let locks = lock::alone(disks)?;
@@ -306,7 +305,7 @@ fn refuse_existing(disks: &[Arc<dyn Disk>]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a directory that is named more than once: it would count as several disks.
+/// Refuses a directory named more than once: it would count as several disks.
 pub(crate) fn refuse_twice(disks: &[Arc<dyn Disk>]) -> Result<()> {
     for (number, disk) in disks.iter().enumerate() {
         if disks[..number].iter().any(|other| other.path() == disk.path()) {

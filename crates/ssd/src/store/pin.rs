@@ -1,8 +1,8 @@
-//! What a scan holds: the segments of one moment, and which of their rows were live then.
+//! What a scan holds: the segments at one moment, and which of their rows were live then.
 //!
-//! Why the bits are those of one moment: rows that are replaced or deleted while lists are read are
-//! noted ([`StaleInScan`]) and count; rows that are put then lie in segments that are not looked
-//! at; and merges wait.
+//! The bits are those of one moment because rows replaced or deleted while lists are read are
+//! recorded ([`StaleInScan`]) and count as live, rows put meanwhile are in segments that the scan
+//! does not read, and merges wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,32 +19,32 @@ use crate::segment::SegmentFile;
 use crate::table::Segment;
 use crate::{Error, Result};
 
-/// Rows that went stale while a scan begins, above which writers wait for it.
+/// Number of rows that went stale while a scan begins, above which writers wait for it.
 const STALE_MAX: usize = 1 << 18;
-/// Bytes that noting them takes.
+/// Bytes of recording them.
 pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(u32, Key)>()) as u64;
 
-/// A segment as it was when a scan began.
+/// A segment as it was when the scan began.
 pub(super) struct Pinned {
     pub(super) file: Arc<SegmentFile>,
-    /// Of its file; of one that is being written those that it would have now.
+    /// Bytes of its file; if it is being written, the bytes it would have if sealed now.
     bytes: u64,
-    /// A bit for each row.
+    /// One bit per row.
     pub(super) live: Vec<u64>,
     /// Pages that were not in the file.
     pub(super) pages: BTreeMap<u32, Vec<u8>>,
 }
 
-/// The moment at which a scan began.
+/// The moment when a scan began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
-    /// Tells it from others.
+    /// Distinguishes this version of the store from others.
     pub(super) number: u64,
     pub(super) next_seq: u64,
     pub(super) expire_before: u32,
 }
 
-/// Segments that scans and snapshots hold, by number: how many of these, and bytes.
+/// Segments held by scans and snapshots: for each number, the holders and the bytes.
 pub(super) type Pins = HashMap<u64, (u32, u64)>;
 
 impl Pinned {
@@ -55,7 +55,7 @@ impl Pinned {
         Self { file, bytes, live: vec![0; (rows as usize).div_ceil(64)], pages: BTreeMap::new() }
     }
 
-    /// Its number, and bytes.
+    /// Number and bytes of the segment.
     pub(super) fn counted(&self) -> (u64, u64) {
         (self.file.number, self.bytes)
     }
@@ -65,7 +65,7 @@ impl Pinned {
         self.live[word] = if is_live { self.live[word] | bit } else { self.live[word] & !bit };
     }
 
-    /// The first live row from `row` on.
+    /// The first live row at or after `row`.
     pub(super) fn next_live(&self, row: u32) -> Option<u32> {
         let mut word = row as usize / 64;
         let mut bits = self.live.get(word)? & (u64::MAX << (row % 64));
@@ -76,8 +76,7 @@ impl Pinned {
         Some(word as u32 * 64 + bits.trailing_zeros())
     }
 
-    /// Notes rows that the index points at now, of a segment in `slot`; of those of one key on a
-    /// page the last.
+    /// Marks those of `rows` live that the index points at now; the segment is in `slot`.
     fn note(&mut self, state: &State, slot: u32, rows: &[(u32, Key)]) {
         let layout = self.file.layout;
         let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();
@@ -89,8 +88,8 @@ impl Pinned {
         });
     }
 
-    /// Of several rows of a key on a page, which come of its being deleted in between, leaves the
-    /// last one live; `rows` are all of the segment that count.
+    /// If a key is on a page several times, because it was deleted in between, keeps only the last
+    /// row live; `rows` are all rows of the segment that count.
     fn leave_last(&mut self, rows: &[(u32, Key)]) {
         let layout = self.file.layout;
         for on_page in rows.chunk_by(|a, b| layout.page_of(a.0) == layout.page_of(b.0)) {
@@ -102,7 +101,7 @@ impl Pinned {
         }
     }
 
-    /// Rows that went stale after the scan began were live then.
+    /// Marks rows live that went stale after the scan began.
     fn bring_back(&mut self, rows: &[(u32, Key)], stale: &[(u32, Key)]) {
         let layout = self.file.layout;
         for (page, key) in stale {
@@ -120,7 +119,7 @@ impl Core {
     /// The segments that have live rows now, and which rows these are.
     pub(super) fn pin(&self, from: Option<&Cursor>) -> Result<(Vec<Pinned>, Version)> {
         let _merging = self.hold_merges();
-        // Reading goes on where writes are refused.
+        // Reading continues even if writes are refused.
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state_mut();
         let version = self.version(&state);
@@ -154,7 +153,7 @@ impl Core {
         Ok((pinned.into_iter().map(|(_, pin)| pin).collect(), version))
     }
 
-    /// Notes what is live of a segment that is being written, and copies pages that are not in its
+    /// Marks the live rows of a segment that is being written, and copies pages that are not in its
     /// file.
     fn pin_open(&self, state: &State, writer: &Writer, slot: u32, pin: &mut Pinned) {
         let draft = writer.draft(slot);
@@ -174,8 +173,8 @@ impl Core {
         }
     }
 
-    /// Notes what was live of sealed segments when the scan began. Writers wait once too much went
-    /// stale since.
+    /// Marks the rows of sealed segments that were live when the scan began. Writers wait if too
+    /// many have gone stale since.
     fn pin_all_sealed(&self, pinned: &mut [(u32, Pinned)]) -> Result<()> {
         let mut held = None;
         for (slot, pin) in pinned {
@@ -225,7 +224,7 @@ impl Core {
         Version { number: sum.value(), next_seq, expire_before }
     }
 
-    /// Counts segments that a scan or a snapshot holds, or holds no longer: numbers and bytes.
+    /// Counts segments, given by number and bytes, as held or no longer held.
     pub(super) fn count_pins(&self, segments: impl Iterator<Item = (u64, u64)>, holds: bool) {
         let mut pins = lock(&self.pins);
         for (number, bytes) in segments {
@@ -240,7 +239,7 @@ impl Core {
         }
     }
 
-    /// Segments that scans and snapshots alone hold, and their bytes.
+    /// Number and bytes of segments that only scans and snapshots hold.
     pub(super) fn pinned(&self, state: &State) -> (u64, u64) {
         let pins = lock(&self.pins);
         if pins.is_empty() {

@@ -1,13 +1,13 @@
-//! How much space the store takes, and how much it may.
+//! How much space the store takes, and how much it may take.
 //!
-//! Space is the bytes of the sealed segments' files; the share of segments being written counts
-//! as if they were sealed now. The limit is the setting times the bytes of live rows as they lie
-//! on pages. Two things cannot be compacted away and give the limit a floor: the list of keys and
-//! padding of full segments, and the last few segments of a store that has but a few.
+//! Space is the bytes of the sealed segments' files; rows in segments being written count as if
+//! sealed now. The limit is the setting times the bytes of live rows on pages. Compaction cannot
+//! reclaim the list of keys and padding of full segments, nor the last few segments of a small
+//! store, so these set a floor to the limit.
 //!
-//! Where segments are tiny, merges may end above the limit ([`crate::target`]). A store above that
-//! end always has something to merge, but for segments that cannot be read. One below it and above
-//! its bound has merged files that a commit removes. So nobody waits for what cannot come.
+//! If segments are tiny, merges may end above the limit ([`crate::target`]). Above that end, there
+//! is always something to merge, except segments that cannot be read. Below it, a store above its
+//! bound has merged files that a commit removes. So a writer never waits for impossible space.
 
 use super::{Core, State};
 use crate::StoreOptions;
@@ -15,17 +15,17 @@ use crate::options::SPACE_HARD;
 use crate::size::{Size, Sizes};
 use crate::target::Held;
 
-/// Segments that may come to be before a waiting writer waits.
+/// Segments that may appear before a writer that must wait does.
 const SEGMENTS_AHEAD: f64 = 2.0;
-/// Segments above the live rows that are always admitted, as a limit and as a bound.
+/// Segments above the live rows that are always admitted, in the limit and in the bound.
 const SEGMENTS_FREE: [f64; 2] = [4.0, 8.0];
-/// Segments above what a store at rest takes that are always admitted as a bound.
+/// Segments above the space at rest that are always admitted in the bound.
 const SEGMENTS_ABOVE: f64 = 6.0;
 
-/// Part of the live rows' space that deletions may take, beside free space.
+/// Deletions may take this fraction of the live rows' space, in addition to free bytes.
 const DELETIONS_PART: u64 = 50;
 
-/// Most bytes of a store's files.
+/// The most bytes of a store's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSpace {
     /// After a commit.
@@ -35,7 +35,7 @@ pub struct StoreSpace {
 }
 
 impl StoreOptions {
-    /// Space of a store that has `rows` live rows.
+    /// Space of a store with `rows` live rows.
     pub fn space_of(&self, rows: u64) -> StoreSpace {
         let sizes = Sizes::new(self);
         let full = rows as f64 * sizes.least().target().row_full();
@@ -48,7 +48,7 @@ impl StoreOptions {
 }
 
 impl Size {
-    /// Space that merges aim at, that they reach for certain, and that is never exceeded.
+    /// Space that merges work towards, that they surely reach, and that is never exceeded.
     fn limits(&self, held: &Held, space_max: f64) -> [f64; 3] {
         let (target, segment) = (self.target(), self.bytes as f64);
         let limit = target.limit(held, space_max, SEGMENTS_FREE[0]);
@@ -59,7 +59,7 @@ impl Size {
     }
 }
 
-/// Bytes of space and their limits.
+/// Bytes in use and their limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pressure {
     used: f64,
@@ -70,17 +70,17 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
-    /// Bytes above the setting that merging gives back for certain.
+    /// Bytes above the setting that merging is sure to reclaim.
     pub(super) fn debt(&self) -> u64 {
         (self.used - self.limit.max(self.rest)).max(0.0) as u64
     }
 
-    /// Whether there is more than a store takes in which no merge frees anything.
+    /// Whether the store takes more than it does when no merge frees anything.
     pub(super) fn is_above_rest(&self) -> bool {
         self.used > self.limit.max(self.rest)
     }
 
-    /// Whether there is more than the setting allows.
+    /// Whether the store takes more than the setting.
     pub(super) fn is_over(&self) -> bool {
         self.used > self.limit
     }
@@ -90,7 +90,7 @@ impl Pressure {
         self.used + self.retired > self.hard
     }
 
-    /// Whether removing merged segments would be enough for them to go on.
+    /// Whether removing merged segments would be enough for writers to continue.
     pub(super) fn is_retired_alone(&self) -> bool {
         self.used <= self.hard
     }
@@ -108,8 +108,8 @@ impl Core {
             retired: state.retired.bytes as f64,
             limit,
             rest,
-            // A merge's new segment is there before the old ones are gone, and so is the next one
-            // of the writer that was let go on.
+            // A merge's new segment exists before the old ones are removed, and so does the next
+            // segment of a writer that continued.
             hard: (hard - SEGMENTS_AHEAD * segment).max(limit),
         }
     }

@@ -1,4 +1,4 @@
-//! Putting rows: into the current chunk of the open segment, in order.
+//! Puts rows: into the current chunk of the open segment, in order.
 
 use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::Key;
@@ -9,11 +9,11 @@ use crate::segment::page::Row;
 use crate::stats::add;
 use crate::{Error, Result};
 
-/// Rows that one hold of the state's lock appends at most.
+/// The most rows that are appended under one lock of the state.
 const PIECE_ROWS: u32 = 1024;
-/// Rows that are put before space is looked at again.
+/// Number of rows put before space is checked again.
 const PORTION_ROWS: usize = 32 << 10;
-/// Merged segments that wait to be removed at most before a commit is made for them.
+/// The most merged segments that may wait for removal before a commit is made.
 const RETIRED_MAX: usize = 4;
 
 /// Rows to put.
@@ -24,27 +24,27 @@ struct Piece<'a> {
 }
 
 impl Store {
-    /// Appends rows in the given order; each becomes what its key's look-ups find. `used` is the
-    /// step of each row's last use: what [`Store::expire_before`] goes by.
+    /// Appends rows in the given order; each becomes its key's current version. `used` is the step
+    /// of each row's last use, for [`Store::expire_before`].
     ///
-    /// Waits where more than twice the space of the live rows is taken, until compaction has made
-    /// room. Rows before a failure may have been put: [`Store::put_some`] says how many.
+    /// While the store takes more than twice the space of its live rows, waits until compaction has
+    /// made room. Rows before a failure may have been put: [`Store::put_some`] returns how many.
     ///
     /// # Errors
-    /// When the index is full or the disk refuses; the store goes on once it does not. When any key
-    /// is in a key shard that the store does not have: nothing is put then.
+    /// If the index is full or the disk fails; calls may succeed again later. If any key is in a
+    /// key shard that the store does not have, nothing is put.
     ///
     /// # Panics
-    /// When the lengths do not fit each other.
+    /// If the lengths do not match.
     pub fn put_many(&self, keys: &[Key], used: &[u32], rows: &[u8]) -> Result<()> {
         self.put_some(keys, used, rows).1
     }
 
-    /// [`Store::put_many`], which also says how many rows were put, the first ones: all, unless it
-    /// failed. What is left can be put again.
+    /// [`Store::put_many`], which also returns how many rows, counted from the first, were put: all
+    /// unless it failed. The others can be put again.
     ///
     /// # Panics
-    /// When the lengths do not fit each other.
+    /// If the lengths do not match.
     pub fn put_some(&self, keys: &[Key], used: &[u32], rows: &[u8]) -> (usize, Result<()>) {
         let mut put = 0;
         let outcome = self.put_counted(keys, used, rows, &mut put);
@@ -70,7 +70,7 @@ impl Store {
 }
 
 impl Core {
-    /// Refuses keys that another store has.
+    /// Refuses keys that belong to another store.
     fn refuse_others(&self, keys: &[Key]) -> Result<()> {
         let shards = self.key_shards;
         match keys.iter().find(|key| !shards.contains_key(**key)) {
@@ -102,14 +102,15 @@ impl Core {
         Ok(())
     }
 
-    /// Rows that can be appended next, at least one; flushes, seals and starts what it must.
+    /// Number of rows that can be appended next, at least one; flushes, seals and starts segments
+    /// as needed.
     pub(super) fn room(&self, writer: &mut Writer) -> Result<u32> {
-        // What could not be written is in memory, and comes first: so no more than that is there.
+        // Rows whose write failed are in memory, and come first: so they do not accumulate.
         self.write_again(writer)?;
         loop {
             let Some(open) = &writer.open else {
                 if self.state().retiring.len() >= RETIRED_MAX {
-                    // No segment is open: this commit costs no small one.
+                    // No segment is open, so this commit does not end one early.
                     self.commit_locked(writer)?;
                 }
                 self.start_segment(writer)?;
@@ -130,8 +131,8 @@ impl Core {
     }
 }
 
-/// [`State::append`], built for what vectors the processor has: a bucket of the index is one or two
-/// of the wider ones, and four of those that every processor has.
+/// [`State::append`], compiled for the processor's vector instructions: a bucket of the index is
+/// one or two wide vectors, or four of those that every processor has.
 struct Append<'a> {
     state: &'a mut State,
     writer: &'a mut Writer,
@@ -174,7 +175,7 @@ impl State {
                 }
             };
             if old == Some(place) {
-                // I6: the page is still being filled, so the row goes over its older version.
+                // I6: the page is unfinished, so the row overwrites its older version.
                 assert!(open.pages.replace(&row), "the index names the unfinished page");
                 replaced += 1;
                 continue;
@@ -186,7 +187,7 @@ impl State {
                 let (old, page) = self.table.page(old);
                 self.watch.note(old, page, *key);
                 if old == slot {
-                    // Of this very piece, perhaps.
+                    // The older version may be of this piece.
                     self.table.appended(slot, appended);
                     add(&core.counters.rows_put, appended.into());
                     self.next_seq += u64::from(appended);

@@ -1,4 +1,4 @@
-//! Look-ups that are submitted and completed apart.
+//! Asynchronous look-ups, with several in flight.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::read_unit::ReadUnit;
 use crate::stats::AGE_PARTS;
 use crate::{Error, Result};
 
-/// Keys to look up and what is found of them; its memory can be used again and again.
+/// Keys to look up and the rows found; its memory can be reused.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
-    /// The keys, in any order, with any number of duplicates.
+    /// The keys, in any order and possibly repeated.
     pub keys: Vec<Key>,
-    /// A row for every key that was found; other places are left as they were. // (keys, row_bytes)
+    /// A row for every key that was found; others keep their bytes. // (keys, row_bytes)
     pub rows: Vec<u8>,
     /// Which keys have a row.
     pub found: Vec<bool>,
 }
 
-/// A promise of a look-up.
+/// A submitted look-up, to wait for.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "rows are there only after `wait`"]
 pub struct Ticket {
@@ -34,9 +34,9 @@ pub struct Ticket {
     number: u32,
 }
 
-/// Looks rows up for one thread: several look-ups in flight, with one queue of the disk's.
+/// Looks up rows for one thread, with several look-ups in flight on one disk queue.
 ///
-/// A look-up finds what its key's row was when it was submitted.
+/// A look-up returns the rows as of when it was submitted.
 pub struct Reader {
     core: Arc<Core>,
     queue: Box<dyn Queue>,
@@ -49,7 +49,7 @@ pub struct Reader {
 
 static READERS: AtomicU64 = AtomicU64::new(0);
 
-/// A look-up under way.
+/// A look-up in flight.
 struct Active {
     ticket: u32,
     lookup: Lookup,
@@ -63,10 +63,10 @@ impl fmt::Debug for Reader {
 }
 
 impl Store {
-    /// A reader, for one thread at a time.
+    /// Makes a reader, for one thread at a time.
     ///
     /// # Errors
-    /// When the disk cannot make a queue.
+    /// If the disk cannot make a queue.
     pub fn reader(&self) -> Result<Reader> {
         let (core, queue) = (Arc::clone(&self.core), self.core.new_queue()?);
         let number = READERS.fetch_add(1, Ordering::Relaxed);
@@ -76,11 +76,11 @@ impl Store {
 }
 
 impl Reader {
-    /// Finds the places of `lookup.keys`, and starts as many reads as there is room for. `rows`
-    /// and `found` are made as long as the keys ask for.
+    /// Finds the places of `lookup.keys`, and starts as many reads as there is room for. Resizes
+    /// `rows` and `found` to fit the keys.
     ///
     /// # Errors
-    /// When the disk refuses to start a read; this look-up is dropped then, others go on.
+    /// If the disk fails to start a read: this look-up is dropped, others continue.
     pub fn submit(&mut self, mut lookup: Lookup) -> Result<Ticket> {
         let row_bytes = self.core.layout.row_bytes;
         lookup.rows.resize(lookup.keys.len() * row_bytes, 0);
@@ -99,9 +99,8 @@ impl Reader {
         }
     }
 
-    /// Takes rows of the pages that are read for others, too, where they are `wanted`:
-    /// [`Reader::take_harvest`] has them. As many pages are read together as pay, in `unit_bytes`
-    /// bytes at most.
+    /// Also harvests rows that are `wanted` from the pages that are read; [`Reader::take_harvest`]
+    /// returns them. As many pages are read together as pay off, at most `unit_bytes` bytes.
     pub fn harvest(&mut self, wanted: Arc<dyn Wanted>, unit_bytes: usize) {
         self.beside.wanted = Some(wanted);
         let pages = unit_bytes / self.core.layout.page_bytes;
@@ -109,18 +108,18 @@ impl Reader {
         self.beside.unit = ReadUnit::new(pages);
     }
 
-    /// Changes `harvest` for what was found since the last time.
+    /// Swaps `harvest` for the rows harvested since the last call.
     pub fn take_harvest(&mut self, harvest: &mut Harvest) {
         harvest.clear();
         std::mem::swap(harvest, &mut self.beside.found);
     }
 
-    /// What of the rows that were taken was of no use.
+    /// Reports harvested rows that were useless.
     pub fn harvest_wasted(&mut self, wasted: Wasted) {
         self.beside.unit.waste(wasted);
     }
 
-    /// Says of each row of `harvest` whether it is what its key's look-up would find now.
+    /// Calls `live` for each row of `harvest`, with whether a look-up of its key would find it now.
     pub fn live(&self, harvest: &Harvest, mut live: impl FnMut(usize, bool)) {
         let state = self.core.state();
         state.index.get_many(&harvest.keys, |at, place| {
@@ -134,18 +133,18 @@ impl Reader {
         });
     }
 
-    /// Look-ups that were submitted and not waited for.
+    /// Number of look-ups that were submitted and not waited for.
     pub fn in_flight(&self) -> usize {
         self.active.len()
     }
 
-    /// Waits for a look-up; others go on meanwhile.
+    /// Waits for a look-up; others progress concurrently.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged. The look-up is over then, too.
+    /// If a page cannot be read or is damaged. The look-up has then ended, too.
     ///
     /// # Panics
-    /// When the ticket is another reader's.
+    /// If the ticket is another reader's.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Lookup> {
         let at = self.at(&ticket);
         let mut outcome = Ok(());
@@ -155,17 +154,17 @@ impl Reader {
         let Active { lookup, fetch, .. } = self.take(at);
         outcome?;
         self.core.end_fetch(fetch, lookup.keys.len())?;
-        // What others have left to read fills the place of what was done. A refusal is met again,
-        // and told, when they are waited for.
+        // Reads of other look-ups use the room that became free. If the disk fails, their `wait`
+        // returns the error.
         let _ = self.start();
         Ok(lookup)
     }
 
-    /// Starts as many reads as there is room for, and takes what is finished; waits for some where
-    /// asked and any is under way.
+    /// Starts as many reads as there is room for, and processes finished ones; with `wait`, waits
+    /// for some if any are in flight.
     ///
     /// # Errors
-    /// When the disk refuses: what is under way stays so.
+    /// If the disk fails; reads in flight continue.
     pub fn advance(&mut self, wait: bool) -> Result<()> {
         if self.active.is_empty() {
             return Ok(());
@@ -177,10 +176,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether a look-up has all that it reads: [`Reader::wait`] does not wait then.
+    /// Whether all reads of a look-up are done, so that [`Reader::wait`] does not wait.
     ///
     /// # Panics
-    /// When the ticket is another reader's.
+    /// If the ticket is another reader's.
     pub fn is_done(&self, ticket: &Ticket) -> bool {
         self.active[self.at(ticket)].fetch.is_done()
     }
@@ -191,7 +190,7 @@ impl Reader {
         at.unwrap_or_default()
     }
 
-    /// Takes a look-up out; what it still has under way is passed over when it is done.
+    /// Removes a look-up; its reads in flight are ignored when they finish.
     fn take(&mut self, at: usize) -> Active {
         self.core.looking.fetch_sub(1, Ordering::Relaxed);
         let Some(active) = self.active.remove(at) else { unreachable!("a look-up in flight") };
@@ -228,7 +227,7 @@ impl Drop for Reader {
 }
 
 impl Lookup {
-    /// A look-up of `keys`.
+    /// Makes a look-up of `keys`.
     pub fn new(keys: Vec<Key>) -> Self {
         Self { keys, ..Self::default() }
     }
@@ -252,7 +251,7 @@ impl Core {
         fetch.end(&self.counters, keys)
     }
 
-    /// Finds all places at one moment; rows in memory are copied at once.
+    /// Finds all places at one moment and copies rows that are in memory.
     pub(super) fn locate(&self, destination: &mut Destination<'_>) -> Fetch {
         let state = self.state();
         let mut fetch = Fetch::new(state.expire_before);

@@ -1,25 +1,24 @@
-//! From one commit to a later one of the same store, by the difference of their manifests.
+//! Advances a view to a later commit of the same store, by the difference of their manifests.
 //!
 //! ```text
 //! before   │ same │ same │ gone │ gone │              rows: the index points at some
 //! after    │ same │ same │             │ new │ new │  keys of these are read
 //! ```
 //!
-//! - **How.** The rows of new segments go into the index in order of their numbers, as at opening
-//!   ([`versions`](crate::versions)); what is pointed at in a segment that went away gives way to
-//!   any. Then the deletions of new segments kill what they do, and keys of segments that went away
-//!   are looked for: those that nothing replaced are gone. So much is held under the state's lock,
-//!   without I/O; until the rows are those of the manifest, everything can be taken back.
-//! - **Why it is right.** The version that counts after is the one that counted before, if its
-//!   segment stayed, or lies in a new segment: a version that did not count before never counts
-//!   again. Deletions in segments that stayed have killed before, and can kill nothing that came
-//!   later. What a merge copied while it was deleted came no later (I1).
+//! - **How.** Rows of new segments are put into the index in order of segment numbers, as at
+//!   opening ([`versions`](crate::versions)); any of them replaces a row in a segment that is gone.
+//!   Then the deletions of new segments are applied, and the keys of gone segments are looked up:
+//!   those that nothing replaced are removed. All this happens under the state's lock, without I/O;
+//!   until the number of rows matches the manifest, it can be undone.
+//! - **Why it is right.** The version that counts afterwards is either the one that counted before,
+//!   if its segment stayed, or in a new segment: a version that did not count before never counts
+//!   again. Deletions in segments that stayed were applied before, and affect nothing put later. A
+//!   copy that a merge made while its key was deleted is no later version (I1).
 //! - **Invariants.**
-//!   - I1 A merged segment none of whose births is above all births before was made of what lay
-//!     there before: a row of it counts only if it is the copy of one that did, so if its key is
-//!     there.
-//!   - I2 Nothing points at a segment that goes.
-//! - **Failure.** Where the rows do not come out, or the index has no room, all is as it was.
+//!   - I1 A merged segment without a birth above all previous births was made of previous rows: its
+//!     row counts only as the copy of one that counted, so only if its key is in the index.
+//!   - I2 Nothing points at a segment that is removed.
+//! - **Failure.** If the rows do not match, or the index has no room, everything is undone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,39 +34,39 @@ use crate::segment::{Deletion, SegmentFile};
 use crate::versions::ROW_UNMOVED;
 use crate::{Manifest, Result, StoreId};
 
-/// Segments of a view by identity: slot and file.
+/// Segments of a view by identity, with slot and file.
 pub(super) type Segments = BTreeMap<Identity, (u32, Arc<SegmentFile>)>;
 
-/// A segment that is new.
+/// A new segment.
 struct New {
     known: Known,
     rows: Vec<(u32, Key)>,
     deletions: Vec<Deletion>,
 }
 
-/// What two manifests differ by, read from the files.
+/// The difference between two manifests, read from the files.
 pub(super) struct Difference {
-    /// In order of numbers.
+    /// New segments in order of numbers.
     new: Vec<New>,
-    /// Slots of segments that went away, with their keys where some are live.
+    /// Slots of gone segments, with their keys if some are live.
     gone: Vec<(u32, Vec<Key>)>,
     /// Slots of the others, and their files.
     same: Vec<(u32, Arc<SegmentFile>)>,
     rows_read: u64,
 }
 
-/// What was done to the index so far, and how to take it back.
+/// Changes to the index, and how to undo them.
 struct Change<'a> {
     state: &'a mut State,
     /// Slots of the new segments.
     slots: Vec<u32>,
-    /// By slot, whether its segment goes.
+    /// For each slot, whether its segment is removed.
     goes: Vec<bool>,
-    /// By slot, rows that became live, less those that went stale.
+    /// For each slot, rows that became live less those that went stale.
     live: Vec<i64>,
-    /// Where keys pointed, in the order in which that changed.
+    /// Previous places of keys, in the order of the changes.
     before: Vec<(Key, Option<Place>)>,
-    /// Keys that go in the end.
+    /// Keys to remove at the end.
     dead: Vec<Key>,
 }
 
@@ -85,8 +84,8 @@ impl Core {
 }
 
 impl Difference {
-    /// Reads what is new; none where the one manifest does not come after the other, or the
-    /// difference does not tell all.
+    /// Reads what is new. `None` if `named` is not a later commit of the same store, or the
+    /// difference is not enough.
     pub(super) fn read(
         core: &Core,
         before: &Manifest,
@@ -123,13 +122,13 @@ impl Difference {
         Ok((difference.is_told() && difference.read_gone(core, left)).then_some(difference))
     }
 
-    /// Whether footers tell what the deletions of new segments kill.
+    /// Whether footers suffice to apply the deletions of new segments.
     fn is_told(&self) -> bool {
         let told = |deletion: &Deletion| deletion.row != ROW_UNMOVED;
         self.new.iter().all(|New { deletions, .. }| deletions.iter().all(told))
     }
 
-    /// Reads keys of segments that went away; false where one cannot be read any more.
+    /// Reads the keys of gone segments; returns false if one can no longer be read.
     fn read_gone(&mut self, core: &Core, left: Segments) -> bool {
         for (slot, file) in left.into_values() {
             let (live, sealed) = {
@@ -147,7 +146,7 @@ impl Difference {
         true
     }
 
-    /// Makes the view one of the later commit.
+    /// Advances the view to the later commit.
     pub(super) fn apply(self, core: &Core, named: &Named, home: &dyn Disk) -> Result<Refreshed> {
         let manifest = &named.manifest;
         let Self { new, gone, same, rows_read } = self;
@@ -174,7 +173,7 @@ impl Difference {
         dropped.extend(same.into_iter().map(|(slot, file)| state.table.replace_file(slot, file)));
         (state.next_seq, state.expire_before) = (manifest.next_seq, manifest.expire_before);
         drop(state);
-        // Closing files takes its time.
+        // Closing files takes time, so it happens without the lock.
         drop(dropped);
         Ok(refreshed)
     }
@@ -188,7 +187,7 @@ impl<'a> Change<'a> {
         Self { state, slots: Vec::new(), goes, live: Vec::new(), before, dead: Vec::new() }
     }
 
-    /// Puts new segments into slots and their rows into the index; gives back their deletions.
+    /// Puts new segments into slots and their rows into the index; returns their deletions.
     fn add_all(&mut self, new: Vec<New>) -> Result<Vec<Deletion>> {
         let births = |slot: &u32| self.state.table.get(*slot).provenance.births.1;
         let birth_last = self.state.table.in_order().iter().map(births).max().unwrap_or(0);
@@ -241,13 +240,13 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Lets deletions kill what they do.
+    /// Applies deletions.
     fn kill(&mut self, deletions: &[Deletion]) {
         for deletion in deletions {
             let Some(place) = self.state.index.get(deletion.key) else { continue };
             let (of, _) = self.state.table.page(place);
             let provenance = self.state.table.get(of).provenance;
-            // What is left of a segment that goes is swept.
+            // Remaining rows of a segment that is removed are swept.
             if !self.goes[of as usize]
                 && provenance.is_dead((u32::MAX, u32::MAX), deletion) == Some(true)
             {
@@ -263,7 +262,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Finds the keys that still point at segments that go.
+    /// Finds the keys that still point at gone segments.
     fn sweep(&mut self, gone: &[(u32, Vec<Key>)]) -> Result<()> {
         let State { index, table, .. } = &*self.state;
         for (slot, keys) in gone {
@@ -289,7 +288,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Makes everything as it was.
+    /// Undoes all changes.
     fn take_back(self) {
         let State { index, table, .. } = self.state;
         for (key, place) in self.before.into_iter().rev() {
@@ -302,7 +301,7 @@ impl<'a> Change<'a> {
         self.slots.into_iter().for_each(|slot| drop(table.discard(slot)));
     }
 
-    /// Drops what is dead and segments that went; gives back their files (I2).
+    /// Removes dead keys and gone segments; returns the files (I2).
     fn settle(self, gone: &[(u32, Vec<Key>)]) -> Vec<Arc<SegmentFile>> {
         let State { index, table, .. } = self.state;
         for key in &self.dead {

@@ -1,20 +1,20 @@
-//! Items that several threads work on, each of them in order, and read ahead together: groups of
-//! segments, when a store opens.
+//! Items that are read ahead and that several threads process, each in order: groups of segments,
+//! when a store opens.
 //!
 //! ```text
-//! read, by whoever is free     1 2 3 4 5 6 7 …      so many ahead of the slowest
-//! worked on by thread 0        1 2 3 4 5            each thread goes through all of them,
-//!                  thread 1        1 2 3 4              in order, at its own pace
+//! read, by any idle thread     1 2 3 4 5 6 7 …      a few ahead of the slowest thread
+//! processed by thread 0        1 2 3 4 5            each thread processes all of them,
+//!              thread 1        1 2 3 4              in order, at its own pace
 //! ```
 //!
-//! - **How.** A thread whose next item was read works on it; else it reads one, as long as not too
-//!   many are held; else it waits. An item goes when all threads are done with it. One thread reads
-//!   and works in turns, on its own.
-//! - **Failure.** The error of the first item that has one is returned, and all before it are
-//!   worked on, as one thread would: so which one that is does not depend on the threads.
+//! - **How.** A thread whose next item was read processes it; otherwise it reads one, unless too
+//!   many are held; otherwise it waits. An item is dropped when all threads are done with it. A
+//!   single thread alternates between reading and processing.
+//! - **Failure.** Returns the error of the first item that fails, after all items before it were
+//!   processed, as with one thread: so the error does not depend on the threads.
 //! - **Invariants.**
-//!   - I1 One of the threads can always go on: the first item that is held is being read, or a
-//!     thread that is not done with it has it next.
+//!   - I1 Some thread can always continue: the first held item is being read, or is the next item
+//!     of a thread that is not done with it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,21 +24,21 @@ use crate::{Error, Result};
 
 /// Work on a sequence of items.
 pub(super) struct Relay<'a, W, T> {
-    /// How many there are.
+    /// Number of items.
     pub(super) items: usize,
-    /// Reads one.
+    /// Reads an item.
     pub(super) read: &'a (dyn Fn(usize) -> Result<T> + Sync),
-    /// A worker's part of the work on one.
+    /// Does a worker's part of the work on an item.
     pub(super) work: &'a (dyn Fn(&mut W, usize, &T) -> Result<()> + Sync),
 }
 
-/// Items that are held by so many threads at most, being read or worked on.
+/// The most items that `threads` threads hold, being read or processed.
 pub(crate) fn held_most(threads: usize) -> usize {
     if threads == 1 { 1 } else { threads + 1 }
 }
 
 impl<W: Send, T: Send + Sync> Relay<'_, W, T> {
-    /// Does it, with a thread for each worker, the caller's among them.
+    /// Runs the work, with a thread for each worker including the caller's.
     pub(super) fn run(&self, workers: &mut [W]) -> Result<()> {
         let Some((own, others)) = workers.split_first_mut() else { return Ok(()) };
         if others.is_empty() {
@@ -68,7 +68,7 @@ impl<W: Send, T: Send + Sync> Relay<'_, W, T> {
             match job {
                 Job::Work(item) => {
                     let outcome = (self.work)(worker, mine, &item);
-                    // Before others are told: what is held is bounded.
+                    // Dropped before other threads are notified, to keep the bound on held items.
                     drop(item);
                     match outcome {
                         Ok(()) => shared.done(mine),
@@ -95,9 +95,9 @@ struct Shared<T> {
 struct State<T> {
     /// The first item that is held.
     first: usize,
-    /// Those that were begun and that not all threads are done with, from `first` on.
+    /// Items from `first` on that were begun and that not all threads are done with.
     held: VecDeque<Held<T>>,
-    /// Nothing is done from here on: the number of items, or of the first one that failed.
+    /// Number of items to process: all, or those before the first failure.
     end: usize,
     error: Option<Error>,
 }
@@ -109,9 +109,9 @@ impl<T> Default for State<T> {
 }
 
 struct Held<T> {
-    /// Once it was read.
+    /// The item, once it is read.
     item: Option<Arc<T>>,
-    /// Threads that are not done with it.
+    /// Number of threads that are not done with it.
     left: usize,
 }
 
@@ -125,7 +125,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does that has done all items below `mine`; nothing when it has ended.
+    /// The next job of a thread that is done with all items below `mine`; `None` at the end.
     fn next(&self, mine: usize) -> Option<Job<T>> {
         let mut state = self.state();
         loop {
@@ -172,7 +172,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Ends the work of all threads when one panics.
+/// Ends the work of all threads if one panics.
 struct Guard<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for Guard<'_, T> {
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs over 100 items of which some fail; what each worker did, and the error's item.
+    /// Processes 100 items, some of which fail; returns each worker's items, and the error's item.
     fn run(threads: usize, reads: &[usize], works: &[usize]) -> (Vec<Vec<usize>>, Option<String>) {
         let held = AtomicUsize::new(0);
         let failing = |at: usize, list: &[usize]| match list.contains(&at) {

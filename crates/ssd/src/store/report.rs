@@ -1,11 +1,11 @@
-//! What a store tells of itself.
+//! Reports of a store.
 
 use super::Core;
 use crate::Stats;
 use crate::stats::LIVE_PARTS;
 
 impl Core {
-    /// What the store has done and holds.
+    /// Figures of what the store has done and holds.
     pub(super) fn stats(&self) -> Stats {
         let paths: Vec<String> =
             self.disks.iter().map(|disk| disk.path().display().to_string()).collect();

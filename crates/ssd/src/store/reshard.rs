@@ -1,16 +1,16 @@
-//! Making a store of some key shards out of snapshots of stores that have them.
+//! Makes a store of some key shards from snapshots of stores that have them.
 //!
-//! - **Why.** A table over n stores is to lie over m, and its rows are not to be written again for
-//!   that: only links, and an index each.
-//! - **How.** Of every source the segments that may hold keys of ours are linked under numbers of
-//!   the new store, and the manifest says of each which key shards count in it: ours that its
-//!   source had. All versions of a key are then of one line of stores, whose numbers rise, and
-//!   versions count as in any of them. A segment that several sources have is linked once. Rows
-//!   that do not count are stale from the start, and merges drop them in time.
-//! - **Failure.** The manifest comes last: before it there is no store, and doing it again sets
-//!   aside what lies there.
-//! - **Cost.** A link a segment. Of each footer one byte a row, and the blocks with keys of ours;
-//!   see [`Verify`]. Then a change of the index for each row of ours.
+//! - **Why.** Moves a table from n stores to m without rewriting its rows: it takes only links, and
+//!   an index for each store.
+//! - **How.** Segments of each source that may have keys of the new store are linked under numbers
+//!   of the new store. For each, the manifest names the key shards that count in it: those of the
+//!   new store that its source had. All versions of a key then come from one line of stores, whose
+//!   numbers rise, and versions count as in each of them. A segment that several sources have is
+//!   linked once. Rows that do not count are stale from the start, and merges eventually drop them.
+//! - **Failure.** The manifest is written last: until then, there is no store, and a second run
+//!   sets the files aside.
+//! - **Cost.** A link a segment. Of each footer, one byte a row and the blocks with keys of the new
+//!   store; see [`Verify`]. Then a change of the index for each of its rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,12 +31,12 @@ use crate::{
     StoreOptions,
 };
 
-/// What is read and checked of the segments that a store is made of.
+/// How much of its segments is read and checked when a store is made of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// What opening needs: manifests, headers, tails, and of footers the lists and the blocks with
-    /// keys of ours, each against its checksum; every byte of a segment that had to be copied. The
-    /// other pages are checked when they are read. Its cost grows with the number of rows, not with
+    /// What opening needs: manifests, headers and tails, and the lists and the blocks with keys of
+    /// the new store in footers, each against its checksum; and every byte of a copied segment.
+    /// Other pages are checked when they are read. The cost grows with the number of rows, not with
     /// their bytes.
     #[default]
     Listed,
@@ -45,37 +45,37 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// Whether all of a segment is read that came to be here in this way.
+    /// Whether a segment is read completely if it was placed like this.
     pub(super) fn reads_all(self, placed: Placed) -> bool {
         self == Self::Everything || placed == Placed::Copied
     }
 }
 
-/// A snapshot to take segments of.
+/// A snapshot to take segments from.
 struct Source {
     disk: Arc<dyn Disk>,
     manifest: Manifest,
 }
 
-/// A segment that may hold keys of ours.
+/// A segment that may have keys of the new store.
 struct Found<'a> {
     source: &'a Source,
     entry: &'a SegmentEntry,
     origin: Origin,
-    /// Our key shards that count in it.
+    /// Key shards of the new store that count in it.
     counting: KeyShardSet,
-    /// Whether sources count no others in it.
+    /// Whether no other key shards count for its sources.
     whole: bool,
 }
 
 impl Store {
-    /// Makes a store of the key shards that `options` name out of snapshots of stores that have
-    /// them, in directories that hold no store: links segments, or copies them where they lie on
-    /// another file system, and writes no row. The sources stay as they are.
+    /// Makes a store of the key shards in `options` from snapshots of stores that have them, in
+    /// directories without a store: links segments, or copies them from other file systems, and
+    /// writes no row. The sources do not change.
     ///
-    /// It takes up to all the space that the sources take, though links share it: merges write the
-    /// rows of ours anew where too much of a segment is others', until space is within the setting,
-    /// and writers wait for them as ever.
+    /// It takes up to the space of all sources, although links add none: merges rewrite its rows
+    /// where too much of a segment does not count, until space is within the setting, and writers
+    /// wait for them as usual.
     ///
     /// ```
     /// use std::path::Path;
@@ -101,7 +101,7 @@ impl Store {
     /// directory("/snapshot")?;
     /// store.snapshot(Path::new("/snapshot"))?;
     ///
-    /// // The same rows in two.
+    /// // The same rows in two stores.
     /// let sources = [Path::new("/snapshot")];
     /// let half = |number, name| {
     ///     let disks = vec![directory(name)?];
@@ -116,9 +116,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Store::restore`], but that a source of format version 1 is refused; when a key
-    /// shard is in none of the sources, or in several; and when these differ in their pages or in
-    /// the step before which rows are expired.
+    /// Same as [`Store::restore`], except that sources of format version 1 are refused; if a key
+    /// shard is in none or several of the sources; and if sources differ in page size or in the
+    /// step before which rows are expired.
     pub fn restore_shards(
         disks: Vec<Arc<dyn Disk>>,
         sources: &[&Path],
@@ -163,7 +163,7 @@ impl Source {
     }
 }
 
-/// Refuses sources that do not go together; returns the first.
+/// Refuses sources that do not fit together; returns the first.
 fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
     let mut found = KeyShardSet::NONE;
     for (number, source) in sources.iter().enumerate() {
@@ -211,7 +211,7 @@ fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
     }
 }
 
-/// The manifest of the new store without a segment; its rows are a guess.
+/// The manifest of the new store without segments; its number of rows is a guess.
 fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Manifest {
     let id = options.id.unwrap_or_else(StoreId::drawn);
     let mut manifest = Manifest::empty(id, &first.manifest.layout());
@@ -220,7 +220,7 @@ fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Ma
     for Source { manifest: theirs, .. } in sources {
         manifest.commit = manifest.commit.max(theirs.commit);
         manifest.next_seq = manifest.next_seq.max(theirs.next_seq);
-        // Above every birth: what is put from now on is newer.
+        // Above every birth, so that rows put from now on are newer.
         manifest.next_segment = manifest.next_segment.max(theirs.next_segment);
         let taken = (theirs.key_shards & options.key_shards).len() as u64;
         manifest.rows += (theirs.rows / theirs.key_shards.len() as u64 + 1) * taken;
@@ -228,7 +228,7 @@ fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Ma
     manifest
 }
 
-/// The segments of all sources in which key shards of ours count, each once.
+/// The segments of all sources in which key shards of `ours` count, each once.
 fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut known = HashMap::new();
@@ -239,7 +239,7 @@ fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
             if counting.is_empty() {
                 continue;
             }
-            // Stores of version 2 have no ids: the checksum tells them apart.
+            // Stores of version 2 have no ids: the checksum distinguishes them.
             let same = (origin.store, origin.number, entry.bytes, &entry.checksum);
             let at = *known.entry(same).or_insert(found.len());
             match found.get_mut(at) {
@@ -257,7 +257,7 @@ fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
     found
 }
 
-/// Links what may hold anything of ours, and names it in `manifest`.
+/// Links the segments that may have rows or deletions that count, and names them in `manifest`.
 fn link_all(
     disks: &Disks,
     sources: &[Source],
@@ -303,7 +303,7 @@ fn link_all(
     Ok(())
 }
 
-/// Where all rows of all sources are ours, they are as many as these say.
+/// Checks the number of rows, if all key shards of all sources are in `ours`.
 fn check_rows(sources: &[Source], ours: KeyShardSet, rows: u64) -> Result<()> {
     let all_ours = |source: &Source| source.manifest.key_shards.without(ours).is_empty();
     let named: u64 = sources.iter().map(|source| source.manifest.rows).sum();

@@ -1,22 +1,22 @@
-//! Visiting every live row, as of one moment, beside writers and merges.
+//! Visits every live row, as of one moment, concurrently with writers and merges.
 //!
-//! - **How.** A scan begins at one moment: which rows are live then it notes in a bit for each row
-//!   of each segment, and it holds the segments' files, which stay readable after they were merged
-//!   and removed. Of segments that are being written it copies the pages that are not in their
-//!   files. Then it reads runs of neighbouring pages with live rows, several at a time, and hands
-//!   their rows out in order of segments and rows.
+//! - **How.** When a scan begins, it records which rows are live, in a bit for each row of each
+//!   segment. It holds the segments' files, which stay readable after they are merged and removed,
+//!   and copies pages of segments being written that are not in their files. Then it reads runs of
+//!   adjacent pages with live rows, several at a time, and visits the rows in order of segments and
+//!   rows.
 //!
 //! ```text
-//!  begin ─► writers wait: what is in memory ─► writers go on: lists of keys, bit by bit ─► read
-//!           merges wait ────────────────────────────────────────────────────────────┘
+//!  begin ─► writers wait: copy memory ─► writers continue: read key lists, set bits ─► read pages
+//!           merges wait ──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! [`pin`](super::pin) says why the bits are those of one moment.
-//! - **Failure.** A page that cannot be read, or a visitor's error, stops the scan where it is: it
-//!   goes on there when it is asked again.
-//! - **Bounds.** A bit for each row of the segments that are left; 2^18 rows noted, and a little
-//!   more, while it begins: writers wait beyond that; copies of pages in memory, no more than a
-//!   store's write buffers; while a list is read, that; and twice the bytes of a reader.
+//! [`pin`](super::pin) explains why the bits are those of one moment.
+//! - **Failure.** An unreadable page or a visitor's error stops the scan where it is; the next call
+//!   continues there.
+//! - **Bounds.** A bit for each row of the remaining segments; slightly more than 2^18 recorded
+//!   rows while it begins, when writers wait; copies of pages in memory, at most a store's write
+//!   buffers; one list of keys at a time; and twice the bytes of a reader.
 //! - **Cost.** Lists of keys, 9 bytes a row; pages with live rows, each once.
 
 use std::collections::VecDeque;
@@ -33,19 +33,19 @@ use super::{Core, Store};
 use crate::segment::page;
 use crate::{Error, Result};
 
-/// What is done with a row: its key, the step of its last use, and its payload.
+/// Callback for a row: its key, the step of its last use, and its payload.
 pub type Visit<'a> = dyn FnMut(Key, u32, &[u8]) -> Result<()> + 'a;
 
-/// Bytes of one read at most, but for a single larger page.
+/// The most bytes of one read, unless a single page is larger.
 const RUN_BYTES: usize = 128 << 10;
-/// Rows that [`Store::scan_live`] visits at once.
+/// Number of rows that [`Store::scan_live`] visits at once.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// Every live row of a store as of the moment at which it began, in order of segments and rows.
+/// Every live row of a store as of the moment it began, in order of segments and rows.
 ///
-/// Writers and merges go on beside it; what they remove takes space until the scan is past it
-/// (`segments_pinned` and `bytes_pinned` of [`Stats`](crate::Stats)), or dropped. It may rest for
-/// as long as one likes.
+/// Writers and merges continue concurrently. What they remove takes space until the scan is past it
+/// or dropped (`segments_pinned` and `bytes_pinned` of [`Stats`](crate::Stats)). A scan may pause
+/// for any time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,7 +68,7 @@ const ROWS_AT_ONCE: usize = 4096;
 ///     Ok(())
 /// })? > 0
 /// {
-///     // Thirty rows at most, then something else.
+///     // At most thirty rows, then something else.
 /// }
 /// assert_eq!((visited, store.len()), (100, 0));
 /// # Ok(())
@@ -77,22 +77,22 @@ const ROWS_AT_ONCE: usize = 4096;
 pub struct Scan {
     core: Arc<Core>,
     version: Version,
-    /// Segments that are left, and the number of the first among all of the scan's.
+    /// The remaining segments, and the number of segments already passed.
     segments: VecDeque<Pinned>,
     passed: usize,
-    /// The row to visit next, in the first segment that is left.
+    /// The row to visit next, in the first remaining segment.
     row: u32,
-    /// Where the next read begins: a segment by its number among all, and a row.
+    /// Where the next read starts: a segment by its index among all of the scan's, and a row.
     ahead: (usize, u32),
     queue: Box<dyn Queue>,
-    /// Reads under way or done, in order.
+    /// Reads in flight or done, in order.
     runs: VecDeque<Run>,
     runs_bytes: usize,
     next_token: u64,
 }
 
-/// Where a scan is, of one version of one store: a place to go on from, there or in a snapshot of
-/// that very version, today or another day ([`Store::scan_from`]).
+/// Position of a scan in one version of one store. A later scan can continue there, of the store or
+/// a snapshot with exactly that version ([`Store::scan_from`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     pub(super) version: u64,
@@ -100,14 +100,14 @@ pub struct Cursor {
     row: u32,
 }
 
-/// Neighbouring pages of a segment.
+/// Adjacent pages of a segment.
 struct Run {
     token: u64,
-    /// The segment's number among all of the scan's.
+    /// Index of the segment among all of the scan's.
     segment: usize,
     first_page: u32,
     pages: u32,
-    /// What came of reading them; none yet while it is under way.
+    /// Result of reading them; `None` while the read is in flight.
     outcome: Option<Result<Vec<u8>>>,
 }
 
@@ -118,34 +118,34 @@ impl fmt::Debug for Scan {
 }
 
 impl Store {
-    /// Begins to visit every row that is live now. Writers wait for a moment, merges while lists of
-    /// keys are read: a tenth of the bytes of a store of small rows, less of larger ones.
+    /// Begins a scan of every row that is live now. Writers wait briefly, merges while lists of
+    /// keys are read: a tenth of the bytes of a store of small rows, less for larger ones.
     ///
-    /// Holds a bit for each row, live or stale, twice the bytes of a reader, and a copy of what is
-    /// in the write buffers.
+    /// Holds a bit for each row, live or stale, twice the bytes of a reader, and a copy of the
+    /// write buffers.
     ///
     /// # Errors
-    /// When a list of keys cannot be read or is damaged.
+    /// If a list of keys cannot be read or is damaged.
     pub fn scan(&self) -> Result<Scan> {
         Scan::begin(&self.core, None)
     }
 
-    /// [`Store::scan`], from where another one was. The store must have the very version that the
-    /// other one began with: nothing was put, deleted, expired or merged since. A snapshot that is
-    /// opened with [`View`](crate::View) always has.
+    /// [`Store::scan`], starting where another scan was. The store must have the version that the
+    /// other scan began with: nothing was put, deleted, expired or merged since. A snapshot opened
+    /// with [`View`](crate::View) always does.
     ///
     /// # Errors
-    /// Those of [`Store::scan`]; and when the store has another version.
+    /// Same as [`Store::scan`]; and if the store has another version.
     pub fn scan_from(&self, cursor: &Cursor) -> Result<Scan> {
         Scan::begin(&self.core, Some(cursor))
     }
 
-    /// Visits every row that is live now: key, step of its last use, payload; expired ones are
-    /// passed over. Segments in order of their numbers, rows in the order in which they were
-    /// written. It is a [`Scan`] from beginning to end.
+    /// Visits every row that is live now with key, step of its last use and payload, but no expired
+    /// rows. Segments come in order of their numbers, rows in the order they were written. It is a
+    /// complete [`Scan`].
     ///
     /// # Errors
-    /// The visitor's, at once; and when a page cannot be read or is damaged.
+    /// The visitor's, immediately; and if a page cannot be read or is damaged.
     pub fn scan_live(&self, visit: &mut Visit<'_>) -> Result<()> {
         let mut scan = self.scan()?;
         while scan.visit(ROWS_AT_ONCE, visit)? > 0 {}
@@ -182,14 +182,14 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Visits up to `rows_max` rows, the next ones, and returns how many; none when all were. Where
-    /// the visitor fails, its row is the next one.
+    /// Visits up to `rows_max` more rows and returns how many; 0 at the end. If the visitor fails,
+    /// its row is the next one.
     ///
     /// # Errors
-    /// The visitor's, at once; and when a page cannot be read or is damaged.
+    /// The visitor's, immediately; and if a page cannot be read or is damaged.
     ///
     /// # Panics
-    /// When `rows_max` is 0.
+    /// If `rows_max` is 0.
     pub fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<usize> {
         assert!(rows_max > 0, "a row at least");
         let mut visited = 0;
@@ -218,19 +218,19 @@ impl Scan {
         Ok(visited)
     }
 
-    /// Rows that had been put and keys that had been deleted when it began.
+    /// Number of rows put and keys deleted when the scan began.
     pub fn next_seq(&self) -> u64 {
         self.version.next_seq
     }
 
-    /// Where it is: the next row that is visited lies there or behind.
+    /// Position of the scan: the next row that is visited is there or after it.
     pub fn cursor(&self) -> Cursor {
         let first = self.segments.front();
         let segment = first.map_or(u64::MAX, |segment| segment.file.number);
         Cursor { version: self.version.number, segment, row: self.row }
     }
 
-    /// Waits until the first run was read; false where nothing is left.
+    /// Waits until the first run is read; returns false at the end.
     fn read_first(&mut self) -> Result<bool> {
         loop {
             self.start()?;
@@ -244,13 +244,13 @@ impl Scan {
                 Some((segment, _)) if segment > self.passed => self.pass(),
                 Some((_, Some(Ok(_)))) => return Ok(true),
                 Some((_, Some(Err(_)))) => return Err(self.fail()),
-                // Where none could be started, there are some that nobody waits for.
+                // If none could be started, reads whose result is no longer needed are in flight.
                 Some((_, None)) | None => self.complete()?,
             }
         }
     }
 
-    /// The first run failed: all are read again where somebody asks.
+    /// Returns the error of the first run; the next call reads all runs again.
     fn fail(&mut self) -> Error {
         let failed = self.runs.pop_front().and_then(|run| run.outcome);
         let Some(Err(error)) = failed else { unreachable!("a run that failed") };
@@ -260,7 +260,7 @@ impl Scan {
         error
     }
 
-    /// The first segment is done.
+    /// Drops the first segment, which is finished.
     fn pass(&mut self) {
         let passed = self.segments.pop_front();
         self.core.count_pins(passed.iter().map(Pinned::counted), false);
@@ -301,7 +301,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The run that comes next, and where the one after it begins.
+    /// The next run, and where the one after it starts.
     fn next_run(&mut self) -> Option<(Run, (usize, u32))> {
         let bytes_max = RUN_BYTES.min(self.core.options.reader_bytes() / 2);
         loop {
@@ -320,13 +320,13 @@ impl Scan {
         }
     }
 
-    /// Waits for a read that is under way, and takes note of all that are done.
+    /// Waits for a read in flight, and processes all that are done.
     fn complete(&mut self) -> Result<()> {
         let (core, runs, segments) = (&self.core, &mut self.runs, &self.segments);
         let passed = self.passed;
         self.queue.complete(true, &mut |done| {
             let under_way = |run: &&mut Run| run.token == done.token && run.outcome.is_none();
-            // One that nobody waits for any more is passed over.
+            // The result is no longer needed.
             let Some(run) = runs.iter_mut().find(under_way) else { return };
             let segment = &segments[run.segment - passed];
             run.outcome = Some(match done.outcome {
@@ -339,7 +339,7 @@ impl Scan {
 }
 
 impl Pinned {
-    /// Neighbouring pages from one on that have live rows, in the file, or in memory that one.
+    /// Number of adjacent pages from `first` on with live rows: all in the file, or one in memory.
     fn pages_together(&self, first: u32, bytes_max: usize) -> u32 {
         let layout = &self.file.layout;
         let pages_max = (bytes_max / layout.page_bytes).max(1) as u32;
@@ -363,7 +363,7 @@ impl Drop for Scan {
 }
 
 impl Core {
-    /// The bytes of a run, if all of its pages that are wanted are whole.
+    /// The bytes of a run, if all its pages are intact.
     fn whole(&self, segment: &Pinned, run: &Run, bytes: &[u8]) -> Result<Vec<u8>> {
         let (file, layout) = (&segment.file, &segment.file.layout);
         for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.first_page..) {
@@ -375,7 +375,7 @@ impl Core {
         Ok(bytes.to_vec())
     }
 
-    /// The keys of the live rows of a page, where the list of them can be read.
+    /// Keys of the live rows of a page; none if the list of keys cannot be read.
     fn keys_of(&self, segment: &Pinned, page: u32) -> Vec<Key> {
         let file = &segment.file;
         let read = || file.counting(&file.tail(file.file.len()?, &self.counters)?, &self.counters);

@@ -1,9 +1,9 @@
-//! The end of a merge: what it made takes the place of what it was made of.
+//! The end of a merge: its new segment replaces the old ones.
 //!
-//! - **How.** Commits wait while the index is pointed at the new segment, row by row, and only
-//!   where it still points at the old place; expired rows leave it, and the old segments are
-//!   retired (I7). Look-ups and puts go on meanwhile.
-//! - **Failure.** Where the index has no room for the new places, rows that moved go back.
+//! - **How.** Commits wait while the index is pointed at the new segment, row by row, where it
+//!   still has the old place; expired rows are removed, and the old segments retired (I7). Look-ups
+//!   and puts continue concurrently.
+//! - **Failure.** If the index has no room for the new places, the rows move back.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::table::{Sealed, Segment};
 use crate::versions::Provenance;
 
 impl Core {
-    /// Puts what a merge made in the place of what it was made of, at once for every commit. The
-    /// next one removes the old files.
+    /// Replaces the inputs of a merge by its result, atomically for commits. The next commit
+    /// removes the old files.
     pub(super) fn settle(&self, victims: &[u32], merged: Merged) -> Result<(), Failed> {
         let mut writer = self.writer()?;
         // Commits wait from here on (I7); puts do not.
@@ -42,7 +42,7 @@ impl Core {
         Ok(())
     }
 
-    /// Points the index at the new segment. Where it has no room for that, all is as it was.
+    /// Points the index at the new segment. If there is no room, everything is undone.
     fn install(&self, merge: Merge, tail: Tail) -> Result<(), Box<(Merge, Full)>> {
         let slot = self.insert_merged(&merge, tail);
         let pieces = || merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX));
@@ -60,7 +60,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts the new segment into a slot, all of its rows live.
+    /// Inserts the new segment with all its rows live.
     fn insert_merged(&self, merge: &Merge, tail: Tail) -> u32 {
         let mut state = self.state_mut();
         let number = merge.file.number as u32;
@@ -76,8 +76,8 @@ impl Core {
 }
 
 impl State {
-    /// Points the index at rows of the segment of `slot`, the first of which is number `first`,
-    /// where it points at their old places still.
+    /// Points the index at rows of the segment in `slot`, starting with row `first`, where it still
+    /// has their old places.
     fn move_rows(
         &mut self,
         piece: &[(Key, Place)],
@@ -96,14 +96,14 @@ impl State {
         Ok(())
     }
 
-    /// Undoes [`State::move_rows`], of which any part was done: no row of the piece is looked for
-    /// in `slot` afterwards.
+    /// Undoes a complete or partial [`State::move_rows`]: afterwards, the index has no row of the
+    /// piece in `slot`.
     fn move_back(&mut self, piece: &[(Key, Place)], first: u32, slot: u32, layout: &Layout) {
         let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
         for ((_, from), row) in piece.iter().zip(first..) {
             let asked = ahead.next(&self.index);
             let to = self.table.place(slot, layout.page_of(row));
-            // Places only ever get more bits, so those from before have room.
+            // Places only get more bits, so the old ones fit.
             if self.index.move_row(&asked, to, *from) == Ok(true) {
                 self.table.came_back(self.table.page(*from).0);
             }
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// Takes a merged segment out of use; the next commit but one that fails removes its file.
+    /// Retires a merged segment; the next successful commit removes its file.
     fn retire(&mut self, victim: u32) {
         let segment = self.table.remove(victim);
         let (rows, bytes) = (segment.rows, segment.bytes());

@@ -1,12 +1,11 @@
 //! Snapshots: a commit's files in another directory.
 //!
-//! - **How.** Links are made while writers wait, which takes them some microseconds a segment. What
-//!   cannot be linked is copied after that, from files that the snapshot holds: they stay readable
-//!   when merges take them out of use, as those of a scan do, and take space until they are copied
-//!   (`bytes_pinned`).
-//! - **Stops.** A request to stop ends no snapshot: the last checkpoint of a run that is asked to
-//!   stop is one.
-//! - **Failure.** What was put into the directory by then stays there, without a manifest.
+//! - **How.** Links are made while writers wait, for some microseconds a segment. Files that cannot
+//!   be linked are then copied while the snapshot holds them: as in a scan, they stay readable
+//!   after merges retire them, and take space until they are copied (`bytes_pinned`).
+//! - **Stopping.** A request to stop does not end a snapshot: the last checkpoint of a stopping run
+//!   needs one.
+//! - **Failure.** Files put into the directory so far stay there, without a manifest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,21 +16,21 @@ use super::{Core, Store, Writer};
 use crate::segment::{self, SegmentFile};
 use crate::{Error, MANIFEST_NAME, Manifest, Result};
 
-/// Files that are yet to be copied, the last one first.
+/// Files that have yet to be copied, in reverse order.
 struct Copies<'a> {
     core: &'a Core,
-    /// With their bytes.
+    /// Files and their bytes.
     files: Vec<(Arc<SegmentFile>, u64)>,
 }
 
 impl Store {
-    /// Commits, and puts links to all segments (copies, on another file system) and the manifest
-    /// into `to`, a directory that exists and holds no store; all of it is durable on return.
-    /// While files are copied the store may be written.
+    /// Commits, then puts links to all segments (copies, on another file system) and the manifest
+    /// into `to`, an existing directory without a store. All of it is durable on return. The store
+    /// can be written while files are copied.
     ///
     /// # Errors
-    /// Those of [`Store::commit`]; and when the files cannot be put there, which leaves this store
-    /// as it was and some of them there.
+    /// Same as [`Store::commit`]; and if the files cannot be put there, which does not change the
+    /// store but may leave some of them in `to`.
     pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
         let core = &self.core;
         core.ease()?;
@@ -51,7 +50,7 @@ impl Store {
 }
 
 impl Core {
-    /// Links what the last commit names into `to`; gives back what cannot be linked.
+    /// Links the files that the last commit names into `to`; returns those that cannot be linked.
     fn link_all(&self, writer: &Writer, to: &Path) -> Result<Copies<'_>> {
         let state = self.state();
         let sealed = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
@@ -72,7 +71,7 @@ impl Core {
 }
 
 impl Copies<'_> {
-    /// Numbers and bytes.
+    /// Numbers and bytes of the files.
     fn counted(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
         self.files.iter().map(|(file, bytes)| (file.number, *bytes))
     }

@@ -1,27 +1,27 @@
-//! Rows that go stale while a scan begins: they are of its version still.
+//! Rows that go stale while a scan begins: they still belong to its version.
 //!
-//! A scan begins at one moment, but reads the lists of keys after it. Until it has read that of a
-//! segment, each row there that is replaced or deleted is noted here.
+//! A scan begins at one moment, but reads the lists of keys afterwards. Until it has read a
+//! segment's list, each row of that segment that is replaced or deleted is recorded here.
 
 use std::collections::HashMap;
 
 use stepwell_base::Key;
 
-/// What is noted for the scan that is beginning; one begins at a time.
+/// Records for the scan that is beginning; only one begins at a time.
 #[derive(Debug, Default)]
 pub(super) struct StaleInScan {
-    /// By slot: page and key of each row that went stale. Slots that are not here are not watched.
+    /// For each watched slot, page and key of each row that went stale.
     stale: HashMap<u32, Vec<(u32, Key)>>,
     count: usize,
 }
 
 impl StaleInScan {
-    /// Watches the segments of such slots.
+    /// Watches the segments in `slots`.
     pub(super) fn over(slots: impl Iterator<Item = u32>) -> Self {
         Self { stale: slots.map(|slot| (slot, Vec::new())).collect(), count: 0 }
     }
 
-    /// The row of `key` on a page goes stale.
+    /// Records that the row of `key` on a page went stale.
     #[inline]
     pub(super) fn note(&mut self, slot: u32, page: u32, key: Key) {
         if self.stale.is_empty() {
@@ -33,19 +33,19 @@ impl StaleInScan {
         }
     }
 
-    /// Whether rows of a slot are noted.
+    /// Whether a slot is watched.
     pub(super) fn has(&self, slot: u32) -> bool {
         self.stale.contains_key(&slot)
     }
 
-    /// What was noted of a slot, which is watched no longer.
+    /// Returns the rows recorded for a slot, and stops watching it.
     pub(super) fn take(&mut self, slot: u32) -> Vec<(u32, Key)> {
         let stale = self.stale.remove(&slot).unwrap_or_default();
         self.count -= stale.len();
         stale
     }
 
-    /// How many rows are noted.
+    /// Number of rows recorded.
     pub(super) fn len(&self) -> usize {
         self.count
     }

@@ -1,22 +1,21 @@
-//! Getting rid of deletions: which of them nothing needs any more, and what holds the others.
+//! Removes deletions: finds which of them are no longer needed, and what keeps the others.
 //!
-//! - **Why.** A deletion is needed while an older version of its key lies in a segment, dead
-//!   because of it. Merges carry deletions along, for they do not know what lies elsewhere; after a
-//!   while most are needed by nothing. They would fill the store, and openings would read all of
-//!   them.
+//! - **Why.** A deletion is needed while some segment has an older version of its key, dead because
+//!   of it. Merges carry deletions along, since they do not know what other segments have; over
+//!   time, most are not needed. They would fill the store, and openings would read all of them.
 //! - **How.** When deletions take more than [`SHARE`] of the live rows' space and
 //!   [`StoreOptions::deletions_free`], a *sweep* takes the segments with the most of them for their
-//!   size, until their keys fill the memory that it may take; leaves out the keys that have a
-//!   version that counts; and looks for the others in the footers of all segments. What lies
-//!   nowhere is needed by nothing. Then either the segments are merged, each alone, which drops
-//!   those deletions; or, where more are needed by dead rows that merges can drop, the segments are
-//!   that hold the most of these for their size.
+//!   size, until their keys fill the memory for it. It leaves out keys that have a current version
+//!   and looks for the others in the footers of all segments. Deletions of keys found nowhere are
+//!   not needed. Then either these segments are merged, each alone, which drops those deletions;
+//!   or, if more are needed by dead rows that merges can drop, the segments with the most of these
+//!   rows for their size are merged.
 //! - **Progress.** A round of merges drops at least an eighth of the deletions that it looked at,
-//!   or dead rows for which half as many are kept; where segments that merges leave alone need so
-//!   many that it would not, there is none. A new deletion comes of an expired row alone, which
-//!   goes with it: so sweeping ends, below its bound, or at what is needed.
+//!   or dead rows that keep half as many. If that is impossible, because segments that merges skip
+//!   need too many, there is no round. Only an expired row adds a deletion, and it is dropped then:
+//!   so sweeping ends, below its bound or with only needed deletions.
 //! - **Cost.** A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the
-//!   rows that hold them.
+//!   rows that keep them.
 //! - **Bounds.** [`Sweep::keys_max`] keys, 40 bytes each.
 
 use std::collections::{HashMap, HashSet};
@@ -31,57 +30,57 @@ use crate::segment::{SegmentFile, Tail};
 use crate::size::Sizes;
 use crate::table::Segment;
 
-/// What deletions may take, in parts of the space of the live rows.
+/// Space that deletions may take, as a fraction of the live rows' space.
 const SHARE: f64 = 0.02;
-/// Bytes of an index that admit a sweep another key.
+/// A sweep may look for one key per this many bytes of the index.
 const INDEX_BYTES_PER_KEY: u64 = 1024;
 const KEYS_MIN: u64 = 64 << 10;
 const KEYS_MAX: u64 = 4 << 20;
-/// A round of merges gains at least one of so many deletions that it looked at.
+/// A round of merges gains at least one in this many deletions that it looked at.
 const GAIN_PART: usize = 8;
-/// Bytes of a key in a sweep: of the map, twice while it grows.
+/// Bytes of a key in a sweep's map, which exists twice while it grows.
 const KEY_BYTES: u64 = 40;
 
-/// What a sweep found out.
+/// Result of a sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// Deleted keys of which nothing is left.
+    /// Deleted keys that no segment has a version of.
     unneeded: HashSet<Key>,
-    /// Numbers of the segments to be merged, each alone, the last one first.
+    /// Numbers of the segments to merge, each alone, in reverse order.
     todo: Vec<u64>,
-    /// Deletions that there were when there was nothing to merge for their sake: while there are
-    /// as many, nothing is looked for again.
+    /// Number of deletions when a sweep found nothing to merge; while it stays the same, there is
+    /// no other sweep.
     in_vain: Option<u64>,
 }
 
 impl Sweep {
-    /// Whether nothing needs a deletion of this key any more that lies in a segment of the sweep:
-    /// nothing older lies anywhere, and what was put since is newer. A key that was put and deleted
-    /// since needs the later deletion, which lies in another one.
+    /// Whether no deletion of this key in the sweep's segments is needed: no segment has an older
+    /// version, and any put since is newer. If the key was put and deleted since, the later
+    /// deletion is needed, but it is in another segment.
     pub(super) fn is_unneeded(&self, key: Key) -> bool {
         self.unneeded.contains(&key)
     }
 
-    /// Keys that one may look for: those of a segment at least.
+    /// The most keys that a sweep looks for: at least those of a segment.
     fn keys_max(options: &StoreOptions) -> u64 {
         let of_segment = 2 * Sizes::new(options).most(options.index_bytes_max).deletions();
         let keys = (options.index_bytes_max / INDEX_BYTES_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);
         keys.max(of_segment.into())
     }
 
-    /// Bytes that one takes at most.
+    /// The most bytes of a sweep.
     pub(crate) fn bytes_max(options: &StoreOptions) -> u64 {
         Self::keys_max(options) * KEY_BYTES
     }
 }
 
-/// Where older versions of a deleted key lie.
+/// Where older versions of a deleted key are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     Nowhere,
     /// In segments that merges may take.
     Held,
-    /// In one that they leave alone, or that cannot be read.
+    /// In one that merges skip, or that cannot be read.
     Stuck,
 }
 
@@ -90,26 +89,26 @@ enum Found {
 struct Asked {
     /// Numbers of their segments.
     deleters: Vec<u64>,
-    /// The keys that have no version that counts.
+    /// The keys without a current version.
     keys: HashMap<Key, Found>,
-    /// Deletions of keys that have one, which a merge drops.
+    /// Number of deletions of keys with a current version, which a merge drops.
     superseded: usize,
 }
 
-/// A segment that holds what a sweep looks for.
+/// A segment with deletions, or with rows that a sweep looks for.
 struct Holder {
     number: u64,
     bytes: u64,
     count: u64,
-    /// Whether merges pass over it.
+    /// Whether merges skip it.
     left_alone: bool,
 }
 
-/// Numbers of the segments with the most for their size, until they have `enough` together.
+/// Numbers of the segments with the most for their size, until their counts reach `enough`.
 fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<u64> {
     let density = |holder: &Holder| holder.count as f64 / holder.bytes.max(1) as f64;
     holders.retain(|holder| holder.count > 0);
-    // Equal ones stay in order of segment numbers.
+    // Equal ones keep the order of segment numbers.
     holders.sort_by(|a, b| density(b).total_cmp(&density(a)));
     let mut sum = 0;
     let within = |holder: &Holder| {
@@ -128,7 +127,7 @@ impl Core {
         state.table.deletions() * DELETION_BYTES > admitted
     }
 
-    /// The segment to be merged alone for the sake of deletions, if any is; sweeps where it must.
+    /// The segment to merge alone because of deletions, if any; starts a sweep if needed.
     pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Option<u32> {
         if !self.has_many_deletions(&self.state()) {
             *sweep = Sweep::default();
@@ -144,7 +143,7 @@ impl Core {
         }
         while let Some(number) = sweep.todo.pop() {
             let state = self.state();
-            // It was merged away meanwhile, perhaps.
+            // It may have been merged since.
             let slot = state.table.slot_of(number);
             if let Some(slot) = slot.filter(|slot| !state.table.get(*slot).left_alone) {
                 return Some(slot);
@@ -161,7 +160,7 @@ impl Core {
         let mut todo = if held.max(free) * GAIN_PART < keys.len() + superseded {
             Vec::new()
         } else if held > free {
-            // Half of them are free then.
+            // Merging these frees half of them.
             densest(holders, held.div_ceil(2) as u64)
         } else {
             deleters
@@ -171,8 +170,8 @@ impl Core {
         Sweep { unneeded: keys.into_keys().collect(), todo, in_vain: None }
     }
 
-    /// The deletions of the segments with the most of them for their size. A segment whose
-    /// deletions cannot be read is passed over.
+    /// The deletions of the segments with the most of them for their size. Skips segments whose
+    /// deletions cannot be read.
     fn deletions_to_sweep(&self) -> Asked {
         let keys_max = Sweep::keys_max(&self.options);
         let deletions = |segment: &Segment| {
@@ -189,7 +188,7 @@ impl Core {
                 break;
             }
             let Ok(mut deletions) = file.deletions(&tail, &self.counters) else { continue };
-            // A segment of larger ones than there are now may have more: it keeps the others.
+            // A segment made with a larger size may have more: it keeps the others.
             deletions.truncate(room as usize);
             let keys: Vec<Key> = deletions.iter().map(|deletion| deletion.key).collect();
             let state = self.state();
@@ -203,8 +202,8 @@ impl Core {
         asked
     }
 
-    /// Notes which keys lie in any segment, also in those that merges leave alone, and how many
-    /// each of the others holds. Where a footer cannot be read they may all lie there.
+    /// Records which keys are in any segment, including those that merges skip, and counts them in
+    /// each of the others. If a footer cannot be read, all of them may be in that segment.
     fn look_for(&self, wanted: &mut HashMap<Key, Found>) -> Vec<Holder> {
         let mut holders = self.sealed(|_| 0);
         for holder in &mut holders {
@@ -225,7 +224,7 @@ impl Core {
         holders
     }
 
-    /// All sealed segments, and what each holds.
+    /// All sealed segments, with their counts.
     fn sealed(&self, count: impl Fn(&Segment) -> u64) -> Vec<Holder> {
         let state = self.state();
         let segments = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
@@ -270,7 +269,7 @@ mod tests {
         store.delete_many(&keys[..200_000]).unwrap();
         store.commit().unwrap();
         drop(store);
-        // Segments are smaller now.
+        // Segments are now smaller.
         let options = StoreOptions { segment_bytes: 1 << 20, ..options };
         let store = Store::open(Arc::new(disk), options.clone()).unwrap();
         let asked = store.core.deletions_to_sweep();

@@ -1,20 +1,19 @@
-//! A store that is looked at, and goes on from commit to commit.
+//! A read-only store that can advance from commit to commit.
 //!
-//! - **Why.** What is served is a checkpoint, and soon the next one; reading all keys again for
-//!   every one would cost as much as the first.
-//! - **How.** Two manifests of one store name many of the same segments: an origin and a tail sum
-//!   say that they are. Keys are read of those that are new (`refresh`). Of another store, or of an
-//!   earlier commit, everything is.
-//! - **Files.** Of a snapshot nothing goes while somebody has a lease on it, and its files are
-//!   opened as they are needed. Of a store's own directory, known by its lock's file, the next
-//!   commit may remove any: there the view holds all files open, from before the first of them is
-//!   read until it refreshes. It makes no links, for which it would have to write there, and which
-//!   a killed process would leave.
-//! - **Failure.** A refresh that fails leaves the view as it was: at its commit, with all its
+//! - **Why.** A server uses a checkpoint, and soon the next one; reading all keys each time would
+//!   cost as much as the first time.
+//! - **How.** Two manifests of one store name many of the same segments, identified by origin and
+//!   tail sum. Only the keys of new ones are read (`refresh`). If the manifest is of another store,
+//!   or of an earlier commit, everything is read.
+//! - **Files.** Files of a snapshot stay while it is leased, and are opened as needed. In a store's
+//!   own directory, recognized by its lock file, the next commit may remove any file: there, the
+//!   view holds all files open, from before it reads the first one until it refreshes. It makes no
+//!   links: it would have to write to the directory, and a killed process would leave them.
+//! - **Failure.** A refresh that fails does not change the view: it keeps its commit and all its
 //!   files.
-//! - **Bounds.** Those of a store, and in a store's own directory an open file for each segment.
-//!   While it refreshes, 20 bytes and more a row of the segments that are new and 8 a row of those
-//!   that went away; where everything is read, a second index.
+//! - **Bounds.** Same as a store, and an open file for each segment in a store's own directory.
+//!   During a refresh, at least 20 bytes per row of new segments and 8 per row of those that are
+//!   gone; if everything is read, a second index.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -34,36 +33,36 @@ use crate::segment::{SegmentFile, hold};
 use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, Stats, StoreOptions};
 
-/// Why a view takes no writes.
+/// Why a view refuses writes.
 const LOOKED_AT: &str = "it was opened to be looked at; to write, open it with `Store::open`";
 
-/// How often a manifest is read again whose files went before they were opened.
+/// How often a manifest is read again because its files were removed before they were opened.
 const TRIES: usize = 100;
 
-/// A store as of a commit, to be looked at: nothing in its directories is changed, no lock is
-/// taken, and every write is refused. Shared by any number of threads.
+/// A read-only store as of a commit: its directories are not changed, no lock is taken, and every
+/// write is refused. Any number of threads may use it.
 pub struct View {
     store: Store,
-    /// Where it looks now.
+    /// The directories that it reads.
     disks: Mutex<Disks>,
 }
 
-/// What a refresh did.
+/// What a refresh changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refreshed {
-    /// The commit that the view is at.
+    /// The commit of the view.
     pub commit: u64,
-    /// Segments that were read.
+    /// Number of segments that were read.
     pub segments_new: usize,
-    /// Segments that are looked at no longer.
+    /// Number of segments that the view dropped.
     pub segments_gone: usize,
-    /// Rows of those that were read, live and stale.
+    /// Number of rows in segments that were read, live and stale.
     pub rows_read: u64,
-    /// Whether everything was read: the manifest is not of a later commit of the same store.
+    /// Whether everything was read because the manifest is not a later commit of the same store.
     pub anew: bool,
 }
 
-/// A manifest, and its segments' files in order.
+/// A manifest, and the files of its segments in order.
 pub(super) struct Named {
     pub(super) manifest: Manifest,
     pub(super) files: Vec<Arc<SegmentFile>>,
@@ -84,20 +83,20 @@ impl fmt::Debug for View {
 }
 
 impl View {
-    /// Looks at the store or snapshot in a directory as of its last commit, also while another
-    /// process writes there. Files that the commit does not name are left alone.
+    /// Opens the store or snapshot in a directory as of its last commit, even while another process
+    /// writes there. Files that the commit does not name are ignored.
     ///
     /// # Errors
-    /// Those of [`Store::open`]; a store of format version 1 is refused; and where another process
-    /// may write, when not all files may be open at once.
+    /// Same as [`Store::open`]; for a store of format version 1; and, where another process may
+    /// write, if not all files may be open at once.
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
         Self::open_over(vec![disk], options)
     }
 
-    /// [`View::open`] over several directories, in any order but for the first one.
+    /// [`View::open`] over several directories, the first one first and the others in any order.
     ///
     /// # Errors
-    /// Those of [`View::open`].
+    /// Same as [`View::open`].
     pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         let options = StoreOptions { compaction: Compaction::Inline, ..options };
         options.check()?;
@@ -112,12 +111,12 @@ impl View {
         Ok(Self { store, disks: Mutex::new(disks) })
     }
 
-    /// The directory with the manifest that the view is at.
+    /// Path of the directory with the manifest.
     pub fn path(&self) -> PathBuf {
         self.disks().first().map(|disk| disk.path().to_owned()).unwrap_or_default()
     }
 
-    /// What it has done and holds; the directories are those that it is at.
+    /// Figures of what the view has done and holds, with its current directories.
     pub fn stats(&self) -> Stats {
         let mut stats = self.store.stats();
         for (directory, disk) in stats.directories.iter_mut().zip(&*self.disks()) {
@@ -126,33 +125,33 @@ impl View {
         stats
     }
 
-    /// The manifest that the view is at.
+    /// The manifest of the view's commit.
     pub fn manifest(&self) -> Manifest {
         self.writer().manifest.clone()
     }
 
-    /// Goes on to the last commit in the same directories.
+    /// Advances to the last commit in the same directories.
     ///
-    /// Look-ups and scans see all of it or nothing. Look-ups wait while the index changes: some
-    /// 100 ns for each row of the new segments. Refreshing waits for scans that begin.
+    /// Look-ups and scans see all of it or nothing. Look-ups wait while the index changes: some 100
+    /// ns for each row of the new segments. Refreshing waits for scans that begin.
     ///
     /// # Errors
-    /// Those of [`View::open`]; the view is then what it was, as long as its files are there.
+    /// Same as [`View::open`]; the view is unchanged, as long as its files exist.
     pub fn refresh(&self) -> Result<Refreshed> {
         let disks = self.disks().clone();
         self.refresh_over(disks)
     }
 
-    /// Goes on to the commit in other directories, as many as before: a later snapshot, or any of
-    /// the same table and key shards, which is read as a whole then. Look-ups that are under way
-    /// end with the old files, which must stay until they have.
+    /// Advances to the commit in other directories, of the same number: a later snapshot, or any
+    /// with the same table and key shards, which is then read completely. Look-ups in flight finish
+    /// with the old files, which must stay until then.
     ///
     /// # Errors
-    /// Those of [`View::refresh`].
+    /// Same as [`View::refresh`].
     pub fn refresh_over(&self, disks: Vec<Arc<dyn Disk>>) -> Result<Refreshed> {
         open::refuse_twice(&disks)?;
         let core = &self.store.core;
-        // Nobody else changes anything, and no scan is beginning: it looks at slots one by one.
+        // Nothing else changes the view, and no scan, which reads slot by slot, is beginning.
         let _merging = core.hold_merges();
         let mut writer = self.writer();
         let mut here = self.disks();
@@ -185,7 +184,7 @@ impl View {
         let difference = Difference::read(core, &writer.manifest, &named, &kept)?;
         let refreshed = match difference {
             Some(difference) => match difference.apply(core, &named, &*disks[0]) {
-                // Somebody wrote a snapshot as a store of its own: it does not come after.
+                // The snapshot was written to as a store of its own: it is not a later commit.
                 Err(Error::Damaged { .. }) => self.load_anew(&disks, &named, gone)?,
                 applied => applied?,
             },
@@ -230,7 +229,7 @@ impl View {
     }
 }
 
-/// The manifest in the directories and the files that it names, of which `kept` gives some.
+/// Reads the manifest in the directories and opens its files, except those from `kept`.
 fn named(
     disks: &[Arc<dyn Disk>],
     options: &StoreOptions,
@@ -250,7 +249,7 @@ fn named(
             _ => false,
         };
         let before = std::mem::replace(&mut manifest, Manifest::load(home)?);
-        // Whoever writes there has gone on, and removed what was merged.
+        // The other process has committed, and removed merged segments.
         if !gone || before == manifest {
             return Err(error);
         }
@@ -265,7 +264,7 @@ fn open_all(
     options: &StoreOptions,
     kept: &impl Fn(Identity) -> Option<Arc<SegmentFile>>,
 ) -> Result<Vec<Arc<SegmentFile>>> {
-    // A snapshot has none.
+    // A snapshot has no lock file.
     let is_written = disks[0].exists(LOCK_NAME)?;
     let mut cached_left = options.cached_bytes;
     let mut files = Vec::with_capacity(manifest.segments.len());
@@ -299,7 +298,7 @@ fn too_many(disk: &dyn Disk, segments: usize) -> Error {
     ))
 }
 
-/// What tells a segment from all others, whatever its name: its origin and its tail sum.
+/// Identifies a segment, whatever its name: its origin and tail sum.
 pub(super) type Identity = ([u8; 16], u64, u64);
 
 pub(super) fn identity(manifest: &Manifest, entry: &SegmentEntry) -> Identity {

@@ -1,5 +1,5 @@
-//! Writing the open segment: chunks of pages, then footer and tail, all under way while rows are
-//! being put already into the next one.
+//! Writes the open segment: chunks of pages, then footer and tail, while rows are already put into
+//! the next segment.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::table::{InDirectory, Sealed, Segment};
 use crate::versions::Provenance;
 use crate::{Error, Result, SEGMENTS_MAX};
 
-/// Stands for the footer where writes have the first page of their chunk.
+/// First page of a write of the footer.
 const FOOTER: u32 = u32::MAX;
 
 impl Core {
-    /// Makes a file for a segment of at most `counts`, in the directory that is the emptiest of
-    /// those that take it. Where it fails nothing was written.
+    /// Makes a file for a segment of at most `counts`, in the emptiest directory that accepts it.
+    /// If it fails, nothing was written.
     pub(super) fn create_file(&self, number: u32, counts: &Counts) -> Result<Arc<SegmentFile>> {
         let bytes = self.layout.file_bytes(counts);
         let (cached, segments) = {
@@ -47,7 +47,7 @@ impl Core {
         Err(outcome.unwrap_or_else(|| self.refusal("it has no directory")))
     }
 
-    /// The directories by how full they are; those that have less than `bytes` left come last.
+    /// The directories by how full they are; those with less than `bytes` free come last.
     fn directories(&self, bytes: u64) -> Vec<usize> {
         if self.disks.len() == 1 {
             return vec![0];
@@ -55,10 +55,11 @@ impl Core {
         let held = self.state().table.directories().to_vec();
         let fullness = |directory: &usize| {
             let InDirectory { segments, bytes: ours } = held[*directory];
-            // Where the system cannot tell, creating will.
+            // If the system does not report free space, creating the file will show it.
             let free = self.disks[*directory].bytes_free().unwrap_or(u64::MAX);
             let part = ours as f64 / (ours as f64 + free as f64).max(1.0);
-            // In thousandths: files of other programs on one disk are no reason to choose another.
+            // In thousandths, so that small differences, as from other files on the disk, do not
+            // matter.
             (free < bytes, (part * 1e3) as u64, segments)
         };
         let mut directories: Vec<usize> = (0..self.disks.len()).collect();
@@ -66,9 +67,9 @@ impl Core {
         directories
     }
 
-    /// Starts a segment that rows are put into.
+    /// Starts a segment to put rows into.
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
-        // The last chunk of the segment before may be one too many.
+        // The last chunk of the previous segment may exceed the bound.
         while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
             self.reap(writer, true)?;
         }
@@ -77,7 +78,7 @@ impl Core {
         let rows = size.rows;
         let counts = Counts { rows, ..Counts::default() };
         let file = match self.create_file(birth, &counts) {
-            // What was merged away is only waiting for a commit.
+            // A commit can free the space of merged segments.
             Err(error) if error.is_no_room() && !self.state().retiring.is_empty() => {
                 self.commit_locked(writer)?;
                 self.create_file(birth, &counts)?
@@ -98,7 +99,7 @@ impl Core {
         Ok(())
     }
 
-    /// Starts writing the current chunk, if there is anything in it.
+    /// Starts writing the current chunk, unless it is empty.
     pub(super) fn flush(&self, writer: &mut Writer) -> Result<()> {
         let Some(open) = &writer.open else { return Ok(()) };
         let (slot, file) = (open.slot, Arc::clone(&open.file));
@@ -119,7 +120,7 @@ impl Core {
         }
     }
 
-    /// Writes the current chunk and goes on in its memory: others have all there is.
+    /// Writes the current chunk and reuses its memory: no other chunk is available.
     fn write_at_once(&self, slot: u32, file: &Arc<SegmentFile>) -> Result<()> {
         let chunk = self.state_mut().pages_mut(slot).take(None);
         let Some(chunk) = chunk else { return Ok(()) };
@@ -128,7 +129,7 @@ impl Core {
         written
     }
 
-    /// Writes a chunk and waits for it.
+    /// Writes a chunk synchronously.
     pub(super) fn write_now(&self, file: &SegmentFile, chunk: &Chunk) -> Result<()> {
         let offset = self.layout.page_offset(chunk.first_page);
         file.file.write_at(offset, &chunk.buffer[..chunk.bytes])?;
@@ -142,13 +143,13 @@ impl Core {
         Write { slot, first_page, file: Arc::clone(file), offset, buffer, bytes }
     }
 
-    /// Starts what is to be written, and takes note of what is: that makes room for the next one.
+    /// Starts pending writes and processes finished ones, which makes room for the next chunk.
     fn write_on(&self, writer: &mut Writer) -> Result<()> {
         self.write_again(writer)?;
         self.reap(writer, false)
     }
 
-    /// Starts the writes that have not been, or that failed, in order.
+    /// Starts writes that have not started or that failed, in order.
     pub(super) fn write_again(&self, writer: &mut Writer) -> Result<()> {
         while let Some(write) = writer.unwritten.first() {
             let Write { slot, first_page, file, offset, buffer, bytes } = write;
@@ -164,7 +165,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes note of finished writes; waits for one where asked and any is under way.
+    /// Processes finished writes; with `wait`, waits for one if any is in flight.
     fn reap(&self, writer: &mut Writer, wait: bool) -> Result<()> {
         let mut finished = Vec::new();
         let completed = writer.queue.complete(wait, &mut |done| {
@@ -177,7 +178,7 @@ impl Core {
             let at = writer.writing.iter().position(of);
             let write = at.map(|at| writer.writing.swap_remove(at));
             if let Err(error) = written {
-                // Its bytes stay readable in memory, and are written again.
+                // Its bytes stay readable in memory, and the write is retried.
                 writer.unwritten.extend(write);
                 outcome = outcome.and(Err(error.into()));
                 continue;
@@ -193,7 +194,7 @@ impl Core {
         }
         outcome?;
         while let Some(ending) = writer.ending.front().filter(|ending| ending.writes_left == 0) {
-            // Its list of keys is needed for as long as it is not sealed.
+            // Its list of keys is needed until it is sealed.
             cut_to(&ending.file, self.layout.file_bytes(&ending.tail.counts))?;
             if let Some(ending) = writer.ending.pop_front() {
                 self.end(writer, ending);
@@ -202,7 +203,7 @@ impl Core {
         Ok(())
     }
 
-    /// A segment is in its file.
+    /// Seals a segment that is in its file.
     fn end(&self, writer: &mut Writer, ending: Ending) {
         let bytes = self.layout.file_bytes(&ending.tail.counts);
         let mut state = self.state_mut();
@@ -215,13 +216,13 @@ impl Core {
         drop(state);
         pages.into_iter().for_each(|open| self.executor.end_pages(open.pages));
         writer.unsynced.push(ending.file);
-        // Lists in memory that was never touched cost a page fault for every 4 KiB.
+        // Reused, since memory that was never touched costs a page fault for every 4 KiB.
         writer.spare = Some(ending.draft);
         self.executor.notify();
     }
 
-    /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row
-    /// is put into it any more, and they are tried again.
+    /// Starts the last writes of the open segment, unless it is empty. If that fails, the segment
+    /// takes no more rows, and the writes are retried.
     pub(super) fn seal(&self, writer: &mut Writer) -> Result<()> {
         if writer.open.as_ref().is_none_or(|open| open.draft.is_empty()) {
             return Ok(());
@@ -248,15 +249,16 @@ impl Core {
             buffer: Arc::new(footer),
             bytes,
         });
-        // The footer and the chunks, those among them whose writes failed before.
+        // The footer and the chunks, including those whose writes failed.
         let writes_left = in_flight + 1;
         writer.ending.push_back(Ending { slot, file, draft: open.draft, tail, writes_left });
         self.write_on(writer)
     }
 
-    /// Waits for all writes that are under way.
+    /// Waits for all writes in flight.
     pub(super) fn drain(&self, writer: &mut Writer) -> Result<()> {
-        // What failed before this call is tried again, and only told of if it fails again.
+        // Writes that failed before this call are retried, and errors returned only if they fail
+        // again.
         for _ in 0..writer.queue.in_flight() {
             let _ = self.reap(writer, true);
         }
@@ -264,14 +266,14 @@ impl Core {
         while writer.queue.in_flight() > 0 {
             self.reap(writer, true)?;
         }
-        // Those that could not be cut to their lengths before.
+        // Segments that could not be cut to their length earlier.
         self.reap(writer, false)?;
         assert!(writer.ending.is_empty(), "a segment whose writes are done has ended");
         Ok(())
     }
 }
 
-/// Makes the file as long as what was written; room for more was set aside perhaps.
+/// Cuts the file to what was written; more space may have been allocated.
 pub(super) fn cut_to(file: &SegmentFile, bytes: u64) -> Result<()> {
     if file.file.len()? != bytes {
         file.file.truncate(bytes)?;
@@ -280,7 +282,7 @@ pub(super) fn cut_to(file: &SegmentFile, bytes: u64) -> Result<()> {
 }
 
 impl Writer {
-    /// What was noted of the rows of a segment that is being written.
+    /// The draft of a segment that is being written.
     pub(super) fn draft(&self, slot: u32) -> Option<&Draft> {
         let open = self.open.iter().map(|open| (open.slot, &open.draft));
         let ending = self.ending.iter().map(|ending| (ending.slot, &ending.draft));
@@ -295,7 +297,7 @@ impl State {
         &mut open.expect("a segment being written").pages
     }
 
-    /// The pages of a slot's segment, while not all of them are in its file.
+    /// The pages of a slot's segment until all are in its file.
     pub(super) fn pages(&self, slot: u32) -> Option<&PageBuffer> {
         self.open.iter().find(|open| open.slot == slot).map(|open| &open.pages)
     }

@@ -1,8 +1,8 @@
-//! A process that is killed in the middle of its work, again and again, on a real disk.
+//! A process that is repeatedly killed in the middle of its work, on a real disk.
 //!
-//! The test starts itself as a child, which puts, deletes and commits for ever and says each commit
-//! it made; the parent kills it after a random time, opens the store, and holds it against a plain
-//! map of the changes so far. A few rounds always, two hundred where `STEPWELL_LONG` is set.
+//! The test starts itself as a child, which puts, deletes and commits in an endless loop and prints
+//! each commit; the parent kills it after a random time, opens the store, and compares it with a
+//! plain map of the changes so far. A few rounds by default, two hundred if `STEPWELL_LONG` is set.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like the tests")]
 #![expect(clippy::print_stdout, reason = "the child tells its parent what it committed")]
@@ -33,7 +33,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// The key that change number `n` is about, and whether it is deleted.
+/// Key of change number `n`, and whether it is deleted.
 fn change(n: u64) -> (Key, bool) {
     let dice = finalize(n + 1);
     let range = if dice & 1 == 0 { KEYS } else { KEYS / 20 };
@@ -45,8 +45,8 @@ fn payload(n: u64) -> Vec<u8> {
     (0..ROW_BYTES / 8).flat_map(|_| stream.next_u64().to_le_bytes()).collect()
 }
 
-/// Goes on where the store ended. A deletion counts only where there is a row, so the number of
-/// changes is counted with the map that the parent has too.
+/// Continues from the store's last state. A deletion counts only if there is a row, so changes are
+/// counted with the same map as in the parent.
 fn work(store: &Store, log: &mut Log) {
     let commit_every = 1 + finalize(log.changes) % 400;
     loop {
@@ -65,12 +65,12 @@ fn work(store: &Store, log: &mut Log) {
     }
 }
 
-/// What the store must hold after so many changes that counted.
+/// Rows of the store after the changes that counted.
 #[derive(Default)]
 struct Log {
-    /// The next number of the log.
+    /// Number of the next change.
     next: u64,
-    /// Changes that counted.
+    /// Number of changes that counted.
     changes: u64,
     rows: BTreeMap<Key, u64>,
 }
@@ -96,7 +96,7 @@ impl Log {
     }
 }
 
-/// The child's part; a test like others where nobody asks for it.
+/// The child's part; does nothing if run as a normal test.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };

@@ -1,4 +1,4 @@
-//! A test that goes on in a process of its own.
+//! A test that runs in a child process.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 const CHILD: &str = "STEPWELL_SCALE_CHILD";
 
-/// Where the child `name` works, if this process is that.
+/// Directory of the child `name`, if this process is that child.
 pub(crate) fn is_child(name: &str) -> Option<PathBuf> {
     let (of, path) =
         std::env::var(CHILD).ok()?.split_once('=').map(|(a, b)| (a.into(), b.into()))?;
@@ -14,13 +14,13 @@ pub(crate) fn is_child(name: &str) -> Option<PathBuf> {
     (of == name).then_some(path)
 }
 
-/// Whether large sizes are wanted.
+/// Whether large sizes are requested.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("STEPWELL_LONG").is_some()
 }
 
-/// Runs the test `name` in a child that works in `path` and may have so many files open; what it
-/// says ends with `last`.
+/// Runs the test `name` in a child that works in `path` and may have `open_files` files open; its
+/// output must end with `last`.
 pub(crate) fn run(name: &str, path: &Path, open_files: u64, last: &str) {
     let began = Instant::now();
     let output = Command::new("sh")

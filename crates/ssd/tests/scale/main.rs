@@ -1,7 +1,7 @@
 //! Stores of many segments, and of many rows.
 //!
-//! Each test starts itself as a child, whose memory and open files are then its own. What it takes
-//! is printed: `STEPWELL_LONG=1 cargo test --release -p stepwell-ssd --test scale -- --nocapture`.
+//! Each test runs itself in a child process, to measure its memory and open files separately, and
+//! prints them: `STEPWELL_LONG=1 cargo test --release -p stepwell-ssd --test scale -- --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like the tests")]
 #![expect(clippy::print_stdout, reason = "the child says what it took")]

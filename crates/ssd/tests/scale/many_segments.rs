@@ -1,7 +1,7 @@
 //! A store of far more segments than a process may have files open.
 //!
-//! A child that may have 256 files open (`ulimit -n`) takes a store through everything that touches
-//! its segments. Twelve hundred of them always, a hundred thousand where `STEPWELL_LONG` is set.
+//! A child that may have 256 files open (`ulimit -n`) performs every operation that accesses the
+//! segments: 1,200 of them by default, 100,000 if `STEPWELL_LONG` is set.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ fn options() -> StoreOptions {
     let options = StoreOptions {
         buffer_bytes: 8 << 10,
         index_bytes_max: 64 << 20,
-        // They stay as small as they are.
+        // Segments keep their size.
         segments_many: u64::MAX,
-        // No merge but those that are asked for.
+        // Only requested merges.
         compaction: Compaction::Inline,
         space_max: 2.0,
         ..StoreOptions::new(1, ROW_BYTES)

@@ -1,8 +1,8 @@
-//! Two stores of many rows in one process: what they take is what was planned.
+//! Two stores of many rows in one process take what was planned.
 //!
-//! Where `STEPWELL_LONG` is set each has 20 GB, written and read for real, for which the temporary
-//! directory (`TMPDIR`) wants 60 GB of room; 64 MB otherwise. From what those take the test says
-//! what two stores of 100 GB would.
+//! If `STEPWELL_LONG` is set, each has 20 GB, really written and read, which needs 60 GB of room in
+//! the temporary directory (`TMPDIR`); 64 MB otherwise. From the result, the test extrapolates to
+//! two stores of 100 GB.
 
 use std::fs;
 use std::path::Path;
@@ -19,32 +19,32 @@ use crate::watch::{Watch, assert_holds, memory_peak, put};
 
 const LIMIT: u64 = 256;
 const ROW_BYTES: usize = 256;
-/// Bytes of a row in a file: payload, head, share of what pages leave over, list of keys.
+/// Bytes of a row in a file: payload, head, share of unused space on pages, list of keys.
 const ROW_BYTES_FILE: f64 = 282.0;
 const STORE_BYTES: [u64; 2] = [64_000_000, 20_000_000_000];
 const PAPER_BYTES: u64 = 100_000_000_000;
-/// Of the room for two stores what merges, snapshots and others want beside them.
+/// Room needed as a multiple of one store's size: for both stores, merges and snapshots.
 const ROOM: u64 = 3;
-/// What the test itself and the program take.
+/// Memory of the test itself and the program.
 const BESIDE: u64 = 48 << 20;
 
 fn options(bytes: u64) -> StoreOptions {
     let rows_hint = (bytes as f64 / ROW_BYTES_FILE) as u64;
     let options = StoreOptions { rows_hint, ..StoreOptions::new(1, ROW_BYTES) };
-    // A hundred segments at least.
+    // At least a hundred segments.
     let segment_bytes = options.segment_bytes.min((bytes / 100).next_multiple_of(4096));
     let index_bytes_max = options.index_bytes_for(rows_hint);
     StoreOptions { segment_bytes, index_bytes_max, ..options }
 }
 
-/// What two stores with such options may take.
+/// Planned memory of two stores with these options.
 fn planned(options: &StoreOptions) -> Budget {
     let mut budget = Budget::default();
     (0..2).for_each(|_| options.add_bounds(1, "rows", &mut budget));
     budget
 }
 
-/// Does something to both stores at once.
+/// Runs `work` on both stores concurrently.
 fn both(stores: &[Store; 2], work: impl Fn(&Store) + Sync) {
     thread::scope(|scope| stores.iter().for_each(|store| drop(scope.spawn(|| work(store)))));
 }
@@ -86,7 +86,7 @@ fn name(disk: &FileDisk) -> String {
     disk.path().file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Says what the stores have, checks it against the plan, and says what larger ones would have.
+/// Prints the stores' figures, checks them against the plan, and extrapolates to larger ones.
 fn report(stores: &[Store; 2], options: &StoreOptions, seconds: f64) {
     let (mut all, mut bytes, mut segments) = (0, 0, 0);
     for store in stores {

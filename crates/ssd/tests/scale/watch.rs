@@ -1,4 +1,4 @@
-//! What each part of a test takes, and the rows that are put.
+//! Cost of each part of a test, and helpers to put and check rows.
 
 use std::fs;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use stepwell_base::random::{Stream, finalize};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::Store;
 
-/// Rows of one call.
+/// Number of rows per call.
 const AT_ONCE: u64 = 512;
-/// Calls with which rows are looked up.
+/// Number of look-up calls.
 const LOOKUPS: u64 = 20;
 
-/// Says what a part took.
+/// Prints the cost of each part.
 pub(crate) struct Watch {
     began: Instant,
     disk: FileDisk,
-    /// Files that the process may have open.
+    /// The most files that the process may have open.
     limit: u64,
 }
 
@@ -27,7 +27,7 @@ impl Watch {
         Self { began: Instant::now(), disk: disk.clone(), limit }
     }
 
-    /// Ends a part; the seconds that it took.
+    /// Ends a part; returns its seconds.
     pub(crate) fn lap(&mut self, part: &str) -> f64 {
         let seconds = self.began.elapsed().as_secs_f64();
         let stats = self.disk.open_files().unwrap();
@@ -41,7 +41,7 @@ impl Watch {
     }
 }
 
-/// The most bytes of memory that the process ever had.
+/// Peak memory of the process, in bytes.
 pub(crate) fn memory_peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -53,7 +53,7 @@ fn payload(key: u64, version: u64, bytes: usize) -> impl Iterator<Item = u8> {
     (0..bytes / 8).flat_map(move |_| stream.next_u64().to_le_bytes())
 }
 
-/// Puts a version of some rows.
+/// Puts a version of the rows in a range of keys.
 pub(crate) fn put(store: &Store, keys: Range<u64>, version: u64) {
     let bytes = store.options().row_bytes;
     let mut rows = Vec::with_capacity(AT_ONCE as usize * bytes);
@@ -66,7 +66,7 @@ pub(crate) fn put(store: &Store, keys: Range<u64>, version: u64) {
     }
 }
 
-/// Looks up keys from everywhere; those below `changed` have version 2, the others 1.
+/// Looks up random keys; those below `changed` have version 2, the others 1.
 pub(crate) fn assert_holds(store: &Store, keys: u64, changed: u64, seed: u64) {
     let bytes = store.options().row_bytes;
     let mut dice = Stream::from_state(seed);

@@ -1,4 +1,4 @@
-//! Somebody who does everything to a store that can be done, at random from a seed.
+//! An actor that performs every operation on a store, at random from a seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use stepwell_ssd::{Error, Result, Store, StoreOptions, Verify, check};
 use crate::common::KEYS;
 use crate::history::History;
 
-/// Steps after which a row that was not used is expired.
+/// Number of steps after which an unused row expires.
 const LIFE: u32 = 40;
-/// About the rows of a full segment.
+/// About the number of rows of a full segment.
 const SEGMENT_ROWS: u64 = 36;
 
 pub(crate) struct Actor {
     pub(crate) disks: Vec<Arc<dyn Disk>>,
     pub(crate) store: Option<Store>,
     pub(crate) history: History,
-    /// Complete snapshots, and what each holds.
+    /// Complete snapshots, and the history of each.
     pub(crate) snapshots: Vec<(PathBuf, History)>,
-    /// Whether it never goes on from a snapshot elsewhere.
+    /// Whether it never continues from a snapshot elsewhere.
     pub(crate) stays: bool,
-    /// Merges of one segment by itself.
+    /// Number of merges of a single segment.
     pub(crate) merged_alone: u64,
-    /// Expired rows that these dropped.
+    /// Number of expired rows that those merges dropped.
     pub(crate) expired_alone: u64,
-    /// Snapshots that it went on from.
+    /// Number of snapshots that it continued from.
     pub(crate) restored: u64,
     options: StoreOptions,
     dice: Stream,
@@ -52,8 +52,8 @@ impl Actor {
         }
     }
 
-    /// Goes on from a snapshot that somebody took while the store of `history` was changed: it has
-    /// a part of that.
+    /// Continues from a snapshot that was taken while the store of `history` was changed: the
+    /// snapshot has a prefix of it.
     pub(crate) fn restored(mut self, from: &Path, history: History, step: u32) -> Result<Self> {
         let store = Store::restore_over(
             self.disks.clone(),
@@ -68,7 +68,7 @@ impl Actor {
         Ok(self)
     }
 
-    /// Makes a store, unless there is one, and does so many random things with it.
+    /// Makes a store, unless there is one, and does `steps` random things with it.
     pub(crate) fn run(&mut self, steps: u32) -> Result<()> {
         if self.store.is_none() {
             self.store = Some(Store::create_over(self.disks.clone(), self.options.clone())?);
@@ -76,7 +76,7 @@ impl Actor {
         (0..steps).try_for_each(|_| self.step())
     }
 
-    /// Goes on with what is left after a crash, on the disks of another world.
+    /// Continues with what is left after a crash, on the disks of another world.
     pub(crate) fn survive(&self, disks: Vec<Arc<dyn Disk>>) -> Result<Self> {
         let store = Store::open_over(disks.clone(), self.options.clone())?;
         let mut history = self.history.clone();
@@ -146,7 +146,7 @@ impl Actor {
 
     fn put(&mut self, rows_max: u64) -> Result<()> {
         let keys = self.keys(rows_max);
-        // Uses go back and forth a little.
+        // Last uses vary a little in both directions.
         let used = |key| (key, self.step.saturating_sub(self.dice.next_u64() as u32 % 10));
         let rows: Vec<(u64, u32)> = keys.into_iter().map(used).collect();
         let store = self.store.as_ref().unwrap();
@@ -159,7 +159,7 @@ impl Actor {
         self.history.delete(store, &keys)
     }
 
-    /// The same few keys come and go on one page.
+    /// Puts and deletes the same few keys on one page.
     fn put_and_delete(&mut self) -> Result<()> {
         for _ in 0..6 {
             let (key, step) = (self.roll(4), self.step);
@@ -183,8 +183,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Fills a segment, makes most of it stale, and merges it; then the same with what came of it,
-    /// of which some rows have expired by then.
+    /// Fills a segment, makes most of it stale, and merges it; then does the same with the result,
+    /// some rows of which have expired by then.
     fn merge_alone(&mut self) -> Result<()> {
         let first = self.roll(KEYS - SEGMENT_ROWS);
         let keys = first..first + SEGMENT_ROWS;
@@ -226,7 +226,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Goes on from a snapshot, in directories of their own; the store it was is left.
+    /// Continues from a snapshot, in new directories; abandons the current store.
     fn restore(&mut self) -> Result<()> {
         if self.snapshots.is_empty() {
             return Ok(());
@@ -246,7 +246,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Loses what was not committed. The store opens exactly where a check of it finds nothing.
+    /// Drops what was not committed. The store must open exactly if checking it finds no damage.
     pub(crate) fn reopen(&mut self) -> Result<()> {
         self.store = None;
         let checked = check(&self.disks);
@@ -256,7 +256,7 @@ impl Actor {
             (Ok(checked), Err(Error::Damaged { .. } | Error::Lost { .. })) => {
                 assert_ne!(checked.damages, []);
             }
-            // The disk failed one of them.
+            // The disk failed one of the two.
             (Ok(_), Err(_)) | (Err(Error::Disk(_)), _) => {}
             (Err(error), outcome) => panic!("checked: {error}; opened: {outcome:?}"),
         }

@@ -1,4 +1,4 @@
-//! What was set aside is counted, and removed on request: that, and nothing else.
+//! Files that were set aside are counted, and removed on request, but nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn where_there_is_no_store_nothing_is_removed() {
     let empty = world.create_directory(Path::new("/empty")).unwrap();
     let missing = Store::purge(&[empty]);
     assert!(matches!(missing, Err(Error::Missing { .. })), "{missing:?}");
-    // A store of which the manifest alone was set aside: a crash came between.
+    // A store of which only the manifest was set aside, because of a crash.
     let store = Store::create(shared(&world), options()).unwrap();
     put(&store, &(0..100).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
     store.commit().unwrap();
@@ -120,7 +120,7 @@ fn where_there_is_no_store_nothing_is_removed() {
     let missing = Store::purge(&[shared(&world)]);
     assert!(matches!(missing, Err(Error::Missing { .. })), "{missing:?}");
     assert_eq!(names(&world, ASIDE), [MANIFEST_NAME]);
-    // The rest of it follows: all of it may go.
+    // Once the rest is set aside, all of it may be removed.
     let moved = Store::set_aside(&world).unwrap();
     assert!(moved > 2);
     assert_eq!(Store::purge(&[shared(&world)]).unwrap().files, moved as u64 + 1);

@@ -1,4 +1,4 @@
-//! What the store promises beyond right rows: few reads, bounded space, nothing deleted unasked.
+//! Promises of the store beyond correct rows: few reads, bounded space, no unrequested removal.
 
 use std::sync::Arc;
 
@@ -249,7 +249,7 @@ fn no_file_and_no_row_depends_on_the_secret_of_the_index() {
         }
         store.commit().unwrap();
         drop(store);
-        // Opened under another secret where none is given, and merged further.
+        // Opened under a random secret, and merged further.
         let store = Store::open(Arc::new(disk.clone()), options).unwrap();
         for first in (0..900).step_by(90) {
             let rows: Vec<(u64, u64)> = (first..first + 90).map(|key| (key, 50)).collect();
@@ -284,7 +284,7 @@ fn an_index_that_held_the_rows_holds_them_under_any_secret() {
         store.commit().unwrap();
         let taken = store.stats().index_bytes_peak;
         drop(store);
-        // What secrets differ by is little: some parts in a hundred where shards have few rows.
+        // Secrets make little difference: a few percent if shards have few rows.
         let least = StoreOptions { index_bytes_max: taken + taken / 16, ..any };
         for _ in 0..20 {
             let store = Store::open(Arc::new(disk.clone()), least.clone()).unwrap();
@@ -308,10 +308,10 @@ fn segments_grow_with_the_store() {
     let manifest = store.commit().unwrap();
     let longest = manifest.segments.iter().map(|segment| segment.bytes).max().unwrap();
     assert!(longest > grows.segment_bytes, "{longest}");
-    // Twice as many as would be large enough at most, and those that are not merged yet.
+    // At most twice as many as if all were large enough, plus segments not merged yet.
     assert!(manifest.segments.len() <= 2 * 8 + 8, "{}", manifest.segments.len());
     assert_holds(&store, &oracle);
-    // Smaller segments were asked for than there are: they are opened all the same.
+    // Opening with a smaller segment size than the existing segments' works.
     drop(store);
     let smaller = StoreOptions { segment_bytes: 16_384, ..options() };
     let store = Store::open(shared(&disk), smaller).unwrap();

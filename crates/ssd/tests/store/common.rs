@@ -1,4 +1,4 @@
-//! What the tests share: tiny stores, rows with a known content, and the oracle.
+//! Common parts of the tests: tiny stores, rows with known content, and the oracle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub(crate) fn new_store() -> (MemDisk, Store) {
     (disk, store)
 }
 
-/// Opens the store as if the process that has it open were killed.
+/// Opens the store as if the process that had it open were killed.
 pub(crate) fn reopen(disk: &MemDisk) -> Result<Store> {
     disk.free_locks();
     Store::open(Arc::new(disk.clone()), options())
 }
 
-/// The payload of a version of a row: its number, then bytes that follow from both.
+/// Payload of a version of a row: its number, then bytes determined by key and number.
 pub(crate) fn payload(key: u64, seq: u64) -> Vec<u8> {
     let mut stream = Stream::named(seq, &key.to_le_bytes());
     let mut bytes = seq.to_le_bytes().to_vec();
@@ -58,7 +58,7 @@ pub(crate) fn put(store: &Store, rows: &[(u64, u64)]) -> Result<()> {
     store.put_many(&keys, &used, &bytes)
 }
 
-/// Rows as the store finds them.
+/// Rows that the store returns for `keys`.
 pub(crate) fn get(store: &Store, keys: &[u64]) -> Result<Vec<Option<Vec<u8>>>> {
     let keys: Vec<Key> = keys.iter().map(|key| Key(*key)).collect();
     let mut rows = vec![0xEE; keys.len() * ROW_BYTES];
@@ -68,7 +68,7 @@ pub(crate) fn get(store: &Store, keys: &[u64]) -> Result<Vec<Option<Vec<u8>>>> {
     Ok(rows.map(|(row, found)| found.then(|| row.to_vec())).collect())
 }
 
-/// Key to the number of the version that was put last.
+/// Number of the newest version of each key.
 pub(crate) type Oracle = BTreeMap<u64, u64>;
 
 pub(crate) fn learn(oracle: &mut Oracle, rows: &[(u64, u64)]) {
@@ -78,10 +78,10 @@ pub(crate) fn learn(oracle: &mut Oracle, rows: &[(u64, u64)]) {
     }
 }
 
-/// Keys of the tests lie below this.
+/// Exclusive upper bound of the tests' keys.
 pub(crate) const KEYS: u64 = 400;
 
-/// The store holds exactly what the oracle says, whichever way it is asked.
+/// Asserts that every way to read the store returns exactly the oracle's rows.
 pub(crate) fn assert_holds(store: &Store, oracle: &Oracle) {
     assert_eq!(store.len(), oracle.len() as u64);
     let keys: Vec<u64> = (0..KEYS).collect();
@@ -113,7 +113,7 @@ pub(crate) fn names(disk: &dyn Disk, below: &str) -> Vec<String> {
     disk.directory(&path).map(|directory| directory.list().unwrap()).unwrap_or_default()
 }
 
-/// Everything in the disk's directory checks out, as of the last commit.
+/// Checks everything in the disk's directory as of the last commit; asserts that it is intact.
 pub(crate) fn assert_whole(disk: &MemDisk) -> Checked {
     disk.free_locks();
     let checked = check(&[Arc::new(disk.clone())]).unwrap();

@@ -1,9 +1,9 @@
-//! Power cuts after every operation that changes the disk: what is there afterwards is a commit.
+//! Power cuts after every operation that changes the disk: afterwards there is a commit.
 //!
-//! - **How.** An actor with a seed runs until the power is gone after n changes of the disk, for
-//!   every n there is. Each time the disk is what survives a crash in several ways, and the store
-//!   on it must open, hold a commit that was promised or came later, and go on; so must it after a
-//!   second cut while it goes on.
+//! - **How.** An actor with a seed runs until the power fails after n changes of the disk, for
+//!   every possible n. Each time, the disk becomes what survives a crash, in several ways. The
+//!   store on it must open, have the promised commit or a later one, and continue; also after a
+//!   second cut while it continues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::actor::Actor;
 use crate::common::{Oracle, assert_holds, options, put, reopen};
 use crate::harness::{Told, in_threads, shared};
 
-/// Steps of a run.
+/// Number of steps of a run.
 const STEPS: u32 = 70;
-/// Random survivals of each cut.
+/// Number of random survivals of each cut.
 const TORN: u64 = 4;
 
-/// A run to cut: which directories, what options, which seed.
+/// A run to cut: directories, options and seed.
 #[derive(Clone)]
 struct Plan {
     directories: &'static [&'static str],
@@ -31,10 +31,10 @@ struct Plan {
 }
 
 impl Plan {
-    /// The actor of this run, its disk, and the world that it lies in.
+    /// The actor of this run, its disk, and its world.
     fn actor(&self, cut_after: Option<u64>) -> (Actor, FaultyDisk, MemDisk) {
         let world = MemDisk::new();
-        // Snapshots of some are copies.
+        // Some runs copy files into snapshots instead of linking them.
         let no_links = self.seed % 2 == 1;
         let faults = Faults { cut_after, no_links, ..Faults::default() };
         let faulty = FaultyDisk::new(Arc::new(world.clone()), Faults::default());
@@ -44,10 +44,10 @@ impl Plan {
         (Actor::new(disks, self.options.clone(), self.seed), faulty, world)
     }
 
-    /// Cuts the power after so many changes; returns the number of crashes survived.
+    /// Cuts the power after `cut_after` changes; returns the number of crashes survived.
     fn cut(&self, cut_after: u64) -> u64 {
         let (mut actor, _, world) = self.actor(Some(cut_after));
-        // What fails last may be the removal of a file that nothing names, which is no error.
+        // The last failure may be the removal of an unnamed file, which is no error.
         let _ = actor.run(STEPS);
         let created = actor.store.is_some() || actor.history.len() > 0;
         let torn = (0..TORN).map(|n| Survival::Torn(self.seed << 32 | cut_after << 8 | n));
@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-/// What a crash left is a store that goes on; returns the number of crashes survived.
+/// Continues with the store that a crash left; returns the number of crashes survived.
 fn survive(before: &Actor, created: bool, world: &MemDisk, survival: Survival) -> u64 {
     let mut actor = match before.survive(before.disks_in(world)) {
         Ok(actor) => actor,
@@ -76,7 +76,7 @@ fn survive(before: &Actor, created: bool, world: &MemDisk, survival: Survival) -
         actor.reopen().unwrap();
         return 1;
     };
-    // The power goes again soon, perhaps while the first crash is being cleaned up.
+    // Another power cut follows soon, possibly while the first crash is being cleaned up.
     let mut dice = Stream::named(seed, b"second cut");
     let faults = Faults { cut_after: Some(dice.next_u64() % 24), ..Faults::default() };
     let home = FaultyDisk::new(before.disks_in(world).remove(0), faults);
@@ -97,7 +97,7 @@ fn survive(before: &Actor, created: bool, world: &MemDisk, survival: Survival) -
     2
 }
 
-/// The last complete snapshot is whole.
+/// Asserts that the last complete snapshot is intact.
 fn restore_one(before: &Actor, world: &MemDisk) {
     let Some((path, history)) = before.snapshots.last() else { return };
     let to = world.create_directory(Path::new("/restored")).unwrap();
@@ -105,7 +105,7 @@ fn restore_one(before: &Actor, world: &MemDisk) {
     history.clone().resume(&store, &to);
 }
 
-/// Cuts after every change of the disk in every run; returns cuts and crashes survived.
+/// Cuts after every change of the disk in every run; returns the numbers of cuts and crashes.
 fn cut_all(plans: &[Plan]) -> (u64, u64) {
     let mut cuts = Vec::new();
     for plan in plans {
@@ -127,7 +127,7 @@ fn after_every_operation_a_commit_is_left() {
     let plan = |seed: u64| {
         let options = match seed % 3 {
             0 => options(),
-            // Segments grow almost at once.
+            // Segments grow almost immediately.
             1 => StoreOptions { segments_many: 3, ..options() },
             _ => wide.clone(),
         };
@@ -162,13 +162,13 @@ fn a_snapshot_outlives_the_store_and_a_crash() {
     let store = Store::restore(shared(&crashed), &path, Verify::Everything, options()).unwrap();
     let oracle = Oracle::from_iter(rows);
     assert_holds(&store, &oracle);
-    // What was restored is durable at once.
+    // A restored store is durable immediately.
     let again = reopen(&crashed.crash(Survival::SyncedAlone)).unwrap();
     assert_holds(&again, &oracle);
 }
 
-/// What a cut leaves of something done to a world is judged, in every way that a crash may go;
-/// returns the number of cuts.
+/// Cuts `change` after each of its changes of the disk, and judges the world after every kind of
+/// crash; returns the number of cuts.
 fn cut_each(
     world: &dyn Fn() -> MemDisk,
     change: &dyn Fn(Arc<dyn Disk>) -> Result<()>,
@@ -189,7 +189,7 @@ fn cut_each(
     whole.mutations()
 }
 
-/// A committed store with a snapshot, and what both hold.
+/// A committed store with a snapshot, and the rows of both.
 fn with_snapshot() -> (MemDisk, Oracle) {
     let world = MemDisk::new();
     let store = Store::create(shared(&world), options()).unwrap();

@@ -1,4 +1,4 @@
-//! Changed bytes: every one is found, named, and never served.
+//! Every changed byte is found, reported, and never served.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub(crate) const FIRST: &str = "segment-000000000001.rows";
 pub(crate) const SECOND: &str = "segment-000000000002.rows";
 const PAGE: usize = PAGE_BYTES as usize;
 
-/// A committed store of 40 rows and a deletion: a full segment of 36 and one of 5, by numbers 1
-/// and 2.
+/// A committed store of 40 rows and a deletion: a full segment of 36 rows, number 1, and one of 5,
+/// number 2.
 pub(crate) fn committed() -> (MemDisk, Store) {
     let (disk, store) = new_store();
     let rows: Vec<(u64, u64)> = (0..41).map(|key| (key, key)).collect();
@@ -35,7 +35,7 @@ fn checked(disk: &MemDisk) -> Checked {
     check(&[shared(disk)]).unwrap()
 }
 
-/// The error names the file, and an offset not behind `at`.
+/// Asserts that the error names the file, and an offset of at most `at`.
 fn assert_names(error: &Error, name: &str, at: usize) {
     let (Error::Damaged { path, offset, .. } | Error::Page { path, offset, .. }) = error else {
         panic!("{error}")
@@ -45,7 +45,7 @@ fn assert_names(error: &Error, name: &str, at: usize) {
     assert!(!error.to_string().contains('\n'));
 }
 
-/// Bytes between footer and tail say nothing, and may say anything.
+/// Whether a byte is between footer and tail, where any value is valid.
 fn is_padding(whole: &[u8], rows: usize, deletions: usize, at: usize) -> bool {
     let footer = (1 + rows.div_ceil(ROWS_PER_PAGE)) * PAGE;
     let end = footer + 9 * rows + 16 * deletions + 8 * rows.div_ceil(512);
@@ -129,7 +129,7 @@ fn a_damaged_page_is_an_error_that_says_where_and_what_was_wanted() {
         for part in ["segment-000000000001.rows", "offset 8192", "key 0000000000000011", "repair"] {
             assert!(message.contains(part), "{message}");
         }
-        // Rows of other pages are as they were; the damaged one is never served or merged.
+        // Rows of other pages are unchanged; the damaged one is never served or merged.
         assert_eq!(get(&store, &[0, 39]).unwrap(), [Some(payload(0, 0)), Some(payload(39, 39))]);
         assert!(store.scan_live(&mut |_, _, _| Ok(())).is_err());
         let reopened = reopen(&disk).unwrap();
@@ -151,7 +151,7 @@ fn a_merge_stops_at_a_damaged_page_and_changes_nothing() {
     assert_eq!(store.compact().unwrap(), 0, "it is left alone from then on");
     assert!(get(&store, &[12]).is_err());
     assert_eq!(get(&store, &[24]).unwrap(), [Some(payload(24, 124))]);
-    // A read that failed is no reason to refuse writes.
+    // A failed read is no reason to refuse writes.
     put(&store, &[(12, 500)]).unwrap();
     assert_eq!(get(&store, &[12]).unwrap(), [Some(payload(12, 500))]);
     store.commit().unwrap();
@@ -182,8 +182,8 @@ fn a_page_in_the_wrong_place_is_found() {
     assert_eq!(places, [PAGE_BYTES, 2 * PAGE_BYTES, PAGE_BYTES]);
 }
 
-/// After a crash the numbers of lost segments are not given again, so that what a disk may still
-/// hold of them is not taken for the new ones.
+/// Numbers of segments lost in a crash are not reused, so that their remains on a disk cannot pass
+/// for new ones.
 #[test]
 fn a_page_of_an_older_file_is_found() {
     let (disk, store) = committed();
@@ -232,7 +232,7 @@ fn opening_finds_damaged_ends() {
             assert_names(&reopen(&disk).unwrap_err(), name, at);
             flip(&disk, name, at);
         }
-        // A page's damage waits until the page is wanted.
+        // Damage of a page is found when the page is read.
         flip(&disk, name, footer - 100);
         reopen(&disk).unwrap();
         flip(&disk, name, footer - 100);
@@ -287,7 +287,7 @@ fn restoring_finds_every_byte_of_a_page() {
     store.snapshot(&path).unwrap();
     let footer_end = 4 * PAGE + 8 * 36 + 8;
     for (round, at) in (0..footer_end).step_by(501).enumerate() {
-        // The snapshot's file and the store's are one.
+        // The snapshot's file is the store's.
         flip(&disk, FIRST, at);
         let target = disk.create_directory(&disk.path().join(format!("to-{round}"))).unwrap();
         let error = Store::restore(target, &path, Verify::Everything, options()).unwrap_err();
@@ -296,7 +296,7 @@ fn restoring_finds_every_byte_of_a_page() {
     }
 }
 
-/// A store made of links is there without a read of its pages, and never serves a damaged row.
+/// A store made of links does not read pages at first, and never serves a damaged row.
 #[test]
 fn restoring_by_links_leaves_pages_to_those_who_read_them() {
     let (disk, store) = committed();
@@ -313,7 +313,7 @@ fn restoring_by_links_leaves_pages_to_those_who_read_them() {
     assert_eq!(get(&restored, &[40]).unwrap(), [None]);
     assert_eq!(get(&restored, &[39]).unwrap(), [Some(payload(39, 39))]);
     flip(&disk, FIRST, PAGE + 20);
-    // What opening needs is checked, and named where it lies.
+    // What opening needs is checked, and reported at its place.
     let footer = 4 * PAGE + 5;
     flip(&disk, FIRST, footer);
     let restored = Store::restore(target("footer"), &path, Verify::Listed, options());
@@ -330,7 +330,7 @@ fn rows_of_another_kind_are_refused() {
     assert!(message.contains("holds rows of table 7, but 8 was asked for"), "{message}");
     let message = open(StoreOptions { row_bytes: 301, ..options() }).unwrap_err().to_string();
     assert!(message.contains("bytes are 300, but 301"), "{message}");
-    // Other sizes of segments and buffers are free to choose.
+    // Segments and buffers may have other sizes.
     let larger = StoreOptions { segment_bytes: 1 << 20, buffer_bytes: 1 << 16, ..options() };
     let store = open(larger).unwrap();
     assert!(store.contains(Key(39)));
@@ -342,7 +342,7 @@ fn rows_of_another_kind_are_refused() {
 
 #[test]
 fn segments_of_another_store_are_refused_and_left_alone() {
-    // Two stores that were put the same: the same numbers, the same rows.
+    // Two stores with the same puts: the same numbers, the same rows.
     let (disk, _) = committed();
     let (other, _) = committed();
     let (ours, theirs) = (bytes_of(&disk, FIRST), bytes_of(&other, FIRST));
@@ -351,7 +351,7 @@ fn segments_of_another_store_are_refused_and_left_alone() {
     let message = reopen(&disk).unwrap_err().to_string();
     assert!(message.contains(FIRST) && message.contains("of another store"), "{message}");
     assert!(!checked(&disk).damages.is_empty());
-    // A page of the other store in ours, where the same rows lie.
+    // A page of the other store in ours, where the same rows are.
     disk.edit(FIRST, &mut |bytes| {
         bytes.clone_from(&ours);
         bytes[PAGE..2 * PAGE].copy_from_slice(&theirs[PAGE..2 * PAGE]);
@@ -360,7 +360,7 @@ fn segments_of_another_store_are_refused_and_left_alone() {
     let found = checked(&disk).damages;
     assert_eq!((found[0].offset, found[0].what.contains("checksum")), (PAGE_BYTES, true));
     disk.edit(FIRST, &mut |bytes| bytes.clone_from(&ours)).unwrap();
-    // One that no manifest names stays where it is; its number is not given.
+    // A segment that no manifest names stays; its number is not given.
     let stray = "segment-000000000009.rows";
     disk.create(stray).unwrap().write_at(0, &theirs).unwrap();
     let store = reopen(&disk).unwrap();
@@ -382,7 +382,7 @@ fn a_restored_store_is_another_one() {
     store.snapshot(&path).unwrap();
     let to = disk.create_directory(&disk.path().join("restored")).unwrap();
     let restored = Store::restore(Arc::clone(&to), &path, Verify::Everything, options()).unwrap();
-    // Both go on with the same numbers and the same rows.
+    // Both continue with the same numbers and the same rows.
     let rows: Vec<(u64, u64)> = (0..30).map(|key| (key, 2_000 + key)).collect();
     put(&store, &rows).unwrap();
     put(&restored, &rows).unwrap();

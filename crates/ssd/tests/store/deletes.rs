@@ -1,4 +1,4 @@
-//! Rows that go away, by key and by age, stay away: whatever is merged, committed and reopened.
+//! Rows removed by key or age stay removed, whatever is merged, committed and reopened.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
 use crate::sweeps::assert_few_deletions;
 
-/// Rows of a full segment of the tests' options.
+/// Number of rows of a full segment under the tests' options.
 const SEGMENT_ROWS: u64 = 36;
 
-/// Merges whatever is due.
+/// Merges until nothing is due.
 fn compact_all(store: &Store) -> u64 {
     let merged = std::iter::from_fn(|| Some(store.compact().unwrap()).filter(|count| *count > 0));
     merged.map(|count| count as u64).sum()
@@ -33,7 +33,7 @@ fn any_order_of_operations() {
     in_threads(&seeds, &|seed| {
         let _told = Told(format!("seed {seed}"));
         let disk = MemDisk::new();
-        // Segments of some of them grow almost at once.
+        // In some runs, segments grow almost immediately.
         let segments_many = if seed % 3 == 0 { 3 } else { SEGMENTS_MANY };
         let options = StoreOptions { segments_many, ..options() };
         let mut actor = Actor::new(vec![shared(&disk)], options, *seed);
@@ -96,7 +96,7 @@ fn deletions_alone_make_a_commit() {
     let store = reopen(&disk).unwrap();
     expect(&store, 1, None);
     assert_whole(&disk);
-    // A segment without a row can be merged, and looked over, like any other.
+    // A segment without rows can be merged and scanned like any other.
     for key in 10..30 {
         store.delete_many(&[Key(2)]).unwrap();
         put(&store, &[(2, key)]).unwrap();
@@ -134,8 +134,8 @@ fn a_key_deleted_and_put_again_on_one_page() {
     assert_right(&store);
     let store = reopen(&disk).unwrap();
     assert_right(&store);
-    // The page is merged with both rows of the key on it, beside one that is stale as well: by
-    // itself a merge of it would free nothing.
+    // The page with both rows of the key is merged together with a stale one: merging it alone
+    // would free nothing.
     put(&store, &[(100, 99)]).unwrap();
     store.commit().unwrap();
     put(&store, &(100..172).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
@@ -147,7 +147,7 @@ fn a_key_deleted_and_put_again_on_one_page() {
     assert_eq!(visited.len(), 2 + 72);
 }
 
-/// Orders of five things.
+/// All orders of five things.
 fn permutations() -> Vec<Vec<u64>> {
     let mut orders = vec![Vec::new()];
     for _ in 0..5 {
@@ -161,7 +161,7 @@ fn permutations() -> Vec<Vec<u64>> {
     orders
 }
 
-/// How the key of a hunt goes away.
+/// How the key of a hunt is removed.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Deleted,
@@ -171,8 +171,8 @@ enum End {
 
 const HUNTED: u64 = 399;
 
-/// Five segments, an older version of one key in each of the first four; then they are merged
-/// in the order given.
+/// Five segments, with an older version of one key in each of the first four; then merges them in
+/// the given order.
 fn hunt(end: End, order: &[u64]) {
     let disk = MemDisk::new();
     let mut store = Store::create(shared(&disk), options()).unwrap();
@@ -186,7 +186,7 @@ fn hunt(end: End, order: &[u64]) {
                 history.delete(&store, &[HUNTED]).unwrap();
                 rows.push((HUNTED, 60));
             }
-            // The version that expires is not the one of the earliest use.
+            // The version that expires is not the least recently used one.
             (3, End::Expired) => rows.push((HUNTED, 10)),
             (4, End::Expired) => history.expire(&store, 15).unwrap(),
             _ => rows.push((HUNTED, 20 - segment as u32)),
@@ -196,7 +196,7 @@ fn hunt(end: End, order: &[u64]) {
     }
     let mut merged = 0;
     for segment in order {
-        // Enough of it goes stale that it is merged next.
+        // Makes enough of it stale for it to be merged next.
         let rows: Vec<(u64, u32)> = filler(*segment).skip(5).map(|key| (key, 100)).collect();
         history.put(&store, &rows).unwrap();
         merged += compact_all(&store);
@@ -223,8 +223,8 @@ fn no_order_of_merges_brings_a_row_back() {
 fn a_merge_never_outgrows_a_segment() {
     let (disk, store) = new_store();
     let mut history = History::default();
-    // Of each segment one half is of an early use and put again: what is live is not expired,
-    // and by the sample of uses a half of it is.
+    // Half of each segment has an early use and is put again: live rows are not expired, but by the
+    // sample of uses half of them are.
     for segment in 0..4 {
         let used = |at| if at < SEGMENT_ROWS / 2 { 1 } else { 100 };
         let rows = (0..SEGMENT_ROWS).map(|at| (segment * SEGMENT_ROWS + at, used(at)));
@@ -248,7 +248,7 @@ fn a_merge_never_outgrows_a_segment() {
 fn expired_rows_survive_a_merge_that_fails() {
     let (disk, store) = new_store();
     let mut history = History::default();
-    // Of both segments a half goes stale and some of the rest expires.
+    // In both segments, half of the rows go stale and some of the others expire.
     let used = |key| if key % SEGMENT_ROWS < 24 { 1 } else { 1000 };
     let rows: Vec<(u64, u32)> = (0..2 * SEGMENT_ROWS).map(|key| (key, used(key))).collect();
     history.put(&store, &rows).unwrap();
@@ -261,7 +261,7 @@ fn expired_rows_survive_a_merge_that_fails() {
     assert!(matches!(store.compact(), Err(Error::Page { page: 3, .. })));
     history.put(&store, &[(300, 500)]).unwrap();
     history.commit(&store).unwrap();
-    // The store opens, and nothing that was expired comes back.
+    // The store opens, and no expired row reappears.
     disk.edit(second, &mut |bytes| bytes[3 * 4096 + 50] ^= 4).unwrap();
     let store = reopen(&disk).unwrap();
     history.resume(&store, &shared(&disk));
@@ -328,7 +328,7 @@ fn files_bytes(disk: &MemDisk) -> u64 {
     segments.map(|name| disk.open(&name).unwrap().len().unwrap()).sum()
 }
 
-/// Commits and merges until there is nothing to do.
+/// Commits and merges until nothing is due.
 fn settle(store: &Store) -> (Manifest, Stats) {
     while store.compact().unwrap() > 0 {
         store.commit().unwrap();
@@ -360,7 +360,7 @@ fn space_of_deleted_rows_comes_back() {
 #[test]
 fn deletions_do_not_pile_up() {
     let (disk, store) = new_store();
-    // A few rows stay for ever, in the oldest segment.
+    // A few rows stay forever, in the oldest segment.
     put(&store, &(0..SEGMENT_ROWS).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
     let mut most = 0;
     for round in 0..60 {

@@ -1,5 +1,5 @@
-//! A process or system without a descriptor left: whoever opens, checks, restores or salvages is
-//! told that and nothing else, and nothing moves or counts as damaged for it.
+//! Without free descriptors, opening, checking, restoring and salvaging report exactly that, and no
+//! file is moved or counted as damaged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ enum Task {
 const TASKS: [Task; 6] =
     [Task::Open, Task::View, Task::Check, Task::Restore, Task::Repair, Task::RepairAll];
 
-/// Where the files of the image lie.
+/// Directories with files of the image.
 const PLACES: [&str; 3] = ["", "set-aside", "snapshot"];
 
-/// A committed store with a snapshot, something that was set aside, a file that is left of a killed
-/// process, and another store's segment.
+/// A committed store with a snapshot, something set aside, a file left by a killed process, and
+/// another store's segment.
 fn image() -> MemDisk {
     let (disk, store) = new_store();
     for round in 0..6 {
@@ -56,7 +56,7 @@ fn image() -> MemDisk {
     disk
 }
 
-/// The same in a world of its own.
+/// Copies the image into a new world.
 fn copied(image: &MemDisk, task: Task) -> MemDisk {
     let copy = MemDisk::new();
     for place in PLACES {
@@ -80,8 +80,8 @@ fn names(disk: &MemDisk) -> Vec<String> {
     names
 }
 
-/// Does it over a disk that may refuse; says in words what came of it, and how many operations of
-/// a kind it took.
+/// Performs a task on a disk that may refuse; returns a description of the result, and how many
+/// operations of a kind it took.
 fn perform(
     task: Task,
     (disk, memory): (&FaultyDisk, &MemDisk),
@@ -89,7 +89,7 @@ fn perform(
 ) -> Result<(String, u64)> {
     let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
     let below = |name: &str| memory.path().join(name);
-    // What comes after it refuses nothing.
+    // Later operations do not fail.
     let end = || {
         let count = disk.count(operation);
         disk.inflict(Faults::default());
@@ -115,7 +115,7 @@ fn perform(
             (format!("{} pages, {:?}", checked.pages, checked.damages), end())
         }
         Task::Restore => {
-            // It is there already where somebody tried before.
+            // It exists already after a failed attempt.
             let _ = memory.create_directory(&below("to"));
             let to = disk.directory(&below("to"))?;
             let store = match Store::restore(
@@ -124,7 +124,7 @@ fn perform(
                 Verify::Everything,
                 options(),
             ) {
-                // It was made when somebody failed to open it.
+                // It was made before opening it failed.
                 Err(Error::Exists { .. }) => Store::open(to, options())?,
                 restored => restored?,
             };

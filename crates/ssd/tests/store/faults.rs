@@ -1,5 +1,5 @@
-//! Disks that lie and reads that fail, at every place where it can happen: what is wrong is found
-//! or harms nobody, and no row is ever another one's.
+//! Disks that return wrong data and reads that fail, at every possible place: faults are found or
+//! do no harm, and no row is ever served for another one.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::common::{KEYS, assert_whole, get, keys, options, payload};
 use crate::harness::{Told, copy_of, in_threads, shared};
 use crate::history::{History, version};
 
-/// A committed store with merged segments and deletions, and what it holds.
+/// A committed store with merged segments and deletions, and its history.
 fn image() -> (MemDisk, History) {
     let disk = MemDisk::new();
     let mut actor = Actor::new(vec![shared(&disk)], options(), 11);
@@ -27,7 +27,7 @@ fn image() -> (MemDisk, History) {
     (disk, actor.history)
 }
 
-/// Everything that reads, in turn; fails where the disk does.
+/// Performs everything that reads, one after the other; fails if the disk does.
 fn read_everything(disk: &FaultyDisk, history: &mut History) -> Result<()> {
     let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
     let store = Store::open_over(disks.clone(), options())?;
@@ -66,7 +66,7 @@ fn read_everything(disk: &FaultyDisk, history: &mut History) -> Result<()> {
     check(&disks).map(drop)
 }
 
-/// Reads everything with a fault; then without, and everything is there. Returns whether the
+/// Reads everything with a fault; then without, when everything must be there. Returns whether the
 /// fault was noticed.
 fn with(image: &(MemDisk, History), faults: Faults) -> bool {
     let memory = copy_of(&image.0);
@@ -88,7 +88,7 @@ fn with(image: &(MemDisk, History), faults: Faults) -> bool {
     noticed
 }
 
-/// Reads of everything without a fault.
+/// Number of reads that reading everything takes without a fault.
 fn reads(image: &(MemDisk, History)) -> u64 {
     let disk = FaultyDisk::new(shared(&copy_of(&image.0)), Faults::default());
     read_everything(&disk, &mut image.1.clone()).unwrap();
@@ -114,7 +114,7 @@ fn a_read_that_fails_or_ends_early_is_noticed() {
             noticed.fetch_add(with(&image, faults).into(), Ordering::Relaxed);
         }
     });
-    // A merge that nobody waits for leaves its segment alone and says nothing.
+    // A background merge only skips its segment from then on.
     let noticed = noticed.into_inner();
     assert!(noticed > reads * 3 / 2, "{noticed} of {reads} reads, twice");
 }
@@ -144,7 +144,7 @@ fn a_bit_that_a_read_gets_wrong_harms_nobody() {
     assert!(noticed > reads * 3 / 2, "{noticed} of {} bits", reads * 6);
 }
 
-/// Looks every key up by itself: right, or an error. Returns the number of errors.
+/// Looks up every key by itself: each result is right or an error. Returns the number of errors.
 fn look_at_each(store: &Store, history: &History) -> u64 {
     let rows = history.rows();
     let mut errors = 0;
@@ -167,7 +167,7 @@ fn look_at_each(store: &Store, history: &History) -> u64 {
 }
 
 /// Puts, deletes, merges and commits on a disk that loses or misdirects one write. Returns whether
-/// it was noticed.
+/// it was noticed, and the number of writes.
 fn write_with(faults: Faults) -> (bool, u64) {
     let memory = MemDisk::new();
     let disk = FaultyDisk::new(Arc::new(memory.clone()), faults);
@@ -223,7 +223,7 @@ fn a_write_that_is_lost_or_lands_elsewhere_harms_nobody() {
             noticed.fetch_add(write_with(faults).0.into(), Ordering::Relaxed);
         }
     });
-    // What lay in segments that were merged away before anybody looked harms nobody.
+    // Segments that were merged away before they were read do no harm.
     let noticed = noticed.into_inner();
     assert!(noticed > writes, "{noticed} of {writes} writes, twice");
 }

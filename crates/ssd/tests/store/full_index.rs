@@ -1,5 +1,5 @@
-//! An index without room for more: who puts is told how much it wants, merges leave things as they
-//! are, and nothing is lost.
+//! An index without room: puts report how much they need, merges change nothing, and nothing is
+//! lost.
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
@@ -24,7 +24,7 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
     assert!(bound == bytes_max && bytes + growth > bound && bytes <= bound, "{message}");
     let lasting = format!("raise tiers.index to {} or more", 2 * (bytes + growth));
     assert!(message.contains(&lasting), "{message}");
-    // Nothing is lost, what fits goes on, and a larger bound takes the rest.
+    // Nothing is lost, rows that fit are still accepted, and a larger bound takes the rest.
     let held = store.len();
     assert!(held > 100 && store.next_seq() == held, "{held}");
     assert!(store.stats().index_bytes_peak <= bytes_max);
@@ -47,7 +47,7 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
     );
 }
 
-/// Segments whose places take eight bits, which need no room of their own in a small index.
+/// Number of segments whose places take eight bits, which need no extra room in a small index.
 const SEGMENTS: u64 = 84;
 
 #[test]
@@ -61,7 +61,7 @@ fn a_merge_that_has_no_room_in_the_index_is_abandoned() {
         store.commit().unwrap();
         (disk, store)
     };
-    // A little room: so much that a part of the rows moves.
+    // Little room, so that only a part of the rows moves.
     let bytes_max = filled(2 << 20).1.index_bytes_peak();
     let (disk, store) = filled(bytes_max);
     let deleted: Vec<u64> = (0..36 * 6).filter(|key| key % 36 < 20).collect();

@@ -1,9 +1,8 @@
-//! Files that are anything but what was written: nothing panics, and no wrong row is served.
+//! Files with arbitrary changes: nothing panics, and no wrong row is served.
 //!
-//! - **How.** The fixture of version 2, some of whose bytes are changed at random from a seed, is
-//!   checked, repaired and opened. Where the checksums were left alone, whatever is served must be
-//!   right. Where they were made to fit, all that is asked is that nothing panics and nothing large
-//!   is allocated.
+//! - **How.** The fixture of version 2, with bytes changed at random from a seed, is checked,
+//!   repaired and opened. With the original checksums, every row served must be right. With
+//!   checksums that fit the changes, nothing may panic and nothing large may be allocated.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ const BLOCK: usize = 4096;
 /// Rows of the fixture, and some that it does not have.
 const NUMBERS: u64 = 130;
 
-/// Whose word is taken for the bytes.
+/// Which checksums the files have.
 #[derive(Clone, Copy, PartialEq)]
 enum Sums {
-    /// They are as they were: what is changed does not fit them.
+    /// The original ones, which do not fit the changes.
     Kept,
-    /// They were made to fit what was changed.
+    /// Ones that fit the changes.
     Fitted,
 }
 
@@ -44,7 +43,7 @@ impl Dice {
         &of[self.below(of.len())]
     }
 
-    /// Numbers that are at the edge of something, or anywhere.
+    /// Numbers at edge cases, or anywhere.
     fn number(&mut self) -> u64 {
         let edges = [0, 1, 2, 72, 73, 74, 255, 4096, 1 << 30, u64::from(u32::MAX), 1 << 32];
         match self.below(4) {
@@ -66,7 +65,7 @@ impl Dice {
     }
 }
 
-/// Looks at one world in every way; returns whether it opened.
+/// Reads a world in every way; returns whether it opened.
 fn judge(disk: &MemDisk, sums: Sums) -> bool {
     let one_line = |error: &Error| assert!(!error.to_string().contains('\n'), "{error}");
     drop(check(&[shared(disk)]).inspect_err(one_line));
@@ -125,7 +124,7 @@ fn visit(store: &Store, right: &dyn Fn(u64, &[u8])) {
     });
 }
 
-/// Whatever is there takes changes, or refuses them.
+/// Whatever opened must accept changes or refuse them.
 fn go_on(store: &Store) {
     let keys: Vec<Key> = (0..NUMBERS).step_by(3).map(key).collect();
     let rows = vec![7; keys.len() * ROW_BYTES];
@@ -137,7 +136,7 @@ fn go_on(store: &Store) {
     let _ = store.commit();
 }
 
-/// Judges as many worlds as there are seeds; returns how many of them opened.
+/// Judges one world per seed; returns how many of them opened.
 fn fuzz(seeds: std::ops::Range<u64>, sums: Sums, mutators: &[Mutate]) -> u64 {
     let image = fixture("v2");
     let opened = AtomicU64::new(0);
@@ -159,7 +158,7 @@ fn change_bytes(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.name(disk);
     disk.edit(&name, &mut |bytes| {
         for _ in 0..1 + dice.below(8) {
-            // Fronts and ends of blocks have more to say.
+            // Starts and ends of blocks are more interesting.
             let block = dice.below(bytes.len().div_ceil(BLOCK)) * BLOCK;
             let within = [64, 700, BLOCK][dice.below(3)];
             let within = dice.below(within);
@@ -172,7 +171,7 @@ fn change_bytes(dice: &mut Dice, disk: &MemDisk) {
     .unwrap();
 }
 
-/// As [`change_bytes`], in pages of rows alone.
+/// Same as [`change_bytes`], but only in pages of rows.
 fn change_rows(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.segment(disk);
     disk.edit(&name, &mut |bytes| {
@@ -257,12 +256,12 @@ const BLIND: [Mutate; 6] =
 fn changed_files_never_give_a_wrong_row() {
     let opened = fuzz(0..12_000, Sums::Kept, &BLIND);
     assert!(opened > 200, "{opened} opened");
-    // A damaged page does not keep a store from being opened.
+    // A damaged page does not prevent opening.
     let opened = fuzz(20_000..24_000, Sums::Kept, &[change_rows]);
     assert!(opened > 3_000, "{opened} opened");
 }
 
-/// Changes a number somewhere in the manifest, and its checksum with it.
+/// Changes a number in the manifest, and fits its checksum.
 fn change_manifest(dice: &mut Dice, disk: &MemDisk) {
     if !disk.exists(MANIFEST_NAME).unwrap() {
         return;
@@ -292,14 +291,14 @@ fn change_manifest(dice: &mut Dice, disk: &MemDisk) {
     disk.edit(MANIFEST_NAME, &mut |bytes| *bytes = whole.clone().into_bytes()).unwrap();
 }
 
-/// The sum of a page, or of a tail, at its place.
+/// The place sum of a page, or of a tail.
 fn place_sum(segment: u64, page: u32) -> u64 {
     let place = [&5u32.to_le_bytes()[..], &segment.to_le_bytes(), &page.to_le_bytes()].concat();
     hash::checksum(&place)
 }
 
-/// Changes what pages, footer and tail of a segment say, and all checksums with it; those of the
-/// manifest too.
+/// Changes a value in the pages, footer or tail of a segment, and fits all checksums, including the
+/// manifest's.
 fn change_segment(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.segment(disk);
     let number: u64 = name[8..20].parse().unwrap();
@@ -328,7 +327,7 @@ fn change_segment(dice: &mut Dice, disk: &MemDisk) {
     }
 }
 
-/// Makes all sums in a segment of one data page fit.
+/// Fits all sums in a segment of one data page.
 fn fit_sums(bytes: &mut [u8], number: u64) {
     let seal = |page: &mut [u8], place: u32| {
         let (body, sum) = page.split_at_mut(BLOCK - 8);
@@ -347,7 +346,7 @@ fn fit_sums(bytes: &mut [u8], number: u64) {
     tail[112..120].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Puts the sum of a segment's tail into the manifest.
+/// Writes the sum of a segment's tail into the manifest.
 fn tell_manifest(disk: &MemDisk, number: u64, sum: u64) {
     let text = String::from_utf8_lossy(&bytes_of(disk, MANIFEST_NAME)).into_owned();
     let Some((_, body)) = text.split_once("\",\n") else { return };

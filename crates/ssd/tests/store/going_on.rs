@@ -1,4 +1,4 @@
-//! Snapshots taken while others write and merge are stores, and go on as such.
+//! Snapshots taken during writes and merges are stores that can be continued.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -14,10 +14,10 @@ use crate::common::{keys, options};
 use crate::harness::{Told, shared};
 use crate::history::History;
 
-/// Steps after which a row that was not used is expired.
+/// Number of steps after which an unused row expires.
 const LIFE: u32 = 30;
 
-/// Ends the other threads, of a test that fails too.
+/// Ends the other threads, even if the test fails.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -26,7 +26,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Puts, deletes and lets expire until it is told to end; notes in which step it is.
+/// Puts, deletes and expires rows until `ended`; records the current step.
 fn write(store: &Store, history: &Mutex<(History, u32)>, ended: &AtomicBool) {
     let mut dice = Stream::from_state(3);
     while !ended.load(Ordering::SeqCst) {
@@ -68,7 +68,7 @@ fn snapshots_beside_a_compactor_go_on_as_stores() {
                 |name: &str| world.create_directory(Path::new(&format!("/{name}-{seed}"))).unwrap();
             let (snapshot, to) = (place("snapshot"), place("to"));
             let manifest = store.snapshot(snapshot.path()).unwrap();
-            // It has all of this up to its `next_seq`.
+            // The snapshot has all of this up to its `next_seq`.
             let (history, step) = noted.lock().unwrap().clone();
             assert_eq!(check(std::slice::from_ref(&snapshot)).unwrap().damages, []);
             let actor = Actor::new(vec![to], options(), seed);

@@ -1,4 +1,4 @@
-//! What long tests share: threads for many cases, and which case it was that failed.
+//! Common parts of long tests: threads for many cases, and reports of the failing case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::Store;
 
-/// Says which case a panic belongs to.
+/// Prints the case that a panic belongs to.
 pub(crate) struct Told(pub(crate) String);
 
 impl Drop for Told {
@@ -22,8 +22,7 @@ impl Drop for Told {
     }
 }
 
-/// Does something with every case, with as many threads as there are cores; none is begun after
-/// one that failed.
+/// Runs `work` for every case, on one thread per core; starts none after a failure.
 pub(crate) fn in_threads<T: Sync>(cases: &[T], work: &(dyn Fn(&T) + Sync)) {
     let next = AtomicUsize::new(0);
     let count = thread::available_parallelism().map_or(1, usize::from);
@@ -40,7 +39,7 @@ pub(crate) fn in_threads<T: Sync>(cases: &[T], work: &(dyn Fn(&T) + Sync)) {
     });
 }
 
-/// Ends all threads' work when one panics.
+/// Ends the work of all threads if one panics.
 struct Stop<'a>(&'a AtomicUsize, usize);
 
 impl Drop for Stop<'_> {
@@ -49,7 +48,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Key and last use of every row, in the order in which a scan visits them.
+/// Key and last use of every row, in the order of a scan.
 pub(crate) fn scanned(store: &Store) -> Vec<(u64, u32)> {
     let mut rows = Vec::new();
     let visit = &mut |key: Key, used: u32, _: &[u8]| {
@@ -69,7 +68,7 @@ pub(crate) fn bytes_of(disk: &dyn Disk, name: &str) -> Vec<u8> {
     disk.read(name, 1 << 24).unwrap()
 }
 
-/// Another world with the same files in the disk's directory.
+/// Copies the files in the disk's directory into a new world.
 pub(crate) fn copy_of(disk: &dyn Disk) -> MemDisk {
     let copy = MemDisk::new();
     for name in disk.list().unwrap() {

@@ -1,4 +1,4 @@
-//! Rows of pages that are read for others.
+//! Rows harvested from pages that are read for others.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::damage::{FIRST, SECOND, flip};
 
 const KEYS: u64 = 2000;
 
-/// Wants what it was told.
+/// Wants a given set of keys.
 #[derive(Debug, Default)]
 struct Wishes(Mutex<HashSet<Key>>);
 
@@ -52,7 +52,7 @@ fn put(store: &Store, keys: &[u64], version: u64) {
     store.put_many(&keys, &vec![1; keys.len()], &rows).unwrap();
 }
 
-/// Looks `keys` up, and says what came with them: each row, and whether it is live.
+/// Looks up `keys`, and returns the harvested rows, each with whether it is live.
 fn look(reader: &mut Reader, keys: &[u64]) -> Vec<(u64, Vec<u8>, bool)> {
     let ticket = reader.submit(Lookup::new(keys.iter().copied().map(Key).collect())).unwrap();
     drop(reader.wait(ticket).unwrap());
@@ -77,7 +77,7 @@ fn neighbours_that_are_wanted_come_with_a_row() {
     let found = look(&mut reader, &[7]);
     let rows = [5, 9].map(|key| (key, row(key, 0).to_vec(), true));
     assert_eq!(found, rows, "of its page, and not itself");
-    // Newer versions lie elsewhere: what is on the page is not live.
+    // Newer versions are elsewhere: the page's rows are not live.
     put(&store, &[9], 1);
     let live: Vec<_> = look(&mut reader, &[7]).iter().map(|(key, _, live)| (*key, *live)).collect();
     assert_eq!(live, [(5, true), (9, false)]);
@@ -97,7 +97,7 @@ fn of_two_versions_on_one_page_the_last_is_live() {
     assert_eq!(look(&mut reader, &[2]), [(1, row(1, 1).to_vec(), true)]);
 }
 
-/// Whatever is put and merged meanwhile, what is said to be live is the newest.
+/// Rows reported as live are the newest, whatever is put and merged concurrently.
 #[test]
 fn what_is_live_is_the_newest() {
     let (store, mut dice) = (store(), Stream::from_state(3));
@@ -115,7 +115,7 @@ fn what_is_live_is_the_newest() {
         let ticket = reader.submit(Lookup::new(keys)).unwrap();
         drop(reader.wait(ticket).unwrap());
         reader.take_harvest(&mut harvest);
-        // Between the read and the question rows change and segments are merged.
+        // Between the read and the check, rows change and segments are merged.
         let keys: Vec<u64> = (0..60).map(|_| dice.next_u64() % KEYS).collect();
         put(&store, &keys, version + 1000);
         keys.iter().for_each(|key| _ = newest.insert(*key, version + 1000));
@@ -132,8 +132,8 @@ fn what_is_live_is_the_newest() {
     assert!(store.stats().compactions > 10 && live > 1000 && stale > 1000, "{live} {stale}");
 }
 
-/// Where neighbours yield rows, more of them are read at once; where one of them is damaged, only
-/// who asks for its rows is told.
+/// If neighbours yield rows, more of them are read together; if one of them is damaged, only
+/// look-ups of its own rows fail.
 #[test]
 fn more_pages_are_read_where_they_yield_rows() {
     let disk = Arc::new(MemDisk::new());
@@ -163,7 +163,7 @@ fn more_pages_are_read_where_they_yield_rows() {
     assert!(reader.wait(ticket).is_err());
 }
 
-/// A read that fails with pages that nobody asked for is made again without them.
+/// A read that fails with unrequested pages is retried without them.
 #[test]
 fn what_nobody_asked_for_fails_nobody() {
     let failing = |unit_bytes: usize| {
@@ -193,8 +193,8 @@ fn what_nobody_asked_for_fails_nobody() {
     assert_eq!((failing(0), failing(32 << 10)), (1, 0));
 }
 
-/// Of two bad pages the first is named, though the second's read ends before the first page is read
-/// again by itself.
+/// Of two bad pages, the first is named, although the second's read ends before the first page is
+/// read again by itself.
 #[test]
 fn the_first_bad_page_is_named_whatever_is_read_again() {
     let memory = MemDisk::new();

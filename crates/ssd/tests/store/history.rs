@@ -1,10 +1,10 @@
-//! What was done to a store, and what it must hold after any part of it.
+//! The changes made to a store, and the rows that it must have after any prefix of them.
 //!
-//! - **Why.** A crash may leave any commit since the last promised one, and puts commit by
-//!   themselves; the store then says by `next_seq` how much of the history it has.
-//! - **How.** Puts and deletions are numbered as the store numbers them; the number of a put is the
-//!   version in its payload. Steps of expiry have no number of their own: one that was asked for
-//!   after n changes is in every commit of more than n, and may be in one of n.
+//! - **Why.** A crash may leave any commit since the last promised one, and puts may commit by
+//!   themselves; the store's `next_seq` then shows how much of the history it has.
+//! - **How.** Puts and deletions are numbered as in the store; the number of a put is the version
+//!   in its payload. Expiry has no number of its own: if it was requested after n changes, it is in
+//!   every commit of more than n changes, and may be in one of n.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) enum Change {
     Delete { key: u64 },
 }
 
-/// Key to the number of its newest version and the step of its last use.
+/// For each key, the number of its newest version and the step of its last use.
 pub(crate) type Rows = BTreeMap<u64, (u64, u32)>;
 
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct History {
     changes: Vec<Change>,
     /// Steps of expiry, each with the number of changes before it.
     expiries: Vec<(u64, u32)>,
-    /// Changes and the step of expiry that a commit promised.
+    /// Number of changes and step of expiry that a commit promised.
     promised: (u64, u32),
 }
 
@@ -39,7 +39,7 @@ impl History {
         self.changes.len() as u64
     }
 
-    /// The step of expiry that was asked for last.
+    /// The last requested step of expiry.
     pub(crate) fn expire_before(&self) -> u32 {
         self.expiries.iter().map(|(_, step)| *step).max().unwrap_or(0)
     }
@@ -52,7 +52,7 @@ impl History {
         let versions = rows.iter().zip(first..);
         let bytes: Vec<u8> = versions.flat_map(|((key, _), seq)| payload(*key, seq)).collect();
         assert_eq!(bytes.len(), rows.len() * ROW_BYTES);
-        // Noted before: a put that fails may have put some of them.
+        // Recorded first, since a failed put may have put some of them.
         self.changes.extend(rows.iter().map(|(key, used)| Change::Put { key: *key, used: *used }));
         store.put_many(&keys, &used, &bytes)?;
         assert_eq!(store.next_seq(), self.len());
@@ -63,7 +63,7 @@ impl History {
     pub(crate) fn delete(&mut self, store: &Store, keys: &[u64]) -> Result<()> {
         let mut rows = self.rows();
         for key in keys {
-            // An expired row may be there or not, and counts if it is.
+            // An expired row may still exist, and counts if it does.
             let visible = rows.remove(key).is_some();
             let deleted = store.delete_many(&[Key(*key)])?;
             assert!(deleted == 1 || (deleted == 0 && !visible), "key {key}: {deleted} deleted");
@@ -87,13 +87,13 @@ impl History {
         Ok(manifest)
     }
 
-    /// Everything so far is in a commit.
+    /// Records that everything so far is in a commit.
     pub(crate) fn promise(&mut self, manifest: &Manifest) {
         self.promised = (self.len(), self.expire_before());
         assert_eq!((manifest.next_seq, manifest.expire_before), self.promised);
     }
 
-    /// Rows that the store has after all of it.
+    /// Rows that the store has after the whole history.
     pub(crate) fn rows(&self) -> Rows {
         self.rows_after(self.len(), self.expire_before())
     }
@@ -110,8 +110,8 @@ impl History {
         rows
     }
 
-    /// Goes on from what a store that was just opened has of it, which is checked to be a commit
-    /// that may be there.
+    /// Continues from the part that a store has right after opening, and checks that it is a
+    /// possible commit.
     pub(crate) fn resume(&mut self, store: &Store, home: &Arc<dyn Disk>) {
         let (changes, expire_before) = (store.next_seq(), manifest(home).expire_before);
         assert!(changes <= self.len(), "{changes} changes of {}", self.len());
@@ -127,18 +127,18 @@ impl History {
         self.assert_held(store);
     }
 
-    /// Forgets what a change that failed did not do; the store still has all before it.
+    /// Drops the part of a failed change that was not done; the store has everything before it.
     pub(crate) fn stop(&mut self, store: &Store) {
         assert!((self.promised.0..=self.len()).contains(&store.next_seq()));
         self.changes.truncate(store.next_seq() as usize);
     }
 
-    /// The store has exactly the rows of this history, whichever way it is asked.
+    /// Asserts that every way to read the store returns exactly the rows of this history.
     pub(crate) fn assert_held(&self, store: &Store) {
         self.check_held(store).unwrap();
     }
 
-    /// The same where the disk may fail.
+    /// [`History::assert_held`] on a disk that may fail.
     pub(crate) fn check_held(&self, store: &Store) -> Result<()> {
         let rows = self.rows();
         let keys: Vec<u64> = (0..KEYS).collect();
@@ -168,7 +168,7 @@ impl History {
     }
 }
 
-/// The version that a row says it is.
+/// The version in a row's payload.
 pub(crate) fn version(row: Option<&[u8]>) -> Option<u64> {
     row.map(|row| u64::from_le_bytes(*row.first_chunk().unwrap()))
 }

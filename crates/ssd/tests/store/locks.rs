@@ -1,4 +1,4 @@
-//! Who has a store open, and who is told so.
+//! Locks of an open store, and the errors of others that want it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn salvage(disks: &[Arc<dyn Disk>], into: &Arc<dyn Disk>) -> Result<u64, Error> 
     repair(disks, Arc::clone(into), of).map(|salvaged| salvaged.rows)
 }
 
-/// A store over two directories keeps everybody out of both, for as long as it is open.
+/// A store over two directories excludes all others from both while it is open.
 fn keeps_all_others_out(disk: &dyn Disk, options: &StoreOptions) {
     let made = |name: &str| disk.create_directory(&disk.path().join(name)).unwrap();
     let (home, second, into) = (made("home"), made("second"), made("into"));
@@ -42,13 +42,13 @@ fn keeps_all_others_out(disk: &dyn Disk, options: &StoreOptions) {
     in_use(check(&disks));
     in_use(salvage(&disks, &into));
     in_use(salvage(&[Arc::clone(&into), Arc::clone(&second)], &made("other")));
-    // Nobody has a snapshot open, and views of it stay possible beside each other.
+    // Snapshots are not locked, and several views of one may exist.
     assert_eq!(check(&[Arc::clone(&snapshot)]).unwrap().damages, []);
     let views = [0, 1].map(|_| View::open(Arc::clone(&snapshot), options.clone()).unwrap());
     assert_eq!(check(&[Arc::clone(&snapshot)]).unwrap().damages, []);
     assert!(!snapshot.exists(LOCK_NAME).unwrap(), "it may lie where nothing can be written");
     drop(views);
-    // A reader goes on when the store has gone, and its files stay as they are.
+    // A reader outlives the store, and its files stay unchanged.
     let reader = store.reader().unwrap();
     drop(store);
     in_use(check(&disks));
@@ -81,7 +81,7 @@ fn what_a_killed_process_left_is_no_obstacle() {
     drop(store);
     assert!(disk.exists(LOCK_NAME).unwrap(), "the file stays");
     drop(Store::open(Arc::clone(&disk), options()).unwrap());
-    // A store of an earlier build has none.
+    // A store of an earlier build has no lock file.
     disk.remove(LOCK_NAME).unwrap();
     assert_eq!(check(&[Arc::clone(&disk)]).unwrap().damages, []);
     assert!(!disk.exists(LOCK_NAME).unwrap(), "checking makes none");
@@ -96,7 +96,7 @@ fn no_lock_is_left_where_there_is_no_store() {
     assert!(matches!(Store::open(Arc::clone(&disk), options()), Err(Error::Missing { .. })));
     assert!(matches!(check(&[Arc::clone(&disk)]), Err(Error::Missing { .. })));
     assert_eq!(disk.list().unwrap(), Vec::<String>::new());
-    // A store that fails to open frees its lock.
+    // A store that fails to open releases its lock.
     let world = MemDisk::new();
     drop(Store::create(shared(&world), options()).unwrap());
     let other = StoreOptions { table: 9, ..options() };

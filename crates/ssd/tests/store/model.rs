@@ -22,10 +22,10 @@ struct Model {
     disk: MemDisk,
     store: Store,
     dice: Stream,
-    /// Everything that was ever put or deleted, in order; versions are places in it.
+    /// Everything that was put or deleted, in order; versions are indices in it.
     log: Vec<Change>,
     oracle: Oracle,
-    /// Rows that an explicit commit promised.
+    /// Number of rows that an explicit commit promised.
     promised: u64,
     snapshots: Vec<(PathBuf, u64)>,
     snapshots_taken: u64,
@@ -91,7 +91,7 @@ impl Model {
         assert_eq!(assert_whole(&self.disk).segments, manifest.segments.len() as u64);
     }
 
-    /// Goes on from what is there of the log.
+    /// Continues from the part of the log that is there.
     fn cut_log(&mut self) {
         let rows = self.store.next_seq();
         assert!(rows >= self.promised && rows <= self.log.len() as u64);
@@ -133,7 +133,7 @@ impl Model {
                 .unwrap();
         assert_eq!(self.store.next_seq(), rows);
         self.promised = rows;
-        // Snapshots that were taken later belong to rows that are no more.
+        // Later snapshots have rows that no longer exist.
         self.snapshots.clear();
         self.cut_log();
     }

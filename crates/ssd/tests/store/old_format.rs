@@ -1,4 +1,4 @@
-//! Stores that earlier builds wrote: they open for ever, with every row.
+//! Stores that earlier builds wrote open forever, with every row.
 //!
 //! `fixtures/v1` and `fixtures/v2` were written by builds of these versions, `fixtures/v3` by
 //! [`a_fixture_of_version_3_can_be_written`]; `bench/twin.py` reads it too.
@@ -27,7 +27,7 @@ fn options_v1() -> StoreOptions {
     }
 }
 
-/// Keys lie anywhere, not in order.
+/// Keys in no particular order.
 pub(crate) fn key(number: u64) -> Key {
     Key(number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -53,7 +53,7 @@ fn newest(number: u64) -> u64 {
     (0..3).filter(|version| number.is_multiple_of(version + 1)).max().unwrap()
 }
 
-/// Exactly the rows of `expected`, which are by number and version.
+/// Asserts exactly the rows of `expected`, which maps numbers to versions.
 fn assert_rows(store: &Store, expected: &dyn Fn(u64) -> Option<u64>) {
     let numbers = 0..KEYS + 10;
     let keys: Vec<Key> = numbers.clone().map(key).collect();
@@ -77,7 +77,7 @@ fn assert_first(store: &Store) {
     assert_rows(store, &|number| (number < KEYS).then(|| newest(number)));
 }
 
-/// Version of the format that the manifest in a directory says.
+/// Format version of the manifest in a directory.
 fn version_of(disk: &dyn Disk) -> u64 {
     let manifest = bytes_of(disk, MANIFEST_NAME);
     let json: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
@@ -102,7 +102,7 @@ fn a_store_of_version_1_is_written_anew() {
             store.commit().unwrap();
         }
     }
-    // The old segments lie aside, as they were; the manifest was replaced.
+    // The old segments are set aside unchanged; the manifest was replaced.
     let aside = disk.directory(&disk.path().join("set-aside")).unwrap();
     assert_eq!(aside.list().unwrap(), old[1..]);
     for (name, before) in old.iter().zip(&before).skip(1) {
@@ -192,8 +192,8 @@ fn what_is_no_right_store_of_version_1_is_left_as_it_is() {
     assert_first(&Store::open(shared(&disk), options_v1()).unwrap());
 }
 
-/// Does something to the fixture that is cut after every change of the disk, with everything that
-/// may survive; returns the number of cuts.
+/// Cuts a change of the fixture after every change of the disk, with everything that may survive;
+/// returns the number of cuts.
 fn cut_all(
     change: &(dyn Fn(Arc<dyn Disk>) -> stepwell_ssd::Result<Store> + Sync),
     survive: &(dyn Fn(&MemDisk, bool) + Sync),
@@ -220,7 +220,7 @@ fn a_cut_at_every_change_of_the_rewrite() {
     let cuts = cut_all(&|disk| Store::open(disk, options_v1()), &|world, done| {
         let version = version_of(world);
         assert!(version == FORMAT_VERSION || (version == 1 && !done));
-        // Once more, and cut again on the way.
+        // Another attempt, also cut.
         let again =
             FaultyDisk::new(shared(world), Faults { cut_after: Some(5), ..Faults::default() });
         drop(Store::open(Arc::new(again), options_v1()));
@@ -260,7 +260,7 @@ pub(crate) fn options_v2() -> StoreOptions {
     StoreOptions { table: 5, ..options_v1() }
 }
 
-/// The version of a row of the fixture of version 2.
+/// The version of a row of the version 2 fixture.
 pub(crate) fn newest_v2(number: u64) -> Option<u64> {
     match number {
         120.. => None,
@@ -270,7 +270,7 @@ pub(crate) fn newest_v2(number: u64) -> Option<u64> {
     }
 }
 
-/// A tiny store with merged segments, deletions of rows that are still there, and an expiry.
+/// A tiny store with merged segments, deletions of rows that still exist, and an expiry.
 fn fill_v2(store: &Store) {
     let put = |numbers: std::ops::Range<u64>, version: u64| {
         let keys: Vec<Key> = numbers.clone().map(key).collect();
@@ -285,7 +285,7 @@ fn fill_v2(store: &Store) {
     put(0..120, 0);
     store.commit().unwrap();
     put(0..70, 1);
-    // Two segments go stale, for a merge of one would free nothing.
+    // Two segments go stale, since merging one would free nothing.
     put(85..120, 0);
     store.commit().unwrap();
     assert!(store.compact().unwrap() > 0);
@@ -310,7 +310,7 @@ fn a_store_of_version_2_opens_for_ever() {
     let store = Store::open(shared(&disk), options_v2()).unwrap();
     assert_rows(&store, &newest_v2);
     assert_eq!(disk.list().unwrap(), names, "nothing is written to open it");
-    // What was deleted stays so whatever is merged.
+    // Deleted rows stay deleted whatever is merged.
     while store.compact().unwrap() > 0 {
         store.commit().unwrap();
     }
@@ -343,8 +343,8 @@ fn a_snapshot_of_version_2_is_restored() {
     );
 }
 
-/// Makes the fixture's store anew, and writes it where `STEPWELL_WRITE_FIXTURES` asks for it: only
-/// for a new version of the format.
+/// Makes the fixture's store anew, and writes it if `STEPWELL_WRITE_FIXTURES` is set: only for a
+/// new version of the format.
 #[test]
 fn a_fixture_of_version_3_can_be_written() {
     let disk = MemDisk::new();
@@ -363,8 +363,8 @@ fn a_fixture_of_version_3_can_be_written() {
     }
 }
 
-/// `fixtures/v2-both` is a commit in the middle of a merge: three moved segments, and the one that
-/// they were merged into. Rows in it were last used at step 5.
+/// `fixtures/v2-both` is a commit in the middle of a merge: three moved segments, and the one they
+/// were merged into. Its rows were last used at step 5.
 #[test]
 fn what_a_merge_made_and_what_it_was_made_of() {
     let options = StoreOptions { segment_bytes: 32_768, ..options_v1() };
@@ -382,7 +382,7 @@ fn what_a_merge_made_and_what_it_was_made_of() {
     };
     let before = sorted(&store);
     store.expire_before(10).unwrap();
-    // What it made is merged first, and leaves nothing; what that was made of is still named.
+    // The result is merged first, and leaves nothing; its inputs are still named.
     assert_eq!(store.compact().unwrap(), 1);
     store.commit().unwrap();
     drop(store);

@@ -1,4 +1,4 @@
-//! Opening with several threads is opening with one.
+//! Opening with several threads gives the same result as with one.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ fn opened(disk: &Arc<dyn Disk>, options: &StoreOptions, threads: usize) -> Resul
     View::open(Arc::clone(disk), options)
 }
 
-/// What tells one opened store from another: rows in the order in which they lie, and counts.
+/// What distinguishes opened stores: rows in file order, and counts.
 fn seen(store: &Store) -> (Vec<(u64, u32)>, Stats) {
     let mut stats = store.stats();
     (stats.index_rewrite_ms_longest, stats.index_bytes_peak) = (0.0, 0);
-    // Where a part is full, one thread reads all again.
+    // If a part is full, one thread reads everything again.
     stats.bytes_read = 0;
     stats.directories.clear();
     (scanned(store), stats)

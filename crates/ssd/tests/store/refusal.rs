@@ -1,5 +1,5 @@
-//! Disks that refuse: the call fails and says why, nothing is lost, and the store goes on once the
-//! cause is gone.
+//! Disks that refuse: the call fails with the reason, nothing is lost, and the store works again
+//! once the cause is gone.
 
 use std::sync::Arc;
 
@@ -26,19 +26,20 @@ pub(crate) fn refusing(
     Faults { refusal: Some(refusal), ..Faults::default() }
 }
 
-/// A disk that does not fail yet, and what lies below it.
+/// A disk that does not fail yet, and the one below it.
 fn faulty() -> (MemDisk, FaultyDisk) {
     let memory = MemDisk::new();
     (memory.clone(), FaultyDisk::new(Arc::new(memory), Faults::default()))
 }
 
-/// A run of puts, deletions, merges, commits, an expiry and openings; goes on after what fails.
+/// A run of puts, deletions, merges, commits, an expiry and openings, which continues after
+/// failures.
 struct Run<'a> {
     disk: &'a FaultyDisk,
     store: Option<Store>,
     history: History,
     failures: u32,
-    /// Failures after which the cause is gone.
+    /// Number of failures after which the cause is gone.
     failures_max: u32,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Run<'a> {
         Self { disk, store: None, history: History::default(), failures: 0, failures_max }
     }
 
-    /// Does something until it does not fail.
+    /// Retries `attempt` until it succeeds.
     fn until_done(&mut self, attempt: &mut dyn FnMut(&mut History, &Store) -> Result<()>) {
         let Some(store) = self.store.take() else { return };
         while let Err(error) = attempt(&mut self.history, &store) {
@@ -67,7 +68,7 @@ impl<'a> Run<'a> {
         assert!(self.failures < 40, "it does not go on: {message}");
     }
 
-    /// Commits, and opens the store again.
+    /// Commits, and reopens the store.
     fn reopen(&mut self) {
         self.until_done(&mut |history, store| history.commit(store).map(drop));
         drop(self.store.take());
@@ -90,7 +91,7 @@ impl<'a> Run<'a> {
                 Ok(store) => self.store = Some(store),
                 Err(error) => {
                     self.failures += 1;
-                    // It may have been made when it failed.
+                    // It may have been made before the failure.
                     if matches!(error, Error::Exists { .. }) {
                         self.store = Store::open(Arc::new(self.disk.clone()), options()).ok();
                     }
@@ -128,14 +129,14 @@ impl<'a> Run<'a> {
         self.until_done(&mut |history, store| history.commit(store).map(drop));
     }
 
-    /// What found no descriptor is merged as soon as there is one.
+    /// Merges that ran out of descriptors are done as soon as there are some.
     fn assert_merged(&self, reason: Reason) {
         let left_alone = self.store.as_ref().unwrap().stats().segments_left_alone;
         let transient = [Reason::TooManyOpenFiles, Reason::TooManyOpenFilesInAll];
         assert!(left_alone == 0 || !transient.contains(&reason), "{left_alone} are left alone");
     }
 
-    /// Nothing is lost: not in the store, not on the disk.
+    /// Asserts that nothing is lost, in the store and on the disk.
     fn check(mut self, memory: &MemDisk) {
         let Some(store) = self.store.take() else { panic!("it was made") };
         self.history.assert_held(&store);
@@ -171,7 +172,7 @@ fn wherever_the_disk_refuses_a_change() {
     for (operation, least) in kinds {
         let count = whole.count(operation);
         assert!(count >= least, "{operation}: {count}");
-        // There are many reads, which no full disk refuses.
+        // There are many reads, which a full disk does not refuse.
         let of_reads = [Reason::TooManyOpenFiles, Reason::DeviceError];
         let reasons = if operation == Operation::Read { &of_reads[..] } else { &Reason::ALL };
         for reason in reasons {
@@ -250,7 +251,7 @@ fn a_snapshot_that_fails_leaves_the_store_as_it_was() {
     {
         let path = disk.path().join(format!("broken-{number}"));
         disk.create_directory(&path).unwrap();
-        // Nothing changed, so that these are the snapshot's own.
+        // Commits without changes, so that the failures are the snapshot's own.
         store.commit().unwrap();
         disk.inflict(failing(operation, 0, Lasting::Once));
         let message = store.snapshot(&path).unwrap_err().to_string();
@@ -281,22 +282,22 @@ fn what_a_compactor_meets_loses_nothing() {
             }
             history.commit(&store).unwrap();
             disk.inflict(failing(operation, after, Lasting::FromThenOn));
-            // Waits for nobody that does not come.
+            // Puts must not wait for space that cannot be reclaimed.
             let outcome = (0..60).try_for_each(|_| history.put(&store, &rows()));
             if operation == Operation::Read {
-                // Its segment is left alone.
+                // Merges skip its segment.
                 outcome.unwrap();
                 assert!(store.stats().segments_left_alone > 0 || after > 3);
             } else {
                 assert!(outcome.unwrap_err().to_string().contains("cannot"));
                 history.stop(&store);
-                // The last commit may name all there is: there is nothing to write then.
+                // If the last commit names everything, there is nothing to write.
                 let committed = manifest(&shared(&memory)).next_seq;
                 assert!(store.commit().is_err() || store.next_seq() == committed);
             }
             disk.inflict(Faults::default());
             history.assert_held(&store);
-            // Writes that had failed before may only be told of now: as many as may be under way.
+            // Earlier failed writes may be reported only now: as many as may be in flight.
             let mut told = 0;
             while history.put(&store, &rows()).is_err() {
                 history.stop(&store);

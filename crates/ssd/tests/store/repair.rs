@@ -1,4 +1,4 @@
-//! What is intact in a damaged store is salvaged, and nothing else.
+//! The intact rows of a damaged store are salvaged, and nothing else.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -43,7 +43,7 @@ fn segments(disk: &MemDisk) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.ends_with(".rows")).collect()
 }
 
-/// Data pages of a segment.
+/// Number of data pages of a segment.
 fn pages(disk: &MemDisk, name: &str) -> usize {
     let bytes = bytes_of(disk, name);
     let tail = &bytes[bytes.len() - 128..];
@@ -54,7 +54,7 @@ fn flip(disk: &MemDisk, name: &str, at: usize) {
     disk.edit(name, &mut |bytes| bytes[at] ^= 0x40).unwrap();
 }
 
-/// Repairs into a new directory; what is repaired stays as it is.
+/// Repairs into a new directory; asserts that the source does not change.
 fn salvage(disk: &MemDisk) -> (Store, Salvaged) {
     let contents = |disk: &MemDisk| -> Vec<(String, Vec<u8>)> {
         let names = disk.list().unwrap().into_iter();
@@ -69,7 +69,7 @@ fn salvage(disk: &MemDisk) -> (Store, Salvaged) {
     (Store::open(into, options()).unwrap(), salvaged)
 }
 
-/// The store has exactly these versions.
+/// Asserts that the store has exactly these versions.
 fn assert_versions(store: &Store, rows: &Rows) {
     let keys: Vec<u64> = (0..KEYS).collect();
     for (key, found) in keys.iter().zip(get(store, &keys).unwrap()) {
@@ -144,7 +144,7 @@ fn of_damaged_pages_exactly_the_newest_versions_are_lost() {
     });
 }
 
-/// Every row is some version of its key, and every row that was there is as new as it was.
+/// Asserts that every row is a version of its key, and that no existing row is missing or older.
 fn assert_no_row_lost(store: &Store, history: &History) {
     let rows = history.rows();
     let keys: Vec<u64> = (0..KEYS).collect();
@@ -179,7 +179,7 @@ fn a_segment_without_its_list_loses_no_row() {
         // A key whose deletion is lost may have a row again.
         assert_no_row_lost(&store, &history);
         assert_eq!((salvaged.rows_lost, salvaged.segments_lost), (0, 0));
-        // A header is not needed to know what lies where.
+        // The rows of a segment can be found without its header.
         let header = *at < PAGE;
         assert_eq!(salvaged.segments_unlisted, u64::from(!header));
     });
@@ -240,7 +240,7 @@ fn without_a_manifest_the_segments_speak() {
         assert_versions(&store, &history.rows());
         assert_eq!((salvaged.rows_lost, salvaged.pages_damaged), (0, 0));
         assert!(salvaged.manifest_lost && salvaged.rows_named == 0);
-        // A header that is damaged too is no hindrance while there is another.
+        // A damaged header does not matter while there is another.
         flip(&disk, &segments(&disk)[0], 17);
         assert_versions(&salvage(&disk).0, &history.rows());
         for name in &segments(&disk)[1..] {
@@ -261,7 +261,7 @@ fn a_store_is_never_repaired_over_another() {
     let onto_itself = repair(&[shared(&disk)], shared(&disk), |_, _| options());
     assert!(matches!(onto_itself, Err(Error::Exists { .. })));
     drop(store);
-    // Without its manifest the directory still holds what is to be salvaged.
+    // Without its manifest, the directory still has what is to be salvaged.
     let bare = copy_of(&disk);
     bare.remove(MANIFEST_NAME).unwrap();
     let names = bare.list().unwrap();
@@ -311,7 +311,7 @@ fn a_read_that_fails_once_costs_nothing() {
 fn a_segment_that_cannot_be_opened_stops_neither_checking_nor_salvaging() {
     let (disk, _) = image(3);
     let all = check(&[shared(&disk)]).unwrap();
-    // The manifest is what is opened first.
+    // The manifest is opened first.
     for after in [1, 2, 4] {
         let _told = Told(format!("after {after} opens"));
         let failure = Failure {

@@ -1,5 +1,5 @@
-//! A table over several stores that is dealt out anew again and again: from snapshots of n stores
-//! m are made, which hold exactly what an oracle says and go on as any store does.
+//! A table over several stores that is repeatedly redistributed: m stores are made from snapshots
+//! of n, have exactly the rows of an oracle, and continue as any store does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::harness::{Told, in_threads, scanned};
 use crate::history::version;
 use crate::shards::of_shards;
 
-/// Key to the number of its newest version and the step of its last use.
+/// For each key, the number of its newest version and the step of its last use.
 type Rows = BTreeMap<u64, (u64, u32)>;
 
-/// Steps after which a row that was not used is expired.
+/// Number of steps after which an unused row expires.
 const LIFE: u32 = 60;
 
-/// Snapshots of all stores of a table at one moment, and what they hold.
+/// Snapshots of all stores of a table at one moment, and their rows.
 #[derive(Clone)]
 struct Saved {
     paths: Vec<PathBuf>,
@@ -40,12 +40,12 @@ struct Fleet {
     directories: u32,
     dice: Stream,
     saved: Vec<Saved>,
-    /// Times that rows were dealt out anew, and segments that came from elsewhere in two ways.
+    /// Number of redistributions, and of segments from elsewhere in two ways.
     dealt: u64,
 }
 
 impl Fleet {
-    /// Three stores without a row.
+    /// Three empty stores.
     fn new(seed: u64) -> Self {
         let world = MemDisk::new();
         let mut fleet = Self {
@@ -77,14 +77,14 @@ impl Fleet {
         self.world.create_directory(Path::new(&format!("/{}", self.directories))).unwrap()
     }
 
-    /// All key shards in so many sets: of neighbours, or of any.
+    /// All key shards in `count` sets: adjacent ones, or arbitrary ones.
     fn deal(&mut self, count: usize) -> Vec<KeyShardSet> {
         if self.roll(2) == 0 {
             return (0..count).map(|number| KeyShardSet::part(number, count)).collect();
         }
         let mut sets = vec![KeyShardSet::NONE; count];
         for shard in 0..KEY_SHARDS {
-            // Each gets one at least.
+            // Each set gets at least one.
             let to = if shard < count { shard } else { self.roll(count as u64) as usize };
             sets[to] = sets[to] | [shard as u8].into_iter().collect();
         }
@@ -137,7 +137,7 @@ impl Fleet {
 
     fn delete(&mut self) {
         let keys: Vec<Key> = self.keys(30).into_iter().map(Key).collect();
-        // Each store drops what is not its own.
+        // Each store ignores keys of others.
         for (_, store) in &self.stores {
             store.delete_many(&keys).unwrap();
         }
@@ -186,7 +186,7 @@ impl Fleet {
         self.restore(&saved);
     }
 
-    /// Goes on from what was saved some time.
+    /// Returns to an earlier set of snapshots.
     fn go_back(&mut self) {
         if self.saved.is_empty() {
             return;
@@ -196,7 +196,7 @@ impl Fleet {
         self.restore(&saved);
     }
 
-    /// Makes stores of what was saved, as many as there may be.
+    /// Makes stores from snapshots, of any admitted number.
     fn restore(&mut self, saved: &Saved) {
         self.stores.clear();
         let count = [1, 2, 3, 5][self.roll(4) as usize];
@@ -214,7 +214,7 @@ impl Fleet {
         self.assert_held();
     }
 
-    /// Each store has exactly the rows of its key shards.
+    /// Asserts that each store has exactly the rows of its key shards.
     fn assert_held(&self) {
         let keys: Vec<u64> = (0..KEYS).collect();
         for (disk, store) in &self.stores {
@@ -246,7 +246,7 @@ fn rows_stay_what_they_are_however_they_are_dealt_out() {
         (0..150).for_each(|_| fleet.step());
         fleet.assert_held();
         assert!(fleet.dealt > 3);
-        // In the end one store has all of it, and after merges no segment of another.
+        // In the end, one store has everything, and after merges no segment of another.
         let saved = fleet.save();
         let disk = fleet.directory();
         let sources: Vec<&Path> = saved.paths.iter().map(PathBuf::as_path).collect();

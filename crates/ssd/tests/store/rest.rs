@@ -1,5 +1,5 @@
-//! Merging ends: whatever the settings, the number of merges is bounded by what was written, a
-//! store that nobody changes comes to rest within its target, and no writer waits for ever.
+//! Merging ends: under any settings, the number of merges is bounded by what was written, an idle
+//! store comes to rest within its target, and no writer waits forever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::harness::{Told, in_threads, shared};
 const BLOCK: u64 = 4096;
 const ROW_BYTES: [usize; 9] = [1, 8, 24, 72, 300, 1000, 2040, 4100, 9000];
 
-/// Bytes of a page, and its rows.
+/// Bytes of a page, and its number of rows.
 fn page(row_bytes: usize) -> (u64, u64) {
     let stride = row_bytes as u64 + 16;
     let page = (stride + 8).next_multiple_of(BLOCK);
     (page, (page - 8) / stride)
 }
 
-/// Random settings that a store can have, most of them with segments of a few pages.
+/// Random admitted settings, most of them with segments of a few pages.
 fn options(dice: &mut Stream) -> StoreOptions {
     let row_bytes = ROW_BYTES[(dice.next_u64() % ROW_BYTES.len() as u64) as usize];
     let (page_bytes, _) = page(row_bytes);
@@ -41,14 +41,14 @@ fn options(dice: &mut Stream) -> StoreOptions {
     }
 }
 
-/// What a store was given.
+/// What was done to a store.
 #[derive(Default)]
 struct Given {
     rows: BTreeMap<u64, (u64, u32)>,
     put: u64,
     deleted: u64,
     expiries: u64,
-    /// Times that the open segment may have ended before it was full.
+    /// Number of times that the open segment may have ended before it was full.
     ends: u64,
 }
 
@@ -84,8 +84,8 @@ impl Given {
         store.commit().unwrap();
     }
 
-    /// Merges that there can have been: each frees a block that a put wrote; or drops a row or a
-    /// deletion, where there are deletions and expiries.
+    /// The most merges that are possible: each frees a block written by a put, or drops a row or a
+    /// deletion if there are deletions or expiries.
     fn merges_max(&self, options: &StoreOptions) -> u64 {
         let (page, rows) = page(options.row_bytes);
         let segments = self.put / u64::from(options.segment_rows()) + self.ends + 1;
@@ -124,7 +124,7 @@ fn payload(seq: u64, row_bytes: usize) -> Vec<u8> {
     seq.to_le_bytes().into_iter().cycle().take(row_bytes).collect()
 }
 
-/// Merges until nothing is left to merge; then the store is within its target, and stays so.
+/// Merges until nothing is due; then the store must be within its target, and stay so.
 fn rest(store: &Store, given: &Given) {
     while store.compact().unwrap() > 0 {
         given.assert_bounded(store);
@@ -145,7 +145,7 @@ fn rest(store: &Store, given: &Given) {
     assert_eq!(stats.segments_retired, 0, "{stats:?}");
 }
 
-/// A workload that the seed names, in random settings.
+/// Runs a workload determined by the seed, under random settings.
 fn run(seed: u64) {
     let mut dice = Stream::from_state(seed);
     let options = options(&mut dice);
@@ -193,7 +193,7 @@ fn merging_ends_whatever_the_settings() {
     in_threads(&seeds, &|seed| run(*seed));
 }
 
-/// Two threads put rows of 8 bytes over and over, into segments of one page.
+/// Two threads repeatedly put rows of 8 bytes into segments of one page.
 fn overwrite(compaction: Compaction, portion: u64) {
     let options = StoreOptions {
         segment_bytes: 16 << 10,
@@ -220,7 +220,7 @@ fn overwrite(compaction: Compaction, portion: u64) {
     });
     first.assert_holds_beside(&second, &store);
     first.put += second.put;
-    // Background merges end segments at commits that nobody here asked for.
+    // Background merges end segments at commits that were not requested here.
     first.ends += second.ends + store.stats().commits;
     first.assert_bounded(&store);
     rest(&store, &first);

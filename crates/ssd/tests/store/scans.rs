@@ -1,4 +1,4 @@
-//! Scans of one moment, beside everything else that happens to a store.
+//! Scans of one moment, concurrent with everything else that happens to a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use stepwell_ssd::{Compaction, Cursor, Error, Scan, Store, StoreOptions, View};
 use crate::common::{KEYS, ROW_BYTES, new_store, options, payload, put, reopen};
 use crate::harness::{Told, in_threads, scanned, shared};
 
-/// Key to the number of its newest version and the step of its last use.
+/// For each key, the number of its newest version and the step of its last use.
 type Rows = BTreeMap<u64, (u64, u32)>;
 
-/// Visits so many rows, each with the bytes of its version.
+/// Visits up to `rows_max` rows, and checks the bytes of each.
 fn go_on(scan: &mut Scan, rows_max: usize, seen: &mut Rows) -> stepwell_ssd::Result<usize> {
     let mut count = 0;
     let visited = scan.visit(rows_max, &mut |key, used, row| {
@@ -29,14 +29,14 @@ fn go_on(scan: &mut Scan, rows_max: usize, seen: &mut Rows) -> stepwell_ssd::Res
     Ok(visited)
 }
 
-/// A scan under way, what it saw, and what it must see.
+/// A scan in progress, the rows it visited, and those it must visit.
 struct Under {
     scan: Scan,
     seen: Rows,
     right: Rows,
 }
 
-/// Somebody who scans while a store is changed.
+/// Scans while a store is changed.
 struct Model {
     disk: MemDisk,
     store: Store,
@@ -126,7 +126,7 @@ impl Model {
         }
     }
 
-    /// Scans under way go on with the files that they hold; the store is another one.
+    /// Scans in progress continue with the files that they hold, on the old store.
     fn reopen(&mut self) {
         self.store.commit().unwrap();
         self.store = reopen(&self.disk).unwrap();
@@ -150,7 +150,7 @@ fn a_scan_sees_what_there_was_when_it_began() {
     });
 }
 
-/// What is put and deleted, by its number, where threads scan meanwhile.
+/// Key of change number `seq`, and whether it is deleted, while threads scan.
 fn change(seq: u64) -> (u64, bool) {
     let mut stream = Stream::named(seq, b"change");
     (stream.next_u64() % KEYS, stream.next_u64().is_multiple_of(5))
@@ -168,7 +168,7 @@ fn a_scan_that_begins_while_rows_are_put_is_of_one_moment() {
         let (mut rows, mut changes, mut seq) = (BTreeMap::new(), 0, 0);
         while changes < 60_000 {
             let mut scan = store.scan().unwrap();
-            // The changes that the scan's moment comes after, one by one as the writer made them.
+            // Repeats the writer's changes before the scan's moment, one by one.
             while changes < scan.next_seq() {
                 let (key, deletes) = change(seq);
                 changes += match deletes {
@@ -223,14 +223,14 @@ fn a_scan_goes_on_from_a_cursor() {
         })
     };
     take(&mut scan, &mut seen, 50).unwrap();
-    // A visitor that fails gets its row again.
+    // After a visitor's error, its row is visited again.
     let error = scan.visit(9, &mut |_, _, _| Err(Error::Stopped)).unwrap_err();
     assert!(matches!(error, Error::Stopped));
     let cursor: Cursor =
         serde_json::from_str(&serde_json::to_string(&scan.cursor()).unwrap()).unwrap();
     assert_eq!(cursor, scan.cursor());
     drop(scan);
-    // The same store, the store opened again, and a snapshot of it.
+    // The same store, the store reopened, and a snapshot of it.
     let rest_of = |store: &Store, from: &Cursor| {
         let (mut scan, mut rest) = (store.scan_from(from).unwrap(), seen.clone());
         while take(&mut scan, &mut rest, 7).unwrap() > 0 {}
@@ -268,7 +268,7 @@ fn a_read_that_fails_stops_a_scan_where_it_is() {
             lasting: Lasting::Once,
         };
         faulty.inflict(Faults { failure: Some(failure), ..Faults::default() });
-        // One that cannot begin leaves nothing behind.
+        // A scan that fails to begin leaves nothing behind.
         let Ok(mut scan) = store.scan().or_else(|_| store.scan()) else { panic!("twice") };
         let mut seen = Rows::new();
         loop {

@@ -1,5 +1,5 @@
 //! Stores of some key shards, made of others' snapshots: what is linked and read, what is refused,
-//! and what damage and failures come to.
+//! and the effects of damage and failures.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn what_a_snapshot_has_is_linked_and_not_written() {
     let stats = store.stats();
     assert_eq!(stats.bytes_written, manifest, "a manifest and no row");
     assert_eq!(stats.rows_live + stats.rows_stale, 300);
-    // Both halves have it all, and neither what the other has.
+    // Together, the halves have all rows, and none twice.
     let other = half(&world, "/other", 1).unwrap();
     assert_eq!(store.len() + other.len(), 300);
     assert_eq!(scanned(&store).len() as u64, store.len());
@@ -68,7 +68,7 @@ fn of_long_lists_of_keys_only_our_parts_are_read() {
     let (part, lists) = (part.unwrap(), 9 * keys.len() as u64);
     let ours = keys.iter().filter(|key| key_shards.contains_key(**key)).count() as u64;
     assert_eq!((part.len(), scanned(&part).len() as u64), (ours, ours));
-    // One byte a row to see whether there is anything, one to find it, and its part of the keys.
+    // One byte a row to see if anything counts, one to find it, and the keys that count.
     drop(part);
     world.free_locks();
     let reopened = Store::open(to, long).unwrap();
@@ -88,7 +88,7 @@ fn a_key_of_another_store_is_refused() {
     let (message, shard) = (error.to_string(), key_shard(Key(key)));
     let has = format!("has key shards 0-127 of its table, and key {key:016x} is in key shard");
     assert!(message.contains(&has) && message.contains(&format!(" {shard}: ")), "{message}");
-    // Nothing of it was put, and nobody loses a row.
+    // Nothing of it was put, and no row is lost.
     assert_eq!(store.delete_many(&[Key(key)]).unwrap(), 0);
     assert_eq!((store.next_seq(), get(&store, &[key]).unwrap()), (before, vec![None]));
     put(&store, &[(own, 902)]).unwrap();
@@ -114,7 +114,7 @@ fn sources_that_do_not_go_together_are_refused() {
     expect(refused(&[], options()), &["key shards 0-255"]);
     let twice = refused(&["/low", "/high", "/snapshot"], options());
     expect(twice, &["/snapshot", "has key shards 0-255", "so has /low"]);
-    // What it does not take may be had twice.
+    // Key shards that are not needed may be in several sources.
     let to = world.create_directory(Path::new("/quarter")).unwrap();
     let sources = ["/high", "/low"].map(Path::new);
     let quarter = of_shards(KeyShardSet::part(3, 4));
@@ -182,7 +182,7 @@ fn a_source_of_version_1_is_refused_and_one_of_version_2_taken() {
         rows.sort_unstable();
         right.sort_unstable();
         assert_eq!(rows, right);
-        // What was adopted opens again, and goes back into one.
+        // An adopted store opens again, and can be joined into one.
         let to = world.create_directory(Path::new("/whole")).unwrap();
         let sources = ["/half-1", "/half-0"].map(Path::new);
         let options = options_of(&*world.directory(sources[0]).unwrap(), KeyShardSet::ALL);

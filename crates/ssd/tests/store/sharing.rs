@@ -1,4 +1,4 @@
-//! Stores that share an executor: what each would take alone, all of them take together.
+//! Stores of one executor: all of them together take what each would take alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn shared_options(executor: &Executor, compaction: Compaction) -> StoreOptions {
     StoreOptions { executor: Some(executor.clone()), compaction, ..options() }
 }
 
-/// Does random things to stores in turn, and checks them against their histories.
+/// Does random things to stores alternately, and checks them against their histories.
 fn run(disks: &[Arc<dyn Disk>], executor: &Executor, compaction: Compaction, seed: u64) {
     let options = shared_options(executor, compaction);
     let mut stores: Vec<(Store, History)> = disks
@@ -45,7 +45,7 @@ fn run(disks: &[Arc<dyn Disk>], executor: &Executor, compaction: Compaction, see
         let _told = Told(format!("store {number}"));
         history.assert_held(&store);
         history.commit(&store).unwrap();
-        // Its directory is free at once.
+        // Its directory is free immediately.
         drop(store);
         let disk = &disks[number];
         history.resume(&Store::open(Arc::clone(disk), options.clone()).unwrap(), disk);
@@ -67,7 +67,7 @@ fn sixteen_stores_take_the_chunks_of_two() {
         run(&disks, &executor, Compaction::Inline, 5);
         executor.stats()
     };
-    // Each with eight chunks under way, its own, and that of a merge.
+    // Each with eight chunks in flight, its own, and a merge's.
     let two_most = 2 * 10 * chunk_bytes();
     assert!(alone(2).chunk_bytes_most <= two_most);
     let executor = Executor::new(ExecutorOptions {

@@ -14,7 +14,7 @@ use crate::common::{options, reopen};
 use crate::harness::shared;
 use crate::history::History;
 
-/// A store of many segments on a disk without links, and what it holds.
+/// A store of many segments on a disk without links, and its history.
 fn without_links() -> (MemDisk, FaultyDisk, Store, History) {
     let memory = MemDisk::new();
     let faults = Faults { no_links: true, ..Faults::default() };
@@ -41,7 +41,7 @@ fn the_store_is_written_and_merged_while_its_snapshot_is_copied() {
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Each operation takes its time, and a segment many of them.
+            // Each operation is slow, and a segment takes many of them.
             disk.inflict(Faults {
                 no_links: true,
                 delay: Duration::from_millis(10),
@@ -54,7 +54,7 @@ fn the_store_is_written_and_merged_while_its_snapshot_is_copied() {
         while there.list().unwrap().is_empty() {
             thread::yield_now();
         }
-        // No put waits for it; and then all that it is made of goes.
+        // No put waits for the snapshot; then all its segments are removed.
         history.put(&store, &[(0, 2)]).unwrap();
         assert!(!ended.load(Ordering::SeqCst));
         disk.inflict(Faults { no_links: true, ..Faults::default() });
@@ -107,7 +107,7 @@ fn a_copy_that_fails_leaves_the_store_as_it_was() {
             Failure { operation: Some(operation), after: 3, kind, lasting: Lasting::Once };
         disk.inflict(Faults { no_links: true, failure: Some(failure), ..Faults::default() });
         let outcome = store.snapshot(&path);
-        // Its segments are open.
+        // Its segments are open already.
         assert_eq!(outcome.is_ok(), operation == Operation::Open, "{operation:?}");
         let there = memory.directory(&path).unwrap();
         if outcome.is_err() {

@@ -1,4 +1,4 @@
-//! Space and writes stay within what is promised, however rows are put over.
+//! Space and writes stay within their bounds, in whatever pattern rows are overwritten.
 
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
@@ -8,7 +8,7 @@ use stepwell_ssd::{Compaction, Stats, Store, StoreOptions};
 use crate::harness::shared;
 
 const ROW_BYTES: usize = 256;
-/// Pages of 15 rows without much left over, segments of 120 or so of them.
+/// Pages of 15 rows with little unused space, segments of about 120 of them.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
 fn options(compaction: Compaction) -> StoreOptions {
@@ -21,7 +21,7 @@ fn options(compaction: Compaction) -> StoreOptions {
     }
 }
 
-/// Rows that fill so many segments.
+/// Number of rows that fill `segments` segments.
 fn rows_of(segments: u64) -> u64 {
     segments * u64::from(options(Compaction::Inline).segment_rows())
 }
@@ -30,13 +30,13 @@ struct Run {
     disk: MemDisk,
     store: Store,
     rows: u64,
-    /// The most space in bytes of live rows: after commits, and at any time.
+    /// The most space, as a multiple of live rows' bytes: after commits, and at any time.
     committed_most: f64,
     most: f64,
 }
 
 impl Run {
-    /// A store of so many rows, all of them put once.
+    /// A store of `rows` rows, all put once.
     fn new(rows: u64, compaction: Compaction) -> Self {
         let disk = MemDisk::new();
         let store = Store::create(shared(&disk), options(compaction)).unwrap();
@@ -61,18 +61,18 @@ impl Run {
         let stats = self.store.stats();
         self.committed_most = self.committed_most.max(stats.space_amplification);
         if self.store.options().compaction == Compaction::Background {
-            // Files come and go meanwhile.
+            // Files change concurrently.
             return;
         }
-        // The figure is that of the files that are there.
+        // The figure must match the existing files.
         let names = self.disk.list().unwrap().into_iter().filter(|name| name.ends_with(".rows"));
         let bytes: u64 = names.map(|name| self.disk.open(&name).unwrap().len().unwrap()).sum();
-        // A segment may be open, or just being merged.
+        // A segment may be open, or being merged.
         assert!(bytes <= stats.bytes_files + 2 * SEGMENT_BYTES, "{bytes} bytes: {stats:?}");
         assert!(bytes + 2 * SEGMENT_BYTES >= stats.bytes_files, "{bytes} bytes: {stats:?}");
     }
 
-    /// Puts rows over so many times, as many as there are each time, by keys of `next`.
+    /// Overwrites as many rows as there are, `times` times, with keys from `next`.
     fn overwrite(&mut self, times: u64, next: &mut dyn FnMut() -> u64) -> Stats {
         let portion = self.rows / 5;
         for round in 0..times * 5 {
@@ -95,8 +95,8 @@ impl Run {
         let stats = store.stats();
         // A segment that a commit ends early has a header, an unfinished page and a list.
         let early = 4.0 * 4096.0 / stats.bytes_live as f64;
-        // A merge of the compactor's that ended between a commit and the look at it has its new
-        // segment beside the old ones.
+        // After a background merge between a commit and this check, its new segment exists in
+        // addition to the old ones.
         let merged = match store.options().compaction {
             Compaction::Background => 2.0 * SEGMENT_BYTES as f64 / stats.bytes_live as f64,
             Compaction::Inline => 0.0,
@@ -116,7 +116,7 @@ fn uniform_overwriting_keeps_its_bounds() {
         let mut run = Run::new(rows, Compaction::Inline);
         let mut dice = Stream::from_state(segments);
         let stats = run.overwrite(10, &mut || dice.next_u64() % rows);
-        // With few segments there is less to choose from.
+        // With few segments, there is less choice.
         let (written, bound) = (stats.write_amplification, if segments < 20 { 2.2 } else { 2.0 });
         assert!(written <= bound, "{segments} segments: {written} bytes for one: {stats:?}");
     }

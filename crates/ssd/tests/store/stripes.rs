@@ -43,7 +43,7 @@ fn segments(disk: &Arc<dyn Disk>) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.ends_with(".rows")).collect()
 }
 
-/// Names and bytes of all files, those set aside included.
+/// Names and bytes of all files, including those set aside.
 fn contents(disks: &[Arc<dyn Disk>]) -> Vec<(String, Vec<u8>)> {
     let of = |disk: &Arc<dyn Disk>| {
         let mut all: Vec<(String, Vec<u8>)> = Vec::new();
@@ -73,7 +73,7 @@ fn segments_go_to_every_directory_and_the_manifest_to_the_first() {
     assert_eq!(paths, PATHS);
     assert!(stats.directories.iter().all(|directory| directory.bytes_written > 0));
     drop(store);
-    // In any order but for the first, and it goes on in the same way.
+    // In any order except for the first; it continues in the same way.
     for order in [[0, 1, 2], [0, 2, 1], [0, 1, 2]] {
         let disks: Vec<Arc<dyn Disk>> = order.iter().map(|at| Arc::clone(&disks[*at])).collect();
         let store = Store::open_over(disks.clone(), options()).unwrap();
@@ -137,7 +137,7 @@ fn a_directory_of_another_store_is_left_alone() {
     assert!(matches!(&made, Err(Error::Exists { path }) if path == Path::new("/x")), "{made:?}");
     let opened = Store::open_over([&disks[..], &[home]].concat(), options());
     assert!(opened.is_err(), "{opened:?}");
-    // The other's second directory, by mistake.
+    // The other store's second directory, by mistake.
     let mixed = vec![Arc::clone(&disks[0]), Arc::clone(&others[1]), Arc::clone(&disks[2])];
     let opened = Store::open_over(mixed, options());
     assert!(matches!(opened, Err(Error::Lost { .. })), "{opened:?}");
@@ -154,7 +154,7 @@ fn what_no_manifest_names_is_set_aside_where_it_lies() {
         history.commit(&store).unwrap();
     }
     let before: Vec<Vec<String>> = disks.iter().map(segments).collect();
-    // Rows of new keys: nothing goes stale, and no commit is made on the way.
+    // Rows of new keys: nothing goes stale, and nothing is committed.
     put(&store, &(500..800).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
     drop(store);
     let after: Vec<Vec<String>> = disks.iter().map(segments).collect();
@@ -231,7 +231,7 @@ fn a_directory_that_fails_leaves_the_rows_of_others_readable() {
     assert!(read > KEYS / 2 && failed > 10, "{read} read, {failed} failed");
     let all: Vec<u64> = (0..KEYS).collect();
     assert!(get(&store, &all).is_err());
-    // What is written goes elsewhere, and so do commits.
+    // Writes and commits go to other directories.
     let segments = |store: &Store| -> Vec<u64> {
         store.stats().directories.iter().map(|directory| directory.segments).collect()
     };

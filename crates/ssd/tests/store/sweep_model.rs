@@ -1,5 +1,5 @@
-//! Sweeps of deletions against a plain map: whatever is merged, left alone, unreadable for a while,
-//! committed, restored and opened again, no row is lost and nothing that is dead comes back.
+//! Sweeps of deletions against a plain map: whatever is merged, skipped, temporarily unreadable,
+//! committed, restored and reopened, no row is lost and no dead version reappears.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use crate::history::{History, manifest};
 use crate::refusal::refusing;
 use crate::sweeps::assert_few_deletions;
 
-/// Steps after which a row that was not used is expired.
+/// Number of steps after which an unused row expires.
 const LIFE: u32 = 25;
 const SEEDS: u64 = 32;
 const STEPS: u32 = 600;
 
-/// What the runs did, so that a test knows that they did it.
+/// Counts of what the runs did, so that a test can check that they did it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     compactions: u64,
@@ -36,17 +36,17 @@ struct Done {
 struct Model {
     memory: MemDisk,
     disk: FaultyDisk,
-    /// The directory of the store, which is over the one disk, on the other.
+    /// The directory of the store, on `disk` around `memory`.
     home: Arc<dyn Disk>,
     store: Option<Store>,
     history: History,
     snapshots: Vec<(PathBuf, History)>,
-    /// Links to files with a changed byte, and where that is.
+    /// Links to files with a changed byte, and its offset.
     wounds: Vec<(String, usize)>,
     wounds_made: u32,
     dice: Stream,
     step: u32,
-    /// It is opened again in one of so many cases where it may be.
+    /// One in this many steps that may reopen the store does.
     rarely: u64,
     done: Done,
 }
@@ -82,7 +82,7 @@ impl Model {
         self.store.as_ref().unwrap()
     }
 
-    /// Does something that the disk may refuse; what it did not do is forgotten.
+    /// Does something that the disk may refuse; the history drops what was not done.
     fn attempt(&mut self, attempt: &mut dyn FnMut(&mut History, &Store) -> Result<()>) -> bool {
         let store = self.store.as_ref().unwrap();
         let outcome = attempt(&mut self.history, store);
@@ -116,7 +116,7 @@ impl Model {
         self.done.left_alone += u64::from(stats.segments_left_alone > 0);
     }
 
-    /// Neighbouring keys: they lie together, and what is left of them does.
+    /// Adjacent keys: their rows are stored together, and so are the remaining ones.
     fn keys(&mut self, count_max: u64) -> Vec<u64> {
         let count = 1 + self.roll(count_max);
         let first = self.roll(KEYS - count);
@@ -137,7 +137,7 @@ impl Model {
         self.attempt(&mut |history, store| history.delete(store, &keys));
     }
 
-    /// A few keys come and go, each time in another segment.
+    /// Puts and deletes a few keys, each time in another segment.
     fn put_and_delete(&mut self) {
         let first = self.roll(KEYS - 50);
         for _ in 0..3 {
@@ -148,7 +148,8 @@ impl Model {
         }
     }
 
-    /// Keys come, and go while a segment is written that cannot be synced, and is written anew.
+    /// Puts keys, and deletes them while a segment is written that cannot be synced, and is
+    /// rewritten.
     fn delete_unsound(&mut self) {
         self.mend();
         let first = self.roll(KEYS - 60);
@@ -160,7 +161,7 @@ impl Model {
         self.disk.inflict(refusing(Operation::Sync, 0, Lasting::Once, Reason::DeviceError));
         self.done.unsound += u64::from(!self.commit());
         self.mend();
-        // Writes that failed before may only be told of now.
+        // Earlier failed writes may be reported only now.
         assert!(self.commit() || self.commit(), "it can be written anew");
     }
 
@@ -173,7 +174,7 @@ impl Model {
         self.attempt(&mut |history, store| history.commit(store).map(drop))
     }
 
-    /// Changes a byte of a page or a footer that a commit names, until it is mended.
+    /// Changes a byte of a page or footer that a commit names, until `mend`.
     fn wound(&mut self) {
         self.disk.inflict(Faults::default());
         let named = manifest(&self.home).segments;
@@ -188,7 +189,7 @@ impl Model {
         let page = 1 + self.roll(bytes / PAGE_BYTES - 1);
         let at = (page * PAGE_BYTES + self.roll(200)) as usize;
         self.wounds_made += 1;
-        // It is found there, too, when the store has removed it.
+        // The link stays when the store has removed the file.
         let (wounds, link) = (self.memory.path().join("wounds"), self.wounds_made.to_string());
         self.home.link_as(&name(number), &wounds, &link).unwrap();
         let link = format!("wounds/{link}");
@@ -196,7 +197,7 @@ impl Model {
         self.wounds.push((link, at));
     }
 
-    /// What was changed is as it was, and the disk refuses nothing.
+    /// Restores all changed bytes and removes all faults.
     fn mend(&mut self) {
         self.disk.inflict(Faults::default());
         for (link, at) in self.wounds.drain(..) {
@@ -204,7 +205,7 @@ impl Model {
         }
     }
 
-    /// The disk fails in some way for a while.
+    /// Makes the disk fail in some way for a while.
     fn refuse(&mut self) {
         let operation = [Operation::Read, Operation::Read, Operation::Sync, Operation::Write]
             [self.roll(4) as usize];
@@ -223,14 +224,14 @@ impl Model {
         self.mend();
         let path = self.memory.path().join(format!("snapshot-{}", self.step));
         self.memory.create_directory(&path).unwrap();
-        // What failed to be written before, it may be told of now.
+        // Earlier failed writes may be reported now.
         if let Ok(manifest) = self.store().snapshot(&path) {
             self.history.promise(&manifest);
             self.snapshots.push((path, self.history.clone()));
         }
     }
 
-    /// Goes on from a snapshot in a directory of its own.
+    /// Continues from a snapshot in a new directory.
     fn restore(&mut self) {
         if self.snapshots.is_empty() {
             return;
@@ -250,7 +251,7 @@ impl Model {
         self.done.restored += 1;
     }
 
-    /// Loses what was not committed.
+    /// Drops what was not committed.
     fn reopen(&mut self) {
         self.mend();
         self.count();
@@ -262,10 +263,10 @@ impl Model {
         self.done.reopened += 1;
     }
 
-    /// Where merges can take every segment, deletions are few.
+    /// If merges can take every segment, there are few deletions.
     fn keep_within_bounds(&mut self) {
         self.reopen();
-        // What was being written when a commit began, the next one sweeps.
+        // Segments being written when a commit begins are swept by the next one.
         self.history.commit(self.store.as_ref().unwrap()).unwrap();
         self.history.commit(self.store.as_ref().unwrap()).unwrap();
         assert_few_deletions(self.store());

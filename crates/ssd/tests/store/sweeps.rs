@@ -1,4 +1,4 @@
-//! Deletions go away, whatever lies early and whatever was done.
+//! Deletions are dropped, whatever old rows exist and whatever was done.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::harness::shared;
 use crate::history::History;
 use crate::refusal::refusing;
 
-/// Rows of a full segment of the tests' options.
+/// Number of rows of a full segment under the tests' options.
 const SEGMENT_ROWS: u64 = 36;
 
-/// After a commit, deletions that were sealed before it take a fiftieth of the live rows' space at
-/// most, and what is free.
+/// Asserts that after a commit, deletions sealed before it take at most a fiftieth of the live
+/// rows' space, plus the free bytes.
 pub(crate) fn assert_few_deletions(store: &Store) {
     let (stats, options) = (store.stats(), store.options());
-    // What a row takes in a full segment.
+    // Bytes of a row in a full segment.
     let row = options.segment_bytes / SEGMENT_ROWS;
     let admitted = stats.rows_live * row / 50 + options.deletions_free;
     let taken = 16 * stats.deletions;
@@ -30,7 +30,7 @@ pub(crate) fn assert_few_deletions(store: &Store) {
 fn deletions_go_away_whatever_lies_early() {
     let (disk, store) = new_store();
     let mut history = History::default();
-    // A row that stays, beside one that goes stale: the earliest of all.
+    // A row that stays, with one that goes stale: the earliest of all.
     history.put(&store, &(0..SEGMENT_ROWS).map(|key| (key, 1)).collect::<Vec<_>>()).unwrap();
     history.put(&store, &[(1, 2)]).unwrap();
     let mut dice = Stream::from_state(7);
@@ -40,7 +40,7 @@ fn deletions_go_away_whatever_lies_early() {
         let rows: Vec<(u64, u32)> = (first..first + 100).map(|key| (key, round)).collect();
         history.put(&store, &rows).unwrap();
         history.delete(&store, &(first..first + 90).collect::<Vec<_>>()).unwrap();
-        // What was being written when a commit began, the next one sweeps.
+        // Segments being written when a commit begins are swept by the next one.
         history.commit(&store).unwrap();
         history.commit(&store).unwrap();
         most = most.max(store.stats().deletions);
@@ -61,7 +61,7 @@ fn what_merges_leave_alone_still_needs_its_deletions() {
     let (disk, store) = new_store();
     let rows: Vec<(u64, u64)> = (0..2 * SEGMENT_ROWS).map(|key| (key, key)).collect();
     put(&store, &rows).unwrap();
-    // Most of two segments goes stale, and a page of each cannot be read: no merge takes them.
+    // Most rows of two segments go stale, and a page of each is unreadable: no merge takes them.
     let deleted: Vec<u64> = (0..2 * SEGMENT_ROWS).filter(|key| key % SEGMENT_ROWS != 14).collect();
     let keys: Vec<Key> = deleted.iter().map(|key| Key(*key)).collect();
     store.commit().unwrap();
@@ -95,13 +95,13 @@ fn a_sweep_says_nothing_of_what_was_deleted_after_it() {
     let mut history = History::default();
     let rows = |first: u64| (first..first + SEGMENT_ROWS).map(|key| (key, 1)).collect::<Vec<_>>();
     let keys = |first: u64| (first..first + SEGMENT_ROWS).collect::<Vec<_>>();
-    // A stale row that is older than all, so that merges carry deletions along.
+    // A stale row older than all others, so that merges carry deletions along.
     history.put(&store, &rows(200)).unwrap();
     history.put(&store, &rows(0)).unwrap();
     history.put(&store, &rows(36)).unwrap();
     history.put(&store, &[(200, 1)]).unwrap();
     history.commit(&store).unwrap();
-    // Of the keys that are deleted first nothing is left; together they are too many.
+    // No row of the keys deleted first is left; together there are too many deletions.
     for first in [0, 36] {
         let deleted: Vec<Key> = keys(first).into_iter().map(Key).collect();
         assert_eq!(store.delete_many(&deleted).unwrap(), SEGMENT_ROWS);
@@ -114,7 +114,7 @@ fn a_sweep_says_nothing_of_what_was_deleted_after_it() {
     assert_eq!(store.compact().unwrap(), 1);
     let after = store.stats();
     assert!(after.deletions < before.deletions, "{before:?}, {after:?}");
-    // One of them comes, and goes while another segment is written, which cannot be synced.
+    // One key is put, and deleted while another segment is written that cannot be synced.
     put(&store, &rows(300).iter().map(|(key, _)| (*key, 2)).collect::<Vec<_>>()).unwrap();
     put(&store, &[(5, 3)]).unwrap();
     store.commit().unwrap();
@@ -175,12 +175,12 @@ fn what_is_put_after_an_expiry_outlives_a_merge_with_older_rows() {
     };
     put(&mut history, &mut (0..SEGMENT_ROWS), 1000);
     put(&mut history, &mut (100..100 + SEGMENT_ROWS), 1000);
-    // Newer versions expire, and leave deletions for the sake of the older ones.
+    // Newer versions expire, and leave deletions because of the older ones.
     put(&mut history, &mut (0..6), 2);
     history.expire(&store, 60).unwrap();
     assert!(store.compact().unwrap() > 0);
     assert_eq!((store.stats().rows_expired, store.stats().deletions), (6, 6));
-    // They come again, and go into one segment with rows that are older than those deletions.
+    // They are put again, and get into a segment with rows older than those deletions.
     put(&mut history, &mut (0..6).chain(300..330), 1000);
     put(&mut history, &mut (100..118).chain(300..318), 1000);
     let moved = store.stats().rows_moved;

@@ -1,5 +1,5 @@
-//! Several threads at once: a reader never sees a wrong, torn, older or missing row, and a crash
-//! at any moment leaves a commit.
+//! Several threads at once: a reader never sees a wrong, torn, older or missing row, and a crash at
+//! any moment leaves a commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,16 +14,16 @@ use crate::common::{KEYS, ROW_BYTES, assert_whole, get, keys, options, payload};
 use crate::harness::{Told, shared};
 use crate::history::{History, manifest, version};
 
-/// Keys of these tests; few, so that each has many versions.
+/// Number of keys in these tests; small, so that each has many versions.
 const SHARED_KEYS: u64 = 120;
-/// Every so many-th change of a key deletes it.
+/// One in this many changes of a key deletes it.
 const DELETES_EVERY: u64 = 5;
 
 fn background() -> StoreOptions {
     StoreOptions { compaction: Compaction::Background, ..options() }
 }
 
-/// How far each key has come: changes begun, and changes done.
+/// Numbers of changes begun and done for each key.
 struct Progress {
     begun: Vec<AtomicU64>,
     done: Vec<AtomicU64>,
@@ -40,7 +40,7 @@ impl Progress {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Changes one key: puts the next version of it, or deletes it.
+    /// Changes keys: puts the next version of each, or deletes it.
     fn change(&self, store: &Store, changed: &[u64]) {
         let number = |of: &[AtomicU64], key: u64| of[key as usize].load(Ordering::SeqCst);
         let (mut put, mut deleted, mut rows) = (Vec::new(), Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ impl Progress {
         }
     }
 
-    /// What was read of a key must be what it was at some time between two counts of changes.
+    /// Asserts that a key's row is from some moment between two counts of changes.
     fn assert_read(key: u64, row: Option<&[u8]>, from: u64, to: u64) {
         let deleted = |number: &u64| number.is_multiple_of(DELETES_EVERY);
         match version(row) {
@@ -74,7 +74,7 @@ impl Progress {
     }
 }
 
-/// Reads with several tickets in flight until the writers are done; returns rows looked at.
+/// Reads with several tickets in flight until the writers are done; returns the number of rows.
 fn read(store: &Store, progress: &Progress, seed: u64) -> u64 {
     let mut dice = Stream::from_state(seed);
     let mut reader = store.reader().unwrap();
@@ -104,7 +104,7 @@ fn read(store: &Store, progress: &Progress, seed: u64) -> u64 {
     count
 }
 
-/// Changes keys that are its own, so many times.
+/// Changes the writer's own keys, `rounds` times.
 fn write(store: &Store, progress: &Progress, writer: u64, rounds: u64) {
     let mut dice = Stream::named(writer, b"writer");
     for round in 0..rounds {
@@ -123,7 +123,7 @@ fn write(store: &Store, progress: &Progress, writer: u64, rounds: u64) {
     }
 }
 
-/// Two writers, three readers, a scanner and, where asked for, a compactor.
+/// Two writers, three readers, a scanner and, if configured, a compactor.
 fn all_at_once(disk: Arc<dyn Disk>, options: &StoreOptions, rounds: u64) {
     let store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
     let progress = Progress::new();
@@ -200,7 +200,7 @@ fn a_crash_at_any_moment_beside_a_compactor_leaves_a_commit() {
     let history = std::sync::Mutex::new(History::default());
     let crashed = AtomicU64::new(0);
     thread::scope(|scope| {
-        // A third thread commits, so that commits fall into the midst of merges.
+        // A third thread commits, so that commits happen during merges.
         scope.spawn(|| {
             while crashed.load(Ordering::SeqCst) < CRASHES {
                 store.commit().unwrap();
@@ -222,7 +222,7 @@ fn a_crash_at_any_moment_beside_a_compactor_leaves_a_commit() {
                 }
             }
         });
-        // A test that fails ends the others too.
+        // If the test fails, the other threads end, too.
         let _ended = Ended(&crashed, CRASHES);
         for seed in 0..CRASHES {
             let survival = match seed % 3 {
@@ -233,7 +233,7 @@ fn a_crash_at_any_moment_beside_a_compactor_leaves_a_commit() {
             let _told = Told(format!("crash {seed}, {survival:?}"));
             let after = world.crash(survival);
             let mut history = history.lock().unwrap().clone();
-            // Inline: what is there must not change while it is looked at.
+            // Inline, so that the store does not change during the checks.
             let store = Store::open(shared(&after), options()).unwrap();
             history.resume(&store, &shared(&after));
             assert_whole(&after);
@@ -256,7 +256,7 @@ fn a_crash_at_any_moment_beside_a_compactor_leaves_a_commit() {
     assert!(manifest(&shared(&world)).commit > 0);
 }
 
-/// Raises a count to its end when it is dropped.
+/// Sets a count to its end when dropped.
 struct Ended<'a>(&'a AtomicU64, u64);
 
 impl Drop for Ended<'_> {
@@ -265,7 +265,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Uses go back and forth a little.
+/// A last use that varies a little in both directions.
 fn wobble(key: u64, round: u32) -> u32 {
     ((key ^ u64::from(round)) % 7).min(u64::from(round)) as u32
 }

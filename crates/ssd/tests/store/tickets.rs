@@ -1,5 +1,4 @@
-//! Look-ups that are submitted and completed apart: each finds what was there when it was
-//! submitted.
+//! Asynchronous look-ups: each finds the rows as of when it was submitted.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ fn submit(reader: &mut Reader, keys: &[u64]) -> Ticket {
     reader.submit(Lookup::new(keys.iter().map(|key| Key(*key)).collect())).unwrap()
 }
 
-/// The rows of a look-up, by the order of its keys.
+/// The rows of a look-up, in the order of its keys.
 fn rows_of(lookup: &Lookup) -> Vec<Option<&[u8]>> {
     assert_eq!(lookup.rows.len(), lookup.keys.len() * ROW_BYTES);
     let rows = lookup.rows.chunks_exact(ROW_BYTES).zip(&lookup.found);
@@ -52,7 +51,7 @@ fn tickets_are_waited_for_in_any_order() {
         let count = 1 + dice.next_u64() % 8;
         let mut tickets: Vec<(Ticket, Vec<u64>)> = (0..count)
             .map(|_| {
-                // Duplicates, absent keys, none at all; more pages than the queue takes.
+                // Duplicates, absent keys, no keys; more pages than the queue takes.
                 let keys = keys(&mut dice, 150);
                 (submit(&mut reader, &keys), keys)
             })
@@ -88,7 +87,7 @@ fn the_memory_of_a_lookup_is_used_again() {
         assert_found(&lookup, &oracle);
         assert_eq!(lookup.found.len(), lookup.keys.len());
     }
-    // What is not found leaves its place as it was.
+    // A row that is not found does not change its bytes.
     let ticket = reader.submit(Lookup::new(vec![Key(KEYS)])).unwrap();
     let lookup = reader.wait(ticket).unwrap();
     assert_eq!((lookup.found, lookup.rows), (vec![false], vec![0; ROW_BYTES]));
@@ -104,7 +103,7 @@ fn a_row_is_what_it_was_when_it_was_asked_for() {
     let mut reader = store.reader().unwrap();
     let all: Vec<u64> = (0..KEYS).collect();
     let tickets: Vec<Ticket> = all.chunks(100).map(|keys| submit(&mut reader, keys)).collect();
-    // Everything is put over, deleted or expired; the files that it lay in are removed.
+    // Everything is overwritten, deleted or expired, and its old files are removed.
     let rows: Vec<(u64, u64)> = (0..300).map(|key| (key, 2_000 + key)).collect();
     put(&store, &rows).unwrap();
     store.delete_many(&(200..KEYS).map(Key).collect::<Vec<_>>()).unwrap();
@@ -172,7 +171,7 @@ fn a_failed_read_fails_its_ticket_alone() {
         let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
         assert_eq!(failed, 1, "read number {after}");
         outcomes.iter().flatten().for_each(|lookup| assert_found(lookup, &oracle));
-        // The reader goes on.
+        // The reader still works.
         disk.inflict(Faults::default());
         let ticket = submit(&mut reader, &[0, 100, 200, 300]);
         assert_found(&reader.wait(ticket).unwrap(), &oracle);
@@ -207,7 +206,7 @@ fn a_narrow_queue_answers_wide_lookups() {
 fn one_call_may_have_any_number_of_rows() {
     let larger = StoreOptions { segment_bytes: 1 << 20, index_bytes_max: 8 << 20, ..options() };
     let store = Store::create(shared(&MemDisk::new()), larger).unwrap();
-    // More than are put in one portion, some keys several times: the last one counts.
+    // More than one portion, some keys several times: the last one counts.
     let rows: Vec<(u64, u64)> = (0..40_000).map(|seq| (seq * 7 % 33_000, seq)).collect();
     put(&store, &rows).unwrap();
     let oracle = Oracle::from_iter(rows.iter().copied());

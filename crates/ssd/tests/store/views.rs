@@ -1,4 +1,4 @@
-//! A view that goes from commit to commit has what one has that is opened there.
+//! A refreshed view has the same contents as one opened at that commit.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::common::{get, options, payload, put};
 use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
 
-/// What tells one view from another: rows in the order in which they lie, and counts.
+/// What distinguishes views: rows in file order, and counts.
 fn seen(view: &View) -> impl PartialEq + use<> {
     let stats = view.stats();
     let counts = [stats.rows_live, stats.rows_stale, stats.segments, stats.deletions];
@@ -49,7 +49,7 @@ fn a_view_of_a_stores_own_directory_follows_its_commits() {
         last.resume(&view, &home);
         for step in 0..250 {
             actor.run(1).unwrap();
-            // It may lie far behind: files that it looks at are gone from the directory.
+            // It may be far behind: its files are gone from the directory.
             last.assert_held(&view);
             if step % (1 + seed % 7) == 0 {
                 let refreshed = view.refresh().unwrap();
@@ -72,7 +72,7 @@ fn a_view_goes_from_snapshot_to_snapshot() {
         let compaction = [Compaction::Inline, Compaction::Background][*seed as usize % 2];
         let options = StoreOptions { compaction, ..options() };
         let mut actor = Actor::new(vec![shared(&disk)], options.clone(), *seed);
-        // One that goes on from a snapshot is another store: of that, all is read.
+        // An actor that continues from a snapshot has another store, which is read completely.
         actor.stays = seed % 4 < 3;
         actor.run(500).unwrap();
         let at = |path: &Path| disk.directory(path).unwrap();
@@ -83,7 +83,7 @@ fn a_view_goes_from_snapshot_to_snapshot() {
             assert!(!(refreshed.anew && actor.stays) && view.path() == *path);
             assert_at(&view, &at(path), history);
         }
-        // Backwards, all is read.
+        // Backwards, everything is read.
         for (path, history) in snapshots.iter().rev().take(3) {
             view.refresh_over(vec![at(path)]).unwrap();
             assert_at(&view, &at(path), history);
@@ -91,7 +91,7 @@ fn a_view_goes_from_snapshot_to_snapshot() {
     });
 }
 
-/// Two snapshots, the second with rows put, moved and deleted since, and what each holds.
+/// Two snapshots, the second with rows put, moved and deleted since, and the history of each.
 fn two_snapshots(disk: &MemDisk) -> [(Arc<dyn Disk>, History); 2] {
     let mut actor = Actor::new(vec![shared(disk)], options(), 5);
     actor.run(300).unwrap();
@@ -134,7 +134,7 @@ fn a_refresh_that_fails_leaves_the_view_whole() {
     assert!(refused > 5 && damaged > 5, "{refused} refused, {damaged} damaged");
 }
 
-/// Makes the manifest in a directory say other rows.
+/// Changes the number of rows in a directory's manifest.
 fn say_rows(disk: &dyn Disk, rows: u64, said: u64) {
     let text = String::from_utf8(disk.read(MANIFEST_NAME, 1 << 20).unwrap()).unwrap();
     let body = text.splitn(3, '\n').nth(2).unwrap();
@@ -193,7 +193,7 @@ fn on_files_a_view_keeps_what_a_commit_removes() {
     let open = || -> Arc<dyn Disk> {
         let path = directory.path().join("store");
         FileDisk::create(&path).unwrap();
-        // As another process has it, which knows nothing of the files that are held here.
+        // Opened as by another process, which does not know which files are held here.
         Arc::new(FileDisk::with_open_files(&path, Engine::Auto, OpenFiles::new(64)).unwrap())
     };
     let store = Store::create(open(), options()).unwrap();
@@ -241,13 +241,13 @@ fn too_many_segments_to_hold_are_refused() {
     assert_eq!((view.len(), view.manifest().segments.len()), (900, manifest.segments.len()));
 }
 
-/// A store of many small segments with three snapshots, whose rows say which one they are of.
+/// A store of many small segments with three snapshots; rows have their snapshot's version.
 fn three_snapshots() -> (MemDisk, [Arc<dyn Disk>; 3]) {
     let world = MemDisk::new();
     let home = world.create_directory(Path::new("/home")).unwrap();
     let store = Store::create(home, options()).unwrap();
     let snapshots = [1, 2, 3].map(|version| {
-        // The second changes a few rows alone.
+        // The second changes only a few rows.
         let count = if version == 2 { 50 } else { 4000 };
         let rows: Vec<(u64, u64)> = (0..count).map(|key| (key, version)).collect();
         put(&store, &rows).unwrap();
@@ -259,7 +259,7 @@ fn three_snapshots() -> (MemDisk, [Arc<dyn Disk>; 3]) {
     (world, snapshots)
 }
 
-/// Ends another thread, however this one ends.
+/// Ends another thread when this one ends, even by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -284,7 +284,7 @@ fn a_scan_beside_refreshes_is_of_one_commit() {
         });
         let end = Ends(&ended);
         let (mut versions, mut scans) = ([0; 4], 0);
-        // On a busy machine the other thread may begin late.
+        // On a busy machine, the other thread may start late.
         while scans < 60 || scans < 2000 && versions.iter().filter(|count| **count > 0).count() < 2
         {
             scans += 1;
@@ -306,7 +306,7 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
     let [first, second, third] = &snapshots;
     let fresh = |disk: &Arc<dyn Disk>| View::open(Arc::clone(disk), options()).unwrap();
     let view = fresh(second);
-    // The first snapshot is written as a store: its commits are later, and not of the same line.
+    // The first snapshot is written as a store: its commits are later, but of another line.
     let fork = Store::open(Arc::clone(first), options()).unwrap();
     for key in 5000..5003 {
         put(&fork, &[(key, 9)]).unwrap();
@@ -315,7 +315,7 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
     drop(fork);
     let refreshed = view.refresh_over(vec![Arc::clone(first)]).unwrap();
     assert!(refreshed.anew && seen(&view) == seen(&fresh(first)));
-    // A store that was restored has an id of its own, and so have its cursors.
+    // A restored store has its own id, and so have its cursors.
     let disk = world.create_directory(Path::new("/restored")).unwrap();
     let restored =
         Store::restore(Arc::clone(&disk), third.path(), Verify::Everything, options()).unwrap();
@@ -330,7 +330,7 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
         rows += more;
     }
     assert_eq!(rows, 4000);
-    // What it tells of itself is of where it is.
+    // Its reports are of its current directory.
     assert_eq!(view.stats().directories[0].path, "/restored");
     let refused = view.commit().unwrap_err().to_string();
     assert!(refused.contains("/restored") && refused.contains("`Store::open`"), "{refused}");

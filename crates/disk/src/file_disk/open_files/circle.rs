@@ -1,8 +1,8 @@
-//! The open files in a circle, and a hand that looks for one to close.
+//! The open files in a circle, and a hand that searches for one to close.
 //!
-//! - **How.** A file that was used since the hand last passed is passed once more; so are files in
-//!   use. Those with unsynced writes are the last choice, since closing them takes a sync.
-//! - **Bounds.** A seat for each file that is open at once; a file gives its seat back when it is
+//! - **How.** The hand skips files that were used since it last passed, and files in use. Files
+//!   with unsynced writes are the last choice, since closing them takes a sync.
+//! - **Bounds.** A seat for each file that is open at once; a file vacates its seat when it is
 //!   closed or dropped.
 
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub(super) struct Circle {
     hand: usize,
 }
 
-/// What may be closed.
+/// A file that may be closed.
 pub(super) enum Idle {
-    /// It goes when this is dropped.
+    /// A file that closes when this is dropped.
     Closed(#[expect(dead_code, reason = "held for its end alone")] Arc<Opened>),
-    /// It must be synced before.
+    /// A file that must be synced first.
     Unsynced(Arc<Handle>),
 }
 
 impl Circle {
-    /// Takes an open file into the circle; the seat that it has from now on.
+    /// Puts an open file into the circle; returns its seat.
     pub(super) fn seat(&mut self, handle: &Arc<Handle>) -> usize {
         let seat = self.free.pop().unwrap_or_else(|| {
             self.seats.push(None);
@@ -41,7 +41,7 @@ impl Circle {
         self.free.push(seat);
     }
 
-    /// A file that may be closed, if there is one.
+    /// Finds a file that may be closed, if there is one.
     pub(super) fn idle(&mut self) -> Option<Idle> {
         let mut unsynced = None;
         for _ in 0..2 * self.seats.len() {
@@ -51,7 +51,7 @@ impl Circle {
             if handle.was_used() {
                 continue;
             }
-            // Whoever has it locked is about to use it, or to close it.
+            // A thread that has it locked is about to use or close it.
             let Some(mut state) = handle.try_lock() else { continue };
             match state.idle().map(|opened| opened.is_unsynced()) {
                 None => {}

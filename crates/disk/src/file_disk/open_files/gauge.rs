@@ -1,4 +1,4 @@
-//! How many files are open.
+//! Counts open files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ pub(super) struct Gauge {
     pub(super) opened_again: AtomicU64,
 }
 
-/// One of the files that may be open; free again when this is dropped.
+/// Permission for one open file; returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Gauge>);
 
@@ -26,7 +26,7 @@ impl Gauge {
 }
 
 impl Permit {
-    /// A permit if fewer than `bound` are taken.
+    /// Returns a permit if fewer than `bound` are taken.
     pub(super) fn take(gauge: &Arc<Gauge>, bound: usize) -> Option<Self> {
         let add = |open: usize| (open < bound).then_some(open + 1);
         let before = gauge.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
@@ -34,7 +34,7 @@ impl Permit {
         Some(Self(Arc::clone(gauge)))
     }
 
-    /// A permit, however many are taken.
+    /// Returns a permit, however many are taken.
     pub(super) fn take_beyond(gauge: &Arc<Gauge>) -> Self {
         let before = gauge.open.fetch_add(1, Ordering::Relaxed);
         gauge.most.fetch_max(before + 1, Ordering::Relaxed);

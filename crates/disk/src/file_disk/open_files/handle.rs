@@ -1,4 +1,4 @@
-//! What is known of a file while it is not open.
+//! What is known about a file while it is not open.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -20,8 +20,8 @@ pub(in crate::file_disk) struct Mode {
     pub(in crate::file_disk) direct: bool,
 }
 
-/// Which file it is, whatever its name. Numbers of files are given again, times of birth are not;
-/// some file systems know none.
+/// Identifies a file, whatever its name. Inode numbers are reused, times of birth are not, but some
+/// file systems have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) device: u64,
@@ -32,7 +32,7 @@ pub(super) struct Identity {
 /// A file that was made or opened and is still held.
 #[derive(Debug)]
 pub(super) struct Handle {
-    /// Where it was made or opened.
+    /// Path with which it was made or opened.
     pub(super) path: PathBuf,
     pub(super) identity: Identity,
     pub(super) mode: Mode,
@@ -43,15 +43,15 @@ pub(super) struct Handle {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) opened: Option<Arc<Opened>>,
-    /// Where it sits on the circle: while it is open and not kept.
+    /// Its seat on the circle, while it is open and not kept.
     pub(super) seat: Option<usize>,
-    /// While there are some it stays open.
+    /// Number of reasons to keep it open.
     pub(super) keepers: usize,
-    /// Its name now, where that is another one.
+    /// Its current name, if it was renamed.
     pub(super) renamed: Option<Box<Path>>,
-    /// Why it could not be synced when it was closed; the next sync says so.
+    /// Error of syncing it before it was closed; the next sync returns it.
     pub(super) failed: Option<io::Error>,
-    /// Nobody holds it any more.
+    /// Whether its holder was dropped.
     pub(super) gone: bool,
 }
 
@@ -61,7 +61,7 @@ impl Identity {
         Self { device, inode, born: metadata.created().ok() }
     }
 
-    /// Which file a name leads to; none where it leads to none.
+    /// The file that a path refers to; `None` if there is none.
     pub(super) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
@@ -73,14 +73,14 @@ impl Handle {
         Ok(Self { path, identity, mode, used, state: Mutex::default() })
     }
 
-    /// Notes a use; no line of memory changes hands where that was noted before.
+    /// Records a use; writes no memory if one was already recorded.
     pub(super) fn touch(&self) {
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether there was a use since this was last asked.
+    /// Whether it was used since the last call.
     pub(super) fn was_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
@@ -97,10 +97,10 @@ impl Handle {
         }
     }
 
-    /// Opens it again, if it is still the one that its name leads to.
+    /// Reopens the file, if its name still refers to it.
     pub(super) fn open(&self, state: &State) -> io::Result<fs::File> {
         let path = state.renamed.as_deref().unwrap_or(&self.path);
-        // Looked at first: opening a pipe would wait for somebody at its other end.
+        // Checked first: opening a pipe would wait for its other end.
         self.check(fs::metadata(path))?;
         let file = OpenOptions::new().read(true).write(self.mode.writable).open(path)?;
         self.check(file.metadata())?;
@@ -110,11 +110,11 @@ impl Handle {
         Ok(file)
     }
 
-    /// Whether it was opened under this name or brought to it, if the name leads to its file.
+    /// Whether `path`, which refers to its file, is the name it was opened under or renamed to.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         let state = self.lock();
         let own = state.renamed.as_deref().unwrap_or(&self.path);
-        // Another name of the same file is none of its own; another spelling of its name is.
+        // Another name of the same file does not count; another spelling of its name does.
         let directory = |path: &Path| Identity::at(path.parent().unwrap_or(path));
         own == path || (own.file_name() == path.file_name() && directory(own) == directory(path))
     }
@@ -135,7 +135,7 @@ impl Handle {
 }
 
 impl State {
-    /// The open file, if nothing is under way with it and it need not stay open.
+    /// The open file, if no operation uses it and it need not stay open.
     pub(super) fn idle(&mut self) -> Option<&Opened> {
         if self.keepers > 0 {
             return None;
@@ -144,10 +144,9 @@ impl State {
     }
 }
 
-/// Makes an open file pass the system's cache by; where the file system knows no such thing it
-/// goes through the cache.
+/// Makes an open file bypass the system's cache, if the file system supports that.
 ///
-/// The mode is set on the open file: opening with it makes a new file and then refuses it.
+/// The mode is set on the open file, since opening with it may make a new file and then fail.
 pub(in crate::file_disk) fn set_direct(file: &fs::File) -> io::Result<()> {
     let flags = fcntl_getfl(file).and_then(|flags| fcntl_setfl(file, flags | OFlags::DIRECT));
     match flags {

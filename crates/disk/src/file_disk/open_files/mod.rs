@@ -1,33 +1,33 @@
 //! A bounded number of open files, for any number of handles.
 //!
-//! - **Why.** A store has a file for every segment and holds all of them; a process may have a few
-//!   hundred files open (`ulimit -n`).
-//! - **How.** A [`Handle`] knows its file by name, device, inode and time of birth. The file is
-//!   open while it is used and as long after as the bound allows; then it is closed, and opened
-//!   again for the next use. A use of an open file takes the handle's own lock alone.
+//! - **Why.** A store holds a file for every segment, but a process may have only a few hundred
+//!   files open (`ulimit -n`).
+//! - **How.** A [`Handle`] identifies its file by name, device, inode and time of birth. The file
+//!   is open while it is used and afterwards as long as the bound allows; then it is closed, and
+//!   reopened for the next use. Using an open file takes only the handle's own lock.
 //!
 //! ```text
 //!   handle ──► open? ──yes──► a share of the descriptor, held until the operation is done
 //!                └─no─► a permit ─► open ──► is it the same file? ──► a seat on the circle
-//!                         └─ none free: the circle closes a file that nobody used of late
+//!                         └─ none free: the circle closes a file that was not used recently
 //! ```
 //!
-//! - **Names.** A file stays usable when its name goes. So the handles that are alive are known by
-//!   their inodes: those that a name leads to are opened and stay so (they are *kept*) before
-//!   [`OpenFiles::remove`] takes it away or [`OpenFiles::rename`] gives it to another file; those
-//!   of a file that is renamed go with it. What somebody else removes, moves or replaces is noticed
-//!   when it is opened again, and is an error.
-//! - **Shared.** `names`: held while a file is opened for a new handle, alone while a name goes.
-//!   Then `handle.state`, of which a thread waits for no second one while it holds one; then
-//!   `circle` or `living`, held for no call of the system. The circle only tries a state.
-//! - **Failure.** Before a file with unsynced writes is closed it is synced: the system tells of a
-//!   failed write only those who have the file open. The error waits for the next sync of the
-//!   handle. Where the system has no descriptor left (`EMFILE`, `ENFILE`), files are closed and the
-//!   call is made again, for a fifth of a second.
-//! - **Bounds.** `bound` files are open; and beyond it one for each thread or queue that finds all
+//! - **Names.** A file stays usable after its name is removed. Therefore live handles are found by
+//!   inode: before [`OpenFiles::remove`] removes a name, or [`OpenFiles::rename`] gives it to
+//!   another file, its handles are opened and stay open (they are *kept*). Handles of a renamed
+//!   file follow its new name. If anything else removes, moves or replaces a file, reopening
+//!   notices it and fails.
+//! - **Locks.** `names`: shared while a file is opened for a new handle, exclusive while a name is
+//!   removed. Then `handle.state`: a thread never waits for a second one while it holds one. Then
+//!   `circle` or `living`, never held during a system call. The circle only tries to lock a state.
+//! - **Failure.** A file with unsynced writes is synced before it is closed, since the system
+//!   reports failed writes only while the file is open. The error is returned by the handle's next
+//!   sync. If the system has no descriptor left (`EMFILE`, `ENFILE`), files are closed and the call
+//!   is retried, for a fifth of a second.
+//! - **Bounds.** `bound` files are open; in addition, one for each thread or queue that finds all
 //!   of them in use, and those that are kept. A handle takes about 300 bytes.
-//! - **Cost.** A use of an open file: a lock and a count, some tens of nanoseconds. To open one
-//!   again: close another, and four to six calls of the system, 6 µs.
+//! - **Cost.** Using an open file: a lock and a count, some tens of nanoseconds. Reopening one:
+//!   closing another, and four to six system calls, 6 µs.
 
 mod circle;
 mod gauge;
@@ -54,19 +54,19 @@ use self::handle::{Handle, Identity, State};
 pub(super) use self::handle::{Mode, set_direct};
 use crate::descriptor::{Access, Descriptor, Opened};
 
-/// The bound unless told otherwise: a part of what the system allows, within limits.
+/// The default bound: this part of what the system allows, within limits.
 const PART_OF_LIMIT: u64 = 3;
 const BOUND_MIN: u64 = 8;
 const BOUND_MAX: u64 = 4096;
 
-/// How often a call is made that finds no descriptor left, and the pause where none can be closed.
+/// The most calls without a free descriptor, and the pause if no file can be closed.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What part of the open files is closed when the system has no descriptor left.
+/// One in this many open files is closed when the system has no descriptor left.
 const RELIEF: usize = 8;
 
-/// The open files of some directories, and their bound.
+/// The open files of some directories, with a bound.
 #[derive(Clone, Debug)]
 pub struct OpenFiles(Arc<Shared>);
 
@@ -86,20 +86,20 @@ struct Living {
     numbers: u64,
 }
 
-/// How many files are open, and were.
+/// Numbers of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFilesStats {
-    /// How many may be; beyond it those alone that are wanted while all of them are in use.
+    /// The bound on open files, exceeded only while all of them are in use.
     pub bound: usize,
-    /// Open now.
+    /// Files open now.
     pub open: usize,
-    /// Open at once, ever.
+    /// The most files that were open at once.
     pub most: usize,
-    /// Of those open now, how many must stay so, as their names are gone.
+    /// Files open now that must stay so, since their names are gone.
     pub kept: usize,
-    /// Handles that are alive, open or not.
+    /// Live handles, open or not.
     pub handles: usize,
-    /// How often a file was opened again.
+    /// Number of times that a file was reopened.
     pub opened_again: u64,
 }
 
@@ -118,16 +118,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What may be open of what the system allows.
+/// The bound on open files for a limit of the system.
 fn part_of(limit: Option<u64>) -> usize {
     limit.map_or(BOUND_MAX, |limit| (limit / PART_OF_LIMIT).clamp(BOUND_MIN, BOUND_MAX)) as usize
 }
 
 impl OpenFiles {
-    /// At most `bound` open files.
+    /// Makes a bound of `bound` open files.
     ///
     /// # Panics
-    /// When the bound is 0.
+    /// If the bound is 0.
     pub fn new(bound: usize) -> Self {
         assert!(bound > 0, "at least one file is open");
         Self(Arc::new(Shared {
@@ -139,15 +139,15 @@ impl OpenFiles {
         }))
     }
 
-    /// Those that all directories of the process share unless told otherwise: a third of what the
-    /// system allows it (`ulimit -n`) when this is first called, from 8 to 4096.
+    /// The default for all directories of the process: a third of the system's limit (`ulimit -n`)
+    /// when this is first called, from 8 to 4096.
     pub fn of_process() -> Self {
         static OF_PROCESS: LazyLock<OpenFiles> =
             LazyLock::new(|| OpenFiles::new(part_of(getrlimit(Resource::Nofile).current)));
         OF_PROCESS.clone()
     }
 
-    /// How many are open.
+    /// Current numbers.
     pub fn stats(&self) -> OpenFilesStats {
         let gauge = &self.0.gauge;
         OpenFilesStats {
@@ -160,7 +160,7 @@ impl OpenFiles {
         }
     }
 
-    /// Makes a call that needs a descriptor; again where none is left, after some were closed.
+    /// Makes a call that needs a descriptor; if none is left, closes some files and retries.
     pub(crate) fn with_relief<T>(&self, call: impl Fn() -> io::Result<T>) -> io::Result<T> {
         for _ in 1..TRIES {
             match call() {
@@ -171,7 +171,7 @@ impl OpenFiles {
         call()
     }
 
-    /// Closes some files; where all are in use, waits a little for those who use them.
+    /// Closes some files; if all are in use, waits a little.
     fn relieve(&self) {
         let some = (self.0.gauge.open() / RELIEF).max(1);
         if (0..some).take_while(|_| self.close_one()).count() == 0 {
@@ -179,12 +179,12 @@ impl OpenFiles {
         }
     }
 
-    /// A permit for another open file; beyond the bound where all are in use.
+    /// A permit for another open file, exceeding the bound if all are in use.
     fn permit(&self) -> Permit {
         self.idle_permit().unwrap_or_else(|| Permit::take_beyond(&self.0.gauge))
     }
 
-    /// A permit for another open file, if not all are in use.
+    /// A permit for another open file, or `None` if all are in use.
     fn idle_permit(&self) -> Option<Permit> {
         loop {
             let permit = Permit::take(&self.0.gauge, self.0.bound);
@@ -194,7 +194,7 @@ impl OpenFiles {
         }
     }
 
-    /// Closes a file; false where all are in use.
+    /// Closes a file; returns false if all are in use.
     fn close_one(&self) -> bool {
         let found = lock(&self.0.circle).idle();
         match found {
@@ -204,7 +204,7 @@ impl OpenFiles {
         }
     }
 
-    /// Closes a file with unsynced writes, unless it is in use again.
+    /// Syncs and closes a file, unless it is in use again.
     fn sync_and_close(&self, handle: &Handle) -> bool {
         let Some(mut state) = handle.try_lock() else { return false };
         let Some(opened) = state.idle() else { return false };
@@ -222,7 +222,7 @@ impl OpenFiles {
         state.opened = None;
     }
 
-    /// Opens a file for a new handle; `open` makes or opens what has the name.
+    /// Opens a file for a new handle; `open` makes or opens the file at a path.
     pub(super) fn open_with(
         &self,
         path: PathBuf,
@@ -233,7 +233,7 @@ impl OpenFiles {
         let permit = self.permit();
         let file = self.with_relief(|| open(&path))?;
         let handle = Arc::new(Handle::new(&file, path, mode)?);
-        // What is new counts as written.
+        // A new file counts as written.
         self.settle(&handle, &mut handle.lock(), Opened::new(file, permit, mode.writable));
         let number = lock(&self.0.living).add(&handle);
         Ok(Holder { files: self.clone(), handle, number })
@@ -265,14 +265,14 @@ impl Living {
         self.numbers
     }
 
-    /// The handles of a file.
+    /// The live handles of a file.
     fn of(&self, Identity { device, inode, .. }: Identity) -> Vec<Arc<Handle>> {
         let range = (device, inode, 0)..=(device, inode, u64::MAX);
         self.handles.range(range).map(|(_, handle)| Arc::clone(handle)).collect()
     }
 }
 
-/// A handle with its entry among the living; closed and forgotten when it is dropped.
+/// A live handle; dropping it closes the file and removes the handle.
 #[derive(Debug)]
 pub(super) struct Holder {
     files: OpenFiles,
@@ -289,7 +289,7 @@ impl Holder {
         self.handle.mode
     }
 
-    /// A descriptor; the file is opened again where it must be.
+    /// Returns a descriptor, reopening the file if needed.
     pub(super) fn descriptor(&self, access: Access) -> io::Result<Descriptor> {
         match self.descriptor_in(access, || Some(self.files.permit()))? {
             Some(descriptor) => Ok(descriptor),
@@ -297,7 +297,7 @@ impl Holder {
         }
     }
 
-    /// A descriptor; none where the file would have to be opened again and all are in use.
+    /// Returns a descriptor; `None` if the file would have to be reopened while all are in use.
     pub(super) fn descriptor_if_idle(&self, access: Access) -> io::Result<Option<Descriptor>> {
         self.descriptor_in(access, || self.files.idle_permit())
     }
@@ -317,8 +317,8 @@ impl Holder {
         Ok(state.opened.as_ref().map(|opened| Descriptor::of(opened, access)))
     }
 
-    /// Makes everything durable that was written; tells why an earlier sync failed that nobody
-    /// asked for.
+    /// Makes everything written durable; returns the error of an earlier sync on closing, if it
+    /// failed.
     pub(super) fn sync(&self) -> io::Result<()> {
         let mut state = self.handle.lock();
         if let Some(error) = state.failed.take() {

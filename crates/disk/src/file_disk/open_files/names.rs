@@ -1,4 +1,4 @@
-//! Names that go or change while somebody holds their files.
+//! Removing and changing names while their files are held.
 
 use std::fs;
 use std::io;
@@ -10,15 +10,14 @@ use super::handle::{Handle, Identity};
 use super::{OpenFiles, lock};
 
 impl OpenFiles {
-    /// Removes a name; whoever holds its file keeps it.
+    /// Removes a name; handles of its file stay usable.
     pub(in crate::file_disk) fn remove(&self, path: &Path) -> io::Result<()> {
         let _names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
         let kept = self.keep_all(path)?;
         fs::remove_file(path).inspect_err(|_| self.let_all_go(&kept))
     }
 
-    /// Gives a file another name. Whoever holds it goes on under that; whoever holds a file that
-    /// had it keeps that.
+    /// Renames a file. Its handles follow the new name; handles of a replaced file stay usable.
     pub(in crate::file_disk) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
         if Identity::at(from).is_some_and(|file| Identity::at(to) == Some(file)) {
@@ -36,7 +35,7 @@ impl OpenFiles {
         renamed
     }
 
-    /// Keeps the handles that were opened under this name or brought to it.
+    /// Keeps open the handles that were opened under this name or renamed to it.
     fn keep_all(&self, path: &Path) -> io::Result<Vec<Arc<Handle>>> {
         let mut kept = Vec::new();
         let Some(identity) = Identity::at(path) else { return Ok(kept) };
@@ -51,7 +50,7 @@ impl OpenFiles {
         Ok(kept)
     }
 
-    /// Opens a file that must stay open.
+    /// Opens a file, which then stays open.
     fn keep(&self, handle: &Arc<Handle>) -> io::Result<()> {
         let mut state = handle.lock();
         if state.gone {

@@ -9,7 +9,7 @@ fn make(files: &OpenFiles, path: PathBuf) -> Holder {
     files.open_with(path, PLAIN, |path| fs::File::create_new(path)).unwrap()
 }
 
-/// A file that takes writes and refuses to be synced.
+/// A file that accepts writes but cannot be synced.
 fn unsyncable(files: &OpenFiles) -> Holder {
     let open = |_: &Path| UnixStream::pair().map(|(one, _)| OwnedFd::from(one).into());
     files.open_with(PathBuf::from("unsyncable"), PLAIN, open).unwrap()
@@ -28,7 +28,7 @@ fn a_failed_sync_at_closing_is_told_by_the_next_sync() {
     let files = OpenFiles::new(1);
     let file = unsyncable(&files);
     drop(file.descriptor(Access::Write).unwrap());
-    // Another file takes its place, which makes it be synced and closed.
+    // Opening another file forces this one to be synced and closed.
     let other = make(&files, directory.path().join("other"));
     assert_eq!(files.stats().open, 1);
     let error = file.sync().unwrap_err();
@@ -113,7 +113,7 @@ fn a_write_counts_as_unsynced_from_its_end_to_a_sync() {
     file.sync().unwrap();
     assert!(!is_unsynced(&file));
     let writing = file.descriptor(Access::Write).unwrap();
-    // A sync meanwhile may miss it.
+    // A concurrent sync may miss it.
     file.sync().unwrap();
     drop(writing);
     assert!(is_unsynced(&file));

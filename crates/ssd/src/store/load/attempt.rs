@@ -1,4 +1,4 @@
-//! One try to load: an index of one size, under one secret, by some threads.
+//! One attempt to load: an index of one size, under one secret, by some threads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,24 +33,24 @@ struct Listed {
     place: Place,
 }
 
-/// Bytes of a list of so many rows.
+/// Bytes of a list of `rows` rows.
 pub(crate) const fn listed_bytes(rows: u64) -> u64 {
     rows * size_of::<Listed>() as u64
 }
 
-/// Deletions of some segments, until all rows were added.
+/// Deletions of some segments, kept until all rows are added.
 #[derive(Default)]
 struct Deletions {
     held: HashMap<usize, Vec<Deletion>>,
     count: usize,
 }
 
-/// A try to load: an index of one size, under one secret.
+/// An attempt to load: an index of one size, under one secret.
 struct Try<'a> {
     loader: &'a Loader<'a>,
     parting: Parting,
     order: Order,
-    /// By slot, which is the place among the manifest's segments.
+    /// By slot, which here is the segment's index in the manifest.
     known: Vec<OnceLock<Known>>,
     deletions: Mutex<Deletions>,
 }
@@ -59,13 +59,13 @@ struct Try<'a> {
 struct Hand {
     part: usize,
     index: Index,
-    /// Rows of each slot that went stale.
+    /// Number of rows of each slot that went stale.
     stale: Vec<u32>,
-    /// The page that was read last to tell whether a row is dead.
+    /// The last page that was read to find out whether a row is dead.
     page: Option<((u32, u32), Buffer)>,
 }
 
-/// Loads what `loader` names into `index`, which may take `bytes_max` bytes.
+/// Loads the segments of `loader` into `index`, which may take `bytes_max` bytes.
 pub(super) fn run(
     loader: &Loader<'_>,
     index: Index,
@@ -131,7 +131,7 @@ impl Try<'_> {
         groups
     }
 
-    /// Reads all of some segments but their pages, and lists the rows that count.
+    /// Reads everything but the pages of some segments, and lists the rows that count.
     fn read(&self, slots: Range<usize>) -> Result<ByPart<Listed>> {
         let entries = &self.loader.manifest.segments[slots.clone()];
         let named: u64 = entries.iter().map(|entry| u64::from(entry.rows)).sum();
@@ -175,7 +175,7 @@ impl Try<'_> {
         Ok(())
     }
 
-    /// Keeps a segment's deletions until all rows were added, as far as there is room.
+    /// Keeps a segment's deletions until all rows are added, if there is room.
     fn hold(&self, slot: usize, found: Vec<Deletion>) {
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
         if !found.is_empty() && found.len() <= DELETIONS_HELD - deletions.count {
@@ -184,7 +184,7 @@ impl Try<'_> {
         }
     }
 
-    /// The deletions of a segment, once all rows were added.
+    /// The deletions of a segment, after all rows were added.
     fn deletions_of(&self, slot: usize) -> Result<Vec<Deletion>> {
         self.loader.options.go_on()?;
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +214,7 @@ impl Try<'_> {
         (segment, (place.0 - first) as u32 + 1)
     }
 
-    /// Adds a part's rows, asking for what they will need ahead.
+    /// Adds a part's rows, prefetching the index.
     fn add(&self, hand: &mut Hand, rows: &ByPart<Listed>) -> Result<()> {
         let rows = rows.of(hand.part);
         let mut ahead = Ahead::new(&hand.index, rows.len(), |at| rows[at].key);
@@ -234,7 +234,7 @@ impl Try<'_> {
         Ok(())
     }
 
-    /// Lets the deletions of a segment kill what they do in a part.
+    /// Applies a segment's deletions to a part.
     fn delete(&self, hand: &mut Hand, deletions: &[Deletion]) -> Result<()> {
         let own = |deletion: &&Deletion| self.parting.of(deletion.key) == hand.part;
         for deletion in deletions.iter().filter(own) {
@@ -248,7 +248,7 @@ impl Try<'_> {
         Ok(())
     }
 
-    /// Whether the version of a deletion's key on a page is dead by it.
+    /// Whether the deletion kills the version of its key on a page.
     fn is_dead(
         &self,
         last: &mut Option<((u32, u32), Buffer)>,
@@ -256,7 +256,7 @@ impl Try<'_> {
         deletion: &Deletion,
     ) -> Result<bool> {
         let Known { file, provenance, sealed, .. } = self.known(slot);
-        // What a deletion of the same segment kills was left out.
+        // Rows killed by a deletion of their own segment were not listed.
         if let Some(dead) = provenance.is_dead((u32::MAX, u32::MAX), deletion) {
             return Ok(dead);
         }
@@ -264,7 +264,7 @@ impl Try<'_> {
             Some((_, bytes)) => bytes,
             None => match file.page(page, self.loader.counters) {
                 Ok(bytes) => bytes,
-                // Whoever wants the row is told; whether it is there, counting tells.
+                // Look-ups of the row will report it; the row count shows whether it is alive.
                 Err(Error::Damaged { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             },

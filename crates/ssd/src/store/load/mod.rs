@@ -1,11 +1,11 @@
-//! Building the index from footers.
+//! Builds the index from footers.
 //!
-//! - **How.** The index is made in parts, a thread each ([`Index::part`]). Segment after segment,
-//!   each row is pointed at unless what is pointed at already is newer, or a deletion of the same
-//!   segment killed it; then the other deletions, which kill what is left
-//!   ([`versions`](crate::versions) says which of two counts and what a deletion kills). The
-//!   threads read footers ahead, too, and sort the rows of a few of them by shard of the index
-//!   ([`Relay`](super::relay::Relay)): the lines of a shard then stay in the cache.
+//! - **How.** The index is built in parts, a thread each ([`Index::part`]). Segment after segment,
+//!   each row is added unless the index points at a newer version, or a deletion of the same
+//!   segment killed it. Then the other deletions are applied ([`versions`](crate::versions) defines
+//!   which version counts and what a deletion kills). Threads also read footers ahead and sort the
+//!   rows of a few of them by shard of the index ([`Relay`](super::relay::Relay)), to keep the
+//!   lines of a shard in the cache.
 //!
 //! ```text
 //!  footers ──read──► rows by shard ──► part 0, thread 0  ─┐
@@ -13,13 +13,12 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - I1 Every shard gets its rows in the order in which they were put, and no place has more bits
-//!     than were foretold: so places, counts and bytes don't depend on threads or sorting.
-//!     Where a part is full before the index would be, one thread tries again, and what it finds
-//!     counts.
+//!   - I1 Every shard gets its rows in the order they were put, and no place has more bits than
+//!     expected: so places, counts and bytes don't depend on threads or sorting. If a part is full
+//!     before the whole index would be, one thread tries again, and its result counts.
 //! - **Bounds.** For each thread the footer of a segment, a map of its deletions, and the rows of
-//!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one such list more; and
-//!   [`DELETIONS_HELD`] deletions of all: those of more segments are read a second time.
+//!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one more such list; and
+//!   [`DELETIONS_HELD`] deletions in all: those of further segments are read again.
 
 mod attempt;
 
@@ -41,12 +40,12 @@ use crate::table::{Sealed, Segment, Table};
 use crate::versions::{Provenance, ROW_UNMOVED};
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
 
-/// Secrets under which an index grown from nothing is tried.
+/// Number of secrets under which an index grown from empty is tried.
 const SECRETS_MAX: u32 = 4;
-/// Deletions that are kept from the first time that footers are read.
+/// The most deletions that are kept from the first reading of footers.
 pub(crate) const DELETIONS_HELD: usize = 1 << 20;
 
-/// What an open store knows of its segments.
+/// What an open store knows about its segments.
 pub(super) struct Loaded {
     pub(super) index: Index,
     pub(super) table: Table,
@@ -60,22 +59,22 @@ struct Loader<'a> {
     counters: &'a Counters,
     /// Where the segments are, in order.
     sources: Vec<Source>,
-    /// Places of a slot.
+    /// Number of places of a slot.
     pages: u32,
-    /// Of each segment its first slot; larger ones take several.
+    /// The first slot of each segment; larger ones take several.
     firsts: Vec<u32>,
-    /// Of each slot its segment.
+    /// The segment of each slot.
     owners: Vec<u32>,
 }
 
 /// A segment's file.
 enum Source {
     Opened(Arc<SegmentFile>),
-    /// Directory, and whether it goes through the page cache.
+    /// Directory, and whether the file uses the page cache.
     Lies(usize, bool),
 }
 
-/// What is known of a segment whose footer was read.
+/// What is known about a segment whose footer was read.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) file: Arc<SegmentFile>,
@@ -86,8 +85,8 @@ pub(super) struct Known {
     pub(super) uncounted: u32,
 }
 
-/// Opens what the manifest names, everything but pages being read and checked; `files` are its
-/// segments in order where they were opened before.
+/// Opens what the manifest names; reads and checks everything but pages. `files` are its segments
+/// in order, if they are open already.
 pub(super) fn load(
     disks: &[Arc<dyn Disk>],
     options: &StoreOptions,
@@ -100,7 +99,7 @@ pub(super) fn load(
     Ok(loaded)
 }
 
-/// The same of a manifest that only guesses how many rows there are.
+/// [`load`] for a manifest whose number of rows is a guess.
 pub(super) fn count(
     disks: &[Arc<dyn Disk>],
     options: &StoreOptions,
@@ -110,9 +109,9 @@ pub(super) fn count(
 ) -> Result<Loaded> {
     let loader = Loader::new(disks, options, manifest, counters, files)?;
     let hint = manifest.rows.max(options.rows_hint);
-    // Planned for its rows at once, each shard is rounded up; grown from nothing, as it was
-    // when they were put, it takes what it took then. Under another secret that is a little
-    // more or less: where most rows fit, others get their turn.
+    // Planned for its rows, each shard is rounded up; grown from empty, as when the rows were put,
+    // it takes as much as then. Another secret takes a little more or less: if most rows fit,
+    // others are tried.
     let mut loaded = loader.load(hint);
     let tries = if options.index_seed.is_none() { SECRETS_MAX } else { 1 };
     for number in 0..tries {
@@ -155,14 +154,14 @@ impl<'a> Loader<'a> {
         Ok(Self { disks, options, manifest, counters, sources, pages, firsts, owners })
     }
 
-    /// Loads into an index that is planned for `hint` rows, or grows row by row where that is 0.
+    /// Loads into an index planned for `hint` rows, or grown row by row if that is 0.
     fn load(&self, hint: u64) -> Result<Loaded> {
         let scatter = Scatter::new(self.options.index_seed);
-        // Grown row by row, a shard's form hangs on how far all others are: one thread tells.
+        // Grown row by row, a shard depends on the progress of all others: only one thread will do.
         let threads = self.options.threads_opening(self.manifest.rows_all());
         let threads = if hint == 0 { 1 } else { threads };
         match self.load_with(hint, scatter, threads) {
-            // A part was full; whether the index would have been, one thread finds out.
+            // A part was full; one thread finds out whether the whole index is.
             Err(Error::IndexFull { .. }) if threads > 1 => self.load_with(hint, scatter, 1),
             loaded => loaded,
         }
@@ -172,18 +171,18 @@ impl<'a> Loader<'a> {
         let layout = self.manifest.layout();
         let rows_expected = self.manifest.rows_all().max(hint.saturating_mul(2));
         let places = rows_expected / u64::from(layout.rows_per_page) + 8 * u64::from(self.pages);
-        // What is loaded has no place above these (I1).
+        // No loaded row has a place above these (I1).
         let loaded = self.owners.len() as u64 * u64::from(self.pages);
         let places = if hint == 0 { 0 } else { places.max(loaded) };
         let bytes_max = self.options.index_bytes_max;
         let index = Index::new(bytes_max, hint, places, scatter);
-        // An index grown row by row has the same size again only if rows come in the same order.
+        // An index grown row by row reaches the same size only if rows come in the same order.
         let order = if hint == 0 { Order::AsPut } else { Order::ByShard };
         attempt::run(self, index, bytes_max, threads, order)
     }
 }
 
-/// Whether so many rows are those that a manifest in `home` names.
+/// Checks the number of rows against a manifest in `home`.
 pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Result<()> {
     if found == manifest.rows {
         return Ok(());
@@ -193,7 +192,7 @@ pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Re
 }
 
 impl Known {
-    /// Puts the segment into a slot, with so many of the rows that count stale.
+    /// Puts the segment into a slot; `stale` of the rows that count are stale.
     pub(super) fn insert_into(self, table: &mut Table, stale: u32) -> u32 {
         let Self { file, provenance, sealed, uncounted } = self;
         let (rows, pages) = (sealed.tail.counts.rows, file.layout.pages(sealed.tail.counts.rows));
@@ -215,10 +214,10 @@ pub(super) fn open_segment(
     SegmentFile::open(disk, &segment::Spot { cached, ..manifest.spot(entry, directory) })
 }
 
-/// What is known of a segment, its rows that count with their numbers, and its deletions.
+/// A segment, its rows that count with their numbers, and its deletions.
 type Read = (Known, Vec<(u32, Key)>, Vec<Deletion>);
 
-/// Checks a segment against its entry; what counts of its rows, in order, and of its deletions.
+/// Checks a segment against its entry; returns its rows, in order, and deletions that count.
 pub(super) fn read_segment(
     file: Arc<SegmentFile>,
     entry: &SegmentEntry,
@@ -232,8 +231,8 @@ pub(super) fn read_segment(
     Ok((Known { file, provenance, sealed, uncounted }, rows, deletions))
 }
 
-/// Of each key the row before which a deletion in the segment that rows were put into killed what
-/// lies there.
+/// For each key with a deletion in the segment its rows were put into, the row number below which
+/// the deletion kills them.
 pub(super) fn own_deletions(deletions: &[Deletion], provenance: &Provenance) -> HashMap<Key, u32> {
     let mut own: HashMap<Key, u32> = HashMap::new();
     for Deletion { key, birth, row } in deletions {
@@ -245,13 +244,13 @@ pub(super) fn own_deletions(deletions: &[Deletion], provenance: &Provenance) -> 
     own
 }
 
-/// The options of a store that keeps the pages and key shards that it was made with.
+/// The options with the pages and key shards that the store was made with.
 pub(super) fn as_made(options: StoreOptions, manifest: &Manifest) -> StoreOptions {
     let (page_bytes, key_shards) = (manifest.page_bytes as usize, manifest.key_shards);
     StoreOptions { page_bytes, key_shards, ..options }
 }
 
-/// What a reader of a manifest finds wrong, as opening would: everything but pages is read.
+/// Checks a store as opening it would: reads everything but pages.
 pub(crate) fn verify(
     disks: &[Arc<dyn Disk>],
     manifest: &Manifest,
