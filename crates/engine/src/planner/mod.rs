@@ -197,7 +197,8 @@ impl Planner {
         if !self.follows {
             return self.future.pass_over(number);
         }
-        // Of a key that an earlier one has all is known: its row, if it is here, waits for that.
+        // For a key that an earlier mini-batch has, nothing is new: if its row is here, it waits
+        // for that one.
         self.future.learn(number, keys.flatten(), &mut self.fresh);
         let oldest = self.future.oldest().unwrap_or(number);
         self.cache.find_many(&self.fresh, &mut self.found);
@@ -224,8 +225,8 @@ impl Planner {
         fit
     }
 
-    /// Whether `count` rows can be pinned now whichever they are: so it mostly is, and nobody need
-    /// look for them before they are planned.
+    /// Whether any `count` rows can be pinned now. This usually holds, and saves looking them up
+    /// before they are planned.
     fn surely_fits(&self, count: usize) -> bool {
         count <= self.cache.unpinned() && (!self.whole || self.kept + count <= self.cache.slots())
     }
@@ -249,15 +250,15 @@ impl Planner {
         if wanted <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
-    /// Rows that would lie here with the keys that [`Planner::fits`] was asked for, where those
-    /// that exist stay.
+    /// Number of rows needed in memory for the keys last passed to [`Planner::fits`], while all
+    /// existing rows stay.
     pub fn rows_wanted(&self) -> usize {
         let exists = |slot: &Option<SlotIndex>| slot.is_some_and(|slot| self.cache.exists(slot));
         self.kept + self.found.iter().filter(|slot| !exists(slot)).count()
     }
 
-    /// A unit of at most so many mini-batches begins: keys are counted anew. Those of a single one
-    /// are distinct, and need no counting.
+    /// Begins a unit of at most `minis` mini-batches, in which keys are counted once. Keys of a
+    /// single mini-batch are distinct and need no counting.
     pub fn begin_unit(&mut self, minis: usize) {
         self.counts = minis > 1;
         for slot in self.counted_slots.drain(..) {
@@ -265,12 +266,13 @@ impl Planner {
         }
     }
 
-    /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.
+    /// Retires a mini-batch: it trained its rows as `occurrences` say, or only read them if that is
+    /// empty.
     pub fn retire(&mut self, slots: &[SlotIndex], occurrences: &[Occurrence]) {
         self.retire_rows(slots, occurrences, |index| index);
     }
 
-    /// As [`Planner::retire`], where the row in slot number `index` is row `row_of(index)` of the
+    /// Like [`Planner::retire`]; the row in slot number `index` is row `row_of(index)` of the
     /// mini-batch.
     pub(crate) fn retire_rows(
         &mut self,
@@ -286,7 +288,7 @@ impl Planner {
             if let Some(ahead) = slots.get(index + AHEAD) {
                 self.cache.prefetch(*ahead);
             }
-            // A row that was refused to exist occurred nowhere.
+            // A row that was refused admission has no occurrence.
             let seen = occurrences.get(row_of(index)).filter(|seen| seen.examples > 0);
             if let Some(occurrence) = seen {
                 self.keep(*slot);
