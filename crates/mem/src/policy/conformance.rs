@@ -1,4 +1,4 @@
-//! What every policy must keep, checked against plain sets.
+//! Properties of every policy, checked against plain sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ impl Driver {
         self.resident[slot as usize] = true;
     }
 
-    /// A use; a slot that holds nothing gets the key of its own number.
+    /// A use; an empty slot gets the key of its own number.
     pub(super) fn visit(&mut self, slot: u32, occurrence: Occurrence) {
         if !self.resident[slot as usize] {
             self.admit(slot, slot.into());
@@ -43,7 +43,7 @@ impl Driver {
         slots.iter().for_each(|slot| self.visit(*slot, ONCE));
     }
 
-    /// A use of a key that was never here.
+    /// A use of a new key.
     pub(super) fn admit_and_visit(&mut self, slot: u32) {
         self.next_key += 1;
         self.admit(slot, self.next_key);
@@ -76,7 +76,7 @@ impl Driver {
     }
 }
 
-/// A random run; gives all victims in order.
+/// A random run; returns all victims in order.
 fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
     let mut random = Stream::from_state(seed);
     let slots = 1 + random.next_u64() % 60;
@@ -105,7 +105,7 @@ fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
                 attached.remove(&slot);
             }
             7 => {
-                // Its known use was the farthest, or it is new: another key comes.
+                // Its known use was the farthest, or it is new: another key is admitted.
                 driver.detach(slot);
                 attached.remove(&slot);
                 driver.admit(slot, random.next_u64() % 100);
@@ -151,7 +151,7 @@ fn a_new_key_starts_without_the_history_of_its_slot() {
             let mut driver = Driver::new(kind.make(20), 20);
             driver.visit_all(&(0..20).collect::<Vec<_>>());
             (0..uses).for_each(|_| driver.visit_all(&[7]));
-            // The row of slot 7 leaves from elsewhere; a new one comes and is used once.
+            // The row of slot 7 is evicted directly; a new one is admitted and used once.
             driver.detach(7);
             driver.admit_and_visit(7);
             (0..3).for_each(|_| driver.visit_all(&others));
@@ -189,7 +189,7 @@ fn an_empty_policy_has_no_victim_and_one_slot_is_enough() {
     }
 }
 
-/// Rows in use are many, those that may leave are few: no victim may cost a walk over all rows.
+/// With many rows in use and few that may be evicted, no victim may cost a walk over all rows.
 #[test]
 fn many_detached_rows_make_no_victim_dear() {
     for kind in PolicyKind::ALL {
