@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// A clock that only goes forward.
+/// A monotonic clock.
 pub trait Clock: Send + Sync + Debug {
     /// Seconds since some fixed moment.
     fn seconds(&self) -> f64;

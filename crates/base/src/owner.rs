@@ -47,7 +47,6 @@ pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
 /// The key shards of owner `owner` of `owners`.
 ///
 /// If there is no such owner, or one would have no key shard.
-/// When there is no such owner, or one would have no key shard.
 pub fn shards_of(owner: usize, owners: usize) -> Range<usize> {
     assert!(owner < owners && owners <= KEY_SHARDS, "owner {owner} of {owners}");
     owner * KEY_SHARDS / owners..(owner + 1) * KEY_SHARDS / owners
