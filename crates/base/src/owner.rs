@@ -46,6 +46,7 @@ pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
 
 /// The key shards of owner `owner` of `owners`.
 ///
+/// # Panics
 /// If there is no such owner, or one would have no key shard.
 pub fn shards_of(owner: usize, owners: usize) -> Range<usize> {
     assert!(owner < owners && owners <= KEY_SHARDS, "owner {owner} of {owners}");

@@ -20,7 +20,7 @@ use crate::kernel::{Arguments, Kernel, Kind};
 pub struct Launch {
     /// Number of blocks, at least one.
     pub blocks: u32,
-    /// Threads of each.
+    /// Threads per block.
     pub threads: u32,
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,

@@ -61,6 +61,7 @@ impl RowsView {
     /// Switches to a later checkpoint. From then on, the one before the previous may be removed, so
     /// no look-up should take longer than the time between two refreshes.
     ///
+    /// # Errors
     /// Errors of [`RowsView::open`], or if rows have another meaning there, or another number of
     /// ranks wrote it; the view then stays unchanged. If a later rank's rows cannot be read, those
     /// of earlier ranks are from the new checkpoint: refresh again.
