@@ -67,6 +67,7 @@ impl<'a> Arg<'a> {
     }
 
     /// The value of `param`; adds the access to `accesses` and what must stay alive to `keeps`.
+    ///
     /// # Panics
     /// If it doesn't have the parameter's type.
     pub(crate) fn bind(

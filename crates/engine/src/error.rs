@@ -32,7 +32,7 @@ pub enum Error {
         hbm: ByteCount,
         /// Tables whose rows don't fit.
         tables: String,
-        /// Bytes for what moves rows.
+        /// Bytes of the buffers that move rows.
         moving: ByteCount,
         /// Bytes that would hold one row.
         least: u64,
@@ -40,7 +40,7 @@ pub enum Error {
     /// The slab could not be mapped.
     #[error("cannot map {bytes} bytes for the rows in memory: {source}; lower tiers.dram")]
     Slab {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
         /// The system's reason.
         source: std::io::Error,
@@ -67,7 +67,7 @@ pub enum Error {
         memory: String,
         /// Bytes that would hold this mini-batch.
         needed: u64,
-        /// Bytes that would hold any of its size, every id being distinct.
+        /// Bytes that would hold any mini-batch of its size, even with distinct ids only.
         needed_most: u64,
     },
     /// A table that must stay in memory whole has more rows than slots.

@@ -196,7 +196,7 @@ impl Puller {
         Ok(true)
     }
 
-    /// Takes finished reads and starts others. If `wait` and any are in flight, waits for one.
+    /// Takes finished reads and starts others. If `wait` is set, waits for one in flight, if any.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -2,7 +2,7 @@
 //! gradients come back, and rows are in memory and on disk.
 //!
 //! ```text
-//!   feed(bags) ──► … rows come up … ──► ready ──► gather ──► (the caller's model) ──► push
+//!   feed(bags) ──► … rows loaded … ──► ready ──► gather ──► (the caller's model) ──► push
 //! ```
 //!
 //! `examples/factors.rs` is a complete program.

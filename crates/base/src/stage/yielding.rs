@@ -1,7 +1,7 @@
 //! Threads that let others go first when they wake up.
 //!
-//! - **Why.** With fewer processors than threads, a stage that works ahead would preempt one that
-//!   computes on waking up, and all others wait for the latter.
+//! - **Why.** With fewer processors than threads, a stage that works ahead would, on waking up,
+//!   preempt one that computes, and all others wait for the latter.
 //! - **How.** Linux's policy for batch work (`SCHED_BATCH`): such a thread waits until a processor
 //!   is free or its turn comes, with the same share of time as any other. A lower priority would
 //!   also give its share to other programs, although other stages need its work.

@@ -147,8 +147,8 @@ impl Lease {
         (!gone).then(|| Self { _lock: lock.map(Arc::from) })
     }
 
-    /// Takes a lease on the checkpoint at `path`, or the one it is part of, like a table's rows; an
-    /// empty lease if it is neither.
+    /// Takes a lease on the checkpoint at `path`, or on the one it is part of, as a table's rows
+    /// are; an empty lease if it is neither.
     ///
     /// # Errors
     /// If the checkpoint is being removed.

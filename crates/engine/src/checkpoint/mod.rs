@@ -4,18 +4,18 @@
 //! ```text
 //! DIR/
 //!   step-000000000128/        complete: it got this name after everything in it was synced
-//!     checkpoint.json         version, step, what rows mean, data position, config
+//!     checkpoint.json         version, step, meaning of rows, data position, config
 //!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
 //!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
-//!       rows-0-rank-1/          if several ranks wrote it: snapshot of one rank's store
+//!     rows-0-rank-1/          if several ranks wrote it: snapshot of one rank's store
 //!     dense-1.bin             state of a rank besides rows, if it needs any to resume
-//!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
-//!     .stepwell               says that a run made it here, and as this step, `mark.rs`
-//!     ENDED                   says that its run trained all of its data, `ended.rs`
-//!   best.json                 which is the best evaluated one, `best.rs`
-//!   .incomplete-step-…/       being written, or left by a run that was killed; never read
-//!   .stepwell-id              a random number, which the marks of all of them say
-//!   set-aside-1/              what --force moved out of the way, or what was in a checkpoint's way
+//!     CHECKSUMS               names, lengths and checksums of everything, `sums.rs`
+//!     .stepwell               marks it as made by a run, here and as this step, `mark.rs`
+//!     ENDED                   marks a run's last checkpoint, with all data trained, `ended.rs`
+//!   best.json                 which checkpoint evaluated best, `best.rs`
+//!   .incomplete-step-…/       being written, or left by a killed run; never read
+//!   .stepwell-id              a random number, part of all their marks
+//!   set-aside-1/              moved out of the way by --force, or of a checkpoint
 //! ```
 //!
 //! After a crash: before the rename, the directory is `.incomplete-…` and the previous checkpoint

@@ -13,8 +13,8 @@
 //!   of their lists.
 //! - **Room.** There are [`PLACES_OF_SLOT`] places per slot. In a full table, a missing or new key
 //!   would be compared with all others; at half of that load, a few places are enough. Removed keys
-//!   keep their places for searches until the table is rebuilt, before [`REMOVED_PART`] of the
-//!   places are removed keys: so at most three quarters of all places are taken.
+//!   keep their places for searches until the table is rebuilt, before one place in
+//!   [`REMOVED_PART`] has a removed key: so at most three quarters of all places are taken.
 //! - **Rebuild.** The keys come from the host, which records the key in each slot.
 //! - **Failure.** Keys that are not found, or already present, or find no place mean that planner
 //!   and table differ. The device counts all of them, and the counts come down with the rows;

@@ -258,7 +258,7 @@ impl DeviceTier {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = moves;
     }
 
-    /// Takes it.
+    /// Takes the rows to be lowered at the end.
     pub(crate) fn take_left(&self) -> AboveMoves {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }

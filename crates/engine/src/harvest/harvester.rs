@@ -66,7 +66,7 @@ impl Harvester {
         if harvest.keys.is_empty() {
             return;
         }
-        // Check staging first: a chunk that has landed before has another place in the index.
+        // Check staging first: a row that landed before this has another place in the index.
         staged_too.clear();
         staged_too.resize(harvest.keys.len(), false);
         group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);

@@ -4,8 +4,7 @@
 //!   next mini-batch with the key. A key has one line; if that is full of later mini-batches, the
 //!   key is left out. Most keys looked up are not wanted, so a filter avoids reading lines: for
 //!   each value of some hash bits, two bytes hold the last mini-batch that wants such a key. A
-//!   public hash function selects the line: all that an attacker's colliding keys achieve is being
-//!   forgotten.
+//!   public hash function selects the line: an attacker's colliding keys are only forgotten.
 //! - **Failure.** None. It may forget a key, or confuse two. Then a wanted row is not harvested, or
 //!   an unwanted one is.
 

@@ -8,7 +8,7 @@
 //! learn    its keys are known: rows in the slab get a next use        nothing is held
 //! fits     all its rows can be pinned now, or later, or never         nothing changes
 //! plan     its rows are pinned; missing ones get a slot, victims go   rows are held
-//! retire   it was trained: rows are dirty, the policy is told, unpin  nothing is held
+//! retire   it was trained: rows are dirty, uses reported, unpinned    nothing is held
 //! ```
 //!
 //! - **Invariants.**
@@ -190,7 +190,7 @@ impl Planner {
         true
     }
 
-    /// Mini-batch `number` will use the distinct `keys`, by table.
+    /// Learns that mini-batch `number` will use the distinct `keys`, by table.
     pub fn learn<'k>(&mut self, number: u32, keys: impl Iterator<Item = &'k [Key]> + Clone) {
         self.keys_ahead += keys.clone().map(<[Key]>::len).sum::<usize>();
         self.follows |= !self.cache.has_room_for(self.keys_ahead);

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-/// Examples in blocks of even size, up to whole examples: all of a mini-batch's, or one rank's.
+/// Examples divided into blocks as evenly as possible: a mini-batch's, or one rank's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// Number of examples of the whole mini-batch.

@@ -17,7 +17,7 @@ const PREFETCH_OCCURRENCES: usize = 24;
 pub struct Pooled<'a> {
     /// Rows of a matrix whose first columns receive the embeddings. // (examples, width)
     pub x: &'a mut [f32],
-    /// Number of columns of that matrix, including others than embeddings.
+    /// Number of columns of that matrix, including columns other than embeddings.
     pub width: usize,
     /// Sums of first-order weights. // (examples)
     pub first_order: &'a mut [f32],

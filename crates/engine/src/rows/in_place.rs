@@ -19,7 +19,7 @@ fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
 }
 
 impl EmbeddingBags {
-    /// Lets devices pool rows into the buffers `at` each of them, for mini-batches whose rows are
+    /// Lets devices pool rows into each one's buffers `at`, for mini-batches whose rows are
     /// all on devices.
     pub fn pool_on_devices(&mut self, at: Vec<Arc<PooledAt>>) {
         self.pooled_at = at;
@@ -63,7 +63,7 @@ impl EmbeddingBags {
     /// the rows.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub fn update_early(&self, rows: &WorkingRows<'_>) -> Result<()> {
         match rows.pooled && rows.trains {
             true => on_devices(rows.groups).update(&self.pooled_at, rows.number),

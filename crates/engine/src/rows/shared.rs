@@ -149,7 +149,7 @@ impl EmbeddingBags {
         self.workspaces.put_back(workspace);
     }
 
-    /// Holds the rows of a step that [`EmbeddingBags::hold`] began with several ranks again.
+    /// Holds again the rows of a step with several ranks that [`EmbeddingBags::hold`] began.
     pub fn hold_again<'a>(
         &self,
         number: u32,
@@ -161,8 +161,8 @@ impl EmbeddingBags {
         WorkingRows { tables, groups, trains: true, number, pooled: false }
     }
 
-    /// Ends a step as [`EmbeddingBags::apply`] does, by the sums of all ranks at the end of what
-    /// `readers` read; `blocks` are those of the whole mini-batch.
+    /// Ends a step as [`EmbeddingBags::apply`] does, with the sums of all ranks, the rest of each
+    /// of `readers`; `blocks` are those of the whole mini-batch.
     ///
     /// # Errors
     /// Names the rank that sent an invalid message, in which case no row was updated, or the device

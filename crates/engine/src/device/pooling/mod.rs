@@ -166,7 +166,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Updates the rows of mini-batch `number` by the gradients in the buffers `at` all devices.
+    /// Updates the rows of mini-batch `number` by the gradients in all devices' buffers `at`.
     ///
     /// # Errors
     /// If a device fails.
