@@ -86,7 +86,7 @@ fn table(name: &str, kernels: &[Kernel], files: &[PathBuf], out: &Path) -> Resul
 fn compile(root: &Path, out: &Path, kernels: &[PathBuf]) -> Result<()> {
     let sanitizer = env::var("STEPWELL_SANITIZE").unwrap_or_default();
     let shim = files(&root.join("shim"), "cpp")?;
-    // ThreadSanitizer is told what the scheduler does, and must not instrument it.
+    // The scheduler reports its switches to ThreadSanitizer, which must not instrument it.
     let (watched, unwatched) = if sanitizer == "thread" {
         shim.into_iter().partition(|file| file.ends_with("layouts.cpp"))
     } else {

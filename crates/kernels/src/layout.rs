@@ -1,9 +1,9 @@
 //! Descriptors of tables, which Rust writes and kernels read.
 //!
-//! All rows of a device are in one buffer of lanes, those of a table group from lane `slab` on. All
-//! lists of a mini-batch are in one buffer of words, and a descriptor has the offset of each, in
-//! words: 32-bit numbers as they are, f32 by their bits, 64-bit numbers as two words, the low one
-//! first.
+//! All rows of a device are in one buffer of lanes; the rows of a table group start at lane `slab`.
+//! All lists of a mini-batch are in one buffer of words, and a descriptor has the offset of each,
+//! in words: 32-bit numbers as they are, f32 by their bits, 64-bit numbers as two words, the low
+//! one first.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -60,7 +60,7 @@ pub struct PoolTable {
 pub struct UpdateTable {
     /// First lane of its group's rows.
     pub slab: u64,
-    /// First lane of its sums, if sums are separate: those of the tables before it come first.
+    /// First lane of its sums, after those of earlier tables, if sums are separate.
     pub sums: u64,
     /// Adam: learning rate.
     pub lr: f64,
@@ -105,9 +105,9 @@ pub struct UpdateTable {
     pub skip: u32,
     /// List: where each block ends, in examples. // (blocks)
     pub block_ends: u32,
-    /// Number of blocks here.
+    /// Number of blocks in this list.
     pub blocks: u32,
-    /// Number of blocks of the mini-batch before them.
+    /// Number of blocks of the mini-batch before these.
     pub first_block: u32,
     /// List: the rows with more than [`FREQUENT_BAGS`](crate::FREQUENT_BAGS) bags, which
     /// `rows_update` leaves to `rows_update_frequent`. // (frequent_rows)

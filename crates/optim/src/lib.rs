@@ -1,4 +1,4 @@
-//! Optimizers as pure arithmetic on rows: how a gradient changes weights, wherever these are.
+//! Optimizers as pure arithmetic on rows: how a gradient changes weights, wherever they are stored.
 //!
 //! The same three rules apply to a row of an embedding table ([`RowOptimizer`], with its state in
 //! the row) and to the flat dense parameters ([`DenseOptimizer`], with one step count for all).

@@ -19,8 +19,8 @@
 //! of a table. Source: Gupta et al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
 //!
 //! - **Invariants.** A weight that the format can represent is unchanged for any random bits. NaN
-//!   stays NaN. Beyond the largest finite number (65504 in f16) is infinity, as in IEEE rounding:
-//!   stopping at the largest number would hide that a model diverges.
+//!   stays NaN. Anything beyond the largest finite number (65504 in f16) becomes infinity, as in
+//!   IEEE rounding: stopping at the largest number would hide that a model diverges.
 //! - **Cost.** 2 bytes per weight instead of 4. There are only 32 random bits: in f16, the expected
 //!   value of a weight below 2^-14 is off by less than 2^-56.
 

@@ -19,8 +19,8 @@ fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
 }
 
 impl EmbeddingBags {
-    /// Lets devices pool rows into each one's buffers `at`, for mini-batches whose rows are
-    /// all on devices.
+    /// Makes each device pool rows into its buffers in `at`, for mini-batches whose rows are all
+    /// on devices.
     pub fn pool_on_devices(&mut self, at: Vec<Arc<PooledAt>>) {
         self.pooled_at = at;
     }

@@ -51,7 +51,7 @@ fn no_page_is_read_once_the_slots_are_full() {
     let slots = 100;
     let group = group(slots);
     let files = group.store.bytes_files();
-    // Lists of keys tell which rows are live, and reads are a little ahead.
+    // Lists of keys identify the live rows, and reads run slightly ahead.
     let lists = 10 * ROWS;
     let (planner, read) = preload(&group, slots);
     assert_eq!(planner.cache().rows(), slots);

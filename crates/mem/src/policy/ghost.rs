@@ -4,8 +4,8 @@
 //!   row in the slot: 16 bits of a tag and the time of eviction. The bucket of a tag is the records
 //!   of two adjacent cache lines. Time advances by one with every [`PERIODS`]-th of `most`
 //!   evictions. An entry counts as long as fewer than about `most` rows were evicted after it;
-//!   expired entries are overwritten, and in a full bucket the oldest. So no list is needed, as in
-//!   S3-FIFO's own implementation.
+//!   expired entries are overwritten, and in a full bucket the oldest is. So, as in
+//!   S3-FIFO's own implementation, no list is needed.
 //!
 //! ```text
 //! records      [ line ][ line ][ line ][ line ]      four records each

@@ -1,4 +1,4 @@
-//! The paper's policy: least recently used, whose victims go to least frequently used.
+//! The paper's policy: an LRU list, and LFU lists for the rows that leave it.
 //!
 //! - **Source.** HPS paper, section 5 "Cache policy" and appendix D. "Whenever we visit a
 //!   parameter, we add it into an LRU cache. For the evicted parameters from the LRU cache, we
