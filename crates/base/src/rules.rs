@@ -1,4 +1,4 @@
-//! The rules that keep rows correct, each of which tests can switch off.
+//! The rules that keep rows correct; tests can switch off each of them.
 //!
 //! - **Why.** A test that has never failed proves little. For each hazard, a test runs the pipeline
 //!   without the rule that excludes it, and must see a wrong row, a stuck pipeline or a broken

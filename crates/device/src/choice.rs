@@ -17,7 +17,7 @@ pub enum Choice {
     /// All usable CUDA devices, if any.
     #[default]
     Auto,
-    /// None.
+    /// No devices: everything runs on the host.
     Host,
     /// CUDA devices with these numbers; empty means all.
     Cuda(Vec<usize>),

@@ -123,7 +123,7 @@ pub type Keeps = Vec<Arc<dyn Any + Send + Sync>>;
 pub struct Operation {
     /// The operation.
     pub what: What,
-    /// What it uses.
+    /// Data that it uses.
     pub keeps: Keeps,
 }
 

@@ -38,7 +38,7 @@ pub enum Error {
         /// The driver's message.
         why: String,
     },
-    /// Two accesses without an order, at least one of which writes.
+    /// Two unordered accesses, at least one of them a write.
     #[error("{device}: {later} of {what} is not ordered after {earlier}")]
     Unordered {
         /// Name of the device.

@@ -11,7 +11,7 @@ use crate::device::Shared;
 pub struct Event {
     pub(crate) device: Arc<Shared>,
     pub(crate) number: u64,
-    /// What happened before it.
+    /// The checker's clock when it was recorded, if both exist.
     pub(crate) clock: Mutex<Option<Clock>>,
 }
 

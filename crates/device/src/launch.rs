@@ -22,12 +22,12 @@ enum Kind<'a> {
 }
 
 impl<'a> Arg<'a> {
-    /// A buffer of which the kernel may touch any element.
+    /// A buffer; the kernel may touch any of its elements.
     pub fn all<T: Pod>(buffer: &'a Buffer<T>) -> Self {
         Self::touching(buffer, Touched::All)
     }
 
-    /// A buffer of which the kernel touches at most the first `len` elements.
+    /// A buffer; the kernel touches at most its first `len` elements.
     pub fn first<T: Pod>(buffer: &'a Buffer<T>, len: usize) -> Self {
         Self::touching(buffer, Touched::Bytes(buffer.bytes(0..len)))
     }
@@ -41,7 +41,7 @@ impl<'a> Arg<'a> {
         Self(Kind::Memory { region, element_bytes, offset, touched })
     }
 
-    /// A buffer of which the kernel touches some rows.
+    /// A buffer; the kernel touches only these `rows`.
     pub fn rows<T: Pod>(buffer: &'a Buffer<T>, rows: Vec<RowsAt>) -> Self {
         Self::touching(buffer, Touched::Rows(rows))
     }

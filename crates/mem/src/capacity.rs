@@ -18,8 +18,8 @@ pub fn bytes_of_known_uses(rows: u64) -> u64 {
     KnownUses::bytes_of_notes(rows)
 }
 
-/// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, and what callers need
-/// `beside` that.
+/// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, plus the `beside` bytes
+/// that callers need for them.
 pub fn bytes_for(
     policy: PolicyKind,
     slots: u64,
@@ -31,7 +31,7 @@ pub fn bytes_for(
 }
 
 /// Maximum number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`, together
-/// with what callers need `beside` that.
+/// with the `beside` bytes that callers need for them.
 pub fn slots_within(
     policy: PolicyKind,
     bytes: u64,

@@ -19,8 +19,8 @@
 //!   lines are touched. When the used buckets are full, their number doubles, in the same memory,
 //!   until all are used, and every key is placed again.
 //! - **Cost.** 7.1 bytes per slot at 90 % full. A look-up reads one line, or two in one of ten
-//!   cases, and that of the key whose tag matches: one in 6,000 matches in vain. Growing inserts
-//!   each key once or twice more.
+//!   cases, and the line of the key whose tag matches; one in 6,000 reads a key that differs.
+//!   Growing inserts each key once or twice more.
 //! - **Bounds.** The memory of all buckets is allocated at the start; the overflow has room for one
 //!   slot in 512, plus 64.
 

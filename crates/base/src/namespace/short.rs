@@ -1,8 +1,8 @@
 //! XXH3-64 with seed 0 of 4 to 16 bytes: a namespace's name, NUL and an id.
 //!
 //! - **Why.** Nearly every id is that short together with its namespace. The library reads from
-//!   memory, and reading bytes just joined there from two pieces waits for both writes: a third of
-//!   the time of parsing a line. Here they are joined in registers.
+//!   memory, and reading bytes that were written there in two pieces waits for both writes: a third
+//!   of the time of parsing a line. Here they are joined in registers.
 //! - **How.** The specification's two cases, with constants from its secret; tests compare it to
 //!   the library for every length.
 

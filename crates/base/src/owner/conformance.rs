@@ -10,7 +10,7 @@ use crate::Key;
 
 /// Exponent of the tail.
 const T: f64 = 40.0;
-/// Numbers of owners, of which one's keys are taken.
+/// Numbers of owners; a test uses the keys of one owner.
 const OWNERS: [usize; 5] = [2, 3, 4, 8, 64];
 
 /// A named subset of keys.

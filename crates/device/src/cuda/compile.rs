@@ -46,7 +46,7 @@ impl Compiler {
     /// The compiler in this library or folder, with images in `cache`, if given.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the library.
     pub fn at(library: &Path, cache: Option<PathBuf>) -> Result<Self, String> {
         Self::of(Nvrtc::named(library)?, cache)
     }

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::Keeps;
 
-/// What an operation of a line needs.
+/// Data or operations that an operation of a line needs.
 enum Held {
-    /// What it uses.
+    /// Data that it uses.
     Keeps(Keeps),
     /// Operations of another line, up to a number, that it waits for.
     Behind(Arc<Line>, u64),
@@ -31,7 +31,7 @@ enum Held {
 
 #[derive(Default)]
 struct Operations {
-    /// What operations that may not be over need, by number.
+    /// Needs of the operations that may not be over, by number.
     held: VecDeque<(u64, Held)>,
     /// Number of the last operation.
     last: u64,

@@ -99,7 +99,7 @@ pub(super) fn of_devices<'a>(
     })
 }
 
-/// What planners read of mini-batches, with their numbers.
+/// The parts of mini-batches that planners read, with the mini-batches' numbers.
 pub(super) fn seen<'a, C: 'a>(
     minis: impl Iterator<Item = &'a MiniBatch<C>>,
 ) -> Vec<(u32, &'a [Part])> {

@@ -115,7 +115,7 @@ impl<'a> Early<'a> {
         Ok(Self { rows, weights })
     }
 
-    /// Those of the owner's rows `kept` that were not sent early.
+    /// The owner's rows among `kept` that were not sent early.
     fn others<'k>(&self, kept: Cow<'k, [u32]>) -> Result<Cow<'k, [u32]>, Malformed> {
         if self.rows.is_empty() {
             return Ok(kept);

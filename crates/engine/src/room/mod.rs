@@ -54,9 +54,9 @@ struct Limit {
     set_by: &'static str,
     what: &'static str,
     bytes: u64,
-    /// What the process uses already.
+    /// Amount that the process already uses.
     taken: u64,
-    /// What each thread needs.
+    /// Amount that each thread needs.
     thread: u64,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct RowsSummed {
     pub(super) rows: usize,
     /// Number of weights of each row.
     pub(super) width: usize,
-    /// Whether the owner is told how often each row occurs.
+    /// Whether the owner receives how often each row occurs.
     pub(super) tells_seen: bool,
 }
 

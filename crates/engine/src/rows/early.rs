@@ -57,7 +57,7 @@ fn bytes_for(tables: &[TableRows<'_>], rank: usize) -> usize {
 /// Rows sent to a rank for the next step ahead of its answer.
 #[derive(Debug)]
 pub struct EarlyRows {
-    /// Which rows, and their weights.
+    /// Numbers of the rows, and their weights.
     pub message: Message,
     /// Number of rows.
     pub rows: u64,

@@ -68,7 +68,7 @@ impl EmbeddingBags {
         rows.tables.iter().map(of_table).sum()
     }
 
-    /// Whether owners are told how often rows of `table` occur in a mini-batch: if their history or
+    /// Whether owners receive how often rows of `table` occur in a mini-batch: if their history or
     /// the policy counts that. Otherwise it is enough that they occur.
     pub fn tells_seen(table: &TableSpec, weighs_occurrences: bool) -> bool {
         table.life.is_some() || weighs_occurrences

@@ -56,7 +56,7 @@ pub struct Scratch {
     temporary: bool,
     /// Whether rows in a named directory are kept on drop.
     kept: bool,
-    /// What was set aside, to be reported.
+    /// A report of what was set aside.
     note: Option<String>,
 }
 

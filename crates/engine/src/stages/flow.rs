@@ -87,7 +87,7 @@ pub enum Item<C, M> {
 pub struct Unit<C> {
     /// Mini-batches with their slots.
     pub minis: Vec<MiniBatch<C>>,
-    /// What moves for them, by table group.
+    /// Rows that move for them, by table group.
     pub(crate) moves: Vec<GroupUnit>,
     /// Moves to and from devices.
     pub(crate) above: AboveMoves,

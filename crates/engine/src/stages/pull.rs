@@ -70,7 +70,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         }
     }
 
-    /// Stages chunks of the victims of all groups, of which `staged` are done.
+    /// Stages chunks of the victims of all groups, after the `staged` ones already done.
     fn stage_victims(&mut self, moves: &[GroupUnit], staged: &mut usize) -> Progress {
         while let Some(GroupUnit { victims, .. }) = moves.get(*staged) {
             let (group, down) = (*staged, &self.down);

@@ -42,8 +42,8 @@ impl Load {
 }
 
 impl TierPlan {
-    /// Name of the bound on rows in memory, of which each group has one. This memory is mapped from
-    /// the system, not taken from the allocator.
+    /// Name of each group's bound on rows in memory. This memory is mapped from the system, not
+    /// taken from the allocator.
     pub const ROWS_IN_MEMORY: &'static str = "rows in memory";
 
     /// Maximum number of ids of an example.
@@ -68,8 +68,8 @@ impl TierPlan {
         ids.map(|ids| ids.saturating_mul(load.mini_batch) as usize).collect()
     }
 
-    /// Describes each table group of which some mini-batch may need more rows than it has slots
-    /// (only the data decides), and the setting that would rule this out.
+    /// Describes each table group with fewer slots than a mini-batch may need (the data decides
+    /// whether one does), and the setting that would rule this out.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {
         let examples = load.examples_of_mini_batch();
         let of_group = |group: &GroupPlan| {
@@ -135,8 +135,8 @@ impl TierPlan {
         u64::try_from(whole).unwrap_or(u64::MAX).max(bytes)
     }
 
-    /// Rejects an index too small for the rows in memory, all of which a checkpoint puts into the
-    /// store; otherwise this would fail only when a checkpoint is written.
+    /// Rejects an index too small for the rows in memory, since a checkpoint puts all of them into
+    /// the store; otherwise this would fail only when a checkpoint is written.
     ///
     /// # Errors
     /// Names the table and the fix.

@@ -244,7 +244,7 @@ fn visit_of<'a, 'b>(visits: &'a [Visit<'b>], table: usize) -> &'a Visit<'b> {
     visit.unwrap_or_else(|| panic!("table {table} is not on this device"))
 }
 
-/// Describes table `table`, of which the bags of `own` blocks are pooled.
+/// Describes table `table`, whose bags in `own` blocks are pooled.
 fn pool_table(
     words: &mut Words<'_>,
     (table, rows): (usize, Rows<'_>),
