@@ -1,4 +1,4 @@
-//! Builds the kernels for this processor, and the table and the texts that Rust has of them.
+//! Builds the kernels for this processor, and the table and texts of them for Rust.
 //!
 //! ```text
 //! cuda/*.cu ─► signatures ─► OUT_DIR/table.rs       KERNELS: names, parameters, entries
@@ -20,11 +20,11 @@ use signature::Kernel;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Kernels for tests of the shim alone lie here, beside those that everybody sees.
+/// Kernels for tests of the shim only are in a folder of their own.
 const FOLDERS: [(&str, &str, &str); 2] =
     [("cuda", "KERNELS", "table.rs"), ("cuda/faults", "FAULTY", "faulty.rs")];
 
-/// What gives the bits of plain Rust: nothing fused, nothing reordered, nothing flushed.
+/// Flags for the bits of plain Rust: no fused or reordered operations, no flushed subnormals.
 const FLAGS: [&str; 9] = [
     "-O2",
     "-ffp-contract=off",
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     compile(&root, &out, &sources)
 }
 
-/// The Rust text of a folder's kernels, and of its sources.
+/// Rust code with a folder's kernels and their sources.
 fn table(name: &str, kernels: &[Kernel], files: &[PathBuf], out: &Path) -> Result<String> {
     let mut text = String::from("#[allow(unsafe_code, reason = \"what the shim has\")]\n");
     text += "#[allow(clippy::allow_attributes, reason = \"made\")]\nunsafe extern \"C\" {\n";
@@ -86,7 +86,7 @@ fn table(name: &str, kernels: &[Kernel], files: &[PathBuf], out: &Path) -> Resul
 fn compile(root: &Path, out: &Path, kernels: &[PathBuf]) -> Result<()> {
     let sanitizer = env::var("STEPWELL_SANITIZE").unwrap_or_default();
     let shim = files(&root.join("shim"), "cpp")?;
-    // ThreadSanitizer is told what the scheduler does, and must not look at it.
+    // The scheduler reports its switches to ThreadSanitizer, which must not instrument it.
     let (watched, unwatched) = if sanitizer == "thread" {
         shim.into_iter().partition(|file| file.ends_with("layouts.cpp"))
     } else {
@@ -102,7 +102,7 @@ fn compile(root: &Path, out: &Path, kernels: &[PathBuf]) -> Result<()> {
         println!("cargo:rustc-link-arg=-Wl,--no-as-needed,-l{runtime}");
     }
     for kernel in kernels {
-        // A file of C++, so that the compiler knows its language by the name.
+        // A .cpp file, so that the compiler recognizes the language.
         let place = out.join(file_name(kernel)?).with_extension("cpp");
         write(&place, &format!("#include \"{}\"\n", kernel.display()))?;
         build.file(place);
@@ -123,12 +123,12 @@ fn compiler(root: &Path) -> cc::Build {
     for flag in FLAGS {
         build.flag_if_supported(flag);
     }
-    // Faults name files as they lie in this crate.
+    // Faults name files relative to this crate.
     build.flag_if_supported(format!("-ffile-prefix-map={}/=", root.display()));
     build
 }
 
-/// The files of a folder with this extension, sorted.
+/// The files in a folder with this extension, sorted.
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut files = Vec::new();

@@ -9,9 +9,9 @@ use crate::ByteCount;
 pub struct Bound {
     /// What is bounded.
     pub name: String,
-    /// The most bytes it ever takes.
+    /// Maximum bytes it ever takes.
     pub bytes: u64,
-    /// The arithmetic behind it.
+    /// The calculation behind it.
     pub why: String,
 }
 
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(lines[0], ["rows", "in", "memory", "3.0", "MiB", "two", "slots"]);
         assert_eq!(lines[1], ["batches", "512", "B", "four", "of", "them"]);
         assert_eq!(lines[2], ["sum", "3.0", "MiB"]);
-        // What is more than can be counted is not taken for little.
+        // A sum that overflows is not small.
         budget.add("all", u64::MAX, "");
         assert_eq!(budget.total(), u64::MAX);
     }

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteCount(pub u64);
 
-/// A text that is not a number of bytes.
+/// Error for a text that is not a number of bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("'{0}' is not a number of bytes; write for example 4096, 64MiB or 1.5G")]
 pub struct ByteCountError(String);
@@ -27,7 +27,7 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// Units that are written, with digits behind the point.
+/// Units for printing, with digits after the point.
 const WRITTEN: [(&str, u64, usize); 4] =
     [("KiB", 1 << 10, 1), ("MiB", 1 << 20, 1), ("GiB", 1 << 30, 2), ("TiB", 1 << 40, 2)];
 
@@ -60,7 +60,7 @@ impl fmt::Display for ByteCount {
         }
         let in_unit =
             |bytes: u64, digits: usize| format!("{:.digits$}", self.0 as f64 / bytes as f64);
-        // The smallest unit in which the rounded number stays below 1024.
+        // The smallest unit in which the rounded number is below 1024.
         let fits = |text: &str| {
             let whole = text.split('.').next().unwrap_or_default();
             whole.len() < 4 || whole.len() == 4 && whole < "1024"
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!([1024, 1536, (1 << 20) - 1].map(written), ["1.0 KiB", "1.5 KiB", "1.0 MiB"]);
         assert_eq!([1 << 20, 5 << 19].map(written), ["1.0 MiB", "2.5 MiB"]);
         assert_eq!([1 << 30, 5 << 28, 1 << 40].map(written), ["1.00 GiB", "1.25 GiB", "1.00 TiB"]);
-        // Numbers that begin with 10, as 1023715 KiB does, are no smaller than others.
+        // Numbers that begin with 10, like 1023715 KiB, get no smaller unit.
         let ten = [1_023_715 << 10, 1_000_000 << 10, 100_000 << 20, 1 << 60].map(written);
         assert_eq!(ten, ["999.7 MiB", "976.6 MiB", "97.66 GiB", "1048576.00 TiB"]);
         let below = [(1 << 30) - 1, 1000 << 20, (1 << 40) - 1, 5 << 50].map(written);

@@ -4,18 +4,17 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// A clock that only goes forward.
+/// A monotonic clock.
 pub trait Clock: Send + Sync + Debug {
     /// Seconds since some fixed moment.
     fn seconds(&self) -> f64;
 
-    /// Seconds of processor time that the calling thread has used; 0 where nobody counts them.
+    /// Processor time of the calling thread in seconds; 0 if not measured.
     fn thread_seconds(&self) -> f64 {
         0.0
     }
 
-    /// Seconds of processor time that all threads of this process have used; 0 where nobody counts
-    /// them.
+    /// Processor time of all threads of this process in seconds; 0 if not measured.
     fn process_seconds(&self) -> f64 {
         0.0
     }
@@ -57,7 +56,7 @@ fn seconds_of(clock: rustix::time::ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A clock that moves when it is told to, for tests.
+/// A clock that tests move explicitly.
 #[derive(Debug, Default)]
 pub struct ManualClock(Mutex<f64>);
 
@@ -97,7 +96,7 @@ mod tests {
         let during = clock.thread_seconds() - worked;
         assert!((0.06..60.0).contains(&slept), "{slept}");
         assert!((0.0..0.05).contains(&during), "asleep, it worked for {during}");
-        // As the system counts it: some processor time, seconds and parts of them.
+        // Processor time as measured by the system, with fractions of seconds.
         while clock.thread_seconds() < worked + 0.01 {}
         assert!(clock.thread_seconds() - worked < 5.0);
         assert!(clock.seconds() - begin >= slept);

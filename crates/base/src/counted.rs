@@ -1,4 +1,4 @@
-//! Numbers of things as people write them.
+//! Counts of things in messages.
 
 /// `1 page`, `2 pages`.
 pub fn counted(count: u64, thing: &str) -> String {

@@ -1,10 +1,9 @@
 //! The published hash functions whose values reach the disk or the model.
 //!
-//! All of it but [`mix`] is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by
-//! the test vectors below, so that a checkpoint written today can be read by any other
-//! implementation. Its seed is not used: XXH3 adds it to short inputs before it mixes them, so that
-//! two seeds and two inputs easily make the same sum. What tells hashes apart goes into the bytes
-//! instead.
+//! Except for [`mix`], these are XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name
+//! and by the test vectors below, so that any other implementation can read today's checkpoints.
+//! Its seed isn't used: XXH3 adds it to short inputs before mixing, so two seeds with two inputs
+//! can easily give the same sum. What distinguishes hashes is part of the bytes instead.
 
 use std::hash::Hasher;
 
@@ -13,10 +12,10 @@ use twox_hash::{XxHash3_64, XxHash3_128, xxhash3_128};
 
 use crate::Key;
 
-/// The constants that XXH3 with seed 0 takes, held in no memory of a hash's own.
+/// The constants of XXH3 with seed 0, not copied into each hasher.
 type Published = &'static [u8; DEFAULT_SECRET_LENGTH];
 
-/// Name of the checksum as written into checkpoints.
+/// Name of the checksum in checkpoints.
 pub const CHECKSUM_NAME: &str = "xxh3-64";
 
 /// Checksum of bytes at rest: XXH3-64 with seed 0.
@@ -25,7 +24,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Running form of [`checksum`], for files that are written piece by piece.
+/// Incremental [`checksum`], for files that are written piece by piece.
 pub struct Checksum(xxhash3_64::RawHasher<Published>);
 
 impl Default for Checksum {
@@ -35,7 +34,7 @@ impl Default for Checksum {
 }
 
 impl Checksum {
-    /// A checksum of no bytes yet.
+    /// A checksum of no bytes.
     pub fn new() -> Self {
         Self(xxhash3_64::RawHasher::new(SecretBuffer::default()))
     }
@@ -63,7 +62,7 @@ pub fn digest128(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 
-/// Running form of [`digest128`].
+/// Incremental [`digest128`].
 pub struct Digest128(xxhash3_128::RawHasher<Published>);
 
 impl Default for Digest128 {
@@ -73,7 +72,7 @@ impl Default for Digest128 {
 }
 
 impl Digest128 {
-    /// A digest of no bytes yet.
+    /// A digest of no bytes.
     pub fn new() -> Self {
         Self(xxhash3_128::RawHasher::new(SecretBuffer::default()))
     }
@@ -95,11 +94,12 @@ impl std::fmt::Debug for Digest128 {
     }
 }
 
-/// Bijective 64-bit mix of a key, for what is to be the same in every run and asks for no secret:
-/// what policies remember a key by, and where the sketch of admissions counts it.
+/// Bijective 64-bit mix of a key, for uses that must be the same in every run and need no secret:
+/// tags that policies remember, and the sketch of admissions.
 ///
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Tables choose places by one that
-/// nobody knows, [`Scatter`](crate::scatter::Scatter); who owns a key is [`owner`](crate::owner)'s.
+/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Tables choose places by a secret
+/// bijection, [`Scatter`](crate::scatter::Scatter); owners of keys are determined by
+/// [`owner`](crate::owner).
 #[inline]
 pub fn mix(key: Key) -> u64 {
     crate::random::finalize(key.0)
@@ -114,7 +114,8 @@ mod tests {
         // xxHash's own test vectors for the empty input.
         assert_eq!(checksum(b""), 0x2D06_8005_38D3_94C2);
         assert_eq!(digest128(b""), 0x99AA_06D3_0147_98D8_6001_C324_468D_497F);
-        // Made with the reference library, through Python's xxhash: each length takes another way.
+        // Computed with the reference library, through Python's xxhash: each length takes another
+        // code path.
         let bytes: Vec<u8> = (0..10_000u32).map(|at| ((at * 7 + 3) % 251) as u8).collect();
         for (len, sum, digest) in [
             (240, 0x887A_F002_81F7_5D38, 0x9A84_57FE_C9CF_EA5E_2288_B3C2_2F48_DEA4),
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn keys_are_mixed_as_splitmix64_finalizes() {
-        // Its first outputs from the seeds 0 and 1234567, one golden gamma further on.
+        // Its first outputs for the seeds 0 and 1234567, one golden gamma later.
         let gamma = 0x9E37_79B9_7F4A_7C15u64;
         assert_eq!(mix(Key(gamma)), 0xE220_A839_7B1D_CDAF);
         assert_eq!(mix(Key(1_234_567 + gamma)), 6_457_827_717_110_365_317);

@@ -1,19 +1,19 @@
-//! Slices of zeros in memory of their own, in huge pages where the system has them.
+//! Zeroed slices in mappings of their own, with huge pages if the system has them.
 //!
-//! - **Why.** Planning and look-ups jump about in tables of hundreds of megabytes. With pages of 4
-//!   KiB each jump misses the processor's list of pages too, and walks tables that are themselves
-//!   not in its caches; with pages of 2 MiB they are. The allocator does not ask for those.
+//! - **Why.** Planning and look-ups access tables of hundreds of megabytes at random. With pages of
+//!   4 KiB, each access also misses the TLB and walks page tables that are not in the caches; with
+//!   pages of 2 MiB these are. The allocator doesn't request huge pages.
 //!
-//! What products of matrices read again and again gains too, if less: see the decision on rows in
-//! memory.
+//! Operands of matrix products, which are read repeatedly, gain as well, if less: see the decision
+//! on rows in memory.
 //!
-//! - **How.** A mapping, which the system fills with zeros page by page as they are touched. One
-//!   that has room for a huge page begins at one.
+//! - **How.** A mapping, which the system fills with zeros page by page on first access. A mapping
+//!   with room for a huge page starts at one.
 //!
-//! - **Invariants.** elements are plain data that may be zeros, so nothing is dropped or
+//! - **Invariants.** Elements are plain data that may be zeros, so nothing is dropped or
 //!   initialized.
-//! - **Failure.** too little memory ends the program, as it does for every other allocation.
-//! - **Cost.** whole pages, small ones or huge ones; what was never touched takes no memory.
+//! - **Failure.** Too little memory ends the program, as for every other allocation.
+//! - **Cost.** Whole pages, small or huge; memory that was never touched costs nothing.
 
 #![expect(unsafe_code, reason = "a mapping of bytes is lent as a slice of plain structs")]
 
@@ -25,25 +25,25 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::Zeroable;
 use memmap2::MmapMut;
 
-/// No page is smaller, so no element may want more.
+/// The smallest page size, so the maximum alignment of elements.
 const ALIGN_MAX: usize = 4096;
 
-/// Bytes of a small page, as the plan of memory counts them.
+/// Bytes of a small page, for the capacity plan.
 const SMALL: usize = ALIGN_MAX;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// How the end of a mapping lies in pages.
+/// Kind of pages at the end of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Huge pages as long as they are filled, small ones for the rest.
     Exact,
-    /// Whole huge pages, from an eighth of one on.
+    /// Whole huge pages, if the mapping has an eighth of one or more.
     RoundedUp,
 }
 
 impl End {
-    /// Bytes of memory for `bytes` bytes, once all of it was touched.
+    /// Bytes of memory for `bytes` bytes, once all were touched.
     const fn bytes_for(self, bytes: usize) -> usize {
         match self {
             Self::RoundedUp if bytes >= HUGE / 8 => bytes.next_multiple_of(HUGE),
@@ -52,18 +52,18 @@ impl End {
     }
 }
 
-/// A mapping of its own.
+/// A mapping.
 pub(crate) struct Mapping {
     memory: MmapMut,
-    /// Where its use begins: at a huge page, if it has one.
+    /// Offset of the used part, at a huge page if it has one.
     start: usize,
 }
 
 impl Mapping {
-    /// Maps `bytes` bytes of zeros, huge pages asked for as long as they are filled.
+    /// Maps `bytes` zero bytes, with huge pages requested as far as they are filled.
     ///
     /// # Errors
-    /// When the system refuses the mapping.
+    /// If the system refuses the mapping.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
         Self::with_end(bytes, End::Exact)
     }
@@ -73,7 +73,7 @@ impl Mapping {
         if wanted < HUGE {
             return Ok(Self { memory: MmapMut::map_anon(wanted.max(1))?, start: 0 });
         }
-        // What lies before the first huge page is never touched.
+        // Memory before the first huge page is never touched.
         let memory = MmapMut::map_anon(wanted.checked_add(HUGE).ok_or(ErrorKind::OutOfMemory)?)?;
         let start = memory.as_ptr().align_offset(HUGE);
         #[cfg(target_os = "linux")]
@@ -85,7 +85,7 @@ impl Mapping {
         Ok(Self { memory, start })
     }
 
-    /// Where it begins; as many bytes as were asked for follow.
+    /// Start of the mapping; the requested number of bytes follows.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.memory.as_ptr().wrapping_add(self.start)
@@ -98,7 +98,7 @@ impl Mapping {
     }
 }
 
-/// A slice of fixed length, zeros at first.
+/// A slice of fixed length, initially zeros.
 pub struct HugeSlice<T> {
     memory: Mapping,
     len: usize,
@@ -106,18 +106,18 @@ pub struct HugeSlice<T> {
 }
 
 impl<T: Copy + Zeroable> HugeSlice<T> {
-    /// `len` zeros. Bytes: theirs, and what is left of the last small page.
+    /// `len` zeros. Bytes: those of the elements, rounded up to a small page.
     pub fn zeroed(len: usize) -> Self {
         Self::with_end(len, End::Exact)
     }
 
-    /// `len` zeros in whole huge pages, if they take an eighth of one or more: for what is read
-    /// again and again. Bytes: [`HugeSlice::bytes_rounded_up`].
+    /// `len` zeros in whole huge pages, if they take an eighth of one or more: for data that is
+    /// read repeatedly. Bytes: [`HugeSlice::bytes_rounded_up`].
     pub fn rounded_up(len: usize) -> Self {
         Self::with_end(len, End::RoundedUp)
     }
 
-    /// Bytes of memory of [`HugeSlice::rounded_up`], once all of it was touched.
+    /// Bytes of memory of [`HugeSlice::rounded_up`], once all were touched.
     pub const fn bytes_rounded_up(len: usize) -> usize {
         End::RoundedUp.bytes_for(len * size_of::<T>())
     }
@@ -145,8 +145,8 @@ impl<T: Copy + Zeroable> Deref for HugeSlice<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping has the bytes of `len` elements, begins at a page, was filled with
-        // zeros, which `T` may be, and is borrowed with `self`.
+        // SAFETY: the mapping has the bytes of `len` elements, starts at a page boundary, was
+        // filled with zeros, which are valid for `T`, and is borrowed with `self`.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
     }
 }

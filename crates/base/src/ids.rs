@@ -1,4 +1,4 @@
-//! Names of things: keys, tables, slots of a slab, steps of training.
+//! Names of things: keys, tables, slots of a slab.
 
 /// Id of a row within its table: a published 64-bit hash of (namespace, value), see
 /// [`key_of`](crate::key_of).
@@ -7,7 +7,8 @@
 pub struct Key(pub u64);
 
 impl Key {
-    /// The key under `salt`, which tells tables apart that share a store; twice, it is itself.
+    /// The key xored with `salt`, which distinguishes tables in one store; salting twice restores
+    /// it.
     #[inline]
     #[must_use]
     pub const fn salted(self, salt: u64) -> Self {
@@ -20,7 +21,7 @@ impl Key {
 #[repr(transparent)]
 pub struct TableId(pub u32);
 
-/// Place of a row in a slab, counted in rows from its start.
+/// Position of a row in a slab, counted in rows from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SlotIndex(pub u32);

@@ -1,6 +1,7 @@
-//! The ground floor: names, hashes, random numbers, memory of rows, queues, stages, clock, budgets.
+//! The ground floor: names, hashes, random numbers, memory for rows, queues, stages, clock,
+//! budgets.
 //!
-//! Only what several floors use and what does no I/O lives here.
+//! Contains only what several floors use and what does no I/O.
 
 #![deny(unsafe_code)]
 

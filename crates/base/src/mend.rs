@@ -1,10 +1,10 @@
-//! What mends an error of the system.
+//! Fixes for errors of the system.
 
 use std::io::{Error, ErrorKind};
 
 use rustix::io::Errno;
 
-/// What follows the message of an error that a bound of the process explains; nothing after others.
+/// Suffix for the message of an error that a limit of the process causes; empty for other errors.
 pub fn mend(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::FileTooLarge => "; raise the bound on the size of files (ulimit -f)",
@@ -13,11 +13,11 @@ pub fn mend(error: &Error) -> &'static str {
     }
 }
 
-/// What follows the message of an error that a thread could not be started.
+/// Suffix for the message that a thread could not be started.
 pub const NO_THREAD: &str = "; it meets the limit on processes (ulimit -u) or on addresses \
                              (ulimit -v): raise it, or lower threads";
 
-/// Whether the process or the system has no descriptor left.
+/// Whether the process or the system has no file descriptors left.
 pub fn is_exhausted(error: &Error) -> bool {
     let exhausted = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| exhausted.contains(&number))

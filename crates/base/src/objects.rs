@@ -1,50 +1,50 @@
-//! Objects that lie elsewhere than on a disk of this machine, behind a trait.
+//! Objects stored elsewhere than on a local disk, behind a trait.
 //!
-//! **Why.** Whoever reads data asks for bytes of a URL and waits; how they come, over which
-//! protocol and with how many tries, is no concern of his, and neither is the library that does it.
+//! **Why.** Readers of data request bytes of a URL and wait; the protocol, the number of tries and
+//! the library don't concern them.
 //!
-//! **Invariant.** What is read of an object is of one version of it: that which [`Objects::about`]
+//! **Invariant.** Everything read of an object is of one version, the one that [`Objects::about`]
 //! described. Anything else is an error.
 
 use std::fmt::Debug;
 use std::io::{Error, Read};
 use std::ops::Range;
 
-/// What is known of an object before it is read.
+/// Metadata of an object, known before it is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectAbout {
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What tells this version from others: an entity tag, or the time of the last change as the
-    /// server writes it; empty where it says neither.
+    /// Identifies this version: an entity tag, or the time of the last change as the server writes
+    /// it; empty if the server sends neither.
     pub version: String,
-    /// When it was last changed, in nanoseconds since 1970; 0 where nobody says.
+    /// Time of the last change, in nanoseconds since 1970; 0 if unknown.
     pub modified: i64,
 }
 
-/// Where objects lie. Every call waits for its answer; all may come from any thread.
+/// A store of objects. Calls block until the answer; all may come from any thread.
 ///
-/// Errors are one line that says what is wrong and what helps, without the name of the object,
-/// which the caller knows.
+/// Errors are one line with the problem and the fix, without the name of the object, which the
+/// caller knows.
 pub trait Objects: Debug + Send + Sync {
-    /// What there is at `url`.
+    /// Describes the object at `url`.
     ///
     /// # Errors
-    /// Nothing there (of the kind `NotFound`), nothing that may be read, nobody who answers.
+    /// If there is no object (kind `NotFound`), it may not be read, or the server doesn't answer.
     fn about(&self, url: &str) -> Result<ObjectAbout, Error>;
 
-    /// Names of all objects in the folder `url`, which ends with `/`, and of those in folders below
-    /// it where it is to be searched `deep`ly, each from the folder on; in any order.
+    /// Names of all objects in the folder `url`, which ends with `/`, and, if `deep`, in folders
+    /// below it; relative to the folder, in any order.
     ///
     /// # Errors
-    /// A folder that is not there, or a server that lists nothing.
+    /// If the folder doesn't exist, or the server lists nothing.
     fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error>;
 
-    /// The bytes of each of `ranges` of the object at `url`, several of which are asked for at
-    /// once.
+    /// The bytes of each of `ranges` of the object at `url`; several ranges are requested
+    /// concurrently.
     ///
     /// # Errors
-    /// An object that cannot be read any more or is not as it was `about`.
+    /// If the object cannot be read any more, or doesn't match `about`.
     fn fetch(
         &self,
         url: &str,
@@ -52,10 +52,10 @@ pub trait Objects: Debug + Send + Sync {
         ranges: &[Range<u64>],
     ) -> Result<Vec<Vec<u8>>, Error>;
 
-    /// Reads the object at `url` from the byte `start` on, ahead of whoever takes it; reading fails
-    /// as [`Objects::fetch`] does.
+    /// Reads the object at `url` from byte `start` on, with readahead; reading fails as
+    /// [`Objects::fetch`] does.
     fn read(&self, url: &str, about: &ObjectAbout, start: u64) -> Box<dyn Read + Send>;
 
-    /// The most bytes that one such reader holds.
+    /// Maximum bytes that one such reader holds.
     fn reader_bytes_max(&self) -> u64;
 }

@@ -1,18 +1,17 @@
-//! Which part of a table's keys a key is in, for ranks and stores that have a table between them.
+//! Owners of keys: how ranks and stores divide a table's keys.
 //!
-//! - **Why.** Who has a key is asked by everybody, today and when the number of ranks is another
-//!   one. So it is a published function of the key alone, and its bits serve nothing else: were
-//!   they those by which a table in memory chooses places, the keys of one rank would leave most of
-//!   its places empty.
-//! - **How.** A key is in one of 256 key shards, by a hash that nothing else is taken from. Owners
-//!   have neighbouring shards, as many each as goes: for another number of owners, whole shards
-//!   move, and a store or a checkpoint is split by them.
+//! - **Why.** Everyone needs to know a key's owner, also for another number of ranks. So it is a
+//!   published function of the key alone, whose bits are used for nothing else: if tables in memory
+//!   used them to choose places, the keys of one rank would leave most places empty.
+//! - **How.** A key is in one of 256 key shards, by a hash used for nothing else. Owners have
+//!   adjacent shards, divided as evenly as possible: for another number of owners, whole shards
+//!   move, and stores and checkpoints are split by shard.
 //! - **Claims.** XXH3-64 of the 8 bytes of a key shares neither rounds nor constants with the
 //!   finalizer of SplitMix64, by which tables scatter keys (`hash::mix`, `scatter`), policies tag
-//!   them and sketches count them: `tests/it/owner.rs`, and tests beside each of those tables, fill
-//!   them with the keys of one owner and find them as even as with any keys.
-//! - **Bounds.** 256 owners. They differ by one shard at most: of three, one has 86 shards and two
-//!   85.
+//!   them and sketches count them: `tests/it/owner.rs`, and tests of each of those tables, fill
+//!   them with the keys of one owner and check that they are spread as evenly as any keys.
+//! - **Bounds.** At most 256 owners. Their numbers of shards differ by at most one: of three
+//!   owners, one has 86 shards and two have 85.
 
 pub mod conformance;
 
@@ -20,25 +19,25 @@ use std::ops::Range;
 
 use crate::{Key, hash};
 
-/// Key shards of a table.
+/// Number of key shards of a table.
 pub const KEY_SHARDS: usize = 256;
 
-/// Name of [`key_shard`].
+/// Description of [`key_shard`].
 pub const KEY_SHARD_NAME: &str = "highest 8 bits of xxh3-64 of (key u64)";
 
 /// The key shard of a key: the highest 8 bits of the XXH3-64 of its 8 bytes, little-endian.
 ///
-/// It is published and has no seed: who has a key is no secret, and stays the same for ever.
+/// It is published and has no seed: a key's owner is no secret, and never changes.
 #[inline]
 pub fn key_shard(key: Key) -> u8 {
     (hash::checksum(&key.0.to_le_bytes()) >> 56) as u8
 }
 
-/// Which of `owners` owners has a key shard: owner n has those from n · 256 / owners, rounded down,
-/// to before that of n + 1.
+/// The owner, among `owners`, of a key shard: owner n has the shards from n · 256 / owners, rounded
+/// down, up to those of n + 1.
 ///
 /// # Panics
-/// When an owner would have none.
+/// If an owner would have no key shard.
 #[inline]
 pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
     assert!((1..=KEY_SHARDS).contains(&owners), "{owners} owners of {KEY_SHARDS} key shards");
@@ -48,13 +47,13 @@ pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
 /// The key shards of owner `owner` of `owners`.
 ///
 /// # Panics
-/// When there is no such owner, or one would have no key shard.
+/// If there is no such owner, or one would have no key shard.
 pub fn shards_of(owner: usize, owners: usize) -> Range<usize> {
     assert!(owner < owners && owners <= KEY_SHARDS, "owner {owner} of {owners}");
     owner * KEY_SHARDS / owners..(owner + 1) * KEY_SHARDS / owners
 }
 
-/// Which of `owners` owners has a key.
+/// The owner, among `owners`, of a key.
 ///
 /// ```
 /// use stepwell_base::Key;
@@ -65,7 +64,7 @@ pub fn shards_of(owner: usize, owners: usize) -> Range<usize> {
 /// ```
 ///
 /// # Panics
-/// When an owner would have no key shard.
+/// If an owner would have no key shard.
 #[inline]
 pub fn owner(key: Key, owners: usize) -> usize {
     owner_of_shard(key_shard(key), owners)
@@ -75,8 +74,8 @@ pub fn owner(key: Key, owners: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Keys, their shard, and their owner of 1, 2, 3, 4, 8, 64 and 256: computed in Python, XXH3
-    /// written out there and compared with the reference library.
+    /// Keys, their shards, and their owners among 1, 2, 3, 4, 8, 64 and 256; computed in Python by
+    /// an independent XXH3 that was compared to the reference library.
     const VECTORS: [(u64, u8, [usize; 7]); 7] = [
         (0, 199, [0, 1, 2, 3, 6, 49, 199]),
         (1, 47, [0, 0, 0, 0, 1, 11, 47]),

@@ -1,29 +1,29 @@
-//! Asking the processor to fetch memory ahead of its use.
+//! Prefetching memory ahead of its use.
 
 #![expect(unsafe_code, reason = "a prefetch is an intrinsic; it never faults and changes nothing")]
 
-/// Asks for the cache line of `value`.
+/// Prefetches the cache line of `value`.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_line(std::ptr::from_ref(value).cast());
 }
 
-/// Bytes of one cache line.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Asks for the cache line of element `index` of `slice`, which may lie behind its end.
+/// Prefetches the cache line of element `index` of `slice`, which may be beyond its end.
 #[inline(always)]
 pub fn prefetch_at<T>(slice: &[T], index: usize) {
     prefetch_line(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// Asks for all cache lines of `row`.
+/// Prefetches all cache lines of `row`.
 #[inline(always)]
 pub fn prefetch_row(row: &[f32]) {
     prefetch_lanes(row.as_ptr(), row.len());
 }
 
-/// Asks for all cache lines of a row that nobody need hold: nothing is read.
+/// Prefetches all cache lines of a row that needn't be held, as nothing is read.
 #[inline(always)]
 pub(crate) fn prefetch_lanes(row: *const f32, lanes: usize) {
     let end = row.wrapping_add(lanes) as usize;

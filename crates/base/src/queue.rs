@@ -1,10 +1,10 @@
-//! Bounded queues between stages, and the count of events that wakes whoever waits.
+//! Bounded queues between stages, and the count of events that wakes waiting threads.
 //!
 //! - **Why.** A stage is a state machine that never blocks inside a queue, so that one thread per
-//!   stage and a simulated scheduler can drive the same code. It tries, and where nothing moved it
-//!   waits for the pipeline's one [`Events`], which count every change of every queue.
+//!   stage and a simulated scheduler can drive the same code. It tries, and if nothing moved, it
+//!   waits for the pipeline's single [`Events`], which counts every change of every queue.
 //!
-//! - **Bounds.** A queue holds at most its capacity in items; whoever builds it counts their bytes.
+//! - **Bounds.** A queue holds at most its capacity in items; its creator accounts for their bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,12 +21,12 @@ pub struct Events {
 struct EventsState {
     count: u64,
     stopped: bool,
-    /// Threads in `wait_past`: with none of them an event makes no call of the system.
+    /// Number of threads in `wait_past`; if it is 0, an event makes no system call.
     waiting: u32,
 }
 
 impl Events {
-    /// None so far.
+    /// A counter at zero.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -35,7 +35,7 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something changed: everybody who waits looks again.
+    /// Counts an event and wakes all waiting threads.
     pub fn notify(&self) {
         let mut state = self.lock();
         state.count += 1;
@@ -46,7 +46,7 @@ impl Events {
         }
     }
 
-    /// The pipeline ends early: everybody who waits, now or later, returns at once.
+    /// Ends the pipeline early: all threads that wait, now or later, return at once.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.more.notify_all();
@@ -57,7 +57,8 @@ impl Events {
         self.lock().stopped
     }
 
-    /// Number of events so far; read before looking, to be given to [`Events::wait_past`].
+    /// Number of events so far; read it before checking a condition, and pass it to
+    /// [`Events::wait_past`].
     pub fn count(&self) -> u64 {
         self.lock().count
     }
@@ -67,7 +68,7 @@ impl Events {
         self.wait(seen, Duration::MAX);
     }
 
-    /// The same, for no longer than `seconds`.
+    /// Like [`Events::wait_past`], but waits at most `seconds`.
     pub fn wait_past_for(&self, seen: u64, seconds: f64) {
         self.wait(seen, Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
     }
@@ -117,24 +118,24 @@ pub fn bounded<T>(events: &Arc<Events>, capacity: usize) -> (Sender<T>, Receiver
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-/// The writing end; the queue closes when the last one goes.
+/// The writing end; the queue closes when the last clone is dropped.
 #[derive(Debug)]
 pub struct Sender<T>(Arc<Shared<T>>);
 
-/// Why an item could not be sent; it comes back.
+/// Why an item could not be sent; contains the item.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused<T> {
     /// The queue is full for now.
     Full(T),
-    /// The receiver is gone: the item will never be wanted.
+    /// The receiver is gone: items will never be received.
     Closed(T),
 }
 
 impl<T> Sender<T> {
-    /// Puts `item` at the end.
+    /// Appends `item`.
     ///
     /// # Errors
-    /// Gives the item back when the queue is full or its receiver is gone.
+    /// Returns the item if the queue is full or its receiver is gone.
     pub fn try_send(&self, item: T) -> Result<(), Refused<T>> {
         let mut state = self.0.lock();
         if state.receiver_gone {
@@ -149,7 +150,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether an item would be refused for now.
+    /// Whether an item would currently be refused as `Full`.
     pub fn is_full(&self) -> bool {
         self.0.lock().items.len() >= self.0.capacity
     }
@@ -173,14 +174,14 @@ impl<T> Drop for Sender<T> {
 #[derive(Debug)]
 pub struct Receiver<T>(Arc<Shared<T>>);
 
-/// What a try to receive found.
+/// Result of trying to receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<T> {
     /// The oldest item.
     Item(T),
-    /// Nothing for now.
+    /// No item at the moment.
     Empty,
-    /// Nothing, and nothing will come.
+    /// No item, and none will come.
     Closed,
 }
 

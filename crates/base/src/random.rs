@@ -1,15 +1,15 @@
 //! Random numbers that reach the model: SplitMix64, addressed by name instead of by order.
 //!
-//! - **Why.** A row's initial value is a function of (seed, table, key) and of nothing else, so
-//!   that no order of creation, no tier and no number of threads shows in the model. A generator
-//!   with state shared between rows cannot give that.
+//! - **Why.** A row's initial value is a function of (seed, table, key) only, so that the order of
+//!   creation, tiers and the number of threads don't affect the model. A generator with state
+//!   shared between rows can't provide that.
 //!
-//! - **How.** A stream is named by hashing what it belongs to; its i-th number is SplitMix64's
-//!   output number i for that starting state (Steele, Lea, Flood, "Fast Splittable Pseudorandom
-//!   Number Generators", OOPSLA 2014), so any number of a stream is reached without the ones before
-//!   it.
+//! - **How.** A stream's state is the hash of its name; its i-th number is SplitMix64's output
+//!   number i for that initial state (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+//!   Generators", OOPSLA 2014), so any number of a stream can be computed without the previous
+//!   ones.
 //!
-//! [`drawn`] alone is not of that kind, and nothing of it may reach the model.
+//! Only [`drawn`] is different; its numbers must not reach the model.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -28,7 +28,7 @@ pub fn finalize(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Seed and name of a row's stream, as they are hashed. // 28 bytes
+/// Seed and name of a row's stream, as hashed. // 28 bytes
 #[derive(Clone, Copy, bytemuck::NoUninit)]
 #[repr(C, packed)]
 struct Name {
@@ -38,7 +38,7 @@ struct Name {
     key: u64,
 }
 
-/// Seed and name of what a step does to a row. // 36 bytes
+/// Seed and name of a stream for a row and a step, as hashed. // 36 bytes
 #[derive(Clone, Copy, bytemuck::NoUninit)]
 #[repr(C, packed)]
 struct StepName {
@@ -48,10 +48,10 @@ struct StepName {
 
 const _: () = assert!(cfg!(target_endian = "little"), "names are hashed little end first");
 
-/// Words of the system's random numbers, for what never reaches the model: secrets and ids.
+/// Random words from the system, for secrets and ids, which never reach the model.
 ///
-/// They come by way of the standard library, which draws keys for its own maps: no dependency, and
-/// no error.
+/// They come from the standard library, which draws keys for its maps: no dependency, and no
+/// errors.
 pub fn drawn<const COUNT: usize>() -> [u64; COUNT] {
     let state = RandomState::new();
     std::array::from_fn(|word| state.hash_one(word as u64))
@@ -64,10 +64,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream that belongs to `name` under `seed`.
+    /// The stream named `name` under `seed`.
     ///
-    /// It starts at XXH3-64, seed 0, of the seed (u64, little end first) and the name. The seed is
-    /// part of what is hashed, since XXH3's own would only be added to a short name.
+    /// It starts at XXH3-64, seed 0, of the seed (u64, little-endian) and the name. The seed is
+    /// part of the hashed bytes, since XXH3's own seed would only be added to a short name.
     pub fn named(seed: u64, name: &[u8]) -> Self {
         let mut hash = hash::Checksum::new();
         hash.update(&seed.to_le_bytes());
@@ -77,37 +77,37 @@ impl Stream {
 
     /// The stream of initial values of the row (`table`, `key`) under `seed`.
     ///
-    /// Named by `initial` and NUL, then table (u32) and key (u64), little end first.
+    /// The name is `initial`, NUL, table (u32) and key (u64), little-endian.
     #[inline]
     pub fn of_row(seed: u64, table: TableId, key: Key) -> Self {
         Self::joined(&Name { seed, purpose: *b"initial\0", table: table.0, key: key.0 })
     }
 
-    /// The stream that rounds what step `step` makes of the row (`table`, `key`) under `seed`; its
-    /// initial value is rounded at step 0.
+    /// The stream that rounds the row (`table`, `key`) after step `step`, under `seed`; its initial
+    /// value is rounded with step 0.
     ///
-    /// Named by `rounding`, then table (u32), key (u64) and step (u64), little end first.
+    /// The name is `rounding`, table (u32), key (u64) and step (u64), little-endian.
     #[inline]
     pub fn of_rounding(seed: u64, table: TableId, key: Key, step: u64) -> Self {
         let name = Name { seed, purpose: *b"rounding", table: table.0, key: key.0 };
         Self::joined(&StepName { name, step })
     }
 
-    /// The stream whose first number says whether the key (`table`, `key`) is admitted in the
-    /// mini-batch after `steps` steps, where chance decides.
+    /// The stream whose first number decides whether the key (`table`, `key`) is admitted in the
+    /// mini-batch after `steps` steps, with admission by chance.
     ///
-    /// Named by `admitted`, then as [`Stream::of_rounding`].
+    /// The name is `admitted`, then as in [`Stream::of_rounding`].
     #[inline]
     pub fn of_admission(seed: u64, table: TableId, key: Key, steps: u64) -> Self {
         let name = Name { seed, purpose: *b"admitted", table: table.0, key: key.0 };
         Self::joined(&StepName { name, step: steps })
     }
 
-    /// The stream whose numbers say which lanes of example number `example` of its mini-batch are
-    /// dropped in layer `layer`, in the step after `step` steps.
+    /// The stream whose numbers decide which lanes of example number `example` of its mini-batch
+    /// are dropped in layer `layer`, in the step after `step` steps.
     ///
-    /// Named by `dropping`, then step (u64) and example (u64), little end first, and the name of
-    /// the layer.
+    /// The name is `dropping`, step (u64) and example (u64), little-endian, and the name of the
+    /// layer.
     pub fn of_dropping(seed: u64, layer: &str, step: u64, example: u64) -> Self {
         let mut hash = hash::Checksum::new();
         hash.update(&seed.to_le_bytes());
@@ -118,7 +118,7 @@ impl Stream {
         Self { state: hash.value() }
     }
 
-    /// The stream that belongs to a seed and a name that lie side by side.
+    /// The stream of a seed and name that are adjacent in memory.
     #[inline]
     fn joined(name: &impl bytemuck::NoUninit) -> Self {
         Self { state: hash::checksum(bytemuck::bytes_of(name)) }
@@ -129,7 +129,7 @@ impl Stream {
         Self { state }
     }
 
-    /// Where it stands: [`Stream::from_state`] of that is the same stream.
+    /// Current state; [`Stream::from_state`] of it is the same stream.
     #[inline]
     pub fn state(&self) -> u64 {
         self.state
@@ -142,7 +142,7 @@ impl Stream {
         finalize(self.state)
     }
 
-    /// Number `index` of those to come, from 0; the stream stays where it is.
+    /// Number `index` of the following ones, from 0, without advancing the stream.
     #[inline(always)]
     pub fn at(&self, index: u64) -> u64 {
         finalize(self.state.wrapping_add(GOLDEN_GAMMA.wrapping_mul(index.wrapping_add(1))))
@@ -185,7 +185,7 @@ pub fn initial_weights(
     zero.fill(0.0);
 }
 
-/// Name under which the row initializer is recorded in checkpoints.
+/// Description of the row initializer in checkpoints.
 pub fn initializer_name() -> String {
     format!(
         "{GENERATOR_NAME} from {} of (seed u64, 'initial', NUL, table u32, key u64)",
@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn streams_start_where_their_names_say() {
-        // Made in Python from xxhash.xxh3_64_intdigest and SplitMix64: the first number of each.
+        // The first number of each, computed in Python from xxhash.xxh3_64_intdigest and
+        // SplitMix64.
         let (table, key) = (TableId(3), Key(0x0123_4567_89AB_CDEF));
         assert_eq!(Stream::of_row(7, table, key).at(0), 0xD51D_4631_5CDA_414C);
         assert_eq!(Stream::of_rounding(7, table, key, 42).at(0), 0x2BCA_1260_219A_999C);

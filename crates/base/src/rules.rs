@@ -1,50 +1,50 @@
-//! The rules that keep rows right, each of which a test can switch off.
+//! The rules that keep rows correct; tests can switch off each of them.
 //!
-//! - **Why.** A test that has never failed shows little. For each hazard there is a test that runs
-//!   the pipeline without the rule that excludes it, and must see a wrong row, a dead pipeline or a
-//!   broken invariant. In production all rules hold; where one is asked for, that is one test of a
-//!   bit for each batch, never for each row. What breaks a rule lies in the simulation, or in a
-//!   part of its own that only tests put in the place of the right one.
+//! - **Why.** A test that has never failed proves little. For each hazard, a test runs the pipeline
+//!   without the rule that excludes it, and must see a wrong row, a stuck pipeline or a broken
+//!   invariant. In production all rules hold; checking one costs a bit test per batch, never per
+//!   row. Code that breaks a rule is in the simulation, or in a separate part that only tests
+//!   substitute.
 
 /// A rule, and the hazard that it excludes (numbered as in `docs/internals/invariants.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// H1: a missing row is looked for among those on their way down, then in the store.
+    /// H1: a missing row is looked up first in staging, then in the store.
     Forward,
     /// H2: the rows of a planned mini-batch are pinned until it retires.
     Pin,
-    /// H3: a slot is filled after the row that leaves it was copied.
+    /// H3: a slot is filled after its victim was copied.
     CopyBeforeFill,
-    /// H4: a row's value is read when its step is computed, not when it was planned.
+    /// H4: a row's value is read when its step is computed, not when it is planned.
     ReadLate,
-    /// H5: a row that a step updates is sent for the next step after that.
+    /// H5: a row that a step updates is sent for the next step only after the update.
     UpdateBeforeSend,
-    /// H6: rows are written in the order in which they left.
+    /// H6: rows are written in the order in which they left memory.
     WriteInOrder,
-    /// H7: a row begins as a function of (seed, table, key).
+    /// H7: a row is initialized as a function of (seed, table, key).
     BeginByKey,
-    /// H8: a policy hears of a use at retire, once per mini-batch and key.
+    /// H8: uses are reported to a policy at retire, once per mini-batch and key.
     TouchAtRetire,
-    /// H9: nothing is in flight when the model is written to a checkpoint.
+    /// H9: nothing is in flight when a checkpoint is written.
     DrainBeforeCheckpoint,
-    /// H10: mini-batches that only evaluate give their pins back too.
+    /// H10: mini-batches that only evaluate release their pins, too.
     RetireEvaluated,
-    /// H11: a row stays visible on its way down until the store has it.
+    /// H11: a staged row stays visible until the store has it.
     PutBeforeForget,
-    /// H12: a batch that does not fit is cut between its mini-batches.
+    /// H12: a batch that doesn't fit is split between its mini-batches.
     CutBatch,
     /// H13: keys are salted by table.
     SaltKeys,
-    /// H14: a row that exists never leaves memory where its table stays there whole.
+    /// H14: existing rows of a whole table never leave memory.
     KeepWhole,
-    /// H15: a row that came up beside others is forgotten once a newer one is on its way down.
+    /// H15: a harvested row is forgotten once a newer version is staged.
     ForgetHarvested,
-    /// H16: a row that was lent is taken back before anybody reads it again.
+    /// H16: a lent row is taken back before it is read again.
     TakeBack,
     /// H17: the rows of a planned mini-batch are pinned on their device until it retires.
     PinOnDevice,
-    /// H18: a row that is on a device keeps its slot on the host.
+    /// H18: a row on a device keeps its slot on the host.
     PinBelow,
     /// H19: a row is lowered after the last step that changes it.
     StepBeforeLower,
@@ -52,27 +52,27 @@ pub enum Rule {
     StepBeforeLift,
     /// H21: a step begins after its rows are on their devices.
     WaitForLifted,
-    /// H22: a row that was lowered is read on the host once it has arrived.
+    /// H22: a lowered row is read on the host after it has arrived.
     WaitForLowered,
-    /// H23: layers read pooled rows once they are pooled.
+    /// H23: layers read pooled rows after they are pooled.
     WaitForPooled,
-    /// H24: a device takes the weights of another's rows once they were read there.
+    /// H24: a device copies the weights of another's rows after they were read there.
     WaitForOthers,
-    /// H25: rows that a warm-up left on the host go up once the steps that have them there are
-    /// over.
+    /// H25: rows that a warm-up left on the host are lifted after the steps that use them there.
     WaitForBelow,
-    /// H26: rows are updated by gradients once these are there.
+    /// H26: rows are updated by gradients after these are computed.
     WaitForPassed,
-    /// H27: out of step, a rank is answered once all steps but the last few are in the rows.
+    /// H27: out of step, a rank is answered after all steps but the last few are applied to the
+    /// rows.
     HoldBackReads,
-    /// H28: out of step, ranks that are asked to stop end after a step beyond which none has gone.
+    /// H28: out of step, ranks asked to stop end after a step that none has passed.
     EndTogether,
-    /// H29: out of step, the model is looked at once all gradients are in it.
+    /// H29: out of step, the model is read after all gradients are applied to it.
     SettleAtMarks,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 29] = [
         Self::Forward,
         Self::Pin,
@@ -106,7 +106,7 @@ impl Rule {
     ];
 }
 
-/// The rules that hold: all of them, but for the one that a test switched off.
+/// The rules in force: all, except one that a test may switch off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     off: Option<Rule>,

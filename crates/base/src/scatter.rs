@@ -1,23 +1,23 @@
-//! How tables in memory scatter keys: a bijection of 64 bits that only this process knows.
+//! Scattering of keys in in-memory tables: a bijection of 64 bits that only this process knows.
 //!
-//! - **Why.** Keys come from data, and data from anybody. With a function that all know, some
-//!   dozens of chosen keys fill the buckets of one another: an index is full while it is empty, or
-//!   a look-up walks past all of them.
-//! - **How.** The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), in which both
-//!   multipliers, and a number that is xored first, are drawn once for each table. Every step can
-//!   be undone, so a table may keep a part of the value in place of the key.
-//! - **Claims.** No value of it reaches a file, a row or a decision: with every secret a table
-//!   gives the same answers. For two keys that are chosen without knowing the secret, the top n
-//!   bits agree with a probability of at most 2^(1-n), over the secrets: those bits are of an odd
-//!   multiplier's product (Dietzfelbinger et al., "A reliable randomized algorithm for the
-//!   closest-pair problem", 1997). It is no cipher: who sees values, or times many look-ups, may
-//!   work the secret out.
-//! - **Cost.** That of `hash::mix`: two products, three shifts.
+//! - **Why.** Keys come from data, and data may come from anyone. With a public function, a few
+//!   dozen chosen keys can collide in the same buckets: an index is full although it is almost
+//!   empty, or a look-up walks past all of them.
+//! - **How.** The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), with both multipliers
+//!   and an initial xor drawn for each table. Every step is invertible, so a table may store part
+//!   of the value instead of the key.
+//! - **Claims.** No value of it reaches a file, a row or a decision: a table gives the same answers
+//!   with every secret. For two keys chosen without knowing the secret, the top n bits agree with a
+//!   probability of at most 2^(1-n), over the secrets: these are bits of a product with an odd
+//!   multiplier (Dietzfelbinger et al., "A reliable randomized algorithm for the closest-pair
+//!   problem", 1997). It is not a cipher: an attacker who sees values, or times many look-ups, may
+//!   find the secret.
+//! - **Cost.** The same as `hash::mix`: two products, three shifts.
 
 use crate::Key;
 use crate::random::{self, Stream};
 
-/// A bijection from keys to values whose bits choose shards, buckets and tags.
+/// A bijection from keys to values whose bits determine shards, buckets and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scatter {
     veil: u64,
@@ -25,15 +25,15 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// The bijection that everybody knows, [`hash::mix`](crate::hash::mix).
+    /// The public bijection, [`hash::mix`](crate::hash::mix).
     pub const KNOWN: Self = Self { veil: 0, times: [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] };
 
-    /// One that nobody knows.
+    /// A secret bijection.
     pub fn drawn() -> Self {
         Self::of_words(random::drawn())
     }
 
-    /// The one of `seed`; one that nobody knows where that is `None`.
+    /// The bijection of `seed`, or a secret one if it is `None`.
     pub fn new(seed: Option<u64>) -> Self {
         let Some(seed) = seed else { return Self::drawn() };
         let words = Stream::named(seed, b"scatter");
@@ -53,7 +53,7 @@ impl Scatter {
         z ^ (z >> 31)
     }
 
-    /// The key whose value this is.
+    /// The key with this value.
     pub fn key_of(&self, value: u64) -> Key {
         let mut z = value ^ (value >> 31) ^ (value >> 62);
         z = z.wrapping_mul(inverse_of(self.times[1]));
@@ -64,9 +64,9 @@ impl Scatter {
     }
 }
 
-/// The number that `odd` times it is one, modulo 2^64.
+/// The multiplicative inverse of `odd`, modulo 2^64.
 pub const fn inverse_of(odd: u64) -> u64 {
-    // Newton: each round doubles the bits that are right, from three on.
+    // Newton's method: each round doubles the correct bits, starting with three.
     let mut inverse = odd;
     let mut right_bits = 3;
     while right_bits < u64::BITS {
@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(Scatter::new(Some(1)), Scatter::new(Some(1)));
     }
 
-    /// Keys that somebody might choose: in a row, in the high bits, few bits apart, and those that
-    /// the known function sends to one place by its high or its low bits.
+    /// Keys that an attacker might choose: consecutive, in the high bits, few bits apart, and keys
+    /// that the public function sends to one place by its high or its low bits.
     fn families() -> [fn(u64) -> u64; 7] {
         [
             |n| n,
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn chosen_keys_meet_as_seldom_as_others_do() {
-        // Of 4096 keys in 4096 places, chance has at most some nine in one.
+        // With 4096 keys in 4096 places, at most about nine meet in one by chance.
         for (number, family) in families().into_iter().enumerate() {
             let mut keys: Vec<u64> = (0..4096).map(family).collect();
             keys.sort_unstable();

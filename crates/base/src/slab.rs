@@ -1,14 +1,13 @@
-//! Memory of fixed-size rows that several threads use at once, each its own rows.
+//! Memory of fixed-size rows that several threads use concurrently, each its own rows.
 //!
-//! - **Why.** The rows of a table group lie in one mapping of many gigabytes. While one batch
+//! - **Why.** The rows of a table group are in one mapping of many gigabytes. While one batch
 //!   trains on its rows, the rows of later batches are copied in and out. No lock may guard the
-//!   whole while rows are used, and a lock object per row would cost more than the row's
-//!   bookkeeping.
+//!   whole mapping while rows are used, and a lock per row would cost more than the row's metadata.
 //!
 //! - **How.** One bit of state per slot. [`Slab::hold`] marks every slot of a list as held and
-//!   panics where one is held already, by another thread or twice in the list; the guard gives
-//!   access to exactly those rows and marks them free when it goes. The planner's pins make a clash
-//!   impossible; the bit asserts it, in release too.
+//!   panics if one is already held, by another thread or twice in the list; the guard gives access
+//!   to exactly those rows and marks them free on drop. The planner's pins make a clash impossible;
+//!   the bit asserts this, also in release builds.
 //!
 //! ```text
 //! slot        0        1        2        3
@@ -16,10 +15,10 @@
 //! rows   [ lanes ][ lanes ][ lanes ][ lanes ]       f32, `row_lanes` each, no padding
 //! ```
 //!
-//! - **Invariants.** a row's memory is reachable only through the one guard that holds its slot.
-//! - **Cost.** one bit per slot; of 4 M rows, holding one took 2.4 ns and releasing it 1.9, where
-//!   an atomic change of each word took 4.3 for holding alone.
-//! - **Shared.** the bits, under one lock that is taken once to hold a list and once to release it.
+//! - **Invariants.** A row's memory is reachable only through the one guard that holds its slot.
+//! - **Cost.** One bit per slot. With 4 M rows, holding one took 2.4 ns and releasing it 1.9; with
+//!   an atomic change of each word, holding alone took 4.3.
+//! - **Shared.** The bits, under one lock that is taken once to hold a list and once to release it.
 
 #![expect(unsafe_code, reason = "rows of one mapping are lent to several threads at once")]
 
@@ -30,19 +29,19 @@ use crate::SlotIndex;
 use crate::huge::Mapping;
 use crate::prefetch::{prefetch, prefetch_at, prefetch_lanes};
 
-/// Slots whose states are in one word.
+/// Number of slots whose states are in one word.
 const WORD_SLOTS: usize = u64::BITS as usize;
-/// Slots whose state is asked for ahead.
+/// Slots between the prefetch of a state and its use.
 const STATES_AHEAD: usize = 32;
 
-/// A mapping of `slots` rows of `row_lanes` f32 each, zero at first.
+/// A mapping of `slots` rows of `row_lanes` f32 each, initially zero.
 pub struct Slab {
     base: *mut f32,
     row_lanes: usize,
     slots: usize,
-    /// One bit a slot, set while it is held.
+    /// One bit per slot, set while it is held.
     held: Mutex<Box<[u64]>>,
-    /// Owns the memory that `base` points into; never touched again after the start.
+    /// Owns the memory that `base` points into; never accessed again after construction.
     _memory: Mapping,
 }
 
@@ -62,10 +61,10 @@ impl std::fmt::Debug for Slab {
 }
 
 impl Slab {
-    /// Maps memory for `slots` rows of `row_lanes` f32, huge pages asked for.
+    /// Maps memory for `slots` rows of `row_lanes` f32, with huge pages if possible.
     ///
     /// # Errors
-    /// When the system refuses the mapping.
+    /// If the system refuses the mapping.
     pub fn new(slots: usize, row_lanes: usize) -> std::io::Result<Self> {
         assert!(row_lanes > 0, "a row has at least one lane");
         let lanes = slots.checked_mul(row_lanes);
@@ -82,32 +81,32 @@ impl Slab {
         self.slots
     }
 
-    /// Lanes (f32) of a row.
+    /// Number of lanes (f32) of a row.
     pub fn row_lanes(&self) -> usize {
         self.row_lanes
     }
 
-    /// All rows, one after another, while nobody holds any. // (slots, row_lanes)
+    /// All rows, one after another; no row may be held. // (slots, row_lanes)
     pub fn lanes_mut(&mut self) -> &mut [f32] {
         let lanes = self.slots() * self.row_lanes;
-        // SAFETY: the mapping has so many lanes, all written at least once by the system, with
-        // zeros; `&mut self` excludes every guard.
+        // SAFETY: the mapping has this many lanes, all initialized with zeros by the system; `&mut
+        // self` excludes every guard.
         unsafe { std::slice::from_raw_parts_mut(self.base, lanes) }
     }
 
-    /// Bytes that a slab of `slots` rows takes, states included.
+    /// Bytes of a slab of `slots` rows, including states.
     pub fn bytes_for(slots: u64, row_lanes: usize) -> u64 {
         let states = slots.div_ceil(WORD_SLOTS as u64) * size_of::<u64>() as u64;
         slots * (row_lanes * size_of::<f32>()) as u64 + states
     }
 
-    /// Takes the rows of `slots` until the guard goes.
+    /// Holds the rows of `slots` as long as the guard lives.
     ///
     /// # Panics
-    /// When a slot is out of range, occurs twice in `slots`, or is held by somebody else: the
-    /// planner's pins rule that out, so it is a broken invariant and not an operating error.
+    /// If a slot is out of range, occurs twice in `slots`, or is already held: the planner's pins
+    /// rule that out, so it is a broken invariant and not an operating error.
     pub fn hold<'a>(&'a self, slots: &'a [SlotIndex]) -> Held<'a> {
-        // Declared first, so that what was marked is freed after the lock, whatever happens.
+        // Declared first, so that marked slots are freed after the lock, whatever happens.
         let mut held = Held { slab: self, slots, taken: 0 };
         let mut states = self.states();
         for (number, slot) in slots.iter().enumerate() {
@@ -123,10 +122,10 @@ impl Slab {
         held
     }
 
-    /// Adds to `free`, for each of `slots`, whether nobody holds its row just now.
+    /// Appends to `free`, for each of `slots`, whether its row is not held at the moment.
     ///
     /// # Panics
-    /// When a slot is out of range.
+    /// If a slot is out of range.
     pub fn which_are_free(&self, slots: &[SlotIndex], free: &mut Vec<bool>) {
         let states = self.states();
         free.extend(slots.iter().enumerate().map(|(number, slot)| {
@@ -136,7 +135,7 @@ impl Slab {
         }));
     }
 
-    /// Asks the processor to fetch the row of `slot`, which will be held soon.
+    /// Prefetches the row of `slot`, which will be held soon.
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {
         if slot.at() < self.slots {
@@ -144,13 +143,13 @@ impl Slab {
         }
     }
 
-    /// A marking that panicked has marked what its guard then frees, and nothing else.
+    /// If marking panicked, it marked only what its guard then frees.
     fn states(&self) -> MutexGuard<'_, Box<[u64]>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Exclusive access to the rows of a list of slots, named by their place in that list.
+/// Exclusive access to the rows of a list of slots, by their position in that list.
 #[derive(Debug)]
 pub struct Held<'a> {
     slab: &'a Slab,
@@ -175,7 +174,7 @@ impl Held<'_> {
         self.rows().row(index)
     }
 
-    /// All rows for reading, as a value that a loop keeps in registers.
+    /// All rows for reading, as a value that loops keep in registers.
     #[inline]
     pub fn rows(&self) -> Rows<'_> {
         Rows { places: self.places(), _guard: PhantomData }
@@ -185,7 +184,7 @@ impl Held<'_> {
         Places { base: self.slab.base, row_lanes: self.slab.row_lanes, slots: self.slots }
     }
 
-    /// All rows for writing, to be split between threads.
+    /// All rows for writing, which can be split among threads.
     pub fn rows_mut(&mut self) -> RowsMut<'_> {
         RowsMut { places: self.places(), _guard: PhantomData }
     }
@@ -206,7 +205,7 @@ fn bit_of(slot: SlotIndex) -> u64 {
     1 << (slot.at() % WORD_SLOTS)
 }
 
-/// Asks for the state of a slot whose turn comes soon.
+/// Prefetches the state of a later slot.
 #[inline]
 fn ask_ahead(states: &[u64], slots: &[SlotIndex], number: usize) {
     let ahead = slots.get(number + STATES_AHEAD);
@@ -215,7 +214,7 @@ fn ask_ahead(states: &[u64], slots: &[SlotIndex], number: usize) {
     }
 }
 
-/// Where the rows of held slots lie.
+/// Where the rows of held slots are.
 #[derive(Clone, Copy, Debug)]
 struct Places<'a> {
     base: *mut f32,
@@ -226,8 +225,8 @@ struct Places<'a> {
 impl Places<'_> {
     #[inline(always)]
     fn pointer(&self, index: usize) -> *mut f32 {
-        // SAFETY: the slots are held, so they are below the slab's number of them: the row lies
-        // inside the mapping.
+        // SAFETY: the slots are held, so they are below the number of slots: the row is inside the
+        // mapping.
         unsafe { self.base.add(self.slots[index].at() * self.row_lanes) }
     }
 
@@ -246,7 +245,7 @@ pub struct Rows<'a> {
     _guard: PhantomData<&'a [f32]>,
 }
 
-// SAFETY: as shared references to the rows, which the guard keeps from everybody who writes.
+// SAFETY: like shared references to the rows, which the guard protects from writers.
 unsafe impl Send for Rows<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Rows<'_> {}
@@ -256,19 +255,19 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     pub fn row(&self, index: usize) -> &'a [f32] {
         let pointer = self.places.pointer(index);
-        // SAFETY: the slot is held by the guard, which is borrowed for reading, so nobody writes
-        // the row; the result cannot outlive the guard.
+        // SAFETY: the slot is held by the guard, which is borrowed for reading, so the row isn't
+        // written; the result cannot outlive the guard.
         unsafe { std::slice::from_raw_parts(pointer, self.places.row_lanes) }
     }
 
-    /// Asks the processor to fetch the first `lanes` lanes of the `index`-th row, if there is one.
+    /// Prefetches the first `lanes` lanes of the `index`-th row, if there is one.
     #[inline(always)]
     pub fn prefetch(&self, index: usize, lanes: usize) {
         self.places.prefetch(index, lanes);
     }
 
-    /// Asks the processor to fetch where the `index`-th row lies, so that its own prefetch need
-    /// not wait.
+    /// Prefetches the slot number of the `index`-th row, so that prefetching the row doesn't wait
+    /// for it.
     #[inline(always)]
     pub fn prefetch_place(&self, index: usize) {
         prefetch_at(self.places.slots, index);
@@ -282,7 +281,7 @@ pub struct RowsMut<'a> {
     _guard: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: as a mutable reference to the rows, which no other part has.
+// SAFETY: like a mutable reference to the rows, which no other part has.
 unsafe impl Send for RowsMut<'_> {}
 
 impl<'a> RowsMut<'a> {
@@ -291,12 +290,12 @@ impl<'a> RowsMut<'a> {
         self.places.slots.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.places.slots.is_empty()
     }
 
-    /// The first `mid` rows and the rest.
+    /// The first `mid` rows, and the rest.
     pub fn split_at(self, mid: usize) -> (RowsMut<'a>, RowsMut<'a>) {
         let (left, right) = self.places.slots.split_at(mid);
         let part = |slots| RowsMut { places: Places { slots, ..self.places }, _guard: PhantomData };
@@ -307,12 +306,12 @@ impl<'a> RowsMut<'a> {
     #[inline(always)]
     pub fn row(&mut self, index: usize) -> &mut [f32] {
         let pointer = self.places.pointer(index);
-        // SAFETY: the guard's slots are distinct and parts are disjoint, so this part alone
-        // reaches the row; `&mut self` admits one row reference at a time.
+        // SAFETY: the guard's slots are distinct and parts are disjoint, so only this part reaches
+        // the row; `&mut self` allows one row reference at a time.
         unsafe { std::slice::from_raw_parts_mut(pointer, self.places.row_lanes) }
     }
 
-    /// Asks the processor to fetch the `index`-th row, if there is one.
+    /// Prefetches the `index`-th row, if there is one.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
         self.places.prefetch(index, self.places.row_lanes);

@@ -1,13 +1,12 @@
-//! Stages of a pipeline: state machines that a thin thread, or a scheduler, drives.
+//! Stages of a pipeline: state machines that a thread or a scheduler drives.
 //!
-//! A stage never waits for another one inside `poll`: it does what can be done now and says whether
-//! anything moved. Where all that is left is what it asked the outside world for, it says that, and
-//! [`Stage::wait`] waits for it: `pull` for reads of the disk. What a poll does may take its time:
-//! stages read files, wait until the store took some rows, and share work out to other threads and
-//! wait for these.
+//! A stage never waits for another one inside `poll`: it does what it can and returns whether
+//! anything moved. If it can only wait for the outside world, it returns `Pending`, and
+//! [`Stage::wait`] waits, as `pull` does for disk reads. A poll may take time: stages read files,
+//! wait until the store took some rows, and wait for work that they divide among other threads.
 //!
-//! [`drive`] is the production driver, one thread per stage: it polls, and where nothing moved it
-//! waits for the pipeline's events, or for the outside world. A simulated scheduler polls the same
+//! [`drive`] is the production driver, with one thread per stage: it polls, and if nothing moved,
+//! waits for the pipeline's events or for the outside world. A simulated scheduler polls the same
 //! stages in any order.
 
 use std::marker::PhantomData;
@@ -19,57 +18,56 @@ use crate::queue::Events;
 
 pub use self::yielding::give_way;
 
-/// What a poll did.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Something moved; poll again.
     Progressed,
     /// Nothing can move until another stage does something.
     Blocked,
-    /// Nothing can move until something is done that the stage asked the outside world for; what
-    /// [`Stage::wait`] waits for.
+    /// Nothing can move until the outside world completes a request of the stage; [`Stage::wait`]
+    /// waits for it.
     Pending,
     /// There is nothing left to do, ever.
     Done,
 }
 
-/// One step of the pipeline's chain, as a state machine.
+/// One stage of the pipeline, as a state machine.
 pub trait Stage: Send {
-    /// What may go wrong.
+    /// Error of the stage.
     type Error;
 
     /// Name in reports.
     fn name(&self) -> &'static str;
 
-    /// Does what can be done now.
+    /// Does what can be done at the moment.
     ///
     /// # Errors
     /// An error ends the whole pipeline.
     fn poll(&mut self) -> Result<Progress, Self::Error>;
 
-    /// Waits until some of what it asked the outside world for is done, after
-    /// [`Progress::Pending`].
+    /// After [`Progress::Pending`], waits until the outside world has completed some request.
     ///
     /// # Errors
-    /// As [`Stage::poll`].
+    /// Like [`Stage::poll`].
     fn wait(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Whether its thread, when it wakes up, lets others finish their turn first: right for what
-    /// works ahead, so that computing is not held up by what it does not wait for.
+    /// Whether its thread lets others finish their time slice when it wakes up: right for stages
+    /// that work ahead, so that they don't delay computations.
     fn gives_way(&self) -> bool {
         true
     }
 
-    /// When to poll it again after [`Progress::Blocked`] even if nothing happens, in seconds of the
+    /// When to poll again after [`Progress::Blocked`] even if nothing happens, in seconds of the
     /// pipeline's clock; later than the poll that returned it.
     fn due(&self) -> Option<f64> {
         None
     }
 }
 
-/// A stage among others.
+/// A stage of any type.
 pub type BoxedStage<E> = Box<dyn Stage<Error = E>>;
 
 impl<S: Stage + ?Sized> Stage for Box<S> {
@@ -96,7 +94,7 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     }
 }
 
-/// A stage among others, which may fail in more ways than it.
+/// Boxes a stage, converting its errors to the pipeline's.
 pub fn among<E, S>(stage: S) -> BoxedStage<E>
 where
     E: From<S::Error> + 'static,
@@ -134,30 +132,30 @@ impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
     }
 }
 
-/// Why a stage ended before it was done.
+/// Why a stage ended early.
 #[derive(Debug)]
 pub enum Stop<E> {
-    /// Its own error.
+    /// It returned an error.
     Failed(E),
     /// It panicked.
     Panicked,
-    /// The system gave it no thread.
+    /// Its thread could not be started.
     NoThread(std::io::Error),
 }
 
 /// How a stage ended.
 #[derive(Debug)]
 pub struct Ended<E> {
-    /// Its name.
+    /// Name of the stage.
     pub name: &'static str,
-    /// Where its time went, or what stopped it.
+    /// The stage's times, or why it ended early.
     pub outcome: Result<StageTimes, Stop<E>>,
 }
 
-/// Who polls the stages of a pipeline: threads, or a scheduler that simulates them.
+/// Polls the stages of a pipeline: with threads, or in a simulation.
 pub trait Driver<E>: Send + Sync {
-    /// Polls all `stages` until each is done or the pipeline stops, which the failure of one
-    /// brings about; says how each ended, in the order of `stages`.
+    /// Polls all `stages` until each is done or the pipeline stops, as when a stage fails; returns
+    /// how each ended, in the order of `stages`.
     fn drive(&self, stages: Vec<BoxedStage<E>>, rhythm: &Rhythm) -> Vec<Ended<E>>;
 }
 
@@ -173,7 +171,7 @@ impl<E: Send> Driver<E> for Threads {
             let spawn = |stage: BoxedStage<E>| {
                 let name = stage.name();
                 let thread = std::thread::Builder::new().name(name.to_owned());
-                // Without a thread the stage is dropped, its queues close, and the others end.
+                // Without its thread the stage is dropped, its queues close, and the others end.
                 let handle = thread
                     .spawn_scoped(scope, move || drive_here(stage, rhythm))
                     .inspect_err(|_| rhythm.events.stop());
@@ -193,7 +191,7 @@ impl<E: Send> Driver<E> for Threads {
     }
 }
 
-/// Where a stage's time went.
+/// Time that a stage spent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageTimes {
     /// Name of the stage.
@@ -207,13 +205,13 @@ pub struct StageTimes {
 }
 
 impl StageTimes {
-    /// No time spent yet.
+    /// Zero times.
     pub fn new(name: &'static str) -> Self {
         Self { name, busy_seconds: 0.0, wait_seconds: 0.0, cpu_seconds: 0.0 }
     }
 }
 
-/// A pause before each poll that a test injects to try other timings.
+/// A pause before each poll, injected by tests to vary timings.
 pub trait Pace: Send + Sync {
     /// Called before every poll of the stage `name`.
     fn pause(&self, name: &'static str);
@@ -227,10 +225,10 @@ impl Pace for FullSpeed {
     fn pause(&self, _name: &'static str) {}
 }
 
-/// What every driver of a pipeline shares.
+/// What all drivers of a pipeline share.
 #[derive(Clone)]
 pub struct Rhythm {
-    /// Rung at every change; stops the pipeline early.
+    /// Counts every change; can stop the pipeline early.
     pub events: Arc<Events>,
     /// Measures busy and waiting time.
     pub clock: Arc<dyn Clock>,
@@ -244,7 +242,7 @@ impl std::fmt::Debug for Rhythm {
     }
 }
 
-/// Stops the pipeline when the stage that it watches fails or panics.
+/// Stops the pipeline if a stage fails or panics.
 struct StopUnlessDone<'a> {
     events: &'a Events,
     done: bool,
@@ -258,10 +256,10 @@ impl Drop for StopUnlessDone<'_> {
     }
 }
 
-/// [`drive`]s `stage` on a thread of its own, the calling one.
+/// Runs [`drive`] for `stage` on the calling thread, which it owns.
 ///
 /// # Errors
-/// The stage's own error; the pipeline is stopped then.
+/// The stage's error; the pipeline is then stopped.
 pub fn drive_here<E>(stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
     if stage.gives_way() {
         give_way();
@@ -269,11 +267,11 @@ pub fn drive_here<E>(stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes
     drive(stage, rhythm)
 }
 
-/// Polls `stage` until it is done, fails, or the pipeline stops; the stage is dropped before this
-/// returns, so that its queues close.
+/// Polls `stage` until it is done, fails, or the pipeline stops; drops the stage before it returns,
+/// so that its queues close.
 ///
 /// # Errors
-/// The stage's own error; the pipeline is stopped then.
+/// The stage's error; the pipeline is then stopped.
 pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
     let mut watch = StopUnlessDone { events: &rhythm.events, done: false };
     let mut times = StageTimes::new(stage.name());

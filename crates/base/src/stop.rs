@@ -1,7 +1,7 @@
-//! The request that a run ends soon, in good order: a signal makes it, or a scheduler, or a test.
+//! The request to end a run soon and cleanly, made by a signal, a scheduler or a test.
 //!
-//! Whoever works looks at it between two pieces of work; whoever sleeps is woken by the events that
-//! were given to it; whoever waits for a file waits for both ([`StopRequest::wait_readable`]).
+//! Working threads check it between pieces of work; sleeping ones are woken through registered
+//! events; readers of files wait for both ([`StopRequest::wait_readable`]).
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::BorrowedFd;
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use crate::queue::Events;
 
-/// The request that signals make of this process.
+/// The request that signals to this process make.
 static OF_PROCESS: LazyLock<StopRequest> = LazyLock::new(StopRequest::new);
 
-/// A request to stop; clones are the same one. It is made once and never taken back.
+/// A request to stop; clones share it. It is made once and never withdrawn.
 #[derive(Clone, Debug, Default)]
 pub struct StopRequest(Arc<State>);
 
@@ -24,24 +24,24 @@ pub struct StopRequest(Arc<State>);
 struct State {
     made: AtomicBool,
     waiters: Mutex<Vec<Weak<Events>>>,
-    /// A pipe whose writing end goes when the request is made; none before somebody waits for a
+    /// A pipe whose writing end closes when the request is made; `None` until someone waits for a
     /// file.
     pipe: Mutex<Option<(Arc<PipeReader>, PipeWriter)>>,
 }
 
 impl StopRequest {
-    /// A request that nobody has made yet.
+    /// A request that is not made yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The request of this process, which its signals make. What comes from outside, streams and
-    /// objects behind URLs, is waited for until then.
+    /// The request of this process, made by signals. Waiting for outside input (streams, objects
+    /// behind URLs) ends with it.
     pub fn of_process() -> Self {
         OF_PROCESS.clone()
     }
 
-    /// Makes the request and wakes who sleeps.
+    /// Makes the request and wakes sleeping threads.
     pub fn make(&self) {
         self.0.made.store(true, Ordering::Release);
         drop(self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -54,17 +54,17 @@ impl StopRequest {
         self.0.made.load(Ordering::Acquire)
     }
 
-    /// Whoever waits for `events` looks again once the request is made.
+    /// Notifies `events` once the request is made.
     pub fn notifies(&self, events: &Arc<Events>) {
         let mut waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.retain(|known| known.strong_count() > 0);
         waiters.push(Arc::downgrade(events));
     }
 
-    /// Waits until `file` has something to read or has ended; false once the request is made.
+    /// Waits until `file` has data or has ended; `false` once the request is made.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system call fails.
     pub fn wait_readable(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         while let Some(pipe) = self.pipe()? {
             let mut both = [PollFd::new(&file, PollFlags::IN), PollFd::new(&*pipe, PollFlags::IN)];
@@ -82,8 +82,8 @@ impl StopRequest {
         Ok(false)
     }
 
-    /// The end of a pipe that has something to read, its end, once the request is made; none where
-    /// it is made already.
+    /// The reading end of a pipe that becomes readable (closed) when the request is made; `None` if
+    /// it is already made.
     fn pipe(&self) -> io::Result<Option<Arc<PipeReader>>> {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         // Checked under the lock, because a request removes the pipe right after it is made.

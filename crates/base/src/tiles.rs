@@ -1,15 +1,15 @@
-//! Loops over lanes by tiles of a fixed size.
+//! Loops over lanes in tiles of a fixed size.
 //!
-//! Rows are short: a loop that asks how many lanes are left costs more there than the arithmetic.
-//! To be called from code that is compiled for wide vectors, as within `pulp::Arch::dispatch`.
+//! Rows are short: for them, checking how many lanes are left costs more than the arithmetic. Call
+//! from code compiled for wide vectors, as within `pulp::Arch::dispatch`.
 
 /// Lanes of a tile: one vector, or two or four.
 pub const TILE: usize = 16;
 
-/// Applies `rule` to every lane of vectors that change and of one that does not.
+/// Applies `rule` to every lane of `vectors`, which change, and of `operand`, which doesn't.
 ///
-/// `rule` gets one number of each vector and gives the new ones of those that change. All have as
-/// many lanes as `operand`.
+/// `rule` receives one number of each vector and returns the new numbers of those that change. All
+/// vectors have as many lanes as `operand`.
 #[inline(always)]
 pub fn by_tiles<T: Copy, const N: usize>(
     vectors: [&mut [f32]; N], // (lanes) each
@@ -22,8 +22,8 @@ pub fn by_tiles<T: Copy, const N: usize>(
     let (tiles, rest) = operand.as_chunks::<TILE>();
     let parts = vectors.map(|vector| vector.as_chunks_mut::<TILE>());
     for (number, tile) in tiles.iter().enumerate() {
-        // A copy, so that the compiler need not ask whether vectors overlap. The loop over lanes is
-        // plain: an iterator's `for_each` was compiled apart, without wide vectors.
+        // A copy, so that the compiler doesn't have to check for overlap. A plain loop over lanes:
+        // an iterator's `for_each` was compiled separately, without wide vectors.
         let mut copy: [[f32; TILE]; N] = std::array::from_fn(|of| parts[of].0[number]);
         for lane in 0..TILE {
             let lanes = rule(std::array::from_fn(|of| copy[of][lane]), tile[lane]);
@@ -49,19 +49,19 @@ pub fn add(sum: &mut [f32], values: &[f32]) {
     by_tiles([sum], values, |[sum], value| [sum + value]);
 }
 
-/// Writes `values` into `to`.
+/// Copies `values` to `to`.
 #[inline(always)]
 pub fn copy(to: &mut [f32], values: &[f32]) {
     by_tiles([to], values, |_, value| [value]);
 }
 
-/// Adds `values`, each times `factor`, to `sum`.
+/// Adds `values` times `factor` to `sum`.
 #[inline(always)]
 pub fn add_times(sum: &mut [f32], values: &[f32], factor: f32) {
     by_tiles([sum], values, |[sum], value| [sum + value * factor]);
 }
 
-/// Writes `values`, each times `factor`, into `to`.
+/// Writes `values` times `factor` to `to`.
 #[inline(always)]
 pub fn copy_times(to: &mut [f32], values: &[f32], factor: f32) {
     by_tiles([to], values, |_, value| [value * factor]);

@@ -1,21 +1,21 @@
-//! Which bytes of a buffer an operation reads or writes, as the check of order is told.
+//! Bytes of a buffer that an operation reads or writes, for the check of order.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Some rows of a slab within a buffer.
+/// Some rows of a slab in a buffer.
 #[derive(Clone, Debug)]
 pub struct RowsAt {
-    /// Byte at which the slab begins.
+    /// First byte of the slab.
     pub start: usize,
     /// Bytes of a row.
     pub row_bytes: usize,
-    /// Which rows.
+    /// Slots of the rows.
     pub slots: Arc<[u32]>,
 }
 
 impl RowsAt {
-    /// The bytes of each row.
+    /// Range of bytes of each row.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.slots.iter().map(|slot| {
             let start = self.start + *slot as usize * self.row_bytes;
@@ -30,23 +30,23 @@ pub enum Touched {
     /// All of it.
     #[default]
     All,
-    /// Some bytes.
+    /// A range of bytes.
     Bytes(Range<usize>),
     /// Some rows of some slabs.
     Rows(Vec<RowsAt>),
 }
 
-/// What is done with memory.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Read,
     Write,
-    /// Changed in one go: two such accesses need no order between them.
+    /// Atomic changes: two of them need no order.
     Atomic,
 }
 
 impl Mode {
-    /// Whether an access of this kind and an `earlier` one of the same bytes need an order.
+    /// Whether an access of this kind and an `earlier` one to the same bytes need an order.
     pub(crate) fn conflicts(self, earlier: Self) -> bool {
         !matches!((self, earlier), (Self::Read, Self::Read) | (Self::Atomic, Self::Atomic))
     }

@@ -1,4 +1,4 @@
-//! Which devices a process is to use, as people say it, and what there is of them.
+//! The choice of devices for a process, and which of them are available.
 
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use crate::{Device, Products, emulated};
 
-/// Most devices that one process uses.
+/// Maximum number of devices of one process.
 pub const DEVICES_MAX: usize = 64;
-/// Bytes of memory that an emulated device offers.
+/// Bytes of memory of an emulated device.
 const EMULATED_BYTES: u64 = 1 << 30;
 
-/// Which devices a process is to use.
+/// The devices that a process uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// All CUDA devices where they can be used; otherwise none.
+    /// All usable CUDA devices, if any.
     #[default]
     Auto,
-    /// None.
+    /// No devices: everything runs on the host.
     Host,
-    /// CUDA devices: those of these numbers, or all.
+    /// CUDA devices with these numbers; empty means all.
     Cuda(Vec<usize>),
-    /// So many emulated ones.
+    /// This number of emulated devices.
     Emulated(usize),
 }
 
 impl Choice {
-    /// How to write one.
+    /// The forms of a choice in settings.
     pub const FORMS: &str = "auto, host, cuda, cuda:0,1 or emulated:2";
 }
 
@@ -77,34 +77,34 @@ impl Display for Choice {
 /// Devices that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Their names.
+    /// Names of the devices.
     pub names: Vec<String>,
-    /// Bytes of memory that each of them offers: as many as the one that has least.
+    /// Bytes of memory that each offers: the minimum over all.
     pub memory_bytes: u64,
-    /// Whether that is memory of the host.
+    /// Whether this is memory of the host.
     pub emulated: bool,
     numbers: Vec<usize>,
     /// Bytes of memory that each offers.
     free: Vec<u64>,
 }
 
-/// What of an offer is wanted.
+/// Resources wanted from each device of an offer.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Bytes of memory of each device.
     pub memory_bytes: u64,
-    /// Bytes of the host's memory that each copies to and from.
+    /// Bytes of host memory that each copies to and from.
     pub pinned_bytes: u64,
-    /// Threads that kernels of emulated devices run on.
+    /// Number of threads that run kernels of emulated devices.
     pub workers: usize,
 }
 
 impl Choice {
-    /// What there is of it: none where nothing but the host is wanted, or there is nothing else.
-    /// `note` is told why devices that are there cannot be used, where nobody asked for them.
+    /// Finds the chosen devices; `None` for the host alone, or if `Auto` finds none. With `Auto`,
+    /// `note` receives the reasons why existing devices cannot be used.
     ///
     /// # Errors
-    /// One line that says what is missing, where somebody did.
+    /// One line about what is missing, if devices were requested explicitly.
     pub fn offer(&self, note: &dyn Fn(String)) -> Result<Option<Offer>, String> {
         match self {
             Self::Host => Ok(None),
@@ -115,9 +115,9 @@ impl Choice {
     }
 }
 
-/// Devices of these names, as messages have them: one by one, or the first and the last of many.
+/// Names of devices for messages: one by one, or the first and last of many.
 pub fn said(names: &[String]) -> String {
-    /// More are not listed one by one.
+    /// Maximum number listed one by one.
     const LISTED_MAX: usize = 8;
     match names {
         [first, .., last] if names.len() > LISTED_MAX => {
@@ -128,7 +128,7 @@ pub fn said(names: &[String]) -> String {
 }
 
 impl Offer {
-    /// So many emulated devices.
+    /// An offer of `count` emulated devices.
     pub fn emulated(count: usize) -> Self {
         Self {
             names: (0..count).map(|number| format!("emulated:{number}")).collect(),
@@ -139,12 +139,12 @@ impl Offer {
         }
     }
 
-    /// Bytes of memory that each offers, in their order.
+    /// Bytes of memory that each device offers, in order.
     pub fn free(&self) -> &[u64] {
         &self.free
     }
 
-    /// Those at these places alone.
+    /// Only the devices at these positions.
     pub fn only(&self, places: impl IntoIterator<Item = usize>) -> Self {
         let places: Vec<usize> = places.into_iter().collect();
         let free: Vec<u64> = places.iter().map(|place| self.free[*place]).collect();
@@ -157,41 +157,41 @@ impl Offer {
         }
     }
 
-    /// Whether they can compute the dense part, which takes products.
+    /// Whether they can compute the dense part, which needs products.
     ///
     /// # Errors
-    /// One line that says what is missing.
+    /// One line about what is missing.
     pub fn multiplies(&self) -> Result<(), String> {
         if self.emulated { Ok(()) } else { multiplies() }
     }
 
-    /// How many devices.
+    /// Number of devices.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Their names, as messages have them.
+    /// Names of the devices for messages.
     pub fn said(&self) -> String {
         said(&self.names)
     }
 
-    /// The name of the one that offers least memory; of emulated ones, which are alike, all.
+    /// Name of the device that offers least memory; emulated devices are equal, so all of them.
     pub fn least(&self) -> String {
         let is_least = |(_, free): &(_, &u64)| **free == self.memory_bytes;
         let least = self.names.iter().zip(&self.free).find(is_least).filter(|_| !self.emulated);
         least.map_or_else(|| self.said(), |(name, _)| name.clone())
     }
 
-    /// Whether there is no device.
+    /// Whether there are no devices.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Part `part` of `parts`, for ranks that are threads of one process: emulated devices are as
-    /// many for each, others are shared out in order.
+    /// Part `part` of `parts`, for ranks that are threads of one process: each rank gets the same
+    /// number of emulated devices; others are divided in order.
     ///
     /// # Errors
-    /// When there are fewer than parts, or some would have more than others.
+    /// If there are fewer devices than parts, or they can't be divided evenly.
     pub fn part(self, part: usize, parts: usize) -> Result<Self, String> {
         if self.emulated || parts == 1 {
             return Ok(self);
@@ -207,10 +207,10 @@ impl Offer {
         Ok(self.only(part * each..(part + 1) * each))
     }
 
-    /// Takes the devices; those that are emulated multiply by `products`.
+    /// Opens the devices; emulated ones multiply with `products`.
     ///
     /// # Errors
-    /// One line that says what is missing.
+    /// One line about what is missing.
     pub fn open(&self, wanted: Wanted, products: Arc<dyn Products>) -> Result<Vec<Device>, String> {
         if !self.emulated {
             return open_cuda(&self.numbers, wanted);

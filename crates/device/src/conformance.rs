@@ -1,7 +1,7 @@
-//! What every driver promises, as a suite that runs on its devices.
+//! Test suite of what every driver must guarantee.
 //!
-//! What a driver may refuse or lose is not in it: faults are the business of whoever makes them.
-//! It is run on devices that check the order of accesses, too, so every access here is in order.
+//! Refusals and lost devices aren't covered; each driver tests its own faults. The suite also runs
+//! on devices that check the order of accesses, so every access here is ordered.
 
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
@@ -15,12 +15,12 @@ use stepwell_base::random;
 
 use crate::{Buffer, Device, Stream};
 
-/// Runs the whole suite on `devices`, which are of one kind.
+/// Runs the whole suite on `devices` of one kind.
 ///
-/// Says what devices lack of it, a line each.
+/// Returns what devices lack for it, one line each.
 ///
 /// # Panics
-/// On the first promise that does not hold.
+/// On the first failure.
 #[must_use]
 pub fn run(devices: &[Device]) -> Vec<String> {
     let mut lacking = Vec::new();
@@ -54,12 +54,12 @@ pub fn run(devices: &[Device]) -> Vec<String> {
     lacking
 }
 
-/// Numbers that look like nothing else.
+/// Distinctive bytes.
 fn drawn(len: usize, seed: u64) -> Vec<u8> {
     (0..len as u64).map(|at| (random::finalize(at ^ seed << 32) >> 24) as u8).collect()
 }
 
-/// Puts `values` into a fresh buffer, and waits until they are there.
+/// Copies `values` into a new buffer, and waits for it.
 fn filled<T: Pod>(device: &Device, stream: &Stream, values: &[T]) -> Buffer<T> {
     let buffer = device.buffer(values.len(), "a buffer of the suite").unwrap();
     let mut staging = device.pinned(values.len(), "values of the suite").unwrap();
@@ -69,7 +69,7 @@ fn filled<T: Pod>(device: &Device, stream: &Stream, values: &[T]) -> Buffer<T> {
     buffer
 }
 
-/// What a buffer holds, behind all that `stream` was given.
+/// Contents of a buffer after all operations of `stream`.
 fn contents<T: Pod>(device: &Device, stream: &Stream, buffer: &Buffer<T>) -> Vec<T> {
     let mut staging = device.pinned(buffer.len(), "results of the suite").unwrap();
     stream.down((buffer, 0..buffer.len()), (&staging, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! A device, as callers have it.
+//! A device, for callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,22 +12,22 @@ use crate::memory::{Kind, Region};
 use crate::pool::Pool;
 use crate::{Buffer, Error, Event, Pinned, Result, Stream};
 
-/// What a device is.
+/// Description of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its kind and number, as settings and messages name it: `cuda:0`.
+    /// Kind and number, as in settings and messages: `cuda:0`.
     pub name: String,
-    /// What its maker calls it.
+    /// The manufacturer's name of the model.
     pub model: String,
-    /// Its number among those of its kind.
+    /// Number among the devices of its kind.
     pub number: usize,
     /// Bytes of its memory.
     pub memory_bytes: u64,
-    /// Multiprocessors: how many blocks run side by side, roughly.
+    /// Number of multiprocessors: roughly, of blocks that run in parallel.
     pub processors: u32,
 }
 
-/// What all that belongs to a device shares.
+/// State shared by everything that belongs to a device.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
@@ -42,16 +42,16 @@ impl Shared {
     }
 }
 
-/// Names of memory, so that the check of order never takes one for another.
+/// Last id of a memory region; ids are unique, so that the check of order confuses no regions.
 static REGIONS: AtomicU64 = AtomicU64::new(0);
 
-/// A device; clones are the same one.
+/// A device; clones refer to the same one.
 #[derive(Clone, Debug)]
 pub struct Device(pub(crate) Arc<Shared>);
 
 impl Device {
-    /// A device of `memory_bytes` bytes of its own and `pinned_bytes` of the host's, both at most;
-    /// whose order is checked where there is a `checker`.
+    /// A device with at most `memory_bytes` of its own memory and `pinned_bytes` of the host's; a
+    /// `checker`, if given, checks the order of accesses.
     pub(crate) fn new(
         driver: Arc<dyn Driver>,
         (memory_bytes, pinned_bytes): (u64, u64),
@@ -61,35 +61,34 @@ impl Device {
         Self(Arc::new(Shared { driver, checker, memory, pinned: Pool::new(pinned_bytes) }))
     }
 
-    /// What it is.
+    /// Describes the device.
     pub fn about(&self) -> &About {
         self.0.driver.about()
     }
 
-    /// Bytes of its memory that it may have, that nobody has, and that it had at most.
+    /// Bytes of its memory in the pool: total, free, and maximum used.
     pub fn memory(&self) -> [ByteCount; 3] {
         let pool = &self.0.memory;
         [pool.bytes(), pool.free(), pool.peak()].map(ByteCount)
     }
 
-    /// Bytes that a buffer of `bytes` bytes takes of the pool.
+    /// Bytes of the pool that a buffer of `bytes` bytes takes.
     pub fn bytes_counted(bytes: u64) -> u64 {
         Pool::counted(bytes as usize)
     }
 
-    /// Memory for `len` elements, whose values are not to be relied on; `what` names it in
-    /// messages.
+    /// Allocates memory for `len` elements with unspecified values; `what` names it in messages.
     ///
     /// # Errors
-    /// When the pool or the device has no room.
+    /// If the pool or the device has no room.
     pub fn buffer<T: Pod>(&self, len: usize, what: &'static str) -> Result<Buffer<T>> {
         Ok(Buffer::of(self.region(size_of::<T>().checked_mul(len), what, Kind::Device)?, len))
     }
 
-    /// Memory of the host, zeros at first, that streams of this device copy to and from.
+    /// Allocates zeroed host memory that streams of this device copy to and from.
     ///
     /// # Errors
-    /// When the pool or the host has no room.
+    /// If the pool or the host has no room.
     pub fn pinned<T: Pod>(&self, len: usize, what: &'static str) -> Result<Pinned<T>> {
         Ok(Pinned::of(self.region(size_of::<T>().checked_mul(len), what, Kind::Pinned)?, len))
     }
@@ -124,32 +123,32 @@ impl Device {
         Ok(Arc::new(Region { device: Arc::clone(&self.0), address, bytes, id, what, kind }))
     }
 
-    /// A new stream, named in messages.
+    /// Creates a stream; messages contain its name.
     ///
     /// # Errors
-    /// When the device refuses.
+    /// If the device refuses.
     pub fn stream(&self, name: &'static str) -> Result<Stream> {
         Stream::new(Arc::clone(&self.0), name)
     }
 
-    /// A new event, which is over as long as nobody recorded it.
+    /// Creates an event, which counts as over until it is recorded.
     ///
     /// # Errors
-    /// When the device refuses.
+    /// If the device refuses.
     pub fn event(&self) -> Result<Event> {
         Event::new(Arc::clone(&self.0))
     }
 
-    /// Whether the order of accesses is checked: who tells which rows a kernel touches need not,
-    /// where it is not.
+    /// Whether the order of accesses is checked; if not, callers needn't specify the rows that a
+    /// kernel touches.
     pub fn checks_order(&self) -> bool {
         self.0.checker.is_some()
     }
 
-    /// Whether it multiplies.
+    /// Whether it can multiply matrices.
     ///
     /// # Errors
-    /// When it does not: what it lacks.
+    /// If it can't: what is missing.
     pub fn multiplies(&self) -> Result<()> {
         self.0.driver.workspace_bytes().map(drop)
     }

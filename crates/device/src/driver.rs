@@ -1,8 +1,8 @@
-//! The seam to a device: what a driver does, and nothing else.
+//! The interface of a driver for devices.
 //!
-//! Everything is named by numbers that the driver gave. Operations of a stream happen in the order
-//! in which they were submitted. What an operation uses is kept alive by [`Operation::keeps`] until
-//! it is over, and no longer than until an event that was recorded after it is said to be over.
+//! Everything is identified by numbers from the driver. Operations of a stream run in the order of
+//! submission. [`Operation::keeps`] keeps what an operation uses alive until it is over, and no
+//! longer than until an event recorded after it is reported to be over.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,57 +12,57 @@ use stepwell_kernels::Kernel;
 
 use crate::{About, Product, Result};
 
-/// Operations that a stream holds; whoever submits more waits.
+/// Maximum number of operations that a stream holds; submitting more blocks.
 pub const STREAM_OPERATIONS_MAX: usize = 1024;
 
-/// What a device does.
+/// Operations of a device.
 pub trait Driver: Debug + Send + Sync {
-    /// What it is.
+    /// Describes the device.
     fn about(&self) -> &About;
 
-    /// Memory of the device: its address there, aligned to 256 bytes.
+    /// Allocates memory of the device; returns its address there, aligned to 256 bytes.
     ///
     /// # Errors
-    /// When it has none.
+    /// If there is none left.
     fn allocate(&self, bytes: usize) -> Result<u64>;
 
-    /// Gives back what [`Driver::allocate`] gave.
+    /// Frees memory from [`Driver::allocate`].
     fn free(&self, address: u64, bytes: usize);
 
-    /// Memory of the host that the device copies to and from: its address.
+    /// Allocates host memory that the device copies to and from; returns its address.
     ///
     /// # Errors
-    /// When the host has none.
+    /// If the host has none left.
     fn allocate_pinned(&self, bytes: usize) -> Result<u64>;
 
-    /// Gives back what [`Driver::allocate_pinned`] gave.
+    /// Frees memory from [`Driver::allocate_pinned`].
     fn free_pinned(&self, address: u64, bytes: usize);
 
-    /// A new stream.
+    /// Creates a stream.
     ///
     /// # Errors
-    /// When the device refuses.
+    /// If the device refuses.
     fn stream(&self, name: &'static str) -> Result<u64>;
 
-    /// Bytes of memory that a stream has for itself as soon as it multiplies.
+    /// Bytes of memory that a stream needs for products.
     ///
     /// # Errors
-    /// When it does not multiply: what it lacks.
+    /// If the device doesn't multiply: what is missing.
     fn workspace_bytes(&self) -> Result<usize> {
         Ok(0)
     }
 
-    /// Ends a stream once what it holds is over.
+    /// Ends a stream after the operations it holds.
     fn end_stream(&self, stream: u64);
 
-    /// Gives a stream something to do.
+    /// Submits an operation to a stream.
     ///
     /// # Errors
-    /// When it cannot be started, or something before it failed.
+    /// If it cannot be started, or an earlier operation failed.
     fn submit(&self, stream: u64, operation: Operation) -> Result<()>;
 
-    /// Makes one piece of `operations` for `stream`, which are not done yet; its number, or none
-    /// where they are to be submitted one by one.
+    /// Makes a graph of `operations` for `stream`, without running them; returns its number, or
+    /// `None` if they must be submitted one by one.
     ///
     /// # Errors
     /// As for [`Driver::submit`].
@@ -70,7 +70,7 @@ pub trait Driver: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Gives a stream the piece `graph`, which was made for it.
+    /// Submits a graph to the stream that it was made for.
     ///
     /// # Errors
     /// As for [`Driver::submit`].
@@ -78,125 +78,125 @@ pub trait Driver: Debug + Send + Sync {
         panic!("graph {graph} was never made")
     }
 
-    /// Ends a piece, no run of which is under way.
+    /// Ends a graph that isn't running.
     fn end_graph(&self, _graph: u64) {}
 
-    /// A new event, which nobody has recorded.
+    /// Creates an event that is not recorded.
     ///
     /// # Errors
-    /// When the device refuses.
+    /// If the device refuses.
     fn event(&self) -> Result<u64>;
 
     /// Ends an event.
     fn end_event(&self, event: u64);
 
-    /// Lets `event` be over when all is over that `stream` holds now.
+    /// Records `event` after all operations that `stream` holds.
     ///
     /// # Errors
     /// As for [`Driver::submit`].
     fn record(&self, stream: u64, event: u64) -> Result<()>;
 
-    /// Lets `stream` go on only after what `event` stands for now.
+    /// Makes later operations of `stream` wait for the last recording of `event`.
     ///
     /// # Errors
     /// As for [`Driver::submit`].
     fn wait_in(&self, stream: u64, event: u64) -> Result<()>;
 
-    /// Whether what `event` stands for is over.
+    /// Whether the last recording of `event` is over.
     ///
     /// # Errors
-    /// What failed on the way.
+    /// Failures of operations before it.
     fn is_over(&self, event: u64) -> Result<bool>;
 
-    /// Waits until it is.
+    /// Waits until the last recording of `event` is over.
     ///
     /// # Errors
-    /// What failed on the way.
+    /// Failures of operations before it.
     fn wait(&self, event: u64) -> Result<()>;
 }
 
-/// What must live as long as an operation is not over.
+/// Data that must stay alive as long as an operation is not over.
 pub type Keeps = Vec<Arc<dyn Any + Send + Sync>>;
 
-/// Something for a stream to do.
+/// An operation of a stream.
 #[derive(Debug)]
 pub struct Operation {
-    /// What.
+    /// The operation.
     pub what: What,
-    /// What it uses.
+    /// Data that it uses.
     pub keeps: Keeps,
 }
 
-/// Addresses are absolute, ranges were checked.
+/// An operation's kind and arguments: addresses are absolute, ranges were checked.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// From pinned memory to the device.
+    /// Copy from pinned memory to the device.
     Up {
         /// Address on the host.
         from: u64,
         /// Address on the device.
         to: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// From the device to pinned memory.
+    /// Copy from the device to pinned memory.
     Down {
         /// Address on the device.
         from: u64,
         /// Address on the host.
         to: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// Within a device, or from another device of the same kind to this one.
+    /// Copy within a device, or from another device of the same kind to this one.
     Across {
-        /// Address on the device it comes from.
+        /// Address on the source device.
         from: u64,
-        /// Number of that device.
+        /// Number of the source device.
         from_device: usize,
         /// Address on this device.
         to: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// The same byte everywhere.
+    /// Fill with a byte.
     Fill {
         /// Address on the device.
         to: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
-        /// With what.
+        /// The byte.
         with: u8,
     },
-    /// Products of matrices, checked.
+    /// Matrix products, checked.
     Product {
-        /// Which.
+        /// Shapes and layouts.
         product: Box<Product>,
         /// Address of the first left matrix on the device.
         left: u64,
-        /// Address of the first right one.
+        /// Address of the first right matrix.
         right: u64,
         /// Address of the first result.
         into: u64,
-        /// Address of memory of [`Driver::workspace_bytes`] that only this stream uses.
+        /// Address of [`Driver::workspace_bytes`] bytes that only this stream uses.
         workspace: u64,
     },
-    /// A kernel.
+    /// Launch of a kernel.
     Launch {
-        /// Which.
+        /// The kernel.
         kernel: &'static Kernel,
-        /// Blocks of threads.
+        /// Number of blocks.
         blocks: u32,
-        /// Threads of a block.
+        /// Number of threads per block.
         threads: u32,
-        /// Bytes of shared memory that the launch asks for.
+        /// Bytes of dynamic shared memory.
         shared_bytes: u32,
         /// One value for each parameter.
         values: Vec<Value>,
     },
 }
 
-/// What a kernel's parameter is given.
+/// Value of a kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// An address on the device.
@@ -214,7 +214,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its bytes as they lie in memory, the first byte first.
+    /// Its bytes in memory, the first byte lowest.
     pub(crate) fn bits(&self) -> u64 {
         match *self {
             Self::Address(value) | Self::U64(value) => value,

@@ -1,66 +1,66 @@
-//! What can go wrong with a device.
+//! Errors of devices.
 
 use stepwell_base::ByteCount;
 
-/// What can go wrong with a device.
+/// An error of a device.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The pool has no room for a buffer.
     #[error("{device}: no room for {what} ({wanted}): {free} of {memory} are free")]
     OutOfMemory {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// For what.
+        /// Purpose of the memory.
         what: &'static str,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         wanted: ByteCount,
-        /// Bytes that nobody has.
+        /// Free bytes.
         free: ByteCount,
-        /// All bytes.
+        /// Total bytes.
         memory: ByteCount,
     },
-    /// The device is gone; nothing that was on it can be read any more.
+    /// The device is gone; its contents can't be read any more.
     #[error("{device} is lost: {why}")]
     Lost {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What its driver says.
+        /// The driver's message.
         why: String,
     },
     /// A kernel failed, or could not be started.
     #[error("{device}: kernel {kernel} failed: {why}")]
     Kernel {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// Which kernel.
+        /// Name of the kernel.
         kernel: &'static str,
-        /// What its driver says.
+        /// The driver's message.
         why: String,
     },
-    /// Two accesses that nothing puts in order, of which one writes.
+    /// Two unordered accesses, at least one of them a write.
     #[error("{device}: {later} of {what} is not ordered after {earlier}")]
     Unordered {
-        /// Which device.
+        /// Name of the device.
         device: String,
         /// The memory.
         what: String,
-        /// The access that came second.
+        /// The second access.
         later: String,
-        /// The one before.
+        /// The first access.
         earlier: String,
     },
     /// A call of the driver failed.
     #[error("{device}: {call}: {why}")]
     Driver {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// Which call.
+        /// Name of the call.
         call: &'static str,
-        /// What it says.
+        /// The driver's message.
         why: String,
     },
 }
 
-/// What a device comes to.
+/// Result of an operation on a device.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! A moment in a stream that others wait for.
+//! Events: points in a stream that others wait for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,12 +6,12 @@ use crate::Result;
 use crate::check::Clock;
 use crate::device::Shared;
 
-/// A moment in a stream, once it was recorded there.
+/// A point in a stream, once recorded there.
 #[derive(Debug)]
 pub struct Event {
     pub(crate) device: Arc<Shared>,
     pub(crate) number: u64,
-    /// What had happened before it.
+    /// The checker's clock when it was recorded, if both exist.
     pub(crate) clock: Mutex<Option<Clock>>,
 }
 
@@ -21,10 +21,10 @@ impl Event {
         Ok(Self { device, number, clock: Mutex::default() })
     }
 
-    /// Whether it is over; then all that came before it is, for the caller.
+    /// Whether it is over; then everything before it is, for the caller.
     ///
     /// # Errors
-    /// What failed on the way.
+    /// Failures of operations before it.
     pub fn is_over(&self) -> Result<bool> {
         let over = self.device.driver.is_over(self.number)?;
         if over {
@@ -36,7 +36,7 @@ impl Event {
     /// Waits until it is over.
     ///
     /// # Errors
-    /// What failed on the way.
+    /// Failures of operations before it.
     pub fn wait(&self) -> Result<()> {
         self.device.driver.wait(self.number)?;
         self.met();

@@ -1,4 +1,4 @@
-//! Operations that a stream is given again and again, in one piece.
+//! Graphs: operations that a stream runs repeatedly as one unit.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
 use crate::{Error, Result, Stream};
 
-/// Operations of a stream that were captured: launches, products, and what is set to zero or copied
-/// within the device. They are checked, described and, where a driver can, sent in one piece.
+/// Captured operations of a stream: launches, products, and clears or copies within the device.
+/// They are checked, described and, if the driver can, submitted as one unit.
 #[derive(Debug)]
 pub struct Graph {
-    /// What each accesses, and where it was given.
+    /// Accesses of each operation, and where it was submitted.
     accesses: Vec<(Vec<Access>, Place)>,
     captured: Arc<Captured>,
 }
 
-/// What is needed as long as a run is not over.
+/// Data needed as long as a run is not over.
 #[derive(Debug)]
 struct Captured {
     device: Arc<Shared>,
     stream: u64,
     operations: Vec<What>,
-    /// Of each.
+    /// What each operation keeps alive.
     keeps: Vec<Keeps>,
-    /// The driver's number for it; none where operations are submitted one by one.
+    /// The driver's number of the graph; `None` if operations are submitted one by one.
     number: Option<u64>,
 }
 
@@ -37,17 +37,17 @@ impl Drop for Captured {
     }
 }
 
-/// Operations that are being captured.
+/// Operations being captured.
 #[derive(Debug, Default)]
 pub(crate) struct Capture {
     operations: Vec<(What, Keeps, Vec<Access>, Place)>,
 }
 
 impl Capture {
-    /// Adds one.
+    /// Adds an operation.
     ///
     /// # Panics
-    /// When it copies from or to the host.
+    /// If it copies from or to the host.
     pub(crate) fn add(&mut self, what: What, keeps: Keeps, accesses: &[Access], place: Place) {
         let is_within = !matches!(what, What::Up { .. } | What::Down { .. });
         assert!(is_within, "{place}: what is captured stays on the device");
@@ -56,13 +56,13 @@ impl Capture {
 }
 
 impl Stream {
-    /// Captures what `give` gives this stream, in place of doing it.
+    /// Captures the operations that `give` submits to this stream, instead of running them.
     ///
     /// # Errors
-    /// Those of `give`, and what failed before.
+    /// Errors of `give`, and earlier failures.
     ///
     /// # Panics
-    /// When that copies from or to the host, waits, or records an event.
+    /// If `give` copies from or to the host, waits, or records an event.
     pub fn capture<E: From<Error>>(
         &self,
         give: impl FnOnce() -> std::result::Result<(), E>,
@@ -84,13 +84,13 @@ impl Stream {
         Ok(Graph { accesses, captured: Arc::new(captured) })
     }
 
-    /// Does all that was captured in `graph`, in its order.
+    /// Runs all operations captured in `graph`, in order.
     ///
     /// # Errors
     /// As for [`Stream::up`].
     ///
     /// # Panics
-    /// When that was captured of another stream: products have memory of their stream's own.
+    /// If `graph` was captured on another stream, as products use their stream's memory.
     pub fn run(&self, graph: &Graph) -> Result<()> {
         let Graph { accesses, captured } = graph;
         let is_own = captured.stream == self.number && Arc::ptr_eq(&captured.device, &self.device);

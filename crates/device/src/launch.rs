@@ -1,4 +1,4 @@
-//! What a kernel is launched with.
+//! Arguments of kernels.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ enum Kind<'a> {
 }
 
 impl<'a> Arg<'a> {
-    /// A buffer, of which the kernel touches whatever it likes.
+    /// A buffer; the kernel may touch any of its elements.
     pub fn all<T: Pod>(buffer: &'a Buffer<T>) -> Self {
         Self::touching(buffer, Touched::All)
     }
 
-    /// A buffer, of which the kernel touches the first `len` elements at most.
+    /// A buffer; the kernel touches at most its first `len` elements.
     pub fn first<T: Pod>(buffer: &'a Buffer<T>, len: usize) -> Self {
         Self::touching(buffer, Touched::Bytes(buffer.bytes(0..len)))
     }
 
-    /// Elements `range` of a buffer: what the kernel is given begins with the first of them, and it
-    /// touches no others.
+    /// Elements `range` of a buffer: the kernel's pointer is to the first of them, and it touches
+    /// no others.
     pub fn part<T: Pod>(buffer: &'a Buffer<T>, range: Range<usize>) -> Self {
         let bytes = buffer.bytes(range);
         let (region, element_bytes, offset) = (&buffer.region, size_of::<T>(), bytes.start);
@@ -41,7 +41,7 @@ impl<'a> Arg<'a> {
         Self(Kind::Memory { region, element_bytes, offset, touched })
     }
 
-    /// A buffer, of which the kernel touches some rows.
+    /// A buffer; the kernel touches only these `rows`.
     pub fn rows<T: Pod>(buffer: &'a Buffer<T>, rows: Vec<RowsAt>) -> Self {
         Self::touching(buffer, Touched::Rows(rows))
     }
@@ -66,10 +66,10 @@ impl<'a> Arg<'a> {
         Self(Kind::Number(Value::F32(value)))
     }
 
-    /// What `param` is given, and what the kernel does to it; what is used is kept in `keeps`.
+    /// The value of `param`; adds the access to `accesses` and what must stay alive to `keeps`.
     ///
     /// # Panics
-    /// When it is not of the parameter's type.
+    /// If it doesn't have the parameter's type.
     pub(crate) fn bind(
         self,
         (kernel, param): (&str, &Param),

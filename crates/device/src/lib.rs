@@ -1,4 +1,4 @@
-//! The outside world of accelerators: memory, streams and kernels of a device behind one seam.
+//! The outside world of accelerators: memory, streams and kernels of a device behind one interface.
 //!
 //! ```text
 //!              ┌──────────────── Device ────────────────┐
@@ -10,17 +10,17 @@
 //! ```
 //!
 //! - **Why.** Most machines that build this have no GPU, and many that run it have none either.
-//!   What passes on the emulated device, which is stricter than any hardware, is what runs on a
-//!   GPU; no caller knows which of them it has.
+//!   Code that passes on the emulated device, which is stricter than any hardware, runs on a GPU;
+//!   callers don't know which one they have.
 //! - **How.** A [`Driver`](driver::Driver) allocates, copies, launches and signals, and does
-//!   nothing else. Types, bounds, the budget of memory, what must stay alive until the device is
-//!   done with it, and the check of order are made on top of that, once.
-//! - **Order.** What a [`Stream`] is given happens in that order. Between two streams, and between
-//!   a stream and the host, nothing is in order but by an [`Event`], or by waiting for a stream.
-//! - **Failure.** What a driver reports late is said by the next call that waits. A device that is
-//!   lost stays lost: every later call says so.
-//! - **Bounds.** Memory comes from one pool of stated size, pinned memory from another; a stream
-//!   holds [`STREAM_OPERATIONS_MAX`] operations, and whoever gives it more waits.
+//!   nothing else. Types, bounds, the memory budget, keeping memory alive until the device is done
+//!   with it, and the check of order are implemented once, on top of drivers.
+//! - **Order.** Operations of a [`Stream`] run in order. Between two streams, and between a stream
+//!   and the host, only an [`Event`], or waiting for a stream, establishes an order.
+//! - **Failure.** An error that a driver reports late is returned by the next call that waits. A
+//!   lost device stays lost: every later call returns that error.
+//! - **Bounds.** Device memory comes from one pool of fixed size, pinned memory from another; a
+//!   stream holds up to [`STREAM_OPERATIONS_MAX`] operations, and submitting more blocks.
 
 #![deny(unsafe_code)]
 

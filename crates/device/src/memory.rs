@@ -1,9 +1,9 @@
-//! Memory of a device, and memory of the host that it copies to and from.
+//! Memory of a device, and host memory that it copies to and from.
 //!
-//! - **Invariants.** memory of a device is never a slice of the host: it is named by an address
-//!   there, and only operations of streams reach it. Pinned memory is a slice for the host as long
-//!   as no operation that conflicts is under way, which is asserted at each access.
-//! - **Life.** memory is given back once nobody has it and no operation uses it.
+//! - **Invariants.** Device memory is never a slice on the host: it is identified by an address on
+//!   the device, and only operations of streams access it. Pinned memory is a slice for the host as
+//!   long as no conflicting operation is in flight, which each access asserts.
+//! - **Life.** Memory is freed once it has no owners and no operation uses it.
 
 #![expect(unsafe_code, reason = "memory that a driver gave is lent as a slice")]
 
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// A piece of memory.
+/// A region of memory.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) device: Arc<Shared>,
@@ -82,12 +82,12 @@ impl<T: Pod> Buffer<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of elements `range`.
+    /// Range of bytes of elements `range`.
     pub(crate) fn bytes(&self, range: Range<usize>) -> Range<usize> {
         bytes_of::<T>(range, self.len, self.region.what)
     }
@@ -98,14 +98,14 @@ fn bytes_of<T>(range: Range<usize>, len: usize, what: &str) -> Range<usize> {
     range.start * size_of::<T>()..range.end * size_of::<T>()
 }
 
-/// What operations under way do with pinned memory.
+/// Counts of operations in flight on pinned memory.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     reads: AtomicU32,
     writes: AtomicU32,
 }
 
-/// An operation under way; it is over when this goes.
+/// An operation in flight; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Flight {
     of: Arc<Flights>,
@@ -124,7 +124,7 @@ impl Flights {
     }
 }
 
-/// Memory of the host that streams copy to and from. // (len) of T
+/// Host memory that streams copy to and from. // (len) of T
 #[derive(Debug)]
 pub struct Pinned<T> {
     pub(crate) region: Arc<Region>,
@@ -143,7 +143,7 @@ impl<T: Pod> Pinned<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -152,7 +152,7 @@ impl<T: Pod> Pinned<T> {
         bytes_of::<T>(range, self.len, self.region.what)
     }
 
-    /// An operation begins.
+    /// Begins an operation.
     pub(crate) fn fly(&self, writes: bool) -> Flight {
         self.flights.counter(writes).fetch_add(1, Ordering::Relaxed);
         Flight { of: Arc::clone(&self.flights), writes }
@@ -161,26 +161,26 @@ impl<T: Pod> Pinned<T> {
     /// The first `len` elements, for reading.
     ///
     /// # Errors
-    /// When what an earlier operation wrote is not ordered before this.
+    /// If an earlier operation's writes are not ordered before this.
     ///
     /// # Panics
-    /// When an operation that writes here is not over: nobody waited for it.
+    /// If an operation that writes here is not over, because nobody waited for it.
     #[track_caller]
     pub fn read(&mut self, len: usize) -> Result<&[T]> {
         self.check(len, Mode::Read)?;
         let address = self.region.address as usize as *const T;
-        // SAFETY: the driver gave so many bytes, zeros at first, aligned for anything; T is plain
-        // data; no operation writes them, and none can begin while `self` is borrowed.
+        // SAFETY: the driver allocated this many bytes, initially zeros, aligned for any type; T is
+        // plain data; no operation writes them, and none can begin while `self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(address, len) })
     }
 
     /// The first `len` elements, for writing.
     ///
     /// # Errors
-    /// When an earlier operation is not ordered before this.
+    /// If an earlier operation is not ordered before this.
     ///
     /// # Panics
-    /// When an operation that reads or writes here is not over: nobody waited for it.
+    /// If an operation that reads or writes here is not over, because nobody waited for it.
     #[track_caller]
     pub fn write(&mut self, len: usize) -> Result<&mut [T]> {
         self.check(len, Mode::Write)?;

@@ -1,8 +1,8 @@
-//! Memory that is accounted for: so many bytes, and who has them.
+//! Memory accounting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Every allocation counts in whole units of so many bytes, as devices align them.
+/// Unit in bytes in which allocations are counted, as devices align them.
 pub(crate) const ALIGNMENT: usize = 256;
 
 /// A budget of bytes.
@@ -18,12 +18,12 @@ impl Pool {
         Self { bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) }
     }
 
-    /// Bytes that `bytes` bytes count as.
+    /// Bytes that an allocation of `bytes` counts as.
     pub(crate) fn counted(bytes: usize) -> u64 {
         bytes.max(1).next_multiple_of(ALIGNMENT) as u64
     }
 
-    /// Takes room for `bytes` bytes; false where there is none.
+    /// Takes `bytes` bytes; returns `false` if there is no room.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let wanted = Self::counted(bytes);
         let more = |used: u64| used.checked_add(wanted).filter(|sum| *sum <= self.bytes);

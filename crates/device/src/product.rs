@@ -1,40 +1,40 @@
-//! Products of matrices, in batches, as streams are given them.
+//! Batched matrix products on streams.
 //!
 //! ```text
 //! into[b] = left[b] · right[b] (+ into[b])     (rows, columns), (rows, depth), (depth, columns)
 //!
-//! element (i, j) of matrix b   lies at   at + b · batch_stride + i · row_stride + j
-//!                              or, transposed, with i and j the other way round
+//! element (i, j) of matrix b   is at    at + b · batch_stride + i · row_stride + j
+//!                              or, transposed, with i and j swapped
 //! ```
 //!
-//! - **Why.** A product is the one operation that makers of devices know better than we do.
-//! - **Invariants.** what a product writes overlaps with nothing that it reads, and with itself
-//!   nowhere: matrices of the result lie apart. Sums are f32, whatever operands are rounded to.
-//! - **Bits.** The order of a sum is the device's own: two kinds of device give different bits, one
-//!   device the same bits for the same shape. How many matrices are multiplied at once does not
-//!   show, as long as [`Product::chosen_for`] is the same.
+//! - **Why.** A product is the one operation that device vendors implement better than we do.
+//! - **Invariants.** The result overlaps no operand, and its matrices don't overlap each other.
+//!   Sums are f32, whatever operands are rounded to.
+//! - **Bits.** The device determines the order of a sum: two kinds of device give different bits,
+//!   one device the same bits for the same shape. The number of matrices multiplied at once doesn't
+//!   affect the bits if [`Product::chosen_for`] is the same.
 
 use std::ops::Range;
 
 use crate::Buffer;
 
-/// Most bytes of a device's memory that a stream takes as soon as it multiplies.
+/// Maximum bytes of device memory that a stream takes for products.
 pub const WORKSPACE_BYTES_MAX: u64 = 32 << 20;
 
-/// What operands are rounded to before they are multiplied; sums are f32.
+/// Rounding of operands before they are multiplied; sums are f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Nothing: f32.
+    /// No rounding: f32.
     #[default]
     F32,
-    /// 10 bits behind the point.
+    /// 10 bits after the point.
     Tf32,
-    /// 7 bits behind the point.
+    /// 7 bits after the point.
     Bf16,
 }
 
 impl Precision {
-    /// A number as an operand has it: the nearest that there is, to even where two are.
+    /// Rounds an operand to the nearest number, ties to even.
     pub fn round(self, value: f32) -> f32 {
         let dropped = match self {
             Self::F32 => return value,
@@ -50,10 +50,10 @@ impl Precision {
     }
 }
 
-/// How large the matrices of a product are.
+/// Sizes of the matrices of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// How many products.
+    /// Number of products.
     pub batches: usize,
     /// Rows of the left matrix and of the result.
     pub rows: usize,
@@ -63,30 +63,30 @@ pub struct Shape {
     pub depth: usize,
 }
 
-/// How a matrix lies in memory.
+/// Layout of a matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// Elements from one row, as it is stored, to the next.
+    /// Number of elements from one stored row to the next.
     pub row_stride: usize,
-    /// Elements from one matrix to the next; 0 where all are the same one.
+    /// Number of elements from one matrix to the next; 0 if all are the same one.
     pub batch_stride: usize,
-    /// Whether rows and columns are stored the other way round.
+    /// Whether the matrix is stored transposed.
     pub transposed: bool,
 }
 
 impl Layout {
-    /// Rows of `columns` elements without gaps, of matrices that are all the same one.
+    /// Rows of `columns` elements without gaps; all matrices are the same one.
     pub fn rows(columns: usize) -> Self {
         Self { row_stride: columns, batch_stride: 0, transposed: false }
     }
 
-    /// Where element (`row`, `column`) of matrix `batch` lies.
+    /// Index of element (`row`, `column`) of matrix `batch`.
     pub fn at(&self, batch: usize, row: usize, column: usize) -> usize {
         let (row, column) = if self.transposed { (column, row) } else { (row, column) };
         batch * self.batch_stride + row * self.row_stride + column
     }
 
-    /// Elements from the first to behind the last of `batches` matrices that are not empty.
+    /// Number of elements from the first to the last of `batches` matrices; 0 if they are empty.
     fn span(&self, batches: usize, rows: usize, columns: usize) -> usize {
         if batches * rows * columns == 0 {
             return 0;
@@ -95,28 +95,28 @@ impl Layout {
     }
 }
 
-/// A product: all of it but where its matrices are.
+/// A product, without the positions of its matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
-    /// How large.
+    /// Sizes of the matrices.
     pub shape: Shape,
-    /// How the left matrices lie. // (batches, rows, depth)
+    /// Layout of the left matrices. // (batches, rows, depth)
     pub left: Layout,
-    /// How the right ones lie. // (batches, depth, columns)
+    /// Layout of the right matrices. // (batches, depth, columns)
     pub right: Layout,
-    /// How the result lies, which is never transposed. // (batches, rows, columns)
+    /// Layout of the result, which is never transposed. // (batches, rows, columns)
     pub into: Layout,
-    /// What operands are rounded to.
+    /// Rounding of operands.
     pub precision: Precision,
-    /// Whether the product is added to what is there.
+    /// Whether the product is added to the previous contents.
     pub adds: bool,
-    /// The number of matrices for which the device chooses how to multiply, so that these have the
-    /// same bits, whether all of them are multiplied at once or some.
+    /// The number of matrices for which the device chooses the algorithm, so that a matrix has the
+    /// same bits whether all of them are multiplied at once or only some.
     pub chosen_for: usize,
 }
 
 impl Product {
-    /// A product of matrices without gaps, one after another.
+    /// A product of matrices that are stored one after another, without gaps.
     pub fn of(shape: Shape) -> Self {
         let layout = |rows, columns| Layout {
             batch_stride: rows * columns,
@@ -134,21 +134,21 @@ impl Product {
         }
     }
 
-    /// The same with the left matrices stored the other way round, without gaps.
+    /// Stores the left matrices transposed, without gaps.
     #[must_use]
     pub fn left_transposed(self) -> Self {
         let left = Layout { row_stride: self.shape.rows, transposed: true, ..self.left };
         Self { left, ..self }
     }
 
-    /// The same with the right matrices stored the other way round, without gaps.
+    /// Stores the right matrices transposed, without gaps.
     #[must_use]
     pub fn right_transposed(self) -> Self {
         let right = Layout { row_stride: self.shape.depth, transposed: true, ..self.right };
         Self { right, ..self }
     }
 
-    /// Elements that the left, the right and the resulting matrices reach over.
+    /// Number of elements that the left, right and resulting matrices span.
     pub fn spans(&self) -> [usize; 3] {
         let Shape { batches, rows, columns, depth } = self.shape;
         [
@@ -164,7 +164,7 @@ impl Product {
         batches * rows * columns == 0 || depth == 0 && self.adds
     }
 
-    /// Asserts that rows do not overlap, and that results lie apart.
+    /// Asserts that rows and results don't overlap.
     pub(crate) fn check(&self) {
         let Shape { batches, rows, columns, depth } = self.shape;
         let fits = |layout: &Layout, rows: usize, columns: usize| {
@@ -180,16 +180,16 @@ impl Product {
     }
 }
 
-/// Where the matrices of a product begin: an element of a buffer.
+/// Start of a product's matrices: a buffer and the index of an element.
 pub type Matrices<'a> = (&'a Buffer<f32>, usize);
 
-/// Multiplies on the host, for devices that are emulated.
+/// Matrix multiplication on the host, for emulated devices.
 pub trait Products: std::fmt::Debug + Send + Sync {
     /// Multiplies; each slice begins at the first element of its first matrix.
     fn product(&self, product: &Product, left: &[f32], right: &[f32], into: &mut [f32]);
 }
 
-/// Products by a plain loop: each sum in the order of the depth.
+/// Products by a plain loop, with each sum in order of the depth.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainProducts;
 
@@ -214,7 +214,7 @@ impl Products for PlainProducts {
     }
 }
 
-/// The part of a buffer that matrices reach over, checked.
+/// The bytes of a buffer that matrices span, checked.
 pub(crate) fn part((buffer, at): Matrices<'_>, span: usize) -> Range<usize> {
     buffer.bytes(at..at + span)
 }

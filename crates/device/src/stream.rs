@@ -1,4 +1,4 @@
-//! Operations in order.
+//! Streams of ordered operations.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -16,19 +16,19 @@ use crate::memory::{Flight, Kind, Region};
 use crate::product::{Matrices, part};
 use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result, Shape};
 
-/// Blocks of lanes that a launch has at most; kernels go on in steps of the grid.
+/// Maximum number of blocks of lanes in a launch; with more items, threads process several.
 const BLOCKS_MAX: usize = 16 * 1024;
 
-/// Operations in order, beside those of other streams.
+/// Operations that run in order, concurrently with other streams.
 #[derive(Debug)]
 pub struct Stream {
     pub(crate) device: Arc<Shared>,
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     actor: Actor,
-    /// Where operations go while they are captured.
+    /// Collects operations while they are captured.
     captures: Mutex<Option<Capture>>,
-    /// Memory that products of this stream use, once there was one.
+    /// Memory for products of this stream, allocated by the first one.
     workspace: OnceLock<Arc<Region>>,
 }
 
@@ -40,15 +40,15 @@ impl Stream {
         Ok(Self { device, number, name, actor, captures, workspace })
     }
 
-    /// Its name, for messages.
+    /// Name for messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Copies elements `range` of `from` to those of `to` that begin at `at`.
+    /// Copies elements `range` of `from` to those of `to` from `at` on.
     ///
     /// # Errors
-    /// What failed before, and accesses that are not in order.
+    /// Earlier failures, and unordered accesses.
     #[track_caller]
     pub fn up<T: Pod>(
         &self,
@@ -61,7 +61,7 @@ impl Stream {
         self.copy(up, ends, Some(from.fly(false)), self.place("copy up"))
     }
 
-    /// Copies elements `range` of `from` to those of `to` that begin at `at`.
+    /// Copies elements `range` of `from` to those of `to` from `at` on.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -77,8 +77,8 @@ impl Stream {
         self.copy(down, ends, Some(to.fly(true)), self.place("copy down"))
     }
 
-    /// Copies elements `range` of `from`, of this device or of another, to those of `to`, of this
-    /// one, that begin at `at`.
+    /// Copies elements `range` of `from`, on any device, to those of `to` on this device, from `at`
+    /// on.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -95,8 +95,8 @@ impl Stream {
         self.copy(across, ends, None, self.place("copy across"))
     }
 
-    /// Copies the bytes of the first of `ends` to those of the second; pinned memory is in
-    /// `flight`.
+    /// Copies the bytes of the first of `ends` to the second; `flight` is set if one is pinned
+    /// memory.
     fn copy(
         &self,
         what: impl FnOnce([u64; 2], usize) -> What,
@@ -116,7 +116,7 @@ impl Stream {
         self.submit(what(addresses, bytes), keeps, &accesses, place)
     }
 
-    /// Fills elements `range` of `to` with bytes of zero.
+    /// Sets elements `range` of `to` to zero bytes.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -129,14 +129,14 @@ impl Stream {
         self.submit(what, vec![Arc::clone(&to.region) as _], &accesses, self.place("clear"))
     }
 
-    /// Launches `kernel`, with a thread for each of `items` as far as the grid goes, or, where
-    /// threads of a block meet, with a block for each; nothing where there are none.
+    /// Launches `kernel` with a thread for each of `items`, up to the maximum grid, or, for kernels
+    /// whose threads synchronize, with a block for each; does nothing without items.
     ///
     /// # Errors
     /// As for [`Stream::up`].
     ///
     /// # Panics
-    /// When arguments do not fit the kernel's parameters.
+    /// If arguments don't match the kernel's parameters.
     #[track_caller]
     pub fn launch(&self, kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> Result<()> {
         if items == 0 {
@@ -146,15 +146,15 @@ impl Stream {
         self.submit(what, keeps, &accesses, self.place(kernel.name))
     }
 
-    /// Multiplies matrices that begin at an element of `left`, of `right` and of `into`; the first
-    /// product of a stream takes room for its intermediate results from the device's pool.
+    /// Multiplies matrices that begin at elements of `left`, `right` and `into`; the first product
+    /// of a stream allocates memory for intermediate results from the device's pool.
     ///
     /// # Errors
-    /// As for [`Stream::up`], and where there is no room.
+    /// As for [`Stream::up`], and if there is no room.
     ///
     /// # Panics
-    /// When matrices reach out of their buffers, rows or results overlap, or the result overlaps
-    /// with an operand.
+    /// If matrices exceed their buffers, rows or results overlap, or the result overlaps an
+    /// operand.
     #[track_caller]
     pub fn product(
         &self,
@@ -176,7 +176,7 @@ impl Stream {
             return Ok(());
         }
         if product.shape.depth == 0 {
-            // A sum of nothing.
+            // An empty sum.
             let Shape { batches, rows, columns, .. } = product.shape;
             let starts = (0..batches).flat_map(|batch| (0..rows).map(move |row| (batch, row)));
             return starts
@@ -206,11 +206,11 @@ impl Stream {
         let bytes = self.device.driver.workspace_bytes()?;
         let device = Device(Arc::clone(&self.device));
         let region = device.region(Some(bytes), "products of a stream", Kind::Device)?;
-        // Whoever was first wins.
+        // The first thread wins.
         Ok(Arc::clone(self.workspace.get_or_init(|| region)))
     }
 
-    /// Lets `event` stand for all that this stream was given so far.
+    /// Records `event` after all operations submitted so far.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -223,7 +223,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Lets what this stream is given from now on begin after what `event` stands for now.
+    /// Makes later operations of this stream wait for the last recording of `event`.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -236,10 +236,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits until all is over that it was given.
+    /// Waits until all operations submitted so far are over.
     ///
     /// # Errors
-    /// What failed on the way.
+    /// Failures of these operations.
     pub fn finish(&self) -> Result<()> {
         let event = Event::new(Arc::clone(&self.device))?;
         self.record(&event)?;
@@ -260,7 +260,7 @@ impl Stream {
         self.device.driver.submit(self.number, Operation { what, keeps })
     }
 
-    /// Notes `accesses`, if they are in order.
+    /// Records `accesses` if they are ordered.
     pub(crate) fn check(&self, accesses: &[Access], keeps: &Keeps, place: Place) -> Result<()> {
         let Some(checker) = &self.device.checker else { return Ok(()) };
         checker.operation(self.actor, accesses, place).map_err(|clash| Error::Unordered {
@@ -286,7 +286,7 @@ impl Drop for Stream {
     }
 }
 
-/// A launch of `kernel` on its arguments.
+/// Makes a launch of `kernel` with its arguments.
 fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Keeps, Vec<Access>) {
     assert_eq!(args.len(), kernel.params.len(), "arguments of kernel {}", kernel.name);
     let (mut accesses, mut keeps) = (Vec::new(), Keeps::new());

@@ -1,4 +1,4 @@
-//! The conformance suite on every device that a process can have.
+//! The conformance suite on every available device.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn devices_of_nvidia_conform() {
     }
 }
 
-/// Libraries that are not there are no panic.
+/// Missing libraries cause no panic.
 #[cfg(feature = "cuda")]
 #[test]
 fn what_is_missing_is_said_in_one_line() {

@@ -1,20 +1,20 @@
-//! Every file of kernels compiles for the architectures that we name, to instructions that have the
-//! bits of a processor. No device is needed for it, only the compiler.
+//! Every file of kernels compiles for the architectures in use, to instructions with the bits of a
+//! processor. This needs only the compiler, not a device.
 #![cfg(feature = "cuda")]
 
 use std::fs;
 
 use stepwell_device::cuda::compile::{Compiler, Target, VARIABLE, files};
 
-/// Architectures of the devices that we name: Ampere, Hopper, Blackwell.
+/// Architectures in use: Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [u32; 3] = [80, 90, 100];
 
-/// The compiler without a cache, where there is one.
+/// The compiler without a cache, if available.
 fn compiler() -> Option<Compiler> {
     match Compiler::find() {
         Ok(compiler) => Some(compiler.with_cache(None)),
         Err(lacks) => {
-            // Where somebody names one, it has to be there.
+            // If a path is given, it must work.
             let named = std::env::var_os(VARIABLE).filter(|path| fs::exists(path).unwrap_or(false));
             assert!(named.is_none(), "{lacks}");
             stepwell_skip::skipped(lacks);
@@ -23,7 +23,7 @@ fn compiler() -> Option<Compiler> {
     }
 }
 
-/// Instructions of a text that would not have a processor's bits, or not the same ones every time.
+/// Instructions of a PTX text whose bits would differ from a processor's, or vary.
 fn faults(ptx: &str) -> Vec<String> {
     let is_fault = |line: &str| {
         let word = line.split_whitespace().find(|word| !word.starts_with(['@', '{']));
@@ -106,12 +106,12 @@ fn a_text_is_compiled_once_and_damage_is_compiled_away() {
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(compiled(), plain, "half of it");
     assert_eq!(fs::read(&path).unwrap(), whole, "it is whole again");
-    // What is read is what is in the cache.
+    // Cached images are read.
     let another = compiler.text("axpy.cu", TEXT, Target::Cubin(80)).unwrap();
     assert_ne!(another, plain);
     let count = fs::read_dir(folder.path().join("kernels")).unwrap().count();
     assert_eq!(count, 2);
-    // A cache that cannot be is none.
+    // An impossible cache is ignored.
     let compiler = compiler.with_cache(Some(path.join("below a file")));
     assert_eq!(compiler.text("axpy.cu", TEXT, Target::Cubin(90)).unwrap(), plain);
 }

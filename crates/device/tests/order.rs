@@ -1,4 +1,4 @@
-//! Copies between host and device in streams that events put in order, and what happens without.
+//! Copies between host and device in streams, with events for order and without.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ fn machines() -> Vec<Machine> {
     std::iter::once(threads.clone()).chain(stepped).map(Machine::new).collect()
 }
 
-/// Sends numbers up in one stream, over to a second buffer in another, and down in a third; without
-/// the wait number `missing`, if it is one.
+/// Copies numbers up in one stream, to a second buffer in another, and down in a third, without
+/// wait number `missing`, if given.
 fn round_trip(device: &Device, missing: Option<usize>) -> Result<Vec<u32>> {
     let wants = |wait: usize| missing != Some(wait);
     let len = 1000;

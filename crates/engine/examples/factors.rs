@@ -1,5 +1,5 @@
-//! Matrix factorisation over tables that need not fit into memory: users and items have vectors,
-//! whose product is a rating. Ratings are drawn from planted vectors, so that the answer is known.
+//! Matrix factorization over tables that may exceed memory: users and items have vectors, whose
+//! product is a rating. Ratings are drawn from planted vectors, so the answer is known.
 //!
 //! ```text
 //! cargo run --release -p stepwell-engine --example factors
@@ -15,8 +15,8 @@ use stepwell_optim::{RowOptimizer, Rule};
 const DIM: usize = 4;
 const EXAMPLES: usize = 256;
 
-/// Mean squared error of the last tenth of `steps` mini-batches of ratings that `users` give to
-/// `items`, and a digest of all rows, with `memory` for the rows of both tables.
+/// Mean squared error of the last tenth of `steps` mini-batches of ratings by `users` of `items`,
+/// and a digest of all rows, with `memory` for the rows of both tables.
 fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f64, String)> {
     let optimizer = RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!());
     let table = |id, name| TableSpec {
@@ -24,7 +24,7 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
         seed: 1,
         ..TableSpec::new(id, name, DIM, optimizer)
     };
-    // The user's vector comes first, the item's behind it.
+    // The user's vector comes first, then the item's.
     let columns =
         Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
     let shape = Shape { blocks: 8, ..Shape::default() };
@@ -56,7 +56,7 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
     Ok((late / (steps / 10) as f64, session.finish()?))
 }
 
-/// Ratings of mini-batch `number`, by user and item, as the planted vectors have them.
+/// Ratings of mini-batch `number`, by user and item, from the planted vectors.
 fn draw(number: usize, users: u64, items: u64) -> ([Bags; 2], Vec<f32>) {
     let mut dice = Stream::named(number as u64, b"ratings");
     let names =

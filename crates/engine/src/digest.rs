@@ -1,15 +1,15 @@
-//! The digest of a model, so that two runs can be compared bit for bit.
+//! The digest of a model, for comparing two runs bit for bit.
 //!
-//! digest = XXH3-128( sum ‖ dense ), where sum is the sum modulo 2¹²⁸, over every row that exists,
-//! of XXH3-128( table u32 ‖ key u64 ‖ weights and optimizer state as f32 ), and dense is the dense
-//! parameters followed by their optimizer's state and step count. All little-endian. A sum does
-//! not depend on the order in which rows are visited; metadata of tiers and policies is left out.
+//! digest = XXH3-128( sum ‖ dense ), where sum is the sum modulo 2¹²⁸, over every existing row, of
+//! XXH3-128( table u32 ‖ key u64 ‖ weights and optimizer state as f32 ), and dense is the dense
+//! parameters followed by their optimizer's state and step count. All little-endian. A sum doesn't
+//! depend on the order of rows; metadata of tiers and policies is left out.
 
 use stepwell_base::{Key, TableId, hash};
 
 use crate::DenseView;
 
-/// A digest in the making.
+/// A digest under construction.
 #[derive(Debug, Default)]
 pub struct ModelDigest {
     sum: u128,
@@ -28,12 +28,12 @@ impl ModelDigest {
         self.rows += 1;
     }
 
-    /// What was added of rows, to be added to the digest of somebody else's.
+    /// Digest of the rows added so far, to be added to another rank's digest.
     pub fn of_rows(&self) -> [u64; 3] {
         [self.sum as u64, (self.sum >> 64) as u64, self.rows]
     }
 
-    /// Adds what somebody else added: what [`ModelDigest::of_rows`] says.
+    /// Adds another rank's rows, from [`ModelDigest::of_rows`].
     pub fn add_rows(&mut self, [low, high, rows]: [u64; 3]) {
         self.sum = self.sum.wrapping_add(u128::from(low) | u128::from(high) << 64);
         self.rows += rows;
@@ -44,7 +44,7 @@ impl ModelDigest {
         self.rows
     }
 
-    /// The digest with the dense part, which is not copied, as 32 hexadecimal digits.
+    /// The digest with the dense part, as 32 hexadecimal digits; doesn't copy the dense part.
     pub fn finish(&self, dense: &DenseView<'_>) -> String {
         let mut whole = hash::Digest128::new();
         whole.update(&self.sum.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong between the tiers.
+//! Errors of the tiers.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub enum Error {
     /// A row found no slot.
     #[error(transparent)]
     NoPlace(#[from] stepwell_mem::NoPlace),
-    /// What rows may have of each device holds none.
+    /// The memory for rows on each device holds none.
     #[error(
         "tiers.hbm = {hbm} holds no row of table '{tables}' beside {moving} for rows on their \
          way: give {least} or more, or lower data.mini_batch"
@@ -30,17 +30,17 @@ pub enum Error {
     NoRowOnDevice {
         /// Bytes of each device.
         hbm: ByteCount,
-        /// The tables of which none fits.
+        /// Tables whose rows don't fit.
         tables: String,
-        /// Bytes for what moves rows.
+        /// Bytes of the buffers that move rows.
         moving: ByteCount,
-        /// Bytes that would hold one.
+        /// Bytes that would hold one row.
         least: u64,
     },
     /// The slab could not be mapped.
     #[error("cannot map {bytes} bytes for the rows in memory: {source}; lower tiers.dram")]
     Slab {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
         /// The system's reason.
         source: std::io::Error,
@@ -67,10 +67,10 @@ pub enum Error {
         memory: String,
         /// Bytes that would hold this mini-batch.
         needed: u64,
-        /// Bytes that would hold any of its size, every id being distinct.
+        /// Bytes that would hold any mini-batch of its size, even with distinct ids only.
         needed_most: u64,
     },
-    /// A table that is to stay in memory whole has more rows than there are slots for.
+    /// A table that must stay in memory whole has more rows than slots.
     #[error(
         "table '{table}' is to stay in memory whole, and has room for {slots} rows: there are \
          {rows}, those that the next mini-batch reads included; raise tables.{table}.dram, or \
@@ -81,62 +81,62 @@ pub enum Error {
         table: String,
         /// Slots of its slab.
         slots: usize,
-        /// Rows that would have to lie there.
+        /// Rows that need a slot.
         rows: usize,
     },
-    /// Another rank failed, or sent what makes no sense.
+    /// Another rank failed or sent invalid data.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),
     /// A device failed; the message names it.
     #[error(transparent)]
     Device(#[from] stepwell_device::Error),
-    /// The system gave a stage no thread.
+    /// A thread for a stage could not be started.
     #[error("cannot start a thread for stage {name}: {source}{}", NO_THREAD)]
     NoThread {
         /// The stage.
         name: &'static str,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
-    /// Settings of the tiers that no run could have; the message names one and the mend.
+    /// Invalid settings of the tiers; the message names one and the fix.
     #[error("{0}")]
     Settings(String),
-    /// A directory cannot be taken; the message names it and the mend.
+    /// A directory cannot be used; the message names it and the fix.
     #[error("{0}")]
     Refused(String),
     /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// Where.
+        /// The file or directory.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A checkpoint is not what it should be.
+    /// A checkpoint is not usable.
     #[error("checkpoint {}: {why}", path.display())]
     Checkpoint {
         /// The checkpoint's directory.
         path: PathBuf,
-        /// What is wrong, and the mend.
+        /// What is wrong, and the fix.
         why: String,
     },
-    /// A checkpoint is not as it was written.
+    /// Files of a checkpoint differ from what was written.
     #[error("checkpoint {}: {why}", path.display())]
     Damaged {
         /// The checkpoint's directory.
         path: PathBuf,
-        /// What is damaged, and the mend.
+        /// What is damaged, and the fix.
         why: String,
     },
 }
 
 impl Error {
-    /// Whether files are not as they were written: what repairs or older copies are for.
+    /// Whether files differ from what was written, so that a repair or an older copy helps.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,

@@ -1,16 +1,15 @@
-//! What is known of coming mini-batches: for each key, the next mini-batch that uses it.
+//! Next uses: for each known key, the next coming mini-batch that uses it.
 //!
-//! - **Why.** The row whose next use is farthest should leave first (Belady). Keys are known a
+//! - **Why.** The row whose next use is farthest should be evicted first (Belady). Keys are known a
 //!   horizon ahead, long before rows are held.
-//! - **How.** Mini-batches are numbered in order, and so are their keys: each has a position. For
-//!   each position that waits, `next` says which mini-batch has the same key next. A table of lines
-//!   of eight words finds the latest position of a key: a word is half of the key's hash above a
-//!   position, and counts as vacant once that position was planned. So nothing is ever taken out.
-//! - **Failure.** None: it may forget a key whose line is full, of which there are many where
-//!   nobody saw to it that there is room, and take one key for another (once in 2^32). A row then
-//!   leaves sooner or later than is best. Lines go by a published function, so that this is the
-//!   same in every run.
-//! - **Cost.** 10 to 18 bytes for a key of a waiting mini-batch; one line of memory is touched.
+//! - **How.** Mini-batches are numbered in order, and each of their keys has a position. For each
+//!   waiting position, `next` has the next mini-batch with the same key. A table of lines of eight
+//!   words finds the latest position of a key: a word holds half of the key's hash above a
+//!   position, and counts as vacant once that position was planned. So nothing is ever removed.
+//! - **Failure.** None. It may forget a key whose line is full, often if the caller didn't provide
+//!   enough room, and confuse two keys (once in 2^32). A row is then evicted sooner or later than
+//!   is best. A public hash function selects the line, so this is the same in every run.
+//! - **Cost.** 10 to 18 bytes per key of a waiting mini-batch; one cache line is touched.
 
 use std::collections::VecDeque;
 
@@ -20,25 +19,25 @@ use stepwell_base::prefetch::prefetch_at;
 
 use crate::lines::{WORDS, each_ahead, line_of, tag_of};
 
-/// The code of no mini-batch.
+/// Code for no mini-batch.
 const NEVER: u16 = 0;
-/// Mini-batches that codes tell apart.
+/// Number of mini-batches that codes distinguish.
 const CODES: u32 = u16::MAX as u32;
-/// Words at first.
+/// Initial number of words.
 const WORDS_MIN: usize = 1 << 10;
 
-/// What `next` says of mini-batch `number`.
+/// The code of mini-batch `number` in `next`.
 fn code_of(number: u32) -> u16 {
     (number % CODES) as u16 + 1
 }
 
-/// Keys of the mini-batches that were learned and not planned yet.
+/// Keys of the mini-batches that were learned and are not planned yet.
 #[derive(Debug)]
 pub(crate) struct Future {
     words: HugeSlice<u64>, // (lines, WORDS)
-    /// Code of the mini-batch that uses the key of each position next.
+    /// By position, the code of the next mini-batch that uses the same key.
     next: VecDeque<u16>,
-    /// Position of the first of them.
+    /// Position of the first entry of `next`.
     first: u32,
     waiting: VecDeque<Waiting>,
 }
@@ -46,13 +45,13 @@ pub(crate) struct Future {
 #[derive(Debug)]
 struct Waiting {
     number: u32,
-    /// Positions of its keys; none when it was not followed.
+    /// Number of positions of its keys; 0 if they were not learned.
     positions: usize,
 }
 
 impl Default for Future {
     fn default() -> Self {
-        // A word of zeros is long over.
+        // A zero word counts as planned.
         let first = 1;
         let (words, next) = (HugeSlice::zeroed(WORDS_MIN), VecDeque::new());
         Self { words, next, first, waiting: VecDeque::new() }
@@ -60,22 +59,22 @@ impl Default for Future {
 }
 
 impl Future {
-    /// Bytes for `keys` keys known ahead, of so many mini-batches.
+    /// Bytes for `keys` keys known ahead, of `mini_batches` mini-batches.
     pub(crate) fn bytes_max(keys: u64, mini_batches: u64) -> u64 {
         let words = (keys + keys / 2).max(WORDS_MIN as u64);
-        // A list doubles when it grows, and the old one is there meanwhile.
+        // A list doubles when it grows, and the old one exists until it is copied.
         let lists = keys * size_of::<u16>() as u64 + mini_batches * size_of::<Waiting>() as u64;
         words * size_of::<u64>() as u64 + 3 * lists
     }
 
-    /// Mini-batch `number` comes after all learned before; its keys are not looked at: nothing will
-    /// have to leave before it.
+    /// Adds mini-batch `number` after all learned before, without learning its keys: no row has to
+    /// be evicted before it.
     pub(crate) fn pass_over(&mut self, number: u32) {
         self.waiting.push_back(Waiting { number, positions: 0 });
     }
 
-    /// Mini-batch `number` comes after all learned before and uses the distinct `keys`; those that
-    /// none of them has are put into `fresh`.
+    /// Adds mini-batch `number` after all learned before, with its distinct `keys`; sets `fresh` to
+    /// the keys that no waiting mini-batch has.
     pub(crate) fn learn<'k>(
         &mut self,
         number: u32,
@@ -93,19 +92,19 @@ impl Future {
         self.waiting.push_back(Waiting { number, positions: self.next.len() - before });
     }
 
-    /// The oldest mini-batch that waits.
+    /// The oldest waiting mini-batch.
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.waiting.front().map(|waiting| waiting.number)
     }
 
-    /// The first word of the line of a hash.
+    /// Index of the first word of a hash's line.
     #[inline]
     fn line(&self, hash: u64) -> usize {
         line_of(hash, self.words.len() / WORDS) * WORDS
     }
 
-    /// The key of a hash gets the next position, in the mini-batch of `code`; whether one that
-    /// waits has it, too.
+    /// Assigns the next position to the key of `hash`, in the mini-batch of `code`; returns whether
+    /// a waiting mini-batch has the key, too.
     #[inline]
     fn link(&mut self, hash: u64, code: u16) -> bool {
         let (line, tag, first) = (self.line(hash), tag_of(hash), self.first);
@@ -129,25 +128,26 @@ impl Future {
         false
     }
 
-    /// Whether so many keys can be known at once.
+    /// Whether `keys` keys can be known at once.
     pub(crate) fn has_room_for(&self, keys: usize) -> bool {
         keys <= self.words.len()
     }
 
-    /// Forgets everything; from now on there is room for so many keys, and more.
+    /// Clears everything and makes room for at least `keys` keys.
     pub(crate) fn begin_anew(&mut self, keys: usize) {
         self.first = self.first.wrapping_add(self.next.len() as u32);
         self.next.clear();
         self.waiting.clear();
         if !self.has_room_for(keys) {
-            // The old one goes first: both together would exceed the bound.
+            // Free the old table first: both together would exceed the bound.
             self.words = HugeSlice::zeroed(0);
             self.words = HugeSlice::zeroed((keys + keys / 2) / WORDS * WORDS);
         }
     }
 
-    /// The oldest waiting mini-batch, which has `number`, is planned now: into `next` comes, by
-    /// key, what [`Future::known`] reads; nothing where it was not followed.
+    /// Removes the oldest waiting mini-batch, which must be `number`, because it is planned now;
+    /// sets `next` to the codes of its keys for [`Future::known`], or to nothing if they were not
+    /// learned.
     pub(crate) fn take(&mut self, number: u32, next: &mut Vec<u16>) {
         let oldest = self.waiting.pop_front();
         let oldest = oldest.filter(|waiting| waiting.number == number);
@@ -158,7 +158,7 @@ impl Future {
         self.first = self.first.wrapping_add(positions as u32);
     }
 
-    /// The mini-batch that uses a key next after `number`, of which `code` says so.
+    /// Decodes `code`: the mini-batch after `number` that uses a key next.
     #[inline]
     pub(crate) fn known(number: u32, code: u16) -> Option<u32> {
         let ahead = (u32::from(code) + 2 * CODES - 1 - number % CODES) % CODES;
@@ -174,7 +174,7 @@ mod tests {
         of.iter().copied().map(Key).collect()
     }
 
-    /// Learns, and says which keys are fresh.
+    /// Learns a mini-batch and returns its fresh keys.
     fn learn(future: &mut Future, number: u32, of: &[u64]) -> Vec<u64> {
         let mut fresh = Vec::new();
         future.learn(number, keys(of).iter(), &mut fresh);
@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(take(&mut future, CODES + 2), [None; 2]);
     }
 
-    /// Beside a plain list: few keys are forgotten, none is taken for another one, and its bytes
-    /// stay within the bound.
+    /// Compared to a plain list, few keys are forgotten, no two are confused, and the bytes stay
+    /// within the bound.
     #[test]
     fn agrees_with_a_plain_list_but_for_few() {
         const KEYS: usize = 3000;

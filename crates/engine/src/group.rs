@@ -1,5 +1,5 @@
-//! One table group: tables whose rows are of the same parts, the slab and the store that they
-//! share, and the rows between them.
+//! Table groups: tables whose rows have the same parts, their common slab and store, and the rows
+//! between these.
 
 mod index;
 mod traffic;
@@ -23,33 +23,33 @@ use crate::harvest::{self, HarvestSize, Outlook};
 use crate::staging::{StagedRows, Staging};
 use crate::{DeviceTier, Error, ModelDigest, Planner, Result, TableSpec};
 
-/// Rows of the store that are brought up at once.
+/// Number of rows loaded from the store at once.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// Which tables of a model lie in one slab and one store, by number.
+/// Which tables of a model are in one slab and one store, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTables {
-    /// Their numbers among the tables of the model, ascending.
+    /// Their numbers among the model's tables, ascending.
     pub tables: Vec<usize>,
-    /// Whether no row that exists ever leaves memory.
+    /// Whether existing rows never leave memory.
     pub whole: bool,
-    /// Whether all of its tables were given memory of their own.
+    /// Whether all of its tables were assigned memory of their own.
     pub given: bool,
 }
 
-/// Most tables of a model.
+/// Maximum number of tables of a model.
 pub const TABLES_MAX: usize = u16::MAX as usize;
 
 impl GroupTables {
-    /// Puts `tables` that may share a store into one group, but for those that are to stay `whole`
-    /// in memory, which have one each; those that share learn of it. Groups are in the order of
-    /// their first tables.
+    /// Groups `tables`: those that may share a store go together, except tables that stay `whole`
+    /// in memory, which get a group each. Marks tables that share. Groups are in the order of their
+    /// first tables.
     ///
     /// # Errors
-    /// Names two tables that cannot be told apart.
+    /// Names two tables whose rows can't be distinguished.
     ///
     /// # Panics
-    /// When there are more than [`TABLES_MAX`] tables.
+    /// If there are more than [`TABLES_MAX`] tables.
     pub fn of(
         tables: &mut [TableSpec],
         whole: impl Fn(usize) -> bool,
@@ -77,35 +77,34 @@ impl GroupTables {
         Ok(groups)
     }
 
-    /// The group of a table that has it alone.
+    /// The group of a table that is alone in it.
     pub fn alone(table: usize) -> Self {
         Self { tables: vec![table], whole: false, given: false }
     }
 }
 
-/// The shared parts of a table group.
+/// The tables of a group, and what they share.
 #[derive(Debug)]
 pub struct Group {
-    /// Its tables, and which of the model's they are.
+    /// The tables, and their numbers in the model.
     tables: Vec<TableSpec>,
     members: GroupTables,
     /// Rows in memory.
     pub slab: Slab,
     /// Rows on disk.
     pub store: Arc<Store>,
-    /// Rows on their way down.
+    /// Rows being written to the store.
     pub staging: Staging,
-    /// What moved.
+    /// Counts of rows that moved.
     pub traffic: Traffic,
-    /// The rules that hold.
+    /// The rules in force.
     pub rules: Rules,
-    /// Rows that may come up before anybody asks for them, and which are wanted: none where that is
-    /// not done.
+    /// Size of the harvest and the keys wanted from it; `None` if nothing is harvested.
     pub(crate) outlook: Option<(HarvestSize, Arc<Outlook>)>,
-    /// Its part of the index of all groups' stores.
+    /// The group's share of the index of all groups' stores.
     pub(crate) index: IndexShare,
-    /// The devices above its slab, where there are any, and where rows lie that visit from there,
-    /// by table.
+    /// The devices above the slab, and by table where rows from there visit; `None` without
+    /// devices.
     devices: Option<(Arc<DeviceTier>, Vec<Visited>)>,
     steps: AtomicU64,
 }
@@ -114,19 +113,19 @@ impl Group {
     /// The group of one table, with an empty slab of `slots` rows over `store`.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// If the memory cannot be mapped.
     pub fn new(spec: TableSpec, slots: usize, store: Arc<Store>, staging: Staging) -> Result<Self> {
         Self::of((&[spec], GroupTables::alone(0)), slots, store, staging)
     }
 
-    /// The group of those of a model's `tables` that `members` names, with an empty slab of `slots`
+    /// The group of those of a model's `tables` that `members` lists, with an empty slab of `slots`
     /// rows over `store`.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// If the memory cannot be mapped.
     ///
     /// # Panics
-    /// When their rows are of different parts, or one could not tell them apart.
+    /// If their rows have different parts, or rows of different tables can't be distinguished.
     pub fn of(
         (tables, members): (&[TableSpec], GroupTables),
         slots: usize,
@@ -158,25 +157,25 @@ impl Group {
         })
     }
 
-    /// The same below `devices`.
+    /// Puts the group below `devices`.
     ///
     /// # Errors
-    /// When memory for rows that visit cannot be mapped.
+    /// If memory for visiting rows cannot be mapped.
     pub fn below(self, devices: &Arc<DeviceTier>) -> Result<Self> {
         let visited = self.members().iter().map(|table| Visited::new(&devices.plan, *table));
         let visited = visited.collect::<Result<Vec<Visited>>>()?;
         Ok(Self { devices: Some((Arc::clone(devices), visited)), ..self })
     }
 
-    /// The devices above its slab.
+    /// The devices above the slab, if any.
     pub fn devices(&self) -> Option<&Arc<DeviceTier>> {
         self.devices.as_ref().map(|(devices, _)| devices)
     }
 
-    /// Where rows of table `table` of the model lie while they visit.
+    /// Where rows of table `table` of the model are while they visit.
     ///
     /// # Panics
-    /// When there are no devices, or it is no table of this group.
+    /// If there are no devices, or the table is not in this group.
     pub(crate) fn visited(&self, table: usize) -> &Visited {
         let place = self.members().iter().position(|member| *member == table);
         match (&self.devices, place) {
@@ -185,33 +184,33 @@ impl Group {
         }
     }
 
-    /// The same, of which up to `size` come up beside others before anybody asks for them.
+    /// Enables harvesting, bounded by `size`.
     pub fn harvesting(self, size: HarvestSize) -> Self {
         let outlook = (size.rows > 0).then(|| (size, Arc::new(harvest::outlook_for(size))));
         Self { outlook, ..self }
     }
 
-    /// The first of its tables: the parts of a row and how it expires are those of all of them.
+    /// The first table; its row parts and expiry hold for all of the group's tables.
     pub fn spec(&self) -> &TableSpec {
         &self.tables[0]
     }
 
-    /// Its tables.
+    /// The tables.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
     }
 
-    /// The numbers of its tables among those of the model, in the same order.
+    /// The numbers of the tables among the model's, in the same order.
     pub fn members(&self) -> &[usize] {
         &self.members.tables
     }
 
-    /// Whether no row that exists ever leaves memory.
+    /// Whether existing rows never leave memory.
     pub fn is_whole(&self) -> bool {
         self.members.whole
     }
 
-    /// The settings that say how much memory its rows have, for messages.
+    /// The settings that determine the memory of its rows, for messages.
     pub(crate) fn memory_settings(&self) -> String {
         if !self.members.given {
             return "tiers.dram".to_owned();
@@ -220,30 +219,30 @@ impl Group {
         own.collect::<Vec<String>>().join(" + ")
     }
 
-    /// Whether its tables were given memory of their own.
+    /// Whether its tables were assigned memory of their own.
     pub(crate) fn is_given(&self) -> bool {
         self.members.given
     }
 
-    /// Names of its tables, for messages.
+    /// Names of the tables, for messages.
     pub fn names(&self) -> String {
         let names: Vec<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
         names.join("', '")
     }
 
-    /// The table that `row` is of.
+    /// The table of `row`.
     ///
     /// # Panics
-    /// When it is of none: then it is no row of this group.
+    /// If the row belongs to no table of this group.
     pub fn table_of(&self, row: &[f32]) -> &TableSpec {
         let of = self.tables.iter().find(|table| table.owns(row));
         of.unwrap_or_else(|| panic!("a row of tables '{}' has the tag of none", self.names()))
     }
 
-    /// The model has made `steps` steps.
+    /// Sets the number of steps that the model has made.
     ///
     /// # Panics
-    /// When these are more than the histories of the rows count: whoever trains ends before that.
+    /// If histories of rows can't count that many; callers stop training before that.
     pub fn set_steps(&self, steps: u64) {
         let (most, names) = (self.spec().steps_max(), self.names());
         assert!(steps <= most, "table '{names}' was trained to step {steps}, beyond step {most}");
@@ -253,7 +252,7 @@ impl Group {
     /// Puts a staged chunk into the store and forgets the staged copy.
     ///
     /// # Errors
-    /// When the store cannot be written; the chunk stays staged then.
+    /// If the store cannot be written; the chunk then stays staged.
     pub fn write_back(&self, chunk: Arc<StagedRows>) -> Result<()> {
         self.expire()?;
         self.put(&chunk)?;
@@ -263,7 +262,7 @@ impl Group {
         Ok(())
     }
 
-    /// Lets a look-up miss rows that do not exist now: they never will again.
+    /// Lets look-ups miss rows that have expired; they can't become valid again.
     pub(crate) fn expire(&self) -> Result<()> {
         let life = self.spec().life.filter(|life| life.expire_after > 0);
         life.map_or(Ok(()), |life| {
@@ -271,12 +270,12 @@ impl Group {
         })
     }
 
-    /// Brings rows of the store up before any mini-batch, in the store's order, until `planner`'s
-    /// slots are full; then it stops reading.
+    /// Loads rows from the store before any mini-batch, in the store's order, until all slots of
+    /// `planner` are used; then it stops reading.
     ///
     /// # Errors
-    /// When the store cannot be read, a key finds no room in the index, somebody asks to `stop`, or
-    /// rows find no slot that are to stay in memory.
+    /// If the store cannot be read, a key finds no room in the index, a `stop` is requested, or
+    /// rows that must stay in memory find no slot.
     pub fn preload(&self, planner: &mut Planner, stop: &StopRequest) -> Result<()> {
         let rows = self.store.stats().rows_live as usize;
         if self.is_whole() && rows > planner.slots() {
@@ -285,7 +284,7 @@ impl Group {
         let mut scan = self.store.scan()?;
         let mut failed = None;
         loop {
-            // Nothing is read for a row that finds no slot.
+            // Rows without a slot are not read.
             let rows_max = planner.slots_unused().min(ROWS_AT_ONCE);
             let visit = &mut |key, _used, row: &[u8]| {
                 go_on(stop)?;
@@ -309,7 +308,7 @@ impl Group {
         }
     }
 
-    /// Adds rows in `slots` that have expired to those that do not exist.
+    /// Marks rows in `slots` that have expired, in addition to those marked as missing.
     pub(crate) fn add_expired(&self, table: usize, slots: &[SlotIndex], rows: &mut [bool]) {
         let member = self.members().iter().position(|member| *member == table);
         let Some(spec) = member.map(|member| &self.tables()[member]) else { return };
@@ -321,11 +320,11 @@ impl Group {
         }
     }
 
-    /// Adds every row that exists after the model's steps to `digest`: those in the slab as they
-    /// are there, all others from the store. Nothing may be in flight.
+    /// Adds every existing row to `digest`: rows in the slab from there, all others from the store.
+    /// Nothing may be in flight.
     ///
     /// # Errors
-    /// When the store cannot be read, or somebody asks to `stop`.
+    /// If the store cannot be read, or `go_on` returns an error.
     pub fn digest(
         &self,
         cache: &Cache,
@@ -360,7 +359,7 @@ impl Group {
     }
 }
 
-/// The devices above `groups`: above all of them, or above none.
+/// The devices above `groups`: they are above all groups or above none.
 pub(crate) fn devices_above(groups: &[Arc<Group>]) -> Option<&Arc<DeviceTier>> {
     groups.first().and_then(|group| group.devices())
 }
@@ -368,14 +367,14 @@ pub(crate) fn devices_above(groups: &[Arc<Group>]) -> Option<&Arc<DeviceTier>> {
 /// The group of table `table` of a model, and its number.
 ///
 /// # Panics
-/// When it is in none.
+/// If the table is in no group.
 pub(crate) fn group_of(groups: &[Arc<Group>], table: usize) -> (usize, &Arc<Group>) {
     let mut groups = groups.iter().enumerate();
     let of = groups.find(|(_, group)| group.members().contains(&table));
     of.unwrap_or_else(|| panic!("table {table} is in no group"))
 }
 
-/// Ends a visit of rows once somebody asked to stop.
+/// Ends a visit of rows if a stop was requested.
 fn go_on(stop: &StopRequest) -> stepwell_ssd::Result<()> {
     if stop.is_made() { Err(StoreError::Stopped) } else { Ok(()) }
 }

@@ -1,14 +1,15 @@
-//! The hierarchy of tiers for whoever feeds it: mini-batches go in, their rows come up, and what is
-//! over goes back.
+//! The hierarchy of tiers for callers without a pipeline: mini-batches are fed, come back with
+//! their rows loaded, and are retired.
 //!
 //! ```text
 //!   feed ──► plan ──► pull ──► ready ──► (gather, apply) ──► retire ──► plan
 //! ```
 //!
-//! - **How.** The stages run on threads of their own, or are polled by the caller's while it waits:
-//!   the rows are the same. One unit at a time is out; those behind it come up meanwhile.
+//! - **How.** The stages run on threads of their own, or the caller's thread polls them while it
+//!   waits; the rows are the same. The caller has one unit at a time; the next ones are loaded
+//!   concurrently.
 //! - **Bounds.** At most `horizon + 1` mini-batches are fed and not retired.
-//! - **Failure.** The first error of a stage is what the next call returns; after it nothing moves.
+//! - **Failure.** The next call returns the first error of a stage; nothing moves after it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -22,12 +23,12 @@ use crate::stages::{
 };
 use crate::{Error, Group, Planner, Result, stages};
 
-/// Who polls the stages.
+/// What polls the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hands {
-    /// A thread for each.
+    /// A thread for each stage.
     Threads,
-    /// The caller's, while it waits: nothing overlaps, and nothing happens by itself.
+    /// The caller's thread, while it waits: nothing overlaps or runs in the background.
     Caller,
 }
 
@@ -41,14 +42,14 @@ pub struct Hierarchy<C> {
     groups: Vec<Arc<Group>>,
     running: Running,
     events: Arc<Events>,
-    /// None once it was closed.
+    /// `None` after closing.
     ends: Option<Ends<C, ()>>,
     finished: Finished,
     counters: Arc<Counters>,
-    /// Mini-batches that may be fed and not retired.
+    /// Maximum number of mini-batches fed and not retired.
     most: usize,
     fed: usize,
-    /// Whether something is with the caller.
+    /// Whether the caller has a unit.
     is_out: bool,
     number: u32,
 }
@@ -60,10 +61,10 @@ impl<C> std::fmt::Debug for Hierarchy<C> {
 }
 
 impl<C: Cargo> Hierarchy<C> {
-    /// One over `groups`, which `planners` plan, driven by `hands`.
+    /// A hierarchy over `groups`, planned by `planners` and driven by `hands`.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn new(
         groups: Vec<Arc<Group>>,
         planners: Vec<Planner>,
@@ -101,12 +102,12 @@ impl<C: Cargo> Hierarchy<C> {
         &self.groups
     }
 
-    /// What the planner counted so far.
+    /// Counts of the planner so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Mini-batches that were fed and not retired.
+    /// Number of mini-batches fed and not retired.
     pub fn fed(&self) -> usize {
         self.fed
     }
@@ -116,18 +117,18 @@ impl<C: Cargo> Hierarchy<C> {
         self.fed < self.most
     }
 
-    /// Memory of a mini-batch that is over, if there is one.
+    /// Memory of a retired mini-batch, if available.
     pub fn spare(&self) -> Option<MiniBatch<C>> {
         self.ends.as_ref().and_then(|ends| ends.spares.take())
     }
 
-    /// Feeds a mini-batch, which gets its number here.
+    /// Feeds a mini-batch and assigns its number.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     ///
     /// # Panics
-    /// When there is no room for it, or after 2^32 - 2 of them.
+    /// If there is no room for it, or after 2^32 - 2 mini-batches.
     pub fn feed(&mut self, mut mini: MiniBatch<C>) -> Result<()> {
         assert!(self.has_room(), "{} mini-batches are fed and not retired", self.fed);
         assert!(self.number < u32::MAX - 1, "mini-batches are numbered in 32 bits");
@@ -137,13 +138,13 @@ impl<C: Cargo> Hierarchy<C> {
         self.send(Item::Batch(vec![mini]))
     }
 
-    /// Asks for a pause in which everything is at rest, behind all that was fed.
+    /// Requests a pause after everything fed so far, in which all rows are at rest.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     ///
     /// # Panics
-    /// When there is no room for it.
+    /// If there is no room for it.
     pub fn pause(&mut self) -> Result<()> {
         assert!(self.has_room(), "{} mini-batches are fed and not retired", self.fed);
         self.fed += 1;
@@ -159,18 +160,18 @@ impl<C: Cargo> Hierarchy<C> {
             }
             None
         })?;
-        // Of what may be fed the planner takes all.
+        // The planner accepts everything that may be fed.
         assert!(sent.is_some(), "the planner takes what there is room for");
         Ok(())
     }
 
-    /// What was fed, in order, its rows at hand; none where nothing is left.
+    /// The next item in the order of feeding, with its rows loaded; `None` if nothing is left.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     ///
     /// # Panics
-    /// When what was ready before it was not retired.
+    /// If the previous item was not retired.
     pub fn ready(&mut self) -> Result<Option<Ready<C, ()>>> {
         assert!(!self.is_out, "what was ready goes back before the next one comes");
         if self.fed == 0 {
@@ -185,16 +186,16 @@ impl<C: Cargo> Hierarchy<C> {
         Ok(ready)
     }
 
-    /// Waits, in a pause, until every row that was dirty is in its store.
+    /// Waits, in a pause, until every dirty row is in its store.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     pub fn settle(&mut self) -> Result<()> {
         self.until(|_, groups| groups.iter().all(|group| group.staging.is_idle()).then_some(()))?;
         Ok(())
     }
 
-    /// Gives back what was ready.
+    /// Gives back the item that [`Hierarchy::ready`] returned.
     pub fn retire(&mut self, retired: Retired<C>) {
         let Some(ends) = &self.ends else { return };
         let sent = ends.retired.try_send(retired);
@@ -203,13 +204,13 @@ impl<C: Cargo> Hierarchy<C> {
         self.is_out = false;
     }
 
-    /// Lets everything end, and gives the planners back.
+    /// Ends the stages and returns the planners.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     ///
     /// # Panics
-    /// When something that was fed is not retired.
+    /// If something fed is not retired.
     pub fn finish(mut self) -> Result<Vec<Planner>> {
         assert_eq!(self.fed, 0, "what was fed is retired before the end");
         self.ends = None;
@@ -221,7 +222,7 @@ impl<C: Cargo> Hierarchy<C> {
         Ok(planners.unwrap_or_else(|| unreachable!("the planner ended with the others")))
     }
 
-    /// Tries until something comes of it; none where nothing moves any more.
+    /// Retries `attempt` until it succeeds; `None` once nothing moves any more.
     fn until<T>(
         &mut self,
         mut attempt: impl FnMut(&Ends<C, ()>, &[Arc<Group>]) -> Option<T>,
@@ -257,8 +258,8 @@ impl<C> Drop for Hierarchy<C> {
     }
 }
 
-/// Polls each stage once, and waits for the outside world where all else waits; false where none
-/// moved.
+/// Polls each stage once. If none moved, waits for one that waits for the outside world; returns
+/// `false` if there is none.
 fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
     let (mut moved, mut pending) = (false, None);
     let mut number = 0;
@@ -268,7 +269,7 @@ fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
             Progress::Blocked => {}
             Progress::Pending => pending = Some(number),
             Progress::Done => {
-                // Its queues close.
+                // This closes its queues.
                 drop(stages.remove(number));
                 moved = true;
                 continue;
@@ -297,7 +298,7 @@ fn start(
         let (name, rhythm) = (stage.name(), rhythm.clone());
         let thread = std::thread::Builder::new().name(name.to_owned());
         let started = thread.spawn(move || stage::drive_here(stage, &rhythm));
-        // Without a thread the stage is dropped, its queues close, and the others end.
+        // Without its thread the stage is dropped, its queues close, and the others end.
         started.map_err(|source| {
             events.stop();
             Error::NoThread { name, source }

@@ -1,5 +1,5 @@
-//! The engine: which row is where, how it comes up in time, what a step does with it, how it goes
-//! down, and how all of it is written to a checkpoint; for whoever asks.
+//! The engine moves rows between tiers for any caller: it tracks where each row is, loads rows
+//! before they are needed, pools and trains them, evicts them, and writes checkpoints.
 //!
 //! ```text
 //!   keys of a mini-batch ──► Grouper ──► Planner ──► Puller ──► (train) ──► Planner::retire
@@ -8,11 +8,11 @@
 //!                                       (metadata)      └─────► staging ──► write_back ──► store
 //! ```
 //!
-//! - **Threads.** While mini-batches are in flight, who plans alone touches the metadata; who pulls
-//!   alone fills and empties slots; who trains alone reads and changes pinned, filled rows; who
-//!   writes back alone puts rows into the store. Before the first one ([`Group::preload`]), and
-//!   where nothing is in flight (checkpoints, [`Group::digest`]), any one thread may touch all of
-//!   it.
+//! - **Threads.** While mini-batches are in flight, only the planning thread touches the metadata;
+//!   only the pulling thread fills and empties slots; only the training thread reads and changes
+//!   pinned, filled rows; only the write-back thread puts rows into the store. Before the first
+//!   mini-batch ([`Group::preload`]), and while nothing is in flight (checkpoints,
+//!   [`Group::digest`]), any one thread may touch everything.
 
 #![forbid(unsafe_code)]
 

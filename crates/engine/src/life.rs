@@ -1,65 +1,64 @@
-//! When a row comes to exist, and when it ceases to.
+//! The life of a row: when it starts to exist and when it ceases.
 //!
-//! A table with a life keeps three more lanes in each of its rows, which travel with it through
-//! every tier and into checkpoints:
+//! If a table has a [`Life`], its rows have three more lanes, which stay with them in every tier
+//! and in checkpoints:
 //!
 //! ```text
 //! [ weights ][ optimizer state ][ used u32 ][ examples u32 ][ importance f32 ]
 //! ```
 //!
-//! *used* is the step that last trained the row, counted from 1; zero says that the row was never
-//! trained, so it does not exist. A row that was not used for `expire_after` steps does not exist
-//! any longer: whoever reads it next begins with its initial value. That is decided from the row
-//! and the step alone, wherever the row lies, so no tier shows in it; that the store drops such
-//! rows when it merges segments only saves space.
+//! *used* is the last step that trained the row, counted from 1; zero means that the row was never
+//! trained, so it doesn't exist. A row unused for `expire_after` steps no longer exists: the next
+//! read starts from its initial value. Only the row and the step decide this, in every tier, so the
+//! tier doesn't affect it; the store drops such rows during merges only to save space.
 //!
-//! - **Bounds.** Steps up to [`History::STEPS_MAX`]: a later one would be another one's number.
-//!   Whoever trains ends before it ([`TableSpec::steps_max`](crate::TableSpec::steps_max)).
+//! - **Bounds.** Steps up to [`History::STEPS_MAX`], as lanes can't count further. Callers stop
+//!   training before it ([`TableSpec::steps_max`](crate::TableSpec::steps_max)).
 
-/// The rules of a table's rows.
+/// Rules for the life of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
-    /// When a key that has no row gets one.
+    /// When a key without a row gets one.
     pub admission: Admission,
-    /// Steps without use after which a row is removed; 0 for never.
+    /// Unused steps after which a row is removed; 0 for never.
     pub expire_after: u64,
 }
 
-/// When a key that has no row gets one.
+/// When a key without a row gets one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Admission {
-    /// When it is first trained on.
+    /// When it is first trained.
     AtOnce,
-    /// Once so many occurrences were seen, at most 255, by a sketch that may count too many.
+    /// After this many occurrences, at most 255, counted by a sketch that may overestimate.
     After(u8),
-    /// With this probability, anew in each mini-batch that has the key.
+    /// With this probability, drawn in each mini-batch that has the key.
     Chance(f64),
 }
 
-/// What a row says of its life.
+/// Use of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct History {
-    /// The step that last trained it, from 1; 0 for none.
+    /// The last step that trained the row, from 1; 0 for none.
     pub used: u32,
-    /// Examples that it was trained on.
+    /// Number of examples that trained the row.
     pub examples: u32,
-    /// How much it was used, fading with time, clicks counting more.
+    /// Decaying measure of use, in which clicks count more.
     pub importance: f32,
 }
 
 impl History {
-    /// Lanes of a history.
+    /// Number of lanes of a history.
     pub const LANES: usize = 3;
-    /// The last step that it can name.
+    /// The last step that a history can record.
     pub const STEPS_MAX: u64 = u32::MAX as u64;
 
-    /// Reads the lanes of a row's history; behind it may be others.
+    /// Reads a history from the first of `lanes`.
     pub fn read(lanes: &[f32]) -> Self {
         let [used, examples, importance] = [lanes[0], lanes[1], lanes[2]];
         Self { used: used.to_bits(), examples: examples.to_bits(), importance }
     }
 
-    /// Writes the lanes of a row's history, and leaves those behind it.
+    /// Writes a history to the first of `lanes` and leaves the others unchanged.
     pub fn write(&self, lanes: &mut [f32]) {
         let used = f32::from_bits(self.used);
         let own = &mut lanes[..Self::LANES];
@@ -68,14 +67,14 @@ impl History {
 }
 
 impl Life {
-    /// Whether a row with `history` exists after `steps` steps of the model.
+    /// Whether a row with `history` exists after `steps` training steps.
     #[inline]
     pub fn exists(&self, history: History, steps: u64) -> bool {
         let used = u64::from(history.used);
         used > 0 && (self.expire_after == 0 || steps.saturating_sub(used) < self.expire_after)
     }
 
-    /// The first step of use whose rows still exist after `steps` steps.
+    /// The earliest step of last use with which a row still exists after `steps` steps.
     pub fn first_kept(&self, steps: u64) -> u32 {
         match self.expire_after {
             0 => 0,

@@ -1,27 +1,27 @@
-//! Lines of words by the hash of a key: where a key's line lies, and what of its hash a word keeps.
+//! Tables of lines of words by the hash of a key: a key's line, and the part of its hash in a word.
 
 use stepwell_base::Key;
 use stepwell_base::scatter::Scatter;
 
-/// Words of a line, one of the processor's.
+/// Number of words of a line, which is a cache line.
 pub(crate) const WORDS: usize = 8;
-/// Keys whose lines are asked for before the first is looked at.
+/// Number of keys whose lines are prefetched before the first is visited.
 pub(crate) const AT_ONCE: usize = 32;
 
-/// The line of a hash among `lines`, by its lower half.
+/// The line of a hash among `lines`, from its lower half.
 #[inline]
 pub(crate) fn line_of(hash: u64, lines: usize) -> usize {
     ((u128::from(hash.rotate_right(32)) * lines as u128) >> 64) as usize
 }
 
-/// The upper half of a hash, which a word keeps.
+/// The upper half of a hash, which words contain.
 #[inline]
 pub(crate) fn tag_of(hash: u64) -> u64 {
     hash >> 32
 }
 
-/// Meets `keys` with their hashes in order; `ask` is told of [`AT_ONCE`] of them before the first
-/// of these is met, so that their lines are on their way.
+/// Visits `keys` with their hashes in order; calls `ask` for [`AT_ONCE`] of them before the first
+/// of these is visited, to prefetch their lines.
 #[inline]
 pub(crate) fn each_ahead<T>(
     of: &mut T,

@@ -1,23 +1,24 @@
-//! The puller: carries out what the planner decided, unit by unit, in order.
+//! The puller carries out the planner's decisions, unit by unit, in order.
 //!
 //! For each unit it first copies the victims out of their slots into staging, then fills the slots
-//! from staging, the store, or the initial value. Being one thread, it is what orders a slot's
-//! reuse after its victim's copy, and a refill after the write-back that it depends on.
+//! from staging, the store, or the initial value. As a single thread, it orders a slot's reuse
+//! after the copy of its victim, and a refill after the write-back that it depends on.
 //!
-//! A unit that has begun comes up piece by piece, several units at once, and nothing waits for the
-//! disk but [`Puller::advance`] where it is asked to: between any two pieces of work, reads that
-//! are finished are taken and others started, so that the disk works while rows are copied:
+//! A unit is filled piece by piece, several units at once. Only [`Puller::advance`] waits for the
+//! disk, and only if asked to. Between pieces of work, finished reads are taken and others started,
+//! so that the disk works while rows are copied:
 //!
 //! ```text
 //!   unit 7   stage victims ─ begin: forward ─ ask ─ ask ─── copy up ─── copy up
 //!   unit 8                     stage victims ─ begin: forward ──── ask ─── copy up
 //! ```
 //!
-//! That is as right as one after the other: what a unit fills is pinned from then on, so no later
-//! unit's victim is among it, and what was not in staging when the unit began is in the store.
+//! This is as correct as filling unit by unit: slots that a unit fills are pinned from then on, so
+//! they contain no later unit's victims, and rows not in staging when the unit begins are in the
+//! store.
 //!
-//! - **Cost.** One copy per row down, one per row up.
-//! - **Bounds.** [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are under way at a time.
+//! - **Cost.** One copy per evicted row, one per filled row.
+//! - **Bounds.** At most [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are in flight.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -35,31 +36,31 @@ use crate::staging::StagedRows;
 use crate::unit::Fill;
 use crate::{Group, Result};
 
-/// Bytes of rows that one look-up in the store brings at most.
+/// Maximum bytes of rows of one look-up in the store.
 const PIECE_BYTES: usize = 1 << 20;
-/// Look-ups under way.
+/// Maximum number of look-ups in flight.
 const PIECES: usize = 4;
 
 /// Fills and empties the slots of one table group.
 #[derive(Debug)]
 pub struct Puller {
     group: Arc<Group>,
-    /// Victims of the unit at hand that were staged already.
+    /// Number of the current unit's victims that were staged already.
     staged: usize,
     piece_rows: usize,
     slots: Vec<SlotIndex>,
-    /// None until the store has a row.
+    /// `None` until the store has a row.
     reader: Option<Reader>,
     idle: Vec<Lookup>,
     harvester: Harvester,
 }
 
-/// A unit's fills under way.
+/// A unit's fills in progress.
 #[derive(Debug, Default)]
 pub struct Pull {
-    /// Fills that staging did not have, as places in the list of fills.
+    /// Fills that were not in staging, as positions in the list of fills.
     missing: Vec<u32>,
-    /// How many of them were asked for.
+    /// Number of `missing` that were requested.
     asked: usize,
     pieces: VecDeque<(Ticket, Range<usize>)>,
 }
@@ -80,16 +81,15 @@ impl Puller {
         Self { group, staged: 0, piece_rows, slots, reader: None, idle, harvester }
     }
 
-    /// Bytes of the read buffers, and of the lists for `units` units that bring `rows` rows
-    /// together.
+    /// Bytes of the read buffers, plus lists for units that fill `rows` rows together.
     pub fn bytes_max(row_bytes: usize, rows: u64) -> u64 {
         let piece = PIECE_BYTES.max(row_bytes) as u64;
-        // The rows of a piece, and about as much again for its pages while they are scattered.
+        // The rows of a piece, and about as much again for its pages while rows are copied out.
         piece * 2 * PIECES as u64 + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
     }
 
-    /// Copies the next of `victims` into staging, a chunk of them, which it hands to `send`: call
-    /// again with the same victims until all are there. Blocked while staging is full.
+    /// Copies the next chunk of `victims` into staging and passes it to `send`. Call again with the
+    /// same victims until it returns `Done`; `Blocked` while staging is full.
     pub fn stage(&mut self, victims: &[Victim], send: impl FnOnce(Arc<StagedRows>)) -> Progress {
         if self.staged == victims.len() {
             self.staged = 0;
@@ -120,11 +120,11 @@ impl Puller {
         chunk
     }
 
-    /// Begins to fill the slots of `fills`, whose unit's victims were staged: what is on its way
-    /// down is copied up at once.
+    /// Begins to fill the slots of `fills`, after the unit's victims were staged; rows still in
+    /// staging are copied at once.
     ///
     /// # Errors
-    /// When the disk cannot make a queue.
+    /// If the disk cannot make a queue.
     pub fn begin(&mut self, fills: &mut [Fill]) -> Result<Pull> {
         let mut pull = Pull::default();
         self.forward(fills);
@@ -158,11 +158,11 @@ impl Puller {
         self.slots = slots;
     }
 
-    /// Does the next piece of `pull`, if one can be done now; false where there is none: all are
-    /// done, or wait for the disk.
+    /// Does the next piece of `pull` if possible; `false` if all pieces are done or wait for the
+    /// disk.
     ///
     /// # Errors
-    /// When the store cannot be read; no slot then counts as filled.
+    /// If the store cannot be read; the slots then don't count as filled.
     pub fn step(&mut self, pull: &mut Pull, fills: &mut [Fill]) -> Result<bool> {
         let next = pull.asked..pull.missing.len().min(pull.asked + self.piece_rows);
         let Some(reader) = &mut self.reader else {
@@ -196,11 +196,10 @@ impl Puller {
         Ok(true)
     }
 
-    /// Takes reads that are finished, and starts others in their place; waits for one where asked
-    /// and any is under way.
+    /// Takes finished reads and starts others. If `wait` is set, waits for one in flight, if any.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub fn advance(&mut self, wait: bool) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.advance(wait)?;
@@ -208,12 +207,12 @@ impl Puller {
         Ok(())
     }
 
-    /// All mini-batches before `number` have their rows.
+    /// Records that all mini-batches before `number` have their rows.
     pub(crate) fn filled_before(&mut self, number: u32) {
         self.harvester.filled_before(number);
     }
 
-    /// Fills the slots of `places` from what was found, or with initial values.
+    /// Fills the slots of `places` with the rows in `found`, or with initial values.
     fn copy_up(&mut self, places: &[u32], fills: &mut [Fill], found: &Lookup) {
         let group = &self.group;
         self.slots.clear();
@@ -231,7 +230,7 @@ impl Puller {
             } else {
                 let key = match group.rules.hold(Rule::BeginByKey) {
                     true => fill.key,
-                    // In the order of creation, as the rule forbids.
+                    // In the order of creation, which the rule forbids.
                     false => Key(group.traffic.count().initialized + count.initialized),
                 };
                 group.tables()[usize::from(fill.table)].initial_row(key, row);

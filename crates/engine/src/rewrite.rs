@@ -1,9 +1,9 @@
-//! Rewriting a checkpoint's rows for a table with another row layout.
+//! Rewrites a checkpoint's rows for a table with another row layout.
 //!
-//! - **How.** A scan of the checkpoint's snapshots, rank by rank. A row keeps what both layouts
-//!   have; the rest is initial: added lanes, the state of another optimizer, a history (last used
-//!   at the checkpoint's step).
-//! - **Cost.** One read of each segment, one write of each row; the index of the snapshot in
+//! - **How.** Scans the checkpoint's snapshots, rank by rank. A row keeps what both layouts have;
+//!   the rest is initialized: added lanes, the state of another optimizer, a history (last used at
+//!   the checkpoint's step).
+//! - **Cost.** One read of each segment and one write of each row, with the snapshot's index in
 //!   memory.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 use crate::room::{Wants, lacks};
 use crate::{Checkpoint, Error, History, Result, TableSpec};
 
-/// Bytes of rows that are put at once, where a row is not longer.
+/// Bytes of rows put at once; one row if it is longer.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// One table of a checkpoint, and its new layout.
@@ -38,8 +38,8 @@ impl Rewrite<'_> {
     /// Puts all existing rows into `store` and returns their number.
     ///
     /// # Errors
-    /// When rows cannot be read or written, there is no memory for the index of the snapshot, or
-    /// somebody asks to `stop`.
+    /// If rows cannot be read or written, there is no memory for the index of the snapshot, or a
+    /// `stop` is requested.
     pub fn put_into(&self, store: &Store, stop: &StopRequest) -> Result<u64> {
         for rows in self.checkpoint.rows_of(self.table)? {
             refuse_lack(&rows.path)?;
@@ -104,7 +104,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Rows about to be put.
+/// Rows to be put together.
 #[derive(Default)]
 struct Batch {
     keys: Vec<Key>,
@@ -132,12 +132,12 @@ impl Batch {
     }
 }
 
-/// Refuses a snapshot whose index has no room in memory.
+/// Rejects a snapshot whose index doesn't fit into memory.
 fn refuse_lack(path: &Path) -> Result<()> {
     let manifest = Manifest::load(&FileDisk::open(path)?)?;
     let rows: u64 = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
     let options = StoreOptions::new(manifest.table, manifest.row_bytes as usize);
-    // A scan has a bit for each row.
+    // A scan takes a bit per row.
     let bytes = options.index_bytes_of(std::slice::from_ref(&manifest)) + rows / 8;
     let lack = lacks(&Wants { bytes, mapped: 0, threads: 1, processes: 1 });
     lack.map_or(Ok(()), |why| Err(Error::Refused(why)))

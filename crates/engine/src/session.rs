@@ -1,18 +1,18 @@
-//! Embeddings for somebody with a model of his own: bags go in, pooled embeddings come out,
-//! gradients go back, and rows lie in memory and on disk meanwhile.
+//! Embeddings for applications with their own model: bags go in, pooled embeddings come out,
+//! gradients come back, and rows are in memory and on disk.
 //!
 //! ```text
-//!   feed(bags) ──► … rows come up … ──► ready ──► gather ──► (the caller's model) ──► push
+//!   feed(bags) ──► … rows loaded … ──► ready ──► gather ──► (the caller's model) ──► push
 //! ```
 //!
-//! `examples/factors.rs` is a whole program.
+//! `examples/factors.rs` is a complete program.
 //!
-//! - **How.** A [`Hierarchy`] whose stages have threads of their own, and [`EmbeddingBags`] on top.
-//!   Mini-batches that are fed ahead are planned and pulled while earlier ones are trained. The
-//!   rows are, bit for bit, those that any other order of events would give.
-//! - **Failure.** The first error ends the session: every later call gives one, too.
-//! - **Bounds.** [`Tiers::memory`] bytes of rows, shared out by the bytes that an example touches
-//!   if it has one id in each field; [`Tiers::lookahead`] + 2 mini-batches.
+//! - **How.** A [`Hierarchy`] whose stages have their own threads, with [`EmbeddingBags`] on top.
+//!   Mini-batches fed ahead are planned and pulled while earlier ones train. The order of events
+//!   doesn't affect the bits of the rows.
+//! - **Failure.** The first error ends the session; every later call returns an error.
+//! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
+//!   with one id per field touches; [`Tiers::lookahead`] + 2 mini-batches.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -32,19 +32,19 @@ use crate::{
     Unit, Window, WorkingRows,
 };
 
-/// Most mini-batches that are fed ahead.
+/// Maximum number of mini-batches fed ahead.
 const LOOKAHEAD_MAX: usize = 10_000;
 
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
 pub struct Tiers {
-    /// Bytes of all tables' rows in memory, their metadata included.
+    /// Bytes of all tables' rows in memory, metadata included.
     pub memory: ByteCount,
     /// Bytes of the index of all tables' rows on disk.
     pub index: ByteCount,
-    /// Directory of the stores, which must have no rows in it; none for a temporary one.
+    /// Directory of the stores, which must not contain rows; `None` for a temporary one.
     pub directory: Option<PathBuf>,
-    /// Mini-batches whose rows come up ahead of the one that is trained.
+    /// Mini-batches whose rows are loaded ahead of the one that trains.
     pub lookahead: usize,
     /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
@@ -85,9 +85,9 @@ pub struct Session {
     hierarchy: Hierarchy<Fed>,
     embeddings: EmbeddingBags,
     grouper: Grouper,
-    /// What is with the caller.
+    /// The unit that the caller has.
     out: Option<Unit<Fed>>,
-    /// The stores' directories, until the stores are closed.
+    /// Directories of the stores; outlives them.
     _scratch: Scratch,
 }
 
@@ -98,11 +98,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// New `tables`, whose fields go into `columns`, over `tiers`.
+    /// Opens new `tables`, whose fields go into `columns`, over `tiers`.
     ///
     /// # Errors
-    /// When a directory or a thread cannot be had, `tiers.directory` has rows in it, the memory
-    /// holds not one row of a table, or tables, columns and shape do not fit each other.
+    /// If a directory or thread is not available, `tiers.directory` contains rows, the memory can't
+    /// hold one row of a table, or tables, columns and shape don't match.
     pub fn open(
         mut tables: Vec<TableSpec>,
         columns: Columns,
@@ -138,14 +138,14 @@ impl Session {
         self.hierarchy.has_room()
     }
 
-    /// Feeds a mini-batch of as many examples as there are `labels`: for each table the bags of its
-    /// fields, example by example.
+    /// Feeds a mini-batch with one example per label: for each table the bags of its fields,
+    /// example by example.
     ///
     /// # Errors
-    /// What a stage failed with; bags that are not those of so many examples.
+    /// The error of a stage; bags that don't match the number of examples.
     ///
     /// # Panics
-    /// When there is no room for it.
+    /// If there is no room for it.
     pub fn feed(&mut self, bags: &[Bags], labels: &[f32], purpose: Purpose) -> Result<()> {
         self.check(bags, labels.len())?;
         let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
@@ -196,11 +196,11 @@ impl Session {
         Ok(())
     }
 
-    /// The next mini-batch that was fed, its rows at hand; none where all were taken. The one
-    /// before is over.
+    /// The next mini-batch fed, with its rows loaded; `None` if all were taken. Ends the previous
+    /// one.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     pub fn ready(&mut self) -> Result<Option<Turn<'_>>> {
         self.retire();
         let Some(Ready::Unit(unit)) = self.hierarchy.ready()? else { return Ok(None) };
@@ -213,23 +213,23 @@ impl Session {
         Ok(Some(Turn { embeddings, rows, fed, trains, trained: &mut unit.trained }))
     }
 
-    /// Gives back what is with the caller.
+    /// Gives back the unit that the caller has.
     fn retire(&mut self) {
         if let Some(unit) = self.out.take() {
             self.hierarchy.retire(Retired::Unit(unit));
         }
     }
 
-    /// Steps trained.
+    /// Number of steps trained.
     pub fn steps(&self) -> u64 {
         self.embeddings.steps()
     }
 
-    /// Lets what was fed and not taken go untrained, and ends with a digest of all rows: equal for
-    /// equal rows.
+    /// Discards mini-batches that were not taken, and returns a digest of all rows; equal rows have
+    /// equal digests.
     ///
     /// # Errors
-    /// What a stage failed with.
+    /// The error of a stage.
     pub fn finish(mut self) -> Result<String> {
         while self.ready()?.is_some() {}
         let groups = self.hierarchy.groups().to_vec();
@@ -242,7 +242,7 @@ impl Session {
     }
 }
 
-/// A mini-batch whose rows are at hand. Dropped, it leaves no trace.
+/// A mini-batch whose rows are loaded. Dropping it without a push leaves no trace.
 #[derive(Debug)]
 pub struct Turn<'a> {
     embeddings: &'a mut EmbeddingBags,
@@ -258,17 +258,17 @@ impl Turn<'_> {
         self.fed.examples
     }
 
-    /// Labels, as they were fed. // (examples)
+    /// Labels that were fed. // (examples)
     pub fn labels(&self) -> &[f32] {
         &self.fed.labels
     }
 
-    /// Whether it was fed to be trained on.
+    /// Whether the mini-batch was fed for training.
     pub fn trains(&self) -> bool {
         self.trains
     }
 
-    /// Pools the rows of the examples of `range`; threads may share ranges.
+    /// Pools the rows of the examples of `range`; threads may work on different ranges.
     pub fn gather(&self, range: Range<usize>, pooled: Pooled<'_>) {
         self.embeddings.gather(&self.rows, range, pooled);
     }
@@ -288,15 +288,15 @@ impl Turn<'_> {
         self.rows.keys(table).iter().map(move |key| key.salted(salt))
     }
 
-    /// Ends the step: rows are updated by the gradients of the pooled embeddings (examples,
-    /// columns) and of the sums of first-order weights (examples), of which there may be none where
-    /// no table has such weights.
+    /// Ends the step: updates rows by the gradients of the pooled embeddings (examples, columns)
+    /// and of the sums of first-order weights (examples); the latter may be empty if no table has
+    /// such weights.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     ///
     /// # Panics
-    /// When it was fed for reading alone, or gradients are of another number of examples.
+    /// If the mini-batch was not fed for training, or the number of examples differs.
     pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) -> Result<()> {
         let wide = self.embeddings.tables().iter().any(|table| table.wide > 0);
         let none = vec![0.0; if wide { 0 } else { self.fed.examples }];
@@ -309,7 +309,7 @@ impl Turn<'_> {
     }
 }
 
-/// Refuses a model that makes no sense.
+/// Checks that tables, columns, shape and tiers match.
 fn check_model(
     tables: &[TableSpec],
     columns: &Columns,
@@ -347,7 +347,7 @@ fn check_model(
     Ok(())
 }
 
-/// The tiers of `tables`, whose fields have an id each.
+/// Plans the tiers of `tables`, assuming one id per field.
 fn plan(
     tables: &[TableSpec],
     groups: &[GroupTables],

@@ -1,13 +1,13 @@
-//! Rows on their way down: copied out of their slots, not yet readable in the store.
+//! Staging: rows copied out of their slots and not yet readable in the store.
 //!
-//! - **Why.** A slot is reused at once, the disk is slower. Until the store has a row, whoever
-//!   needs it again is served from here and never re-reads an older version below (hazard "refill
-//!   reads below before the write-back is visible").
+//! - **Why.** A slot is reused at once, but the disk is slower. Until the store has a row, requests
+//!   for it are served from here and never read an older version below (hazard "refill reads below
+//!   before the write-back is visible").
 //!
-//! - **How.** Rows go down in chunks of fixed size from a bounded pool. `stage` makes a chunk's
-//!   rows visible here; the write-back puts them into the store, and only then `landed` makes them
-//!   invisible here. So a row that is missing here is in the store, if it exists at all. A key that
-//!   goes down twice is visible in its newest chunk.
+//! - **How.** Rows are written in chunks of fixed size from a bounded pool. `stage` makes a chunk's
+//!   rows visible here; the write-back puts them into the store, and only then does `landed` hide
+//!   them here. So a row that is missing here is in the store, if it exists at all. A key staged
+//!   twice is visible in its newest chunk.
 //!
 //! ```text
 //!   take ──► (puller copies rows in) ──► stage ──► (write-back: store.put) ──► landed ──► pool
@@ -21,15 +21,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
-/// Rows that go down together, in the order in which they left.
+/// Rows written to the store together, in the order in which they left their slots.
 #[derive(Debug, Default)]
 pub struct StagedRows {
     number: u64,
-    /// Keys. // (rows)
+    /// Keys of the rows. // (rows)
     pub keys: Vec<Key>,
-    /// Steps of last use, by which the store drops rows that expired. // (rows)
+    /// Steps of last use, from which the store finds expired rows to drop. // (rows)
     pub used: Vec<u32>,
-    /// The rows' lanes. // (rows, row_lanes)
+    /// Lanes of the rows. // (rows, row_lanes)
     pub rows: Vec<f32>,
 }
 
@@ -49,7 +49,7 @@ struct State {
     next_number: u64,
 }
 
-/// The pool of chunks and the rows that are visible in them.
+/// The pool of chunks, and the rows visible in them.
 #[derive(Debug)]
 pub struct Staging {
     row_lanes: usize,
@@ -65,7 +65,7 @@ impl Staging {
         Self { row_lanes, chunk_rows, chunks, state: Mutex::default() }
     }
 
-    /// The most bytes that a pool of this shape takes.
+    /// Maximum bytes of a pool of this shape.
     pub fn bytes_max(row_lanes: usize, chunk_rows: usize, chunks: usize) -> u64 {
         let row = row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<u32>();
         let entries = ((chunk_rows * chunks * 16).div_ceil(7)).next_power_of_two();
@@ -76,7 +76,7 @@ impl Staging {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rows of a full chunk.
+    /// Number of rows of a full chunk.
     pub fn chunk_rows(&self) -> usize {
         self.chunk_rows
     }
@@ -86,7 +86,7 @@ impl Staging {
         self.chunks
     }
 
-    /// An empty chunk; `None` while all are on their way.
+    /// Returns an empty chunk; `None` while all are in use.
     pub fn take(&self) -> Option<StagedRows> {
         let mut state = self.lock();
         if state.out == self.chunks {
@@ -102,7 +102,7 @@ impl Staging {
         Some(chunk)
     }
 
-    /// Makes the rows of `chunk` visible; what comes back goes to the write-back.
+    /// Makes the rows of `chunk` visible; the returned chunk goes to the write-back.
     pub fn stage(&self, chunk: StagedRows) -> Arc<StagedRows> {
         let chunk = Arc::new(chunk);
         let mut state = self.lock();
@@ -115,8 +115,8 @@ impl Staging {
         chunk
     }
 
-    /// Gives `serve` the newest staged row of each of `keys` that has one, with its place in
-    /// `keys`.
+    /// Calls `serve` with the newest staged row of each of `keys` that has one, and the key's
+    /// position in `keys`.
     pub fn forward<'k>(
         &self,
         keys: impl Iterator<Item = &'k Key>,
@@ -134,7 +134,7 @@ impl Staging {
         }
     }
 
-    /// The rows of `chunk` are served from the store from now on.
+    /// Stops serving the rows of `chunk`; from now on the store serves them.
     pub fn forget(&self, chunk: &StagedRows) {
         let mut state = self.lock();
         for key in &chunk.keys {
@@ -145,7 +145,7 @@ impl Staging {
         }
     }
 
-    /// The store has the rows of `chunk`.
+    /// Records that the store has the rows of `chunk`.
     pub fn landed(&self, chunk: Arc<StagedRows>) {
         self.forget(&chunk);
         let mut state = self.lock();
@@ -159,7 +159,7 @@ impl Staging {
         }
     }
 
-    /// Whether everything that was staged is in the store.
+    /// Whether everything staged is in the store.
     pub fn is_idle(&self) -> bool {
         self.lock().staged_chunks == 0
     }

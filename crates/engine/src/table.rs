@@ -1,4 +1,4 @@
-//! What a table's rows look like and how they begin and change.
+//! Tables: layout, initialization and optimizer of their rows.
 
 use stepwell_base::random::{self, Stream};
 use stepwell_base::{Key, TableId, hash};
@@ -6,13 +6,13 @@ use stepwell_optim::{RowOptimizer, Storage, Weights};
 
 use crate::{History, Life};
 
-/// Name of the table that there is where none is named: its salt is 0.
+/// Name of the table in models that name none; its salt is 0.
 pub const DEFAULT_TABLE: &str = "embedding";
 
-/// Name of [`TableSpec::salt`].
+/// Description of [`TableSpec::salt`] in checkpoints.
 pub const SALT_NAME: &str = "xxh3-64 of the table's name, 0 for 'embedding'; key xor salt";
 
-/// A table: a set of rows of one shape under u64 keys.
+/// A table: a set of rows with one layout under u64 keys.
 ///
 /// A row's lanes, the same in every tier:
 ///
@@ -20,54 +20,53 @@ pub const SALT_NAME: &str = "xxh3-64 of the table's name, 0 for 'embedding'; key
 /// [ embedding: dim ][ wide weight: 0 or 1 ][ optimizer state ][ history: 0 or 3 ][ tag: 0 or 1 ]
 /// ```
 ///
-/// Each is an f32, but for numbers of the history and the tag, which are u32. The tag is there
-/// where several tables share a store: it says whose row this is. Their keys are told apart by
-/// the tables' salts, under which rows lie in every tier ([`TableSpec::salt`]).
+/// Lanes are f32, except for u32 numbers in the history and the tag. The tag is present if several
+/// tables share a store, and identifies the row's table. Salts keep the keys of such tables apart
+/// in every tier ([`TableSpec::salt`]).
 ///
-/// With weights of 16 bits, two of them lie in each lane, as [`Storage`] draws it; all else is as
-/// above:
+/// With 16-bit weights, each lane holds two of them, as [`Storage`] shows; the rest is as above:
 ///
 /// ```text
 /// [ embedding and wide weight: (dim + wide) / 2, rounded up ][ state ][ history ]
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
-    /// Number of the table; part of every row's initial value and of the digest.
+    /// Number of the table; affects every row's initial value and the digest.
     pub id: TableId,
     /// Name in messages and checkpoints.
     pub name: String,
-    /// Weights of the embedding.
+    /// Number of weights of the embedding.
     pub dim: usize,
-    /// First-order weights, which begin at zero.
+    /// Number of first-order weights, which start at zero.
     pub wide: usize,
-    /// How rows keep their weights.
+    /// Format of the weights.
     pub storage: Storage,
-    /// How rows change.
+    /// Optimizer of the rows.
     pub optimizer: RowOptimizer,
-    /// Embeddings begin uniform in [-range, range).
+    /// Embeddings start uniform in [-range, range).
     pub init_range: f32,
     /// Seed of initial values.
     pub seed: u64,
-    /// When rows come to exist and cease to; none for: from their first use, for ever.
+    /// When rows start and cease to exist; `None`: from their first use on, forever.
     pub life: Option<Life>,
-    /// Whether it shares a store with other tables, so that rows have a tag.
+    /// Whether the table shares a store with others, so that its rows have a tag.
     pub shared: bool,
 }
 
-/// Neighbouring lanes of a row that are one thing.
+/// Adjacent lanes of a row with one meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPart {
-    /// `weights`, the name of a vector of the optimizer's state, or of a number of the history.
+    /// `weights`, or the name of a vector of optimizer state or of a number of the history.
     pub name: &'static str,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: usize,
-    /// What lies in them: `f32`, `f16` or `bf16`, two in a lane, or `u32`.
+    /// Type of the values: `f32`, `f16` or `bf16` (two per lane), or `u32`.
     pub holds: &'static str,
 }
 
 impl TableSpec {
-    /// Table `id` named `name`: embeddings of `dim` lanes in f32, which `optimizer` updates
-    /// and which begin in [-0.01, 0.01), without first-order weights or history.
+    /// Table `id` named `name`: embeddings of `dim` f32 lanes, updated by `optimizer` and
+    /// initialized in [-0.01, 0.01), without first-order weights or history.
     pub fn new(id: u32, name: &str, dim: usize, optimizer: RowOptimizer) -> Self {
         Self {
             id: TableId(id),
@@ -83,7 +82,7 @@ impl TableSpec {
         }
     }
 
-    /// The parts of a row, in order: all of its lanes.
+    /// The parts of a row, in order; they cover all lanes.
     pub fn parts(&self) -> Vec<RowPart> {
         let part = |name, lanes, holds| RowPart { name, lanes, holds };
         let mut parts = vec![part("weights", self.weight_lanes(), self.storage.name())];
@@ -102,23 +101,23 @@ impl TableSpec {
         parts
     }
 
-    /// What the keys of its rows are xored with in every tier, so that equal keys of several tables
-    /// are different rows: the XXH3-64 of the table's name; 0 for [`DEFAULT_TABLE`].
+    /// The hash xored with the table's keys in every tier, so that equal keys of different tables
+    /// are different rows: the XXH3-64 of the table's name, or 0 for [`DEFAULT_TABLE`].
     pub fn salt(&self) -> u64 {
         if self.name == DEFAULT_TABLE { 0 } else { hash::checksum(self.name.as_bytes()) }
     }
 
-    /// What tells its rows from those of other tables in one store: the low half of its salt.
+    /// Identifies the table's rows in a store with other tables: the low half of the salt.
     pub fn tag(&self) -> u32 {
         self.salt() as u32
     }
 
-    /// Whether `row`, which lies in a store of tables like this one, is of this table.
+    /// Whether `row`, from a store with tables of this layout, belongs to this table.
     pub fn owns(&self, row: &[f32]) -> bool {
         !self.shared || row[self.row_lanes() - 1].to_bits() == self.tag()
     }
 
-    /// Whether rows of this table and of `other` may lie in one slab and one store: they are of the
+    /// Whether rows of this table and of `other` may be in one slab and one store: they have the
     /// same parts and expire alike.
     pub fn may_share(&self, other: &Self) -> bool {
         let kind = |of: &Self| {
@@ -128,41 +127,41 @@ impl TableSpec {
         kind(self) == kind(other)
     }
 
-    /// Weights of a row.
+    /// Number of weights of a row.
     pub fn weight_count(&self) -> usize {
         self.dim + self.wide
     }
 
-    /// Lanes of the weights.
+    /// Number of lanes of the weights.
     pub fn weight_lanes(&self) -> usize {
         self.storage.lanes(self.weight_count())
     }
 
-    /// Lanes that are the model: weights and optimizer state.
+    /// Number of lanes that are the model: weights and optimizer state.
     pub fn model_lanes(&self) -> usize {
         self.weight_lanes() + self.optimizer.state_lanes(self.weight_count())
     }
 
-    /// Lanes of the whole row.
+    /// Number of lanes of the whole row.
     pub fn row_lanes(&self) -> usize {
         let history = if self.life.is_some() { History::LANES } else { 0 };
         self.model_lanes() + history + usize::from(self.shared)
     }
 
-    /// The weights that a row has.
+    /// The weights of `row`.
     #[inline]
     pub fn weights<'a>(&self, row: &'a [f32]) -> Weights<'a> {
         self.storage.view(row, self.weight_count())
     }
 
-    /// What rounds the weights that step `step`, from 1, gives to the row of `key`; at step 0 its
-    /// initial ones. A function of (seed, table, key, step) alone, invariant I2.
+    /// Random stream for rounding the weights that step `step` (from 1) gives to the row of `key`;
+    /// step 0 rounds the initial ones. A function of (seed, table, key, step) alone, invariant I2.
     #[inline]
     pub fn rounding(&self, key: Key, step: u64) -> Stream {
         Stream::of_rounding(self.seed, self.id, key, step)
     }
 
-    /// The history that a row carries; that of a row without one is of a row that exists.
+    /// The history of `row`; the default if the table keeps none.
     pub fn history(&self, row: &[f32]) -> History {
         match self.life {
             Some(_) => History::read(&row[self.model_lanes()..]),
@@ -170,22 +169,22 @@ impl TableSpec {
         }
     }
 
-    /// The last step that may train the rows: histories count no further.
+    /// The last step that may train the rows; histories can't count further.
     pub fn steps_max(&self) -> u64 {
         self.life.map_or(u64::MAX, |_| History::STEPS_MAX)
     }
 
-    /// Whether `row`, which some tier has, exists after `steps` steps.
+    /// Whether `row`, found in some tier, exists after `steps` steps.
     pub fn exists(&self, row: &[f32], steps: u64) -> bool {
         self.life.is_none_or(|life| life.exists(self.history(row), steps))
     }
 
-    /// Bytes of the whole row.
+    /// Number of bytes of the whole row.
     pub fn row_bytes(&self) -> usize {
         self.row_lanes() * size_of::<f32>()
     }
 
-    /// Writes the row that `key` has before its first update: f(seed, table, key), invariant I3.
+    /// Writes the initial row of `key`: f(seed, table, key), invariant I3.
     pub fn initial_row(&self, key: Key, row: &mut [f32]) {
         let (model, rest) = row.split_at_mut(self.model_lanes());
         let (lanes, state) = model.split_at_mut(self.weight_lanes());
@@ -203,7 +202,7 @@ impl TableSpec {
         }
     }
 
-    /// The weights of [`TableSpec::initial_row`], as they are read.
+    /// Writes the weights of [`TableSpec::initial_row`], as a reader sees them.
     pub fn initial_weights(&self, key: Key, weights: &mut [f32]) {
         self.unrounded_weights(key, weights);
         self.storage.round(weights, self.rounding(key, 0));

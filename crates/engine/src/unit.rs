@@ -1,36 +1,36 @@
-//! What the planner asks the puller to do before some mini-batches can train.
+//! Work that the planner gives the puller before some mini-batches can train.
 
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Victim;
 
-/// A missing row and the slot that it gets.
+/// A missing row and the slot assigned to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// Its key.
+    /// Key of the row.
     pub key: Key,
-    /// Its slot, pinned.
+    /// Slot of the row, pinned.
     pub slot: SlotIndex,
-    /// Its table, by number in the group.
+    /// Number of its table in the group.
     pub table: u16,
-    /// Whether it came from below, and so exists; set by the puller.
+    /// Whether the row came from staging or the store, and so exists; set by the puller.
     pub from_below: bool,
 }
 
-/// One table group's share of a planned unit: victims go down first, then fills come up.
+/// One table group's share of a planned unit: victims leave first, then fills are loaded.
 #[derive(Debug, Default)]
 pub struct GroupUnit {
-    /// Dirty rows to be written down.
+    /// Dirty rows to write to the store.
     pub victims: Vec<Victim>,
-    /// Rows to be brought up.
+    /// Rows to load.
     pub fills: Vec<Fill>,
-    /// Distinct keys that were in the slab already.
+    /// Number of distinct keys that were in the slab already.
     pub hits: u64,
-    /// Rows that left their slot, dirty or not.
+    /// Number of rows that left their slots, dirty or not.
     pub evictions: u64,
 }
 
 impl GroupUnit {
-    /// Forgets everything and keeps the memory.
+    /// Clears the lists and keeps their memory.
     pub fn clear(&mut self) {
         self.victims.clear();
         self.fills.clear();

@@ -1,9 +1,9 @@
-//! Ids that have no row, where nothing is trained: how many of those that were looked up, by field.
+//! Counts ids without a row, by field, when nothing is trained.
 //!
-//! - **How.** What is planned says of each slot that was filled whether its row came from below. A
-//!   bit for each slot remembers it, until the slot is filled again; rows that were there from the
-//!   beginning came from below, too. Units are told of in the order in which they are read.
-//! - **Bounds.** A bit a slot.
+//! - **How.** The plan records for each filled slot whether its row came from staging or the store.
+//!   A bit per slot remembers this until the slot is filled again; preloaded rows came from the
+//!   store, too. Units are passed in the order in which they are read.
+//! - **Bounds.** A bit per slot.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::{Group, MiniBatch, Unit};
 /// Ids that were looked up in a field of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdCount {
-    /// Occurrences.
+    /// Number of occurrences.
     pub ids: u64,
-    /// Those without a row.
+    /// Number of occurrences without a row.
     pub without_row: u64,
 }
 
-/// Counts them.
+/// Counts ids and ids without a row.
 #[derive(Debug)]
 pub struct WithoutRow {
     groups: Vec<Arc<Group>>,
-    /// Slots whose rows did not come from below, by group. // (groups) of (slots / 64)
+    /// Slots whose rows were initialized, by group. // (groups) of (slots / 64)
     initial: Vec<Vec<u64>>,
-    /// By table and field.
+    /// Counts by table and field.
     counts: Vec<Vec<IdCount>>,
-    /// Which rows of the mini-batch at hand do not exist. // (rows)
+    /// Which rows of the current mini-batch do not exist. // (rows)
     rows: Vec<bool>,
 }
 
 impl WithoutRow {
-    /// A count for tables of so many fields each, over the rows of `groups`; none where rows lie on
-    /// devices, whose slots are others.
+    /// Counts for tables with these numbers of `fields`, over the rows of `groups`; `None` if rows
+    /// are on devices, which have other slots.
     pub fn new(groups: &[Arc<Group>], fields: &[usize]) -> Option<Self> {
         if groups.iter().any(|group| group.devices().is_some()) {
             return None;
@@ -49,7 +49,7 @@ impl WithoutRow {
         })
     }
 
-    /// The mini-batches of `unit` are about to be read.
+    /// Begins to read the mini-batches of `unit`.
     pub fn begin<C>(&mut self, unit: &Unit<C>) {
         for (bits, part) in self.initial.iter_mut().zip(&unit.moves) {
             for fill in &part.fills {
@@ -59,7 +59,7 @@ impl WithoutRow {
         }
     }
 
-    /// Counts the ids of a mini-batch of the unit at hand.
+    /// Counts the ids of a mini-batch of the current unit.
     pub fn count<C>(&mut self, mini: &MiniBatch<C>) {
         for (table, part) in mini.parts.iter().enumerate() {
             let (number, group) = group_of(&self.groups, table);
@@ -83,7 +83,7 @@ impl WithoutRow {
         }
     }
 
-    /// What was counted, by table and field.
+    /// Counts by table and field.
     pub fn counts(&self) -> &[Vec<IdCount>] {
         &self.counts
     }

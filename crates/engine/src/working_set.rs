@@ -1,4 +1,4 @@
-//! Where the rows of a request lie: the owner's half of a look-up.
+//! Where the rows of a request are: the owner's half of a look-up.
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::Occurrence;
@@ -13,53 +13,53 @@ use crate::request::BagsByRow;
 pub struct WorkingSet {
     /// Slot of each row, pinned from plan to retire. // (rows)
     pub(crate) slots: Vec<SlotIndex>,
-    /// How each row occurred where it was trained, empty where it was only read. // (rows)
+    /// How each row occurred; empty if the rows were only read. // (rows)
     pub(crate) occurrences: Vec<Occurrence>,
-    /// The bags of each row where it will be trained.
+    /// The bags of each row, for training.
     pub(crate) bags: BagsByRow,
 }
 
 impl WorkingSet {
-    /// Forgets everything and keeps the memory.
+    /// Clears the lists and keeps their memory.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.occurrences.clear();
         self.bags.clear();
     }
 
-    /// Bytes of the working set of `rows` rows that occur once each; whether rows are multiplied
-    /// before they are added.
+    /// Bytes of the working set of `rows` rows that occur once each; `weighed` if rows are
+    /// multiplied by factors before they are added.
     pub fn bytes_max(rows: u64, weighed: bool) -> u64 {
         let lists = rows * (size_of::<SlotIndex>() + size_of::<Occurrence>()) as u64;
         lists + BagsByRow::bytes_max(rows, rows, weighed)
     }
 }
 
-/// One table's share of a mini-batch: what is asked, and where it lies.
+/// One table's share of a mini-batch: the request and where its rows are.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// Where it lies, from plan to retire.
+    /// Where its rows are, from plan to retire.
     pub rows: WorkingSet,
-    /// Which rank asked for what, where several do.
+    /// Which rank requested which rows, if there are several ranks.
     pub askers: Askers,
-    /// Where its rows are on devices, where there are any.
+    /// Where its rows are on devices, if any.
     pub(crate) above: Places,
 }
 
 impl Part {
-    /// Sorts its bags by row, as the update needs them.
+    /// Sorts the bags by row, as the update needs them.
     pub fn sort_bags(&mut self) {
         self.rows.bags.sort(&self.request);
     }
 
-    /// The rows that rank `rank` asked for, in its order.
+    /// The rows that rank `rank` requested, in its order.
     pub(crate) fn asked_by(&self, rank: usize) -> &[u32] {
         &self.request.occurrence_rows[self.askers.range(rank)]
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears everything and keeps the memory.
     pub fn clear(&mut self) {
         self.request.clear();
         self.rows.clear();

@@ -1,4 +1,4 @@
-//! Signatures of kernels, read from their sources.
+//! Reads signatures of kernels from their sources.
 //!
 //! ```text
 //! KERNEL_LANES(name, IN(float) from, OUT(float) to, u32 count) { ... }
@@ -7,11 +7,11 @@
 
 use crate::Result;
 
-/// A kernel as its source declares it.
+/// A kernel, as declared in its source.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     file: String,
-    /// Of a KERNEL_BLOCK: threads of every block.
+    /// Threads of every block of a KERNEL_BLOCK.
     threads: Option<u32>,
     params: Vec<Param>,
 }
@@ -22,11 +22,11 @@ struct Param {
     of: String,
 }
 
-/// Accesses by the macros that declare them.
+/// Accesses, by the macros that declare them.
 const ACCESSES: [(&str, &str); 4] =
     [("IN", "In"), ("OUT", "Out"), ("INOUT", "InOut"), ("ATOMIC", "Atomic")];
 
-/// Types by their names: what Rust calls them.
+/// Types, by their names in C++ and Rust.
 const TYPES: [(&str, &str); 7] = [
     ("u8", "U8"),
     ("u16", "U16"),
@@ -37,10 +37,10 @@ const TYPES: [(&str, &str); 7] = [
     ("double", "F64"),
 ];
 
-/// Structs that both sides know; they are passed by pointer alone.
+/// Structs that both languages know; they are passed only by pointer.
 const STRUCTS: [&str; 2] = ["PoolTable", "UpdateTable"];
 
-/// What lanes, which may not meet, must not say.
+/// Text that may not occur in kernels of lanes, as these can't synchronize.
 const MEETINGS: [&str; 5] = ["__sync", "__shfl_", "_sync(", "SHARED(", "__threadfence"];
 
 /// The kernels that `text`, the source `file`, declares.
@@ -64,7 +64,7 @@ pub(crate) fn kernels(text: &str, file: &str) -> Result<Vec<Kernel>> {
     Ok(kernels.into_iter().map(|(_, kernel)| kernel).collect())
 }
 
-/// What stands between the bracket at the start of `text` and the one that closes it.
+/// The text between the bracket at the start of `text` and its closing bracket.
 fn enclosed(text: &str, open: char, close: char) -> Option<&str> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -105,7 +105,7 @@ fn param(text: &str) -> Option<Param> {
 }
 
 impl Kernel {
-    /// The kernel as an expression of Rust.
+    /// The kernel as a Rust expression.
     pub(crate) fn rust(&self) -> String {
         let Self { name, file, threads, .. } = self;
         let kind = match threads {

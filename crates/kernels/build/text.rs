@@ -1,11 +1,11 @@
-//! The text of a kernel's file with everything that it includes: NVRTC looks for no files.
+//! The text of a kernel's file with all of its includes, since NVRTC looks up no files.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Result, file_name, read};
 
-/// The text of `file`, in which every header of `folder` stands where it is first included. Lines
-/// keep their numbers and files, so that the compiler's messages lead to the sources.
+/// The text of `file`, with every header in `folder` inserted at its first include. Lines keep
+/// their numbers and files, so that the compiler's messages point to the sources.
 pub(crate) fn expand(file: &Path, folder: &Path) -> Result<String> {
     let mut text = String::new();
     put(file, folder, &mut Vec::new(), &mut text)?;
@@ -20,7 +20,7 @@ fn put(file: &Path, folder: &Path, seen: &mut Vec<PathBuf>, text: &mut String) -
             *text += "\n";
             continue;
         }
-        // What the prelude includes for the C++ compiler is not there for NVRTC.
+        // Headers that the prelude includes for the C++ compiler don't exist for NVRTC.
         let header = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
         let header = header.map(|header| folder.join(header)).filter(|header| header.exists());
         match header {

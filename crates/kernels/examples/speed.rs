@@ -1,6 +1,6 @@
-//! How fast kernels are on one core of this processor: `cargo run --release --example speed`.
+//! Measures kernels on one core of this processor: `cargo run --release --example speed`.
 //!
-//! What tests cost, that is; of a device it says nothing.
+//! This is the cost of tests, and unrelated to that on a device.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -21,7 +21,7 @@ use support::{Arg, Dice, run};
 const ONE: Schedule = Schedule { seed: 5, workers: 1 };
 const COUNT: usize = 100_000;
 
-/// Prints the time of the fastest of some runs, in all and for each of `items`.
+/// Prints the time of the fastest of several runs, in total and per item.
 fn time(what: &str, items: usize, mut of: impl FnMut()) {
     let one = |_| {
         let begin = Instant::now();
@@ -70,7 +70,7 @@ fn pool(dim: usize, storage: Storage) {
     });
 }
 
-/// The update of rows of 16 lanes, each of which occurs twice.
+/// Updates rows of 16 lanes, each of which occurs twice.
 fn update(rule: u32, storage: Storage) {
     let mut dice = Dice(3);
     let (count, examples, dim) = (COUNT as u32 / 2, COUNT as u32, 16);

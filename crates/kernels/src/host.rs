@@ -1,49 +1,49 @@
-//! Kernels on this processor.
+//! Runs kernels on this processor.
 //!
-//! - **How.** A launch runs its blocks in an order that a seed draws, on as many threads of the
-//!   system as are asked for. Threads of a block of lanes are turns of a loop; those of other
-//!   blocks are fibers on one thread, which go on in a drawn order where they meet.
-//! - **Failure.** A [`Fault`], after which the kernel's outputs are in any state. Seen are:
-//!   barriers that not all threads of a block reach, deadlocks, operations of a warp that differ,
-//!   masks and sources of lanes that are not there, shared memory written beside its ends, launches
-//!   that a device refuses. Not seen are: memory beyond the ends of buffers (run under
-//!   AddressSanitizer), races that no drawn order shows (ThreadSanitizer), weak orders of memory.
-//! - **Cost.** 0.3 µs a launch by one thread, beside others that begin with it; a thread of lanes
-//!   is a turn of a loop; some 30 ns for each time that a fiber meets others.
+//! - **How.** A launch runs its blocks in an order drawn from a seed, on the requested number of
+//!   system threads. Threads of a block of lanes are iterations of a loop; those of other blocks
+//!   are fibers on one thread, which resume in a drawn order after they synchronize.
+//! - **Failure.** A [`Fault`], after which outputs are unspecified. Detected: barriers that not all
+//!   threads of a block reach, deadlocks, diverging operations of a warp, masks and sources of
+//!   missing lanes, writes just outside shared memory, launches that a device rejects. Not
+//!   detected: accesses outside buffers (run under AddressSanitizer), races that no drawn order
+//!   shows (ThreadSanitizer), weak memory order.
+//! - **Cost.** 0.3 µs per launch on one thread, plus starting any others; a thread of lanes is a
+//!   loop iteration; some 30 ns each time a fiber synchronizes.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::kernel::{Arguments, Kernel, Kind};
 
-/// The shape of a launch.
+/// Shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks, at least one.
+    /// Number of blocks, at least one.
     pub blocks: u32,
-    /// Threads of each.
+    /// Threads per block.
     pub threads: u32,
-    /// Bytes of dynamic shared memory of each.
+    /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
 }
 
-/// In what order blocks and threads run, which no result may show.
+/// Order of blocks and threads, which must not affect results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Draws the order.
+    /// Seed of the order.
     pub seed: u64,
-    /// Threads of the system, of which the caller's is one.
+    /// Number of system threads, including the caller's.
     pub workers: usize,
 }
 
-/// What ended a launch.
+/// The fault that ended a launch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kernel}: block {block}, thread {thread}{}: {message}", at(file, *line))]
 pub struct Fault {
-    /// The kernel's name.
+    /// Name of the kernel.
     pub kernel: &'static str,
     /// What happened.
     pub kind: FaultKind,
-    /// The source, empty where it is no place's fault.
+    /// The source file; empty if the fault has no location.
     pub file: String,
     /// Line of the source, from 1.
     pub line: u32,
@@ -51,7 +51,7 @@ pub struct Fault {
     pub block: u32,
     /// The thread of the block.
     pub thread: u32,
-    /// What happened, in words.
+    /// Description of what happened.
     pub message: String,
 }
 
@@ -59,32 +59,32 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A launch that a device refuses.
+    /// A launch that a device rejects.
     Launch,
     /// Not all threads of a block reach one barrier.
     DivergentBarrier,
-    /// Nobody can go on.
+    /// No thread can continue.
     Deadlock,
     /// Lanes of a warp are in different operations.
     MixedWarp,
-    /// A mask names lanes that are not there, or not its own.
+    /// A mask contains lanes that are missing, or not the calling one.
     BadMask,
-    /// A lane takes the value of one that takes no part.
+    /// A lane takes the value of one that doesn't participate.
     BadSource,
-    /// Shared memory was written beside its ends.
+    /// Memory next to shared memory was written.
     SharedOverrun,
     /// More shared memory than a block has.
     SharedSize,
-    /// A kernel of lanes has threads that meet.
+    /// A kernel of lanes has threads that synchronize.
     LanesMeet,
     /// The processor does not round to nearest, or flushes subnormal numbers.
     Rounding,
-    /// The shim has no memory.
+    /// The shim ran out of memory.
     OutOfMemory,
 }
 
 impl FaultKind {
-    /// In the order of their numbers, from 1.
+    /// All kinds, in the order of their numbers, from 1.
     const ALL: [Self; 11] = [
         Self::Launch,
         Self::DivergentBarrier,
@@ -105,8 +105,8 @@ fn at(file: &str, line: u32) -> String {
 }
 
 impl Launch {
-    /// One that gives every one of `items` a thread, as far as a grid of `blocks_max` blocks of
-    /// lanes goes; each thread takes more than one where there are more.
+    /// A launch with a thread for each of `items`, in at most `blocks_max` blocks of lanes; with
+    /// more items, threads process several.
     pub fn of_items(items: u64, blocks_max: u32) -> Self {
         let threads = Kind::LANES_THREADS_MAX;
         let blocks = items.div_ceil(u64::from(threads)).clamp(1, u64::from(blocks_max.max(1)));
@@ -117,13 +117,13 @@ impl Launch {
 /// Runs `kernel` to its end, or to its first fault.
 ///
 /// # Errors
-/// A fault; outputs are in any state then.
+/// If there is a fault; outputs are then unspecified.
 ///
 /// # Safety
-/// `args` are pointers to the values of the kernel's parameters, in order and of their types, and
-/// pointers among these lead to memory that is as large as the kernel takes for granted, is aligned
-/// to its elements, and that nobody else writes, or reads where the kernel writes, until this
-/// returns. No two of them overlap.
+/// `args` must be pointers to the values of the kernel's parameters, in order and of their types.
+/// Pointers among these values must lead to memory as large as the kernel assumes, aligned to its
+/// elements, which nobody else writes, or reads if the kernel writes it, until this returns. No two
+/// of these areas may overlap.
 #[expect(unsafe_code, reason = "a launch takes pointers")]
 pub unsafe fn run(
     kernel: &Kernel,
@@ -150,7 +150,7 @@ pub unsafe fn run(
             seed: schedule.seed,
         };
         // SAFETY: both pointers are to values that outlive the call and have the layout of their
-        // C++ twins; the arguments are as the caller promises.
+        // C++ twins; the caller guarantees the arguments.
         unsafe { stepwell_shim_run(&request, &mut fault) };
     } else {
         let message = format!("{} arguments for {} parameters", args.len(), kernel.params.len());
@@ -163,7 +163,7 @@ pub unsafe fn run(
     }
 }
 
-/// A launch as the shim takes it; its twin is in `shim/run.h`.
+/// A launch as passed to the shim; its twin is in `shim/run.h`.
 #[repr(C)]
 struct Request {
     entry: unsafe extern "C" fn(Arguments),
@@ -177,7 +177,7 @@ struct Request {
     seed: u64,
 }
 
-/// A fault as the shim gives it; its twin is in `shim/run.h`.
+/// A fault as returned by the shim; its twin is in `shim/run.h`.
 #[repr(C)]
 struct RawFault {
     kind: u32,

@@ -1,35 +1,35 @@
-//! What is known of a kernel without running it.
+//! Metadata of kernels.
 
 use std::ffi::c_void;
 
-/// Options for NVRTC without which a device's bits would not be this processor's.
+/// Options for NVRTC that are required for a device to have this processor's bits.
 pub const NVRTC_OPTIONS: &[&str] =
     &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
-/// Pointers to the value of every parameter, in order, as `cuLaunchKernel` takes them.
+/// Pointers to the value of every parameter, in order, as for `cuLaunchKernel`.
 pub(crate) type Arguments = *const *const c_void;
 
-/// A kernel, as its source declares it.
+/// A kernel, as declared in its source.
 #[derive(Debug)]
 pub struct Kernel {
-    /// Its name, also in what NVRTC makes of its file.
+    /// Name, also in NVRTC's output.
     pub name: &'static str,
-    /// The file that has it, for [`source`].
+    /// Its source file, for [`source`].
     pub file: &'static str,
-    /// How its threads are to each other.
+    /// Whether its threads synchronize.
     pub kind: Kind,
-    /// What it takes, in order.
+    /// Parameters in order.
     pub params: &'static [Param],
     pub(crate) entry: unsafe extern "C" fn(Arguments),
 }
 
-/// How the threads of a block are to each other.
+/// Whether the threads of a block synchronize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They never meet; a block has any number of them up to [`Kind::LANES_THREADS_MAX`], and any
-    /// number of blocks shares out all items.
+    /// They don't; a block has any number of threads up to [`Kind::LANES_THREADS_MAX`], and any
+    /// number of blocks divides all items.
     Lanes,
-    /// They meet; every block has exactly so many.
+    /// They do; every block has exactly this number of threads.
     Block {
         /// Threads of a block.
         threads: u32,
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Threads of a block of lanes, at most.
+    /// Maximum number of threads of a block of lanes.
     pub const LANES_THREADS_MAX: u32 = 256;
 }
 
@@ -46,30 +46,30 @@ impl Kind {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// What the kernel does with what it points at.
+    /// How the kernel accesses the memory that it points to.
     pub access: Access,
-    /// What it is, or points at.
+    /// Type of the number, or of the elements it points to.
     pub ty: ScalarType,
-    /// Bytes of one such.
+    /// Bytes of one number or element.
     pub element_bytes: usize,
 }
 
-/// What a kernel does with the memory behind a parameter; no two parameters may overlap.
+/// How a kernel accesses the memory behind a parameter; no two parameters may overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It reads.
+    /// Reads only.
     In,
-    /// It writes, some or all of it, and reads nothing.
+    /// Writes some or all of it, and reads nothing.
     Out,
-    /// It reads and writes.
+    /// Reads and writes.
     InOut,
-    /// Threads read and write the same places, by atomic operations.
+    /// Threads read and write the same elements by atomic operations.
     Atomic,
-    /// There is none: the parameter is a number.
+    /// No memory: the parameter is a number.
     Value,
 }
 
-/// What a parameter is, or points at.
+/// Type of a parameter, or of what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalarType {
     /// `u8`.
@@ -91,7 +91,7 @@ pub enum ScalarType {
 }
 
 impl ScalarType {
-    /// Bytes of a number; of a descriptor, 0: its parameter knows.
+    /// Bytes of a number; 0 for a descriptor, whose parameter has its size.
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
@@ -113,15 +113,15 @@ pub fn find(name: &str) -> Option<&'static Kernel> {
     kernels().iter().find(|kernel| kernel.name == name)
 }
 
-/// The kernel `name`, which is one of those that there are.
+/// The kernel `name`, which must exist.
 ///
 /// # Panics
-/// When there is none.
+/// If there is no such kernel.
 pub fn named(name: &str) -> &'static Kernel {
     find(name).unwrap_or_else(|| panic!("there is no kernel '{name}'"))
 }
 
-/// The text of a file of kernels with all that it includes, as NVRTC takes it.
+/// The text of a file of kernels with all of its includes, for NVRTC.
 pub fn source(file: &str) -> Option<&'static str> {
     let of = crate::tables::sources().iter().find(|(name, _)| *name == file);
     of.map(|(_, text)| *text)

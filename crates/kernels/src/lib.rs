@@ -1,22 +1,21 @@
-//! The arithmetic of a device, in CUDA C++, that runs on this processor as well.
+//! The arithmetic of a device, in CUDA C++ that also runs on this processor.
 //!
-//! - **Why.** Rows that lie in a device's memory are moved, pooled and updated there, and the model
-//!   must have the bits that it has without a device. So there is one text of every kernel, which
-//!   NVRTC compiles for a device, and the C++ compiler for this processor, where tests compare it
-//!   with what the rest of the system computes.
-//! - **How.** `cuda/*.cu` are the kernels. Each declares what it does with every parameter, in
-//!   macros from which the build makes the table [`kernels`]. `shim/` is what a kernel sees of a
-//!   device here: blocks in an order drawn by chance, threads that meet as fibers, shared memory
-//!   between red zones. [`source`] gives a file as NVRTC takes it; [`host::run`] launches a kernel
-//!   of this processor.
-//! - **Invariants.** K1: no kernel's result depends on the order of blocks or threads; no floating
-//!   point number is added atomically. K2: what is computed in f32 has the bits of
-//!   `stepwell-optim` and of the engine's pooling and sums, NaNs aside, whose payloads a device
-//!   chooses. K3: kernels have no `#if`; the prelude alone knows its compiler.
-//! - **Failure.** What a device would leave undefined, and can be seen, ends a launch of [`host`]
-//!   with a [`host::Fault`] that names file, line, block and thread.
+//! - **Why.** Rows in a device's memory are moved, pooled and updated there, and the model must
+//!   have the same bits as without a device. So every kernel has a single source, which NVRTC
+//!   compiles for a device and the C++ compiler for this processor, where tests compare it to the
+//!   rest of the system.
+//! - **How.** `cuda/*.cu` are the kernels. Each declares its use of every parameter, in macros from
+//!   which the build makes the table [`kernels`]. `shim/` emulates a device here: blocks in random
+//!   order, threads that synchronize as fibers, shared memory between red zones. [`source`] returns
+//!   a file as NVRTC takes it; [`host::run`] launches a kernel on this processor.
+//! - **Invariants.** K1: no kernel's result depends on the order of blocks or threads;
+//!   floating-point numbers are never added atomically. K2: results in f32 have the bits of
+//!   `stepwell-optim` and of the engine's pooling and sums, except NaN payloads, which a device
+//!   chooses. K3: kernels have no `#if`; only the prelude distinguishes compilers.
+//! - **Failure.** Detectable behavior that a device leaves undefined ends a launch of [`host`] with
+//!   a [`host::Fault`] that names file, line, block and thread.
 //!
-//! `README.md` beside this crate says how a kernel is added.
+//! This crate's `README.md` explains how to add a kernel.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the build made of the sources.
+//! Tables that the build generates from the sources.
 
 use crate::kernel::{Access, Arguments, Kernel, Kind, Param, ScalarType};
 

@@ -1,4 +1,4 @@
-//! What the sources of kernels may not say, and what the table says of them.
+//! Restrictions on the sources of kernels, and their table.
 
 #![expect(clippy::unwrap_used, reason = "a source that cannot be read fails the test")]
 
@@ -8,7 +8,8 @@ use std::path::Path;
 use stepwell_kernels::{Access, Kind, NVRTC_OPTIONS, Param, ScalarType};
 use stepwell_kernels::{PoolTable, UpdateTable, find, kernels, source};
 
-/// The sources of kernels, by name; the prelude, which alone may ask for its compiler, apart.
+/// The sources of kernels, by name, and separately the prelude, which alone may distinguish
+/// compilers.
 fn sources() -> (Vec<(String, String)>, String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda");
     let mut sources = Vec::new();
@@ -79,7 +80,7 @@ fn kernels_ask_for_no_compiler_and_no_fast_arithmetic() {
     assert_eq!(code(&prelude).matches("#if").count(), 1);
 }
 
-/// An atomic operation takes a parameter that is declared as such, or shared memory; none of f32.
+/// An atomic operation takes a parameter declared as atomic, or shared memory, and never f32.
 #[test]
 fn no_floating_point_number_is_changed_atomically() {
     for kernel in kernels() {
@@ -90,7 +91,7 @@ fn no_floating_point_number_is_changed_atomically() {
     }
     for (name, text) in sources().0 {
         for part in code(&text).split("atomic").skip(1) {
-            // The shim has atomic operations of u32 and u64 alone: one of floats does not compile.
+            // The shim has atomic operations of u32 and u64 only, so those of floats don't compile.
             let operation = part.split('(').next().unwrap_or_default();
             assert!(["Add", "CAS", "Min", "_load"].contains(&operation), "{name}: {operation}");
         }

@@ -1,6 +1,6 @@
 //! The metadata of one table group's slab.
 //!
-//! State of a slot, and who moves it (all calls come from its planner, one after another):
+//! State of a slot and its transitions (the group's planner makes all calls, one after another):
 //!
 //! ```text
 //!            place                unpin, no use known                 victim
@@ -11,9 +11,10 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
+//! - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
 //!   - I9: every slot can be pinned; the index has room for a key in each.
-//! - **Cost.** [`crate::metadata_bytes`]: 16 bytes of record a slot, 7.1 of index, the policy's.
+//! - **Cost.** [`crate::metadata_bytes`]: 16 bytes of record per slot, 7.1 of index, and the
+//!   policy's.
 
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
@@ -24,25 +25,25 @@ use crate::policy::{Occurrence, Policy, PolicyKind};
 use crate::records::{DIRTY, EXISTS};
 use crate::uses::{KnownUses, NEVER};
 
-/// A row that leaves its slot.
+/// A row that is evicted from its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Its key.
+    /// Key of the row.
     pub key: Key,
-    /// Where it lies.
+    /// Slot of the row.
     pub slot: SlotIndex,
-    /// Whether it must be written down: nothing below has this version.
+    /// Whether it must be written to the store, which doesn't have this version.
     pub dirty: bool,
 }
 
-/// Where a missing key was placed, and what left for it.
+/// Where a missing key was placed, and which row was evicted for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The slot, pinned once.
     pub slot: SlotIndex,
-    /// The row that lay there.
+    /// The row that was there.
     pub victim: Option<Victim>,
-    /// The batch that uses that row next, as far as is known.
+    /// The next batch that uses that row, if known.
     pub next_use: Option<u32>,
 }
 
@@ -52,14 +53,14 @@ pub enum NoPlace {
     /// Every slot is pinned.
     #[error("every slot is pinned")]
     Pinned,
-    /// The index has no room for a key that shares its buckets with so many others. The cache is
-    /// of no use afterwards.
+    /// The index has no room for a key because too many others share its buckets. The cache can't
+    /// be used any more.
     #[error(
         "more than {keys} ids share their two places in the index of rows in memory, which only \
          ids that were made to collide do: leave them out of the data, or raise tiers.dram"
     )]
     Crowded {
-        /// Keys that the overflow holds.
+        /// Number of keys that fit into the overflow.
         keys: usize,
     },
 }
@@ -71,7 +72,7 @@ pub struct Cache {
     records: Records,
     uses: KnownUses,
     policy: Box<dyn Policy>,
-    /// Slots from here on were never used.
+    /// The first slot that was never used.
     fresh: u32,
     pinned: usize,
 }
@@ -83,7 +84,7 @@ impl Cache {
         Self::with_policy(slots, horizon, PolicyKind::default())
     }
 
-    /// As [`Cache::new`], with a policy of the given kind.
+    /// Like [`Cache::new`], with a policy of the given kind.
     pub fn with_policy(slots: usize, horizon: usize, kind: PolicyKind) -> Self {
         Self::with(slots, horizon, kind.make(slots))
     }
@@ -107,7 +108,7 @@ impl Cache {
         self.records.slots()
     }
 
-    /// Number of rows that lie in a slot.
+    /// Number of rows in slots.
     pub fn rows(&self) -> usize {
         self.fresh as usize
     }
@@ -117,7 +118,7 @@ impl Cache {
         self.slots() - self.pinned
     }
 
-    /// Whether no slot was ever taken from another key and none will be before `more` rows came.
+    /// Whether `more` more rows can be placed without evicting one, and none was evicted before.
     pub fn has_room_for(&self, more: usize) -> bool {
         self.slots() - self.rows() >= more
     }
@@ -128,13 +129,13 @@ impl Cache {
         self.index.find(key, self.key_in())
     }
 
-    /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
+    /// Sets `found` to the slots of `keys`; prefetches memory.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
         found.clear();
         self.find_more(keys, found);
     }
 
-    /// As [`Cache::find_many`], behind what is in `found` already.
+    /// Like [`Cache::find_many`], but appends to `found`.
     pub fn find_more(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
         found.reserve(keys.len());
         self.index.find_many(
@@ -145,8 +146,8 @@ impl Cache {
         );
     }
 
-    /// The slot of key number `at` of those that `keys` says, which are looked up one after the
-    /// other with one `seek`: memory is fetched ahead, and the cache may change in between.
+    /// The slot of key number `at` of those that `keys` returns, which are looked up in order with
+    /// one `seek`: memory is prefetched, and the cache may change between look-ups.
     #[inline]
     pub fn seek(
         &self,
@@ -157,34 +158,34 @@ impl Cache {
         self.index.seek(seek, (keys, at), self.key_in(), |slot| self.prefetch(slot))
     }
 
-    /// Asks the processor to fetch what placing `key` will change.
+    /// Prefetches what placing `key` changes.
     #[inline]
     pub fn prefetch_place(&self, key: Key) {
         self.index.prefetch(key);
         self.policy.prefetch_admit(&self.records, key);
     }
 
-    /// As [`Cache::find_many`], for who only reads rows: `meet` is told each slot as soon as it is
-    /// known, so that the row can be asked for while the next keys are looked for.
+    /// Like [`Cache::find_many`], for readers of rows: calls `meet` with each slot as soon as it is
+    /// known, so that the row can be prefetched while the next keys are looked up.
     #[inline]
     pub fn find_each(&self, keys: &[Key], meet: impl FnMut(Option<SlotIndex>)) {
         self.index.find_many(keys, self.key_in(), |slot| self.records.prefetch(slot), meet);
     }
 
-    /// Asks the processor to fetch what planning and retiring a row in `slot` change.
+    /// Prefetches what planning and retiring a row in `slot` change.
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {
         self.records.prefetch(slot);
         self.policy.prefetch(slot);
     }
 
-    /// Says the key that lies in a slot.
+    /// Returns the key in a slot.
     #[inline]
     fn key_in(&self) -> impl Fn(SlotIndex) -> Key {
         |slot| self.records.key(slot)
     }
 
-    /// The slot of `key` where its row exists; a row that was only read does not.
+    /// The slot of `key` if its row exists; a row that was only read doesn't.
     pub fn find_existing(&self, key: Key) -> Option<SlotIndex> {
         self.find(key).filter(|slot| self.records.has(*slot, EXISTS))
     }
@@ -201,7 +202,7 @@ impl Cache {
         self.records.is_pinned(slot)
     }
 
-    /// Promises that the row in `slot` stays until the matching [`Cache::unpin`].
+    /// Keeps the row in `slot` until the matching [`Cache::unpin`].
     #[inline]
     pub fn pin(&mut self, slot: SlotIndex) {
         if self.records.pin(slot) == 0 {
@@ -210,7 +211,7 @@ impl Cache {
         }
     }
 
-    /// Gives a pin back.
+    /// Releases a pin.
     #[inline]
     pub fn unpin(&mut self, slot: SlotIndex) {
         if self.records.unpin(slot) == 0 {
@@ -219,10 +220,10 @@ impl Cache {
         }
     }
 
-    /// Puts `key`, which is not here, into a slot and pins it.
+    /// Puts `key`, which isn't in the cache, into a slot and pins it.
     ///
     /// # Errors
-    /// When every slot is pinned, or the index has no room for this very key.
+    /// If every slot is pinned, or the index has no room for this key.
     #[inline]
     pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
         let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
@@ -236,9 +237,8 @@ impl Cache {
         Ok(Placed { slot, victim, next_use })
     }
 
-    /// The key in `slot` is used next by batch number `batch`, as far as is known (or never). A
-    /// batch that lies further behind the farthest one ever named than the horizon reaches counts
-    /// as none.
+    /// Sets the next use of the key in `slot` to batch number `batch`, or to none. A batch too far
+    /// behind the farthest one ever passed, beyond the horizon, counts as none.
     #[inline]
     pub fn expect(&mut self, slot: SlotIndex, batch: Option<u32>) {
         if let Some(batch) = batch {
@@ -258,14 +258,14 @@ impl Cache {
         }
     }
 
-    /// The batch that uses the key in `slot` next.
+    /// The next batch that uses the key in `slot`, if known.
     #[inline]
     pub fn next_use(&self, slot: SlotIndex) -> Option<u32> {
         let code = self.records.next_use(slot);
         (code != NEVER).then(|| self.uses.batch(code))
     }
 
-    /// A mini-batch trained the pinned row in `slot`.
+    /// Records that a mini-batch trained the pinned row in `slot`.
     #[inline]
     pub fn trained(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         assert!(self.is_pinned(slot), "slot {} was trained without a pin", slot.0);
@@ -288,13 +288,13 @@ impl Cache {
         self.attach(slot);
     }
 
-    /// Tells the policy alone of a use.
+    /// Reports a use to the policy only.
     #[inline]
     pub fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         self.policy.touch(&mut self.records, slot, occurrence);
     }
 
-    /// The pinned row in `slot` came from below, so it exists.
+    /// Marks the pinned row in `slot` as existing, because it came from below.
     #[inline]
     pub fn came_from_below(&mut self, slot: SlotIndex) {
         self.records.set(slot, EXISTS);
@@ -305,18 +305,18 @@ impl Cache {
         self.existing().filter(|row| row.dirty)
     }
 
-    /// All rows that lie in a slot, in slot order.
+    /// All rows in slots, in slot order.
     pub fn all(&self) -> impl Iterator<Item = Victim> + '_ {
         (0..self.fresh).map(SlotIndex).map(|slot| self.row(slot))
     }
 
-    /// All rows that exist (were trained or came from below), in slot order.
+    /// All existing rows (trained, or from below), in slot order.
     pub fn existing(&self) -> impl Iterator<Item = Victim> + '_ {
         let slots = (0..self.fresh).map(SlotIndex);
         slots.filter(|slot| self.records.has(*slot, EXISTS)).map(|slot| self.row(slot))
     }
 
-    /// Every dirty row was written down.
+    /// Marks all rows clean, after every dirty row was written.
     pub fn all_clean(&mut self) {
         (0..self.fresh).for_each(|slot| self.records.clear(SlotIndex(slot), DIRTY));
     }

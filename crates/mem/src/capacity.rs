@@ -1,4 +1,4 @@
-//! How many slots fit a budget of bytes: the slab, its index and its metadata, nothing else.
+//! How many slots fit a budget of bytes, which covers the slab, its index and its metadata.
 
 use stepwell_base::slab::Slab;
 
@@ -12,14 +12,14 @@ pub fn metadata_bytes(policy: PolicyKind, slots: u64, ring: u64) -> u64 {
     records + index::bytes_for(slots) + policy.bytes_for(slots) + KnownUses::bytes_for(ring)
 }
 
-/// Bytes for the known uses of `rows` rows: as many as the mini-batches that are known have keys,
-/// each noted once. Rows that are pinned and unpinned in between may take twice that.
+/// Bytes for the known uses of `rows` rows, the number of keys of the known mini-batches, each
+/// noted once. Rows that are pinned and unpinned repeatedly may take twice that.
 pub fn bytes_of_known_uses(rows: u64) -> u64 {
     KnownUses::bytes_of_notes(rows)
 }
 
-/// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, and what others keep
-/// `beside` so many.
+/// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, plus the `beside` bytes
+/// that callers need for them.
 pub fn bytes_for(
     policy: PolicyKind,
     slots: u64,
@@ -30,8 +30,8 @@ pub fn bytes_for(
     Slab::bytes_for(slots, row_lanes) + beside(slots) + metadata_bytes(policy, slots, ring)
 }
 
-/// The largest number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`,
-/// with the bytes that others keep `beside` so many.
+/// Maximum number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`, together
+/// with the `beside` bytes that callers need for them.
 pub fn slots_within(
     policy: PolicyKind,
     bytes: u64,
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn the_default_policy_stays_below_25_bytes_a_row() {
         for slots in [100_000, 16_000_000, 1 << 31] {
-            // With the two bits that the slab and the planner have beside it.
+            // Including the two bits per slot of slab and planner.
             let bytes = metadata_bytes(PolicyKind::default(), slots, 16) + slots / 4;
             assert!(bytes < 25 * slots, "{slots} slots: {} bytes", bytes as f64 / slots as f64);
         }

@@ -1,29 +1,28 @@
-//! The index from key to slot: buckets of ten, two of them for each key.
+//! The index from key to slot: buckets of ten entries, two buckets per key.
 //!
-//! Why not a general hash map: its bytes must be known before the run and never change. A map
-//! with tombstones doubles when it is full of them, which a slab under eviction always is.
+//! Why not a general hash map: its bytes must be known before the run and never change. A map with
+//! tombstones doubles when they fill it, as always happens to a slab under eviction.
 //!
 //! - **How.** A bucket is one cache line of ten entries, each a slot and 16 bits of the scattered
-//!   key, the *tag*; the key itself lies beside the slot and is read only where the tag fits. Keys
-//!   are scattered by a secret of the index, so that nobody can choose some that meet in their
-//!   buckets; whether and where a key is found does not depend on it. A key goes to its second
-//!   bucket only where its first is full, which then counts it: a look-up goes on to the second
-//!   only where there is such a key. Where both are full, entries make way to their own other
-//!   buckets (Pagh and Rodler, "Cuckoo hashing", 2001), and where that does not end, which keys
-//!   that were not made for it never met, a key goes to `overflow`. Removing leaves a vacancy, no
-//!   tombstone.
+//!   key, the *tag*; the key itself is next to the slot and is read only if the tag matches. A
+//!   secret of the index scatters keys, so nobody can choose keys that collide; the secret doesn't
+//!   affect whether and where a key is found. A key goes to its second bucket only if its first is
+//!   full, which then counts it: a look-up continues in the second bucket only if there is such a
+//!   key. If both are full, entries move to their own other buckets (Pagh and Rodler, "Cuckoo
+//!   hashing", 2001); if that doesn't end, as only with keys made to collide, a key goes to
+//!   `overflow`. Removing a key leaves a vacancy, not a tombstone.
 //! - **Invariants.**
-//!   - I1 a key is in one of its two buckets or in the overflow, once.
-//!   - I2 `elsewhere` of a bucket is the number of keys whose first bucket it is and that are not
-//!     in it.
-//! - **Growth.** Only as many buckets are used as there are keys for: while few rows are here, few
-//!   lines are touched. When they are full, twice as many are used, in the same memory, until all
-//!   are, and every key finds its place anew.
-//! - **Cost.** 7.1 bytes a slot at 90 % full; a look-up reads one line, one in ten reads two, and
-//!   that of the key whose tag fits: one in 6,000 in vain. Growing inserts each key once more, or
-//!   twice.
-//! - **Bounds.** The memory of all buckets is taken at the start; the overflow has room for one
-//!   slot in 512, and for 64.
+//! - I1 a key is in one of its two buckets or in the overflow, once.
+//! - I2 `elsewhere` of a bucket is the number of keys whose first bucket it is and that are not in
+//!   it.
+//! - **Growth.** Only as many buckets are used as the keys need: while there are few rows, few
+//!   lines are touched. When the used buckets are full, their number doubles, in the same memory,
+//!   until all are used, and every key is placed again.
+//! - **Cost.** 7.1 bytes per slot at 90 % full. A look-up reads one line, or two in one of ten
+//!   cases, and the line of the key whose tag matches; one in 6,000 reads a key that differs.
+//!   Growing inserts each key once or twice more.
+//! - **Bounds.** The memory of all buckets is allocated at the start; the overflow has room for one
+//!   slot in 512, plus 64.
 
 mod seek;
 
@@ -35,15 +34,15 @@ use stepwell_base::{Key, SlotIndex};
 
 pub use self::seek::Seek;
 
-/// Entries of a bucket.
+/// Number of entries of a bucket.
 const ENTRIES: usize = 10;
-/// Slots for ten entries.
+/// Number of slots per bucket of ten entries.
 const SLOTS_PER_BUCKET: u64 = 9;
-/// Entries that may make way for one key.
+/// Maximum number of entries moved for one key.
 const MOVES_MAX: usize = 500;
-/// Keys between the request for a line and its use: of buckets, and of keys beside slots.
+/// Keys between the prefetch of a line (a bucket, or a key next to a slot) and its use.
 const AHEAD: usize = 32;
-/// Buckets that are used from the start, where there are so many.
+/// Number of buckets used from the start, if there are that many.
 const BUCKETS_AT_FIRST: usize = 1 << 10;
 
 /// Number of buckets for `slots` slots.
@@ -51,7 +50,7 @@ fn buckets_for(slots: u64) -> u64 {
     slots.div_ceil(SLOTS_PER_BUCKET).max(2)
 }
 
-/// Keys that the overflow has room for.
+/// Maximum number of keys in the overflow.
 fn overflow_for(slots: u64) -> u64 {
     64 + slots / 512
 }
@@ -62,21 +61,21 @@ pub(crate) fn bytes_for(slots: u64) -> u64 {
         + overflow_for(slots) * size_of::<(Key, SlotIndex)>() as u64
 }
 
-/// Zeros where it is vacant, so that fresh memory is.
+/// A vacant bucket is all zeros, like fresh memory.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// Slot plus one, zero where the entry is vacant.
+    /// Slot plus one; zero if the entry is vacant.
     slots: [u32; ENTRIES],
     tags: [u16; ENTRIES],
-    /// Keys that would be here if it were larger (I2).
+    /// Number of keys that would be here if it were larger (I2).
     elsewhere: u32,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// Entries with this tag, as bits; vacant ones perhaps among them.
+    /// Entries with this tag, as bits; may include vacant ones.
     #[inline]
     fn with_tag(&self, tag: u16) -> u32 {
         let bit = |(at, of): (usize, &u16)| u32::from(*of == tag) << at;
@@ -98,7 +97,7 @@ impl Bucket {
         Entry { tag: self.tags[at], slot: self.slot(at) }
     }
 
-    /// Fills a vacancy, if there is one.
+    /// Fills a vacancy if there is one; returns whether there was.
     #[inline]
     fn put(&mut self, entry: Entry) -> bool {
         let vacancy = self.vacancy();
@@ -114,14 +113,14 @@ impl Bucket {
     }
 }
 
-/// What a bucket says of a key.
+/// Entry of a key in a bucket.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     tag: u16,
     slot: SlotIndex,
 }
 
-/// Where a key may be.
+/// The buckets where a key may be.
 #[derive(Clone, Copy, Debug, Default)]
 struct Home {
     buckets: [usize; 2],
@@ -132,7 +131,7 @@ struct Home {
 pub(crate) struct Index {
     scatter: Scatter,
     buckets: HugeSlice<Bucket>,
-    /// Buckets in front that are used.
+    /// Number of buckets in use, from the front.
     used: usize,
     keys: usize,
     overflow: Vec<(Key, SlotIndex)>,
@@ -159,7 +158,7 @@ impl Index {
         let below = |part: u64, count: usize| ((part * count as u64) >> u32::BITS) as usize;
         let count = self.used;
         let first = below(mixed >> u32::BITS, count);
-        // Another one, as many buckets further on as the low half says.
+        // Another bucket; the low half determines the distance.
         let further = first + 1 + below(mixed & u64::from(u32::MAX), count - 1);
         let second = if further >= count { further - count } else { further };
         Home { buckets: [first, second], tag: (mixed ^ (mixed >> 40)) as u16 }
@@ -206,14 +205,14 @@ impl Index {
         }
     }
 
-    /// The slot of `key`; `key_in` says each taken slot's key.
+    /// The slot of `key`; `key_in` returns each taken slot's key.
     #[inline]
     pub(crate) fn find(&self, key: Key, key_in: impl Fn(SlotIndex) -> Key) -> Option<SlotIndex> {
         self.find_at(key, &self.home(key), key_in)
     }
 
-    /// Gives `meet` the slots of many keys, in order; `ask` requests what `key_in` will read of a
-    /// slot.
+    /// Calls `meet` with the slot of each of `keys`, in order; `ask` prefetches what `key_in` reads
+    /// for a slot.
     #[inline]
     pub(crate) fn find_many(
         &self,
@@ -228,15 +227,15 @@ impl Index {
         }
     }
 
-    /// Asks the processor to fetch the bucket where `key` belongs.
+    /// Prefetches the first bucket of `key`.
     #[inline]
     pub(crate) fn prefetch(&self, key: Key) {
         prefetch(&self.buckets[self.home(key).buckets[0]]);
     }
 
-    /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Until all
-    /// buckets are used, the keys here are those of the slots from 0 to `slot`. Where too many keys
-    /// share their buckets, says how many that is; some key is in none of them then.
+    /// Adds `key`, which isn't in the index, with `slot`, for which `key_in` already returns it.
+    /// Until all buckets are used, the keys in the index are those of slots 0 to `slot`. If too
+    /// many keys share their buckets, fails with their number, and some key is then missing.
     #[inline]
     pub(crate) fn insert(
         &mut self,
@@ -252,7 +251,7 @@ impl Index {
         self.put(key, slot, key_in)
     }
 
-    /// Uses twice as many buckets, or all, for the keys of the slots that are taken.
+    /// Doubles the number of used buckets, up to all, for the keys of the taken slots.
     #[cold]
     fn grow(&mut self, key_in: &impl Fn(SlotIndex) -> Key) -> Result<(), usize> {
         self.buckets[..self.used].fill(Bucket::zeroed());
@@ -289,7 +288,8 @@ impl Index {
             if step == MOVES_MAX {
                 return self.overflow(bucket, leaving, key_in);
             }
-            // Another entry each time, so that two full buckets do not pass one to and fro.
+            // A different entry each time, so that two full buckets don't exchange a single one
+            // forever.
             let at = step % ENTRIES;
             let moved = self.buckets[bucket].entry(at);
             self.buckets[bucket].set(at, leaving);
@@ -307,7 +307,7 @@ impl Index {
         Ok(())
     }
 
-    /// Puts a key aside that found no room on its way to `bucket`.
+    /// Puts a key that found no room on its way to `bucket` into the overflow.
     #[cold]
     fn overflow(
         &mut self,
@@ -326,7 +326,7 @@ impl Index {
         Ok(())
     }
 
-    /// Removes `key`, which is here.
+    /// Removes `key`, which must be in the index.
     pub(crate) fn remove(&mut self, key: Key, key_in: impl Fn(SlotIndex) -> Key) {
         self.keys -= 1;
         let Home { buckets: [first, second], tag } = self.home(key);
@@ -352,7 +352,7 @@ impl Index {
         }
     }
 
-    /// Puts keys of the overflow where there is room for them again.
+    /// Moves keys from the overflow to buckets that have room again.
     #[cold]
     fn call_back(&mut self) {
         let mut overflow = std::mem::take(&mut self.overflow);

@@ -1,8 +1,8 @@
-//! MEM-PS: which row lies in which slot of the host slab, and which may leave.
+//! MEM-PS: which row is in which slot of the host slab, and which rows may be evicted.
 //!
-//! This crate holds no row bytes. It is the metadata beside the slab of
-//! [`stepwell_base::slab`]: the index from key to slot, pins, dirty bits, next known uses, and the
-//! order in which unpinned rows leave. One thread, the planner's, owns it; no locks.
+//! This crate holds no row bytes. It is the metadata of the slab in [`stepwell_base::slab`]: the
+//! index from key to slot, pins, dirty bits, known next uses, and the order in which unpinned rows
+//! are evicted. A single thread, the planner's, owns it; there are no locks.
 //!
 //! - **Source.** HPS paper, section 5 and appendix D (cache policy); the horizon is Stepwell's own;
 //!   each of the other policies names its paper.

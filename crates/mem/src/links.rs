@@ -1,18 +1,17 @@
-//! Doubly linked lists over slots, all in one pair of arrays.
+//! Doubly linked lists over slots, all in one array of nodes.
 //!
-//! For policies that keep slots in lists, and pay for it. A slot is in at most one list at a time.
-//! List heads are extra nodes behind the slots, so that unlinking needs no branch and no list
-//! number.
+//! For policies that need lists of slots, at this cost. A slot is in at most one list at a time.
+//! List heads are extra nodes behind the slots, so unlinking needs no branch and no list number.
 //!
 //! ```text
 //! node      0 .. slots-1      slots .. slots+lists-1
 //! meaning   slots             heads (head.next = oldest, head.previous = newest)
 //! ```
 //!
-//! A link is stored XOR its own node, so that zeroed memory is a node alone and slots that were
-//! never used cost no resident memory.
+//! A link is stored XOR its own node, so zeroed memory is unlinked nodes, and slots that were never
+//! used take no resident memory.
 //!
-//! - **Cost.** 8 bytes a slot.
+//! - **Cost.** 8 bytes per slot.
 
 use bytemuck::Zeroable;
 use stepwell_base::SlotIndex;
@@ -23,7 +22,7 @@ use stepwell_base::prefetch::prefetch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(pub u32);
 
-/// Neighbours, each XOR the node itself.
+/// Adjacent nodes, each XOR the node itself.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(8))]
 struct Node {
@@ -51,7 +50,7 @@ impl Links {
         (slots + lists as u64) * size_of::<Node>() as u64
     }
 
-    /// Bytes that they took.
+    /// Bytes allocated.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         size_of_val(&*self.nodes) as u64
@@ -78,7 +77,7 @@ impl Links {
         self.slots + list.0
     }
 
-    /// Puts `slot`, which is in no list, at the newest end of `list`.
+    /// Appends `slot`, which is in no list, at the newest end of `list`.
     #[inline]
     pub fn push(&mut self, list: ListId, slot: SlotIndex) {
         debug_assert!(!self.is_linked(slot), "a slot is in one list at a time");
@@ -88,7 +87,7 @@ impl Links {
         self.join(slot.0, head);
     }
 
-    /// Takes `slot` out of its list, if it is in one.
+    /// Removes `slot` from its list, if it is in one.
     #[inline]
     pub fn unlink(&mut self, slot: SlotIndex) {
         let (next, previous) = (self.next(slot.0), self.previous(slot.0));
@@ -96,7 +95,7 @@ impl Links {
         self.join(slot.0, slot.0);
     }
 
-    /// Asks the processor to fetch the links of `slot`.
+    /// Prefetches the links of `slot`.
     #[inline]
     pub(crate) fn prefetch(&self, slot: SlotIndex) {
         prefetch(&self.nodes[slot.at()]);
@@ -114,13 +113,13 @@ impl Links {
         (first < self.slots).then_some(SlotIndex(first))
     }
 
-    /// The slot that was pushed after the linked `slot` into the same list.
+    /// The next newer slot in the list of the linked `slot`.
     pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
         let next = self.next(slot.0);
         (next < self.slots).then_some(SlotIndex(next))
     }
 
-    /// Puts all slots of `from` behind the newest of `to`, in their order, in constant time.
+    /// Appends all slots of `from` to the newest end of `to`, in order, in constant time.
     pub(crate) fn append(&mut self, from: ListId, to: ListId) {
         let (source, target) = (self.head(from), self.head(to));
         if self.is_empty(from) || from == to {

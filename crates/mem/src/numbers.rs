@@ -1,20 +1,20 @@
-//! A set of numbers below a bound, for finding the next one without looking at each.
+//! A set of numbers below a bound that finds the next number quickly.
 //!
-//! - **How.** A tree of bits: one a number at the bottom, and above it one for each word of 64 that
-//!   has any.
-//! - **Cost.** An eighth of a byte a number; every operation takes a step a level, six at most.
+//! - **How.** A tree of bits: at the bottom, one per number; above, one for each word of 64 that
+//!   has any set.
+//! - **Cost.** An eighth of a byte per number; every operation takes a step per level, at most six.
 
 use std::ops::RangeFrom;
 
 use stepwell_base::prefetch::prefetch_at;
 
-/// Numbers of a word.
+/// Numbers per word.
 const WORD: usize = u64::BITS as usize;
 
 /// A set of numbers.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// The bottom first; the last has one word.
+    /// The bottom level first; the last has one word.
     levels: Vec<Box<[u64]>>,
 }
 
@@ -25,7 +25,7 @@ impl Numbers {
         Self { levels }
     }
 
-    /// Bytes that it took.
+    /// Bytes allocated.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.levels.iter().map(|level| size_of_val(&**level) as u64).sum()
@@ -63,7 +63,7 @@ impl Numbers {
         }
     }
 
-    /// Asks the processor to fetch the word of `number`.
+    /// Prefetches the word of `number`.
     #[inline]
     pub(crate) fn prefetch(&self, number: usize) {
         prefetch_at(&self.levels[0], number / WORD);
@@ -73,7 +73,7 @@ impl Numbers {
         self.levels.last().is_none_or(|top| top[0] == 0)
     }
 
-    /// The first number of a range.
+    /// The first number in a range.
     pub(crate) fn first_in(&self, range: RangeFrom<usize>) -> Option<usize> {
         let mut from = range.start;
         for (height, level) in self.levels.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Numbers {
     }
 }
 
-/// Words of each level.
+/// Number of words of each level.
 fn words(bound: usize) -> impl Iterator<Item = usize> {
     let bottom = bound.div_ceil(WORD).max(1);
     std::iter::successors(Some(bottom), |words| (*words > 1).then(|| words.div_ceil(WORD)))

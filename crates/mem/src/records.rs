@@ -1,41 +1,41 @@
-//! What is known of each slot, in one place: planning a row reads all of it.
+//! Everything known of each slot, in one place, as planning a row reads all of it.
 //!
 //! ```text
 //! byte    0 .. 7     8, 9       10, 11    12                            13 .. 15
 //!         key        next use   pins      flags (2 bits), state (6)     spare
 //! ```
 //!
-//! State and spare bytes are the policy's: it may keep what it likes there, in the state what
-//! belongs to the row and in the spare bytes anything. The cache never changes them.
+//! State and spare bytes belong to the policy: the state for data of the row, the spare bytes for
+//! anything. The cache never changes them.
 //!
-//! - **Invariants.** zeros are a slot that was never used, so fresh memory is.
-//! - **Cost.** 16 bytes a slot; a record never crosses a cache line, which holds four.
+//! - **Invariants.** A slot that was never used is all zeros, like fresh memory.
+//! - **Cost.** 16 bytes per slot; a record never crosses a cache line, which has room for four.
 
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
-/// Bytes of a slot.
+/// Bytes of a record.
 pub(crate) const BYTES_PER_SLOT: u64 = size_of::<Record>() as u64;
 
-/// Records of a cache line.
+/// Number of records of a cache line.
 pub(crate) const PER_LINE: usize = 64 / size_of::<Record>();
 
-/// Flags: whether the row was changed since it came, and whether it exists.
+/// Flags: whether the row changed since it was loaded, and whether it exists.
 pub(crate) const DIRTY: u8 = 1;
 pub(crate) const EXISTS: u8 = 2;
 const FLAGS: u8 = DIRTY | EXISTS;
 const STATE_SHIFT: u32 = FLAGS.count_ones();
 
-/// Bytes that a policy has in a record for whatever it likes.
+/// Bytes of a record that a policy may use freely.
 pub type Spare = [u8; 3];
 
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(16))]
 struct Record {
     key: u64,
-    /// Code of the batch that uses it next (see `uses`); zero where none is known.
+    /// Code of the batch that uses it next (see `uses`); zero if none is known.
     next_use: u16,
     pins: u16,
     flags_and_state: u8,
@@ -51,7 +51,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// `slots` slots that were never used.
+    /// Records of `slots` slots that were never used.
     pub fn new(slots: usize) -> Self {
         assert!(u32::try_from(slots).is_ok_and(|slots| slots < u32::MAX), "slots are numbered");
         Self { records: HugeSlice::zeroed(slots) }
@@ -62,13 +62,13 @@ impl Records {
         self.records.len()
     }
 
-    /// The key whose row lies in `slot`.
+    /// The key whose row is in `slot`.
     #[inline]
     pub fn key(&self, slot: SlotIndex) -> Key {
         Key(self.records[slot.at()].key)
     }
 
-    /// `key` comes into `slot`: unpinned, without a known use, clean, not existing.
+    /// Puts `key` into `slot`: unpinned, without a known use, clean, not existing.
     #[inline]
     pub fn put(&mut self, slot: SlotIndex, key: Key) {
         let record = &mut self.records[slot.at()];
@@ -91,7 +91,7 @@ impl Records {
         self.records[slot.at()].pins > 0
     }
 
-    /// Counts a pin; gives how many there were.
+    /// Adds a pin; returns the previous number.
     #[inline]
     pub(crate) fn pin(&mut self, slot: SlotIndex) -> u16 {
         let pins = &mut self.records[slot.at()].pins;
@@ -101,7 +101,7 @@ impl Records {
         before
     }
 
-    /// Takes a pin off; gives how many are left.
+    /// Removes a pin; returns the remaining number.
     #[inline]
     pub(crate) fn unpin(&mut self, slot: SlotIndex) -> u16 {
         let pins = &mut self.records[slot.at()].pins;
@@ -151,7 +151,7 @@ impl Records {
         self.records[slot.at()].spare = spare;
     }
 
-    /// Asks the processor to fetch the record of `slot`.
+    /// Prefetches the record of `slot`.
     #[inline]
     pub(crate) fn prefetch(&self, slot: SlotIndex) {
         prefetch(&self.records[slot.at()]);
@@ -187,12 +187,12 @@ mod tests {
         assert_eq!((records.pin(slot), records.pin(slot), records.unpin(slot)), (0, 1, 1));
         records.set_next_use(slot, 500);
         assert_eq!((records.state(slot), records.spare(slot)), (0b01_0010, [1, 2, 3]));
-        // Another key: its slot is clean and free, and what the policy keeps there stays.
+        // With another key, the slot is clean and unpinned, and the policy's data stays.
         records.put(slot, Key(8));
         assert_eq!((records.key(slot), records.next_use(slot)), (Key(8), 0));
         assert!(!records.is_pinned(slot) && !records.has(slot, DIRTY | EXISTS));
         assert_eq!((records.state(slot), records.spare(slot)), (0b01_0010, [1, 2, 3]));
-        // The neighbours were never met.
+        // Adjacent slots are unchanged.
         for other in [SlotIndex(0), SlotIndex(2)] {
             assert_eq!((records.key(other), records.state(other)), (Key(0), 0));
             assert!(!records.is_pinned(other));

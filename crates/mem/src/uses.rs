@@ -1,17 +1,17 @@
-//! Rows in the slab whose next use is known, by the batch that uses them.
+//! Rows in the slab with a known next use, by the batch that uses them.
 //!
-//! They leave only when nothing else can, the farthest next use first (Belady's rule inside the
-//! known window). Batches are numbered in order; the horizon bounds how many are known at once, so
-//! a ring of lists is enough, and 16 bits of a record say the batch.
+//! They are evicted only if nothing else can be, the farthest next use first (Belady's rule within
+//! the known window). Batches are numbered in order; the horizon bounds how many are known at once,
+//! so a ring of lists suffices, and 16 bits of a record identify the batch.
 //!
-//! - **How.** A row is noted in the list of its batch when it is unpinned. Nobody takes it out: a
-//!   note counts as long as its slot is unpinned and used next by that batch. When the batch is
-//!   planned, all of its rows are pinned, and the list goes whole.
+//! - **How.** A row is noted in the list of its batch when it is unpinned. Notes aren't removed: a
+//!   note counts as long as its slot is unpinned and next used by that batch. When the batch is
+//!   planned, all of its rows are pinned, and the whole list is dropped.
 //!
 //! - **Invariants.** `attached` of a list is the number of slots whose notes in it count.
-//! - **Bounds.** A list has as many notes as it has rows, or twice as many where its rows were
-//!   pinned and unpinned meanwhile; a row is noted once between two plans of the planner.
-//! - **Cost.** 4 bytes a row with a known use, up to 8 while the list grows.
+//! - **Bounds.** A list has as many notes as rows, or twice as many if its rows were pinned and
+//!   unpinned repeatedly; a row is noted once between two plans of the planner.
+//! - **Cost.** 4 bytes per row with a known use, up to 8 while the list grows.
 
 use stepwell_base::SlotIndex;
 
@@ -21,10 +21,10 @@ use crate::records::Records;
 /// No use known.
 pub(crate) const NEVER: u16 = 0;
 
-/// Numbers of batches that can be told apart.
+/// Number of batches that codes distinguish.
 const CODES: u32 = u16::MAX as u32;
 
-/// Lists shorter than this are not tidied up.
+/// Lists shorter than this are not cleaned up.
 const NOTES_MIN: usize = 64;
 
 /// Rows that one batch uses next.
@@ -39,7 +39,7 @@ pub(crate) struct KnownUses {
     notes: Box<[Notes]>,
     /// Lists with a row, counted backwards, so that the farthest come first.
     with_rows: Numbers,
-    /// The farthest batch that was ever named; victims are looked for from here backwards.
+    /// The farthest batch ever passed; the search for victims goes backwards from here.
     farthest: u32,
 }
 
@@ -66,7 +66,7 @@ impl KnownUses {
         self.notes.len() as u32
     }
 
-    /// What a record says of `batch`; [`NEVER`] where it lies before the window.
+    /// The code of `batch` in a record; [`NEVER`] if it is before the window.
     #[inline]
     pub(crate) fn code(&self, batch: u32) -> u16 {
         let passed = u64::from(batch) + u64::from(self.ring()) <= u64::from(self.farthest);
@@ -80,8 +80,8 @@ impl KnownUses {
         self.farthest - behind
     }
 
-    /// Makes room for batches up to `batch`, one at a time: gives a row that the batch which
-    /// thereby falls out of the window was to use, until there is none.
+    /// Extends the window to `batch`, one batch at a time: returns a row that the batch leaving the
+    /// window was to use, until there is none.
     #[inline]
     pub(crate) fn advance(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
         while self.farthest < batch {
@@ -99,7 +99,7 @@ impl KnownUses {
         None
     }
 
-    /// The unpinned `slot` is used next by a batch, which its record says.
+    /// Notes the unpinned `slot`, whose next use is in its record.
     pub(crate) fn attach(&mut self, records: &Records, slot: SlotIndex) {
         let code = records.next_use(slot);
         let at = self.at(self.batch(code));
@@ -114,7 +114,7 @@ impl KnownUses {
         self.with_rows.insert(self.backwards(at));
     }
 
-    /// A row that `batch` was to use next is pinned, or used otherwise.
+    /// Records that a row next used by `batch` is pinned, or gets another next use.
     pub(crate) fn detach(&mut self, batch: u32) {
         let at = self.at(batch);
         self.notes[at].attached -= 1;
@@ -124,7 +124,7 @@ impl KnownUses {
         }
     }
 
-    /// Takes the slot whose next use is farthest, its use staying known to the planner's queue.
+    /// Removes and returns the slot whose next use is farthest; its record keeps the use.
     pub(crate) fn victim(&mut self, records: &Records) -> Option<SlotIndex> {
         let from = self.backwards(self.at(self.farthest));
         let at = self.backwards(self.with_rows.next_in_turn(from)?);
@@ -132,7 +132,7 @@ impl KnownUses {
         self.take(records, self.farthest - behind as u32)
     }
 
-    /// Takes a row that `batch` uses next, which is known no longer.
+    /// Removes and returns a row that `batch` uses next.
     fn take(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
         let (at, code) = (self.at(batch), (batch % CODES) as u16 + 1);
         if self.notes[at].attached == 0 {

@@ -1,4 +1,4 @@
-//! What the plan says of a cache's bytes (I10), beside what allocator and system gave it.
+//! Bytes of a cache according to the plan (I10), compared to what allocator and system provided.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "what a test asks for is there")]
@@ -11,26 +11,26 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 
-/// The structs that own the lists: a few dozen bytes each, whatever the number of slots.
+/// The structs that own the lists: a few dozen bytes each, for any number of slots.
 const HEADERS: u64 = 1 << 10;
-/// What is left of last pages, and what the allocator takes from the system ahead of use: a tenth
-/// of the least that a cache of many slots takes.
+/// Unused parts of last pages, and what the allocator takes from the system ahead: a tenth of the
+/// least that a cache of many slots takes.
 const ROUNDING: u64 = 256 << 10;
 
-/// Bytes of the process that can be written to: mappings and heap, touched or not.
+/// Writable bytes of the process: mappings and heap, touched or not.
 fn writable() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Bytes that were asked of the allocator and not given back, and all that ever were.
+/// Bytes allocated and not freed, and bytes ever allocated.
 fn heap() -> (u64, u64) {
     let stats = dhat::HeapStats::get();
     (stats.curr_bytes as u64, stats.total_bytes)
 }
 
-/// Fills every slot, then gives each to other keys, some rows being used again.
+/// Fills every slot, then gives each to other keys, using some rows again.
 fn use_up(cache: &mut Cache, mut key: u64) {
     let slots = cache.slots() as u64;
     for round in 0..3 * slots {
@@ -45,7 +45,7 @@ fn use_up(cache: &mut Cache, mut key: u64) {
     }
 }
 
-/// One test: another beside it would be counted too.
+/// A single test, as another one in parallel would be counted, too.
 #[test]
 fn a_cache_takes_what_the_plan_says() {
     wait_until_alone();
@@ -54,7 +54,7 @@ fn a_cache_takes_what_the_plan_says() {
     known_uses();
 }
 
-/// The thread that started the test notes that it did, which would be counted, and then sleeps.
+/// Waits until the thread that started the test sleeps, as its allocations would be counted.
 fn wait_until_alone() {
     let starter = std::process::id().to_string();
     let own = std::fs::read_link("/proc/thread-self").unwrap();
@@ -64,9 +64,9 @@ fn wait_until_alone() {
     }
 }
 
-/// Many slots, of which mappings make up most; many batches, whose lists do; and next to nothing.
+/// Many slots, where mappings dominate; many batches, where lists do; and almost nothing.
 fn metadata() {
-    // Nothing is given back in between, so that what one takes is new to the process.
+    // Nothing is freed in between, so each cache's memory is new to the process.
     let mut all = Vec::with_capacity(3 * PolicyKind::ALL.len());
     for (slots, horizon) in [(100_000, 16), (2000, 50_000), (1, 0)] {
         for kind in PolicyKind::ALL {
@@ -80,7 +80,7 @@ fn metadata() {
             let what = format!("{kind}, {slots} slots: {bound} planned, {grown} grown, {taken}");
             assert!(grown <= bound + ROUNDING, "{what}");
             assert!(bound <= grown + ROUNDING, "{what}");
-            // The allocator knows no mappings: records, buckets and, for some policies, links.
+            // The allocator doesn't see mappings: records, buckets and, for some policies, links.
             let mapped = 16 * slots as u64 + slots.div_ceil(9).max(2) as u64 * 64;
             assert!(taken + mapped <= bound + HEADERS, "{what}");
             assert!(bound <= taken + mapped + 8 * (slots as u64 + 600), "{what}");
@@ -89,7 +89,7 @@ fn metadata() {
     }
 }
 
-/// Rows whose next use is known, noted once each as the planner does, and again and again.
+/// Rows with a known next use, noted once each as the planner does, and repeatedly.
 fn known_uses() {
     const ROWS: u64 = 10_000;
     const BATCHES: u32 = 3;
@@ -111,7 +111,7 @@ fn known_uses() {
         let taken = heap().0 - before;
         assert!(taken <= 2 * bound, "{taken} bytes, {bound} planned for rows noted once");
     }
-    // A row that was used and is expected no more is noted by nobody.
+    // A row without a next use is not noted.
     for slot in &slots {
         cache.pin(*slot);
         cache.expect(*slot, None);

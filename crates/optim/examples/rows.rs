@@ -1,4 +1,5 @@
-//! Times row updates on one thread, rows in cache: one call per row, and inlined in a wide loop.
+//! Measures row updates on one thread, with rows in cache: one call per row, and inlined in a wide
+//! loop.
 //!
 //! `cargo run --release -p stepwell-optim --example rows -- [width]`
 

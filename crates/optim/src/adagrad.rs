@@ -9,16 +9,16 @@ use crate::error::{OptimError, check, check_positive};
 pub struct Adagrad {
     /// Learning rate.
     pub lr: f64,
-    /// Added to the root of the sum, against division by zero.
+    /// Added to the root of the sum, to avoid division by zero.
     pub eps: f64,
-    /// Value at which every sum begins.
+    /// Initial value of every sum.
     pub initial: f64,
 }
 
 impl Adagrad {
     pub(crate) const NAME: &'static str = "adagrad";
 
-    /// Adagrad at rate `lr`, the rest as is usual.
+    /// Adagrad with learning rate `lr` and the usual other settings.
     pub fn new(lr: f64) -> Self {
         Self { lr, eps: 1e-10, initial: 0.0 }
     }

@@ -1,7 +1,7 @@
-//! Adam (Kingma, Ba, ICLR 2015) with corrected bias.
+//! Adam (Kingma, Ba, ICLR 2015) with bias correction.
 //!
-//! A moment whose gradients stay zero decays until it is subnormal, where rounding holds it for
-//! ever and some processors take a hundred times longer over it. A moment that becomes subnormal
+//! A moment whose gradients stay zero decays until it is subnormal, where rounding keeps it
+//! forever, and where some processors take a hundred times longer. A moment that becomes subnormal
 //! is therefore set to zero.
 
 use stepwell_base::tiles::by_tiles;
@@ -18,11 +18,11 @@ pub struct Adam {
     pub beta1: f64,
     /// Decay of the mean of squared gradients.
     pub beta2: f64,
-    /// Added to the root, against division by zero.
+    /// Added to the root, to avoid division by zero.
     pub eps: f64,
 }
 
-/// What one step's arithmetic needs, computed once in f64.
+/// Constants of one step's arithmetic, computed once in f64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamStep {
     gain1: f32,
@@ -36,7 +36,7 @@ pub(crate) struct AdamStep {
 impl Adam {
     pub(crate) const NAME: &'static str = "adam";
 
-    /// Adam at rate `lr`, the rest as is usual.
+    /// Adam with learning rate `lr` and the usual other settings.
     pub fn new(lr: f64) -> Self {
         Self { lr, beta1: 0.9, beta2: 0.999, eps: 1e-8 }
     }
@@ -51,7 +51,7 @@ impl Adam {
         unit("beta2", self.beta2)
     }
 
-    /// The arithmetic of the `step`-th update, counted from 1.
+    /// The constants of the `step`-th update, counted from 1.
     #[inline(always)]
     pub(crate) fn at_step(&self, step: u64) -> AdamStep {
         let correction1 = 1.0 - power(self.beta1, step);
@@ -94,13 +94,13 @@ impl AdamStep {
     }
 }
 
-/// `x`, or zero where `x` is subnormal.
+/// `x`, or zero if `x` is subnormal.
 #[inline(always)]
 fn flush(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0.0 } else { x }
 }
 
-/// `base` to the power of `exponent` by squaring: few, exactly ordered multiplications.
+/// `base` to the power of `exponent` by squaring: few multiplications, in a fixed order.
 #[inline(always)]
 fn power(base: f64, exponent: u64) -> f64 {
     let (mut result, mut square, mut bits) = (1.0, base, exponent);

@@ -1,4 +1,4 @@
-//! The optimizer of dense parameters: flat vectors, one step count, threads on disjoint parts.
+//! The optimizer of dense parameters: flat vectors, one step count, and disjoint parts for threads.
 //!
 //! ```text
 //! step = optimizer.begin_step()               once per mini-batch
@@ -6,7 +6,7 @@
 //! step.apply(parameters of part, part, gradient of part)
 //! ```
 //!
-//! State takes 0, 4 or 8 bytes per parameter for sgd, adagrad or adam.
+//! State takes 0, 4 or 8 bytes per parameter with sgd, adagrad or adam.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -21,18 +21,18 @@ pub struct DenseOptimizer {
 }
 
 impl DenseOptimizer {
-    /// The dense optimizer that follows `rule`, before its first step.
+    /// A dense optimizer with this rule, before its first step.
     ///
     /// # Errors
-    /// A setting outside its range.
+    /// If a setting is outside its range.
     pub fn new(rule: Rule) -> Result<Self, OptimError> {
         Self::resume(rule, 0)
     }
 
-    /// The dense optimizer after `step` steps.
+    /// A dense optimizer with this rule, after `step` steps.
     ///
     /// # Errors
-    /// A setting outside its range.
+    /// If a setting is outside its range.
     pub fn resume(rule: Rule, step: u64) -> Result<Self, OptimError> {
         rule.check()?;
         Ok(Self { rule, step })
@@ -48,7 +48,7 @@ impl DenseOptimizer {
         self.step
     }
 
-    /// Counts a step and prepares its arithmetic; any threads may apply it.
+    /// Counts a step and computes its constants; any threads may apply it.
     pub fn begin_step(&mut self) -> DenseStep {
         self.step += 1;
         let kernel = match &self.rule {
@@ -69,7 +69,7 @@ pub struct DenseState {
 }
 
 impl DenseState {
-    /// The state of `parameters` parameters before the first step of `rule`.
+    /// The state of `parameters` parameters, before the first step of `rule`.
     pub fn new(rule: &Rule, parameters: usize) -> Self {
         let names = rule.state_names();
         let vector = |place: usize| {
@@ -83,7 +83,7 @@ impl DenseState {
         self.names.iter().zip(&self.vectors).map(|(name, vector)| (*name, vector.as_slice()))
     }
 
-    /// The vectors by name, for reading them back. // (parameters)
+    /// The vectors by name, for restoring them. // (parameters)
     pub fn vectors_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut [f32])> {
         let vectors = self.vectors.iter_mut();
         self.names.iter().zip(vectors).map(|(name, vector)| (*name, vector.as_mut_slice()))
@@ -95,7 +95,7 @@ impl DenseState {
         DensePart { first, second }
     }
 
-    /// The state cut into parts of `size` parameters, the last one perhaps smaller.
+    /// The state in parts of `size` parameters; the last one may be smaller.
     pub fn parts(&mut self, size: usize) -> impl Iterator<Item = DensePart<'_>> {
         assert!(size > 0, "a part has at least one parameter");
         let count = self.parameters.div_ceil(size);
@@ -141,25 +141,25 @@ enum Kernel {
     Adam(AdamStep),
 }
 
-/// The numbers of one step's arithmetic; those that a rule has no use for are 0.
+/// Constants of one step's arithmetic; those that a rule doesn't use are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepNumbers {
-    /// Adam: what the mean takes of a gradient.
+    /// Adam: weight of a gradient in the mean.
     pub gain1: f32,
-    /// Adam: what is left of the mean of squares.
+    /// Adam: decay of the mean of squares.
     pub beta2: f32,
-    /// Adam: what that takes of a square.
+    /// Adam: weight of a squared gradient in the mean of squares.
     pub gain2: f32,
-    /// Learning rate; Adagrad and Adam: with the sign and the corrections that it is added with.
+    /// Learning rate; for Adagrad and Adam with sign and corrections, so that it is added.
     pub rate: f32,
-    /// Adam: what the root of the mean of squares is divided by.
+    /// Adam: divisor of the root of the mean of squares.
     pub correction2_root: f32,
-    /// Adagrad, Adam: what is added to the root.
+    /// Adagrad, Adam: added to the root.
     pub eps: f32,
 }
 
 impl DenseStep {
-    /// The same step at a rate so many times as high.
+    /// The same step, with the learning rate multiplied by `rate`.
     #[must_use]
     pub fn times(mut self, rate: f64) -> Self {
         match &mut self.kernel {
@@ -170,7 +170,7 @@ impl DenseStep {
         self
     }
 
-    /// Its numbers, for those who compute it elsewhere.
+    /// Its constants, for computing it elsewhere.
     pub fn numbers(&self) -> StepNumbers {
         match &self.kernel {
             Kernel::Sgd(sgd) => StepNumbers { rate: sgd.lr as f32, ..StepNumbers::default() },
@@ -181,7 +181,8 @@ impl DenseStep {
         }
     }
 
-    /// Updates `parameters`, whose state is `part`; the same bits however they are cut.
+    /// Updates `parameters`, whose state is `part`; the division into parts doesn't affect the
+    /// bits.
     pub fn apply(&self, parameters: &mut [f32], part: DensePart<'_>, gradient: &[f32]) {
         let update = Update { kernel: &self.kernel, parameters, part, gradient };
         self.arch.dispatch(update);

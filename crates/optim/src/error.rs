@@ -1,6 +1,6 @@
-//! What can be wrong with an optimizer's settings.
+//! Errors in an optimizer's settings.
 
-/// A setting that no training can use.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptimError {
@@ -11,14 +11,14 @@ pub enum OptimError {
         optimizer: &'static str,
         /// Name of the setting.
         setting: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What is accepted.
+        /// The accepted range.
         range: &'static str,
     },
 }
 
-/// Refuses a `value` for which `accepted` is false.
+/// Rejects a `value` for which `accepted` is false.
 pub(crate) fn check(
     optimizer: &'static str,
     setting: &'static str,
@@ -33,12 +33,12 @@ pub(crate) fn check(
     }
 }
 
-/// Refuses a rate that is not above zero.
+/// Rejects a rate that is not positive.
 pub(crate) fn check_positive(
     optimizer: &'static str,
     setting: &'static str,
     value: f64,
 ) -> Result<(), OptimError> {
-    // Steps are taken in f32.
+    // The arithmetic is in f32.
     check(optimizer, setting, value, "above 0 (in f32, from 1e-45 on)", value as f32 > 0.0)
 }

@@ -1,11 +1,11 @@
-//! Optimizers as pure row arithmetic: what a gradient does to weights, wherever the weights live.
+//! Optimizers as pure arithmetic on rows: how a gradient changes weights, wherever they are stored.
 //!
-//! The same three rules serve a row of an embedding table ([`RowOptimizer`], with its state in the
-//! row itself) and the flat dense parameters ([`DenseOptimizer`], with one step count for all).
-//! Every lane is computed by itself, with IEEE operations in a fixed order and none of them fused,
-//! so neither the width of the vectors nor the number of threads shows in the bits.
+//! The same three rules apply to a row of an embedding table ([`RowOptimizer`], with its state in
+//! the row) and to the flat dense parameters ([`DenseOptimizer`], with one step count for all).
+//! Every lane is computed independently, by IEEE operations in a fixed order without fusion, so
+//! neither the width of vectors nor the number of threads affects the bits.
 //!
-//! Weights of a row may lie in 16 bits ([`Storage`]); the arithmetic is in f32 all the same.
+//! Weights of a row may be stored in 16 bits ([`Storage`]); the arithmetic is in f32 regardless.
 
 #![forbid(unsafe_code)]
 

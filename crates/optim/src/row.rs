@@ -1,4 +1,4 @@
-//! The optimizer of embedding rows, with its state beside the weights in the row.
+//! The optimizer of embedding rows, with its state next to the weights in the row.
 //!
 //! ```text
 //! sgd       (no state)
@@ -6,8 +6,8 @@
 //! adam      [ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
 //! ```
 //!
-//! Adam counts the steps of each row by itself: a row that is seen for the first time late in
-//! training gets the bias correction of a first step.
+//! Adam counts the steps of each row separately: a row first seen late in training gets the bias
+//! correction of a first step.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -15,7 +15,7 @@ use stepwell_base::random::Stream;
 
 use crate::{OptimError, Rule, Storage};
 
-/// How the rows of a table change.
+/// Optimizer of a table's rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOptimizer {
     rule: Rule,
@@ -29,10 +29,10 @@ impl PartialEq for RowOptimizer {
 }
 
 impl RowOptimizer {
-    /// The row optimizer that follows `rule`.
+    /// A row optimizer with this rule.
     ///
     /// # Errors
-    /// A setting outside its range.
+    /// If a setting is outside its range.
     pub fn new(rule: Rule) -> Result<Self, OptimError> {
         rule.check()?;
         Ok(Self { rule, arch: Arch::new() })
@@ -43,7 +43,7 @@ impl RowOptimizer {
         &self.rule
     }
 
-    /// Lanes of state for a row of `width` weights.
+    /// Number of lanes of state for a row of `width` weights.
     pub fn state_lanes(&self, width: usize) -> usize {
         let counter = usize::from(self.rule.counts_steps());
         self.rule.state_names().len() * width + counter
@@ -54,21 +54,20 @@ impl RowOptimizer {
         state.fill(self.rule.initial_state());
     }
 
-    /// One update of one row, with the widest vectors of this processor.
+    /// Updates one row, with the widest vectors of this processor.
     #[inline]
     pub fn update(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
         self.arch.dispatch(Update { rule: &self.rule, weights, state, gradient });
     }
 
-    /// [`RowOptimizer::update`] for callers that are themselves compiled for wide vectors, as
-    /// within `pulp::Arch::dispatch`: a loop over rows pays no call per row. The same bits.
+    /// [`RowOptimizer::update`] for callers that are compiled for wide vectors themselves, as
+    /// within `pulp::Arch::dispatch`: a loop over rows has no call per row. The bits are the same.
     #[inline(always)]
     pub fn update_inline(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
         update(&self.rule, weights, state, gradient);
     }
 
-    /// [`RowOptimizer::update_inline`] of weights as they are stored: read, changed and rounded in
-    /// one pass.
+    /// [`RowOptimizer::update_inline`] of stored weights: read, updated and rounded in one pass.
     #[inline(always)]
     pub fn update_stored(&self, stored: Stored<'_>, state: &mut [f32], gradient: &[f32]) {
         let Stored { storage, lanes, random, room } = stored;
@@ -78,16 +77,16 @@ impl RowOptimizer {
     }
 }
 
-/// The weights of a row as they lie in it, and what an update of them needs.
+/// Stored weights of a row, and what updating them needs.
 #[derive(Debug)]
 pub struct Stored<'a> {
-    /// How they are kept.
+    /// Format of the weights.
     pub storage: Storage,
-    /// Where. // (lanes of the storage)
+    /// The weights. // (lanes of the storage)
     pub lanes: &'a mut [f32],
-    /// What rounds them.
+    /// Random stream for rounding.
     pub random: Stream,
-    /// Room for them in f32. // (weights)
+    /// Buffer for the weights in f32. // (weights)
     pub room: &'a mut [f32],
 }
 

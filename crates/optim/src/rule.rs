@@ -1,8 +1,8 @@
-//! The choice between the optimizers.
+//! The choice of an optimizer.
 
 use crate::{Adagrad, Adam, OptimError, Sgd};
 
-/// One of the optimizers with its settings.
+/// An optimizer with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// Gradient descent.
@@ -14,17 +14,17 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Gradient descent at rate `lr`.
+    /// Gradient descent with learning rate `lr`.
     pub fn sgd(lr: f64) -> Self {
         Self::Sgd(Sgd { lr })
     }
 
-    /// Adagrad at rate `lr`, the rest as is usual.
+    /// Adagrad with learning rate `lr` and the usual other settings.
     pub fn adagrad(lr: f64) -> Self {
         Self::Adagrad(Adagrad::new(lr))
     }
 
-    /// Adam at rate `lr`, the rest as is usual.
+    /// Adam with learning rate `lr` and the usual other settings.
     pub fn adam(lr: f64) -> Self {
         Self::Adam(Adam::new(lr))
     }
@@ -51,8 +51,8 @@ impl Rule {
         }
     }
 
-    /// The rule `name` with the settings that `of` has by name, as [`Rule::settings`] gives them;
-    /// none where no rule has that name, and else the first that `of` does not have.
+    /// The rule `name` with the settings from `of`, named as in [`Rule::settings`]; `None` if there
+    /// is no such rule, or the first error of `of`.
     pub fn of_settings<E>(
         name: &str,
         of: impl Fn(&'static str) -> Result<f64, E>,
@@ -74,10 +74,10 @@ impl Rule {
         }
     }
 
-    /// Refuses settings outside the ranges in which the rule is defined.
+    /// Rejects settings outside the ranges in which the rule is defined.
     ///
     /// # Errors
-    /// The first such setting.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<(), OptimError> {
         match self {
             Self::Sgd(sgd) => sgd.check(),
@@ -86,7 +86,7 @@ impl Rule {
         }
     }
 
-    /// Names of the state's vectors, one lane of each per weight.
+    /// Names of the state's vectors, which have a lane per weight.
     pub fn state_names(&self) -> &'static [&'static str] {
         match self {
             Self::Sgd(_) => &[],
@@ -95,12 +95,12 @@ impl Rule {
         }
     }
 
-    /// Whether a row has a lane more, for the count of its own steps.
+    /// Whether a row has one more lane, for its own step count.
     pub fn counts_steps(&self) -> bool {
         matches!(self, Self::Adam(_))
     }
 
-    /// The value at which all state begins.
+    /// Initial value of all state.
     pub(crate) fn initial_state(&self) -> f32 {
         match self {
             Self::Adagrad(adagrad) => adagrad.initial as f32,

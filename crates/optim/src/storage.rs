@@ -1,48 +1,48 @@
-//! Weights of a row in 32 or in 16 bits.
+//! Storage of a row's weights in 32 or 16 bits.
 //!
-//! - **Why.** Out of core, a row's bytes are what memory, disk and the way between them are filled
-//!   with. The arithmetic stays in f32: 16 bits are how weights lie, not how they change. An update
-//!   is often smaller than half the distance to the next 16-bit number; rounding to the nearest
-//!   would lose it every time, so the rounding is stochastic.
+//! - **Why.** Out of core, the bytes of rows determine the use of memory, disk and the bandwidth
+//!   between them. The arithmetic stays in f32; only storage has 16 bits. An update is often
+//!   smaller than half the distance to the next 16-bit number; rounding to the nearest would lose
+//!   it every time, so the rounding is stochastic.
 //! - **How.** Two weights share a lane, the first in its lower half; the last half of an odd count
-//!   is zero. So a row stays a row of f32 lanes, and no tier needs to know.
+//!   is zero. So a row remains a row of f32 lanes, and tiers need no changes.
 //!
 //! ```text
 //!   f32    [ w0 ][ w1 ][ w2 ]            f16, bf16    [ w1 w0 ][ 0 w2 ]
 //! ```
 //!
-//! A weight x between two neighbours of the format becomes the one away from zero with probability
-//! (|x| - |low|) / (|high| - |low|), else the one towards it, so that what is expected is x itself.
-//! That is adding 32 random bits below the last place and cutting off, in integers alone, so every
-//! machine has the same bits. Weight i takes half i mod 2, the lower one first, of number i / 2 of
-//! a stream that the caller names: [`Stream::of_rounding`] for a row of a table. Source: Gupta et
-//! al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
+//! A weight x between two adjacent numbers of the format becomes the one away from zero with
+//! probability (|x| - |low|) / (|high| - |low|), else the one towards zero, so that the expected
+//! value is x. This is the same as adding 32 random bits below the last place and truncating, in
+//! integers only, so every machine has the same bits. Weight i takes half i mod 2, the lower one
+//! first, of number i / 2 of a stream that the caller provides: [`Stream::of_rounding`] for a row
+//! of a table. Source: Gupta et al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
 //!
-//! - **Invariants.** A weight that the format has stays what it is, whatever the random bits. What
-//!   is not a number stays so. Beyond the largest finite number (65504 in f16) lies infinity, as
-//!   IEEE rounding has it: to stop at the largest would hide that a model diverges.
-//! - **Cost.** 2 bytes a weight instead of 4. Random bits are 32: in f16, what is expected of a
-//!   weight below 2^-14 is off by less than 2^-56.
+//! - **Invariants.** A weight that the format can represent is unchanged for any random bits. NaN
+//!   stays NaN. Anything beyond the largest finite number (65504 in f16) becomes infinity, as in
+//!   IEEE rounding: stopping at the largest number would hide that a model diverges.
+//! - **Cost.** 2 bytes per weight instead of 4. There are only 32 random bits: in f16, the expected
+//!   value of a weight below 2^-14 is off by less than 2^-56.
 
 use stepwell_base::random::Stream;
 use stepwell_base::tiles::{self, by_tiles};
 
 const _: () = assert!(cfg!(target_endian = "little"), "the first weight is in the lower half");
 
-/// How the weights of a row are kept.
+/// Format of a row's weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// IEEE single precision: as they are.
+    /// IEEE single precision, unchanged.
     #[default]
     F32,
     /// IEEE half precision: 11 significant bits, normal from 6.1e-5 to 65504.
     F16,
-    /// The upper half of an f32: 8 significant bits, its range.
+    /// The upper half of an f32: 8 significant bits and the range of f32.
     Bf16,
 }
 
 impl Storage {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
 
     /// Name in configurations and checkpoints.
@@ -54,7 +54,7 @@ impl Storage {
         }
     }
 
-    /// Lanes that `count` weights take.
+    /// Number of lanes for `count` weights.
     pub const fn lanes(self, count: usize) -> usize {
         match self {
             Self::F32 => count,
@@ -62,7 +62,7 @@ impl Storage {
         }
     }
 
-    /// The `count` weights that lie in `lanes`.
+    /// The first `count` weights in `lanes`.
     #[inline(always)]
     pub fn view(self, lanes: &[f32], count: usize) -> Weights<'_> {
         match self {
@@ -83,7 +83,7 @@ impl Storage {
         }
     }
 
-    /// Makes `weights` what they would be after [`Storage::encode`].
+    /// Changes `weights` to what they are after [`Storage::encode`].
     pub fn round(self, weights: &mut [f32], random: Stream) {
         for (number, pair) in weights.chunks_mut(2).enumerate() {
             let bits = random.at(number as u64);
@@ -98,14 +98,14 @@ impl Storage {
     }
 }
 
-/// Weights as they lie in a row. // (weights)
+/// Stored weights of a row. // (weights)
 #[derive(Clone, Copy, Debug)]
 pub enum Weights<'a> {
-    /// In single precision.
+    /// Single precision.
     F32(&'a [f32]),
-    /// In half precision.
+    /// Half precision.
     F16(&'a [u16]),
-    /// The upper halves of f32.
+    /// Upper halves of f32.
     Bf16(&'a [u16]),
 }
 
@@ -120,7 +120,7 @@ impl Weights<'_> {
         }
     }
 
-    /// Writes the first weights into `to`, as many as it has room for.
+    /// Copies the first weights to `to`, as many as fit.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [f32]) {
         match self {
@@ -130,7 +130,7 @@ impl Weights<'_> {
         }
     }
 
-    /// Adds the first weights to `sum`, as many as it has room for.
+    /// Adds the first weights to `sum`, as many as fit.
     #[inline(always)]
     pub fn add_to(&self, sum: &mut [f32]) {
         match self {
@@ -140,7 +140,7 @@ impl Weights<'_> {
         }
     }
 
-    /// As [`Weights::copy_to`], each weight times `factor`.
+    /// Like [`Weights::copy_to`], with each weight times `factor`.
     #[inline(always)]
     pub fn copy_times_to(&self, to: &mut [f32], factor: f32) {
         match self {
@@ -150,7 +150,7 @@ impl Weights<'_> {
         }
     }
 
-    /// As [`Weights::add_to`], each weight times `factor`.
+    /// Like [`Weights::add_to`], with each weight times `factor`.
     #[inline(always)]
     pub fn add_times_to(&self, sum: &mut [f32], factor: f32) {
         match self {
@@ -163,7 +163,7 @@ impl Weights<'_> {
     }
 }
 
-/// Applies `rule` to the lanes of `to` and as many halves.
+/// Applies `rule` to the lanes of `to` and the same number of halves.
 #[inline(always)]
 fn each(to: &mut [f32], halves: &[u16], rule: impl Fn(f32, u16) -> f32) {
     let halves = &halves[..to.len()];
@@ -189,23 +189,23 @@ const SIGN: u32 = 0x8000;
 const F32_INFINITY: u32 = 0x7f80_0000;
 const F16_INFINITY: u32 = 0x7c00;
 const F16_QUIET: u32 = 0x7e00;
-/// The exponent, as an f32 has it, of the smallest normal f16: 2^-14.
+/// Exponent, biased as in f32, of the smallest normal f16: 2^-14.
 const F16_NORMAL: u32 = 127 - 14;
-/// Between the exponents of f32 and f16, in the bits of an f32.
+/// Difference of the exponent biases of f32 and f16, in the bits of an f32.
 const REBIAS: u32 = (127 - 15) << 23;
 
-/// `x` in half precision, rounded away from zero where the part below the last place and `random`,
-/// both of 32 bits, have a carry.
+/// `x` in half precision, rounded away from zero if the part below the last place plus `random`,
+/// both 32 bits, overflows.
 #[inline(always)]
 fn to_f16(x: f32, random: u32) -> u16 {
     let bits = x.to_bits();
     let magnitude = bits & !(SIGN << 16);
     let exponent = magnitude >> 23;
-    // One in the lead, also where x has none: such numbers are shifted out.
+    // With a leading one, also if x has none: such numbers are shifted out.
     let significand = u64::from((magnitude & 0x007f_ffff) | 0x0080_0000) << 32;
     let shift = (13 + F16_NORMAL.saturating_sub(exponent)).min(63);
     let rounded = (((significand >> shift) + u64::from(random)) >> 32) as u32;
-    // The leading one and every carry go on counting into the exponent.
+    // The leading one and any carry increment the exponent.
     let finite = rounded + ((exponent.max(F16_NORMAL) - F16_NORMAL) << 10);
     let is_number = magnitude <= F32_INFINITY;
     let half = if is_number { finite.min(F16_INFINITY) } else { F16_QUIET };
@@ -223,13 +223,13 @@ fn from_f16(half: u16) -> f32 {
     f32::from_bits(whole | (half & SIGN) << 16)
 }
 
-/// The upper half of `x`, rounded as [`to_f16`] does, with the upper half of `random`.
+/// The upper half of `x`, rounded as in [`to_f16`], with the upper half of `random`.
 #[inline(always)]
 fn to_bf16(x: f32, random: u32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(random >> 16) >> 16;
     let is_number = bits & !(SIGN << 16) <= F32_INFINITY;
-    // A payload in the lower half alone would be cut off.
+    // A NaN payload only in the lower half would be lost.
     (if is_number { rounded } else { bits >> 16 | 0x40 }) as u16
 }
 

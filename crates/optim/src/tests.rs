@@ -1,4 +1,4 @@
-//! The rules against f64 references, published arithmetic and each other.
+//! The rules compared to f64 references, published arithmetic and each other.
 
 use stepwell_base::random::Stream;
 
@@ -21,7 +21,7 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// One row's lanes in f64, by the textbook.
+/// The lanes of one row in f64, following the textbook.
 struct Reference {
     rule: Rule,
     step: i32,
@@ -61,7 +61,7 @@ impl Reference {
 fn rows_follow_the_textbook() {
     let others = [
         Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 }),
-        // So large that it shows on which side it is added.
+        // Large enough to show on which side it is added.
         Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
         Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
     ];
@@ -85,7 +85,7 @@ fn rows_follow_the_textbook() {
     }
 }
 
-/// Two steps with gradients 0.5 and -0.25 from weight 1, worked out by hand.
+/// Two steps with gradients 0.5 and -0.25 from weight 1, computed by hand.
 #[test]
 fn two_steps_by_hand() {
     let cases = [
@@ -174,8 +174,8 @@ fn a_stored_row_is_read_updated_and_rounded() {
     }
 }
 
-/// Steps far smaller than the distance of two 16-bit numbers go nowhere when they are rounded to
-/// the nearest, and as far as in f32 when they are rounded by chance.
+/// Steps far smaller than the distance of two 16-bit numbers have no effect when rounding to the
+/// nearest, but as much as in f32 with stochastic rounding.
 #[test]
 fn small_steps_add_up() {
     let optimizer = RowOptimizer::new(Rule::sgd(1e-5)).unwrap();
@@ -199,7 +199,7 @@ fn bits(lanes: &[f32]) -> Vec<u32> {
     lanes.iter().map(|lane| lane.to_bits()).collect()
 }
 
-/// Dense parameters trained in parts of `size`.
+/// Trains dense parameters in parts of `size`.
 fn train_dense(rule: Rule, size: usize, steps: u64) -> (Vec<f32>, DenseState) {
     let mut optimizer = DenseOptimizer::new(rule).unwrap();
     let mut parameters = numbers(5, 103);

@@ -1,18 +1,18 @@
-//! Namespaces of ids, and the published function that makes a key of an id.
+//! Namespaces of ids, and the published function from ids to keys.
 //!
-//! - **Why.** Ids of different vocabularies meet in one table. A user 107 and an item 107 are two
-//!   rows, whatever order the columns have and however many tables there are.
-//! - **How.** The key of an id is XXH3-64, seed 0, of one string of bytes:
+//! - **Why.** Ids of different vocabularies share a table. User 107 and item 107 are two rows,
+//!   independent of the order of columns and the number of tables.
+//! - **How.** The key of an id is XXH3-64, seed 0, of one byte string:
 //!
 //! ```text
 //!   [ the namespace's name ][ NUL ][ the id's bytes ]         C1\0 107
 //! ```
 //!
-//! A name holds no NUL, so that two strings are equal only where name and id are. A name is a
-//! vocabulary's: by default the feature's, as `C1` to `C26` in Criteo's layout, and never the
+//! A name contains no NUL, so two strings are equal only if name and id are. A name belongs to a
+//! vocabulary: by default it is the feature's, like `C1` to `C26` in Criteo's layout, never the
 //! position of a column, so that no key changes when columns move or share a table.
 //!
-//! - **Cost.** 3.5 ns for an id that is up to 16 bytes long with its namespace, 12 for one of 32.
+//! - **Cost.** 3.5 ns for an id of up to 16 bytes including its namespace, 12 for one of 32.
 
 mod short;
 
@@ -22,17 +22,17 @@ use crate::hash::{Checksum, checksum};
 /// Name of the key function as written into checkpoints and packed files.
 pub const KEY_HASH_NAME: &str = "xxh3-64(namespace, NUL, value bytes)";
 
-/// Bytes of a name and its NUL that a [`Namespace`] holds ready.
+/// Bytes of name and NUL that a [`Namespace`] keeps ready.
 const HEAD: usize = 32;
-/// Bytes of an id that are hashed in one piece with the head.
+/// Maximum bytes of an id that is hashed in one piece with the head.
 const SHORT: usize = 32;
-/// Bytes of the longest name.
+/// Maximum bytes of a name.
 const NAME_MAX: usize = 255;
 
 /// Key of `value` in `namespace`: XXH3-64 of the name, NUL and the value's bytes.
 ///
-/// Two of n distinct ids share a key with probability about n² / 2⁶⁵, whatever the ids look like.
-/// The tests of this crate ask that of numbers, texts and prefixes of all kinds.
+/// Two of n distinct ids share a key with probability about n² / 2⁶⁵, for ids of any form; this
+/// crate's tests check numbers, texts and prefixes of all kinds.
 pub fn key_of(namespace: &str, value: &[u8]) -> Key {
     let mut hash = Checksum::new();
     hash.update(namespace.as_bytes());
@@ -41,28 +41,28 @@ pub fn key_of(namespace: &str, value: &[u8]) -> Key {
     Key(hash.value())
 }
 
-/// Why a text cannot name a namespace.
+/// Error for a text that is not a valid name of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} cannot name a namespace: a name has 1 to {NAME_MAX} bytes and no NUL")]
 pub struct NamespaceError {
     name: String,
 }
 
-/// A vocabulary of ids, ready to make keys.
+/// A vocabulary of ids, prepared for making keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     name: Box<str>,
-    /// The first bytes of what is hashed, filled up with zeros.
+    /// The first bytes to hash, padded with zeros.
     head: [u8; HEAD],
-    /// Key of the empty id, which is the missing one.
+    /// Key of the empty id, which means a missing id.
     empty: Key,
 }
 
 impl Namespace {
-    /// The namespace called `name`.
+    /// The namespace with this name.
     ///
     /// # Errors
-    /// Names that are empty, have a NUL, or more than 255 bytes.
+    /// If the name is empty, contains a NUL, or has more than 255 bytes.
     pub fn new(name: &str) -> Result<Self, NamespaceError> {
         if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
             return Err(NamespaceError { name: name.to_owned() });
@@ -70,8 +70,8 @@ impl Namespace {
         Ok(Self::checked(name))
     }
 
-    /// The namespace of the id column number `column`, from 1, of data whose columns have no
-    /// names: `C1`, `C2` and so on, as Criteo's are called.
+    /// The namespace of id column number `column`, from 1, of data whose columns have no names:
+    /// `C1`, `C2` and so on, as in Criteo's.
     pub fn of_column(column: usize) -> Self {
         Self::checked(&format!("C{column}"))
     }
@@ -83,12 +83,12 @@ impl Namespace {
         Self { name: name.into(), head, empty: key_of(name, b"") }
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// As [`key_of`].
+    /// Same as [`key_of`].
     #[inline]
     pub fn key_of(&self, value: &[u8]) -> Key {
         let before = self.name.len() + 1;
@@ -101,7 +101,7 @@ impl Namespace {
         Key(checksum(&bytes[..before + value.len()]))
     }
 
-    /// As [`key_of`] of `bytes[at..end]`; faster than that where more bytes follow.
+    /// Same as [`key_of`] of `bytes[at..end]`; faster if more bytes follow.
     #[inline]
     pub fn key_within(&self, bytes: &[u8], at: usize, end: usize) -> Key {
         if end == at {
@@ -112,7 +112,7 @@ impl Namespace {
             return Key(hash);
         }
         match bytes.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {
-            // A copy of fixed length is a move or two, where one of an id's length is a call.
+            // A copy of fixed length is a move or two; one of the id's length is a call.
             Some(next) if before <= HEAD && end - at <= SHORT => {
                 let mut joined = [0; HEAD + SHORT];
                 joined[..HEAD].copy_from_slice(&self.head);
@@ -124,8 +124,8 @@ impl Namespace {
     }
 }
 
-/// Copies a few bytes without the call that a copy of any length is: two pieces of fixed length,
-/// which overlap.
+/// Copies a few bytes without the call that a copy of variable length needs: two overlapping pieces
+/// of fixed length.
 #[inline]
 fn put_short(to: &mut [u8], from: &[u8]) {
     #[inline]

@@ -1,26 +1,26 @@
 //! XXH3-64 with seed 0 of 4 to 16 bytes: a namespace's name, NUL and an id.
 //!
-//! - **Why.** Nearly every id with its namespace before it is that short. The library reads from
-//!   memory, and reading what has just been joined there from two pieces waits for both to arrive:
-//!   a third of the time that it takes to parse a line. Here it is joined in registers.
-//! - **How.** The two cases of the specification, the constants from its secret; beside the library
-//!   in the tests, for every length.
+//! - **Why.** Nearly every id is that short together with its namespace. The library reads from
+//!   memory, and reading bytes that were written there in two pieces waits for both writes: a third
+//!   of the time of parsing a line. Here they are joined in registers.
+//! - **How.** The specification's two cases, with constants from its secret; tests compare it to
+//!   the library for every length.
 
-/// Bytes of the longest and the shortest text.
+/// Maximum and minimum bytes of the text.
 const BYTES_MAX: usize = 16;
 const BYTES_MIN: usize = 4;
 /// Bytes of a word.
 const WORD: usize = 8;
 
-// Words of the secret, at 8 and 16, 24 and 32, 40 and 48, by exclusive or.
+// Words of the secret, at 8 and 16, 24 and 32, 40 and 48, xored.
 const FLIP: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
 const FLIP_FIRST: u64 = 0x1f67_b3b7_a4a4_4072 ^ 0x78e5_c0cc_4ee6_79cb;
 const FLIP_LAST: u64 = 0x2172_ffcc_7dd0_5a82 ^ 0x8e24_43f7_7446_08b8;
 const PRIME_MX1: u64 = 0x1656_6791_9e37_79f9;
 const PRIME_MX2: u64 = 0x9fb2_1c65_1e98_df25;
 
-/// Hash of the `before` bytes of `head`, the others of which are 0, and `bytes[at..end]`, which is
-/// not empty; `None` where they are too long, too short, or too near to the end of `bytes`.
+/// Hash of the first `before` bytes of `head`, which is padded with zeros, and `bytes[at..end]`,
+/// which is not empty; `None` if they are too long, too short, or too close to the end of `bytes`.
 #[inline]
 pub(super) fn xxh3_64(
     head: &[u8],
@@ -33,7 +33,7 @@ pub(super) fn xxh3_64(
     if before >= WORD || !(BYTES_MIN..=BYTES_MAX).contains(&len) {
         return None;
     }
-    // What follows the id in its word is shifted out below, or beyond what is hashed.
+    // Bytes after the id in its word are shifted out, or are beyond the hashed length.
     let value = word(bytes, at)?;
     let head = word(head, 0)?;
     let first = head | value << (8 * before);
@@ -52,7 +52,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Of 9 to 16 bytes, the first and the last 8.
+/// Hash of 9 to 16 bytes, given the first and the last 8.
 #[inline]
 fn upto_16(first: u64, last: u64, len: usize) -> u64 {
     let (first, last) = (first ^ FLIP_FIRST, last ^ FLIP_LAST);
@@ -63,7 +63,7 @@ fn upto_16(first: u64, last: u64, len: usize) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// Of the first 4 to 8 bytes of `text`.
+/// Hash of the first 4 to 8 bytes of `text`.
 #[inline]
 fn upto_8(text: u64, len: usize) -> u64 {
     let first = u64::from(text as u32);

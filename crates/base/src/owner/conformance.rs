@@ -1,22 +1,22 @@
-//! What every table holds of the keys of one owner: they fill it as any keys do. For tests.
+//! Test helpers: the keys of one owner must fill every table as evenly as any keys.
 //!
-//! Keys fall into cells; if each did by itself, evenly, the chi-square of the counts would be that
-//! of cells - 1 degrees of freedom. Of k degrees it is above k + 2 √(k t) + 2 t with a probability
-//! below exp(-t) (Laurent, Massart, "Adaptive estimation of a quadratic functional by model
-//! selection", 2000). With t = 40, chance fails a test once in 10¹⁷ times.
+//! Keys fall into cells; if they did so independently and evenly, the chi-square of the counts
+//! would have cells - 1 degrees of freedom. With k degrees it exceeds k + 2 √(k t) + 2 t with a
+//! probability below exp(-t) (Laurent, Massart, "Adaptive estimation of a quadratic functional by
+//! model selection", 2000). With t = 40, a test fails by chance once in 10¹⁷ times.
 
 use super::{key_shard, owner};
 use crate::Key;
 
 /// Exponent of the tail.
 const T: f64 = 40.0;
-/// Owners among whom one's keys are taken.
+/// Numbers of owners; a test uses the keys of one owner.
 const OWNERS: [usize; 5] = [2, 3, 4, 8, 64];
 
-/// Some keys by name, and which they are.
+/// A named subset of keys.
 pub type Subset = (String, Box<dyn Fn(Key) -> bool>);
 
-/// Any keys, and subsets that one store, slab or sketch may have alone.
+/// All keys, and subsets that a single store, slab or sketch may have.
 pub fn subsets() -> Vec<Subset> {
     let mut subsets: Vec<Subset> = vec![("any".to_owned(), Box::new(|_| true))];
     for of in OWNERS {
@@ -32,10 +32,10 @@ pub fn subsets() -> Vec<Subset> {
     subsets
 }
 
-/// Compares counts with what chance makes of an even spread.
+/// Compares counts to an even spread with chance deviations.
 ///
 /// # Panics
-/// When they are farther from even, or too few to tell.
+/// If they are less even, or too few to decide.
 pub fn assert_even(counts: &[u32], what: &str) {
     let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
     assert!(mean >= 5.0, "{what}: {mean} a cell are too few to tell");

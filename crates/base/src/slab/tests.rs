@@ -32,7 +32,7 @@ fn a_slot_is_held_once() {
     }));
     assert!(clash.is_err());
     drop(held);
-    // The failed attempt freed what it had taken, so both lists can be held again.
+    // The failed attempt freed what it had marked, so both lists can be held again.
     drop(slab.hold(&second));
     drop(slab.hold(&first));
     let twice = slots(&[0, 0]);

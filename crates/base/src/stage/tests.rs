@@ -71,12 +71,12 @@ fn stages_run_to_their_end() {
 fn one_failure_ends_the_pipeline() {
     let (ended, total) = run(1000);
     assert!(ended[0].outcome.is_ok());
-    // 1000 counts down to 7 only after 993 items; the failing stage takes the other with it.
+    // 1000 counts down to 7 only after 993 items; the failing stage ends the other one, too.
     assert!(matches!(&ended[1].outcome, Err(Stop::Failed(why)) if why == "seven"));
     assert_eq!(total, Received::Closed);
 }
 
-/// Blocked at first, then takes a second of a clock that it moves by itself.
+/// Blocked at first, then takes a second of a clock that it moves itself.
 struct Slow(Arc<crate::clock::ManualClock>, Arc<Events>, u32);
 
 impl Stage for Slow {
@@ -102,11 +102,11 @@ fn time_is_told_apart_into_work_and_waiting() {
     let times = drive(Box::new(Slow(clock, Arc::clone(&events), 0)), &rhythm).unwrap();
     let expected = StageTimes { wait_seconds: 1.0, busy_seconds: 2.0, ..StageTimes::new("slow") };
     assert_eq!(times, expected);
-    // Three events of its own, and one as it ended, for whoever waits for its queues to close.
+    // Three events of its own, and one at its end, for those that wait for its queues to close.
     assert_eq!((events.count(), events.is_stopped()), (4, false));
 }
 
-/// Says whether its thread lets others go first, and is done.
+/// Checks whether its thread lets others go first, and is done.
 #[cfg(target_os = "linux")]
 struct Asked {
     gives_way: bool,
@@ -146,7 +146,7 @@ fn threads_that_give_way_do_and_others_are_as_before() {
     assert_eq!(yielding::gives_way(), own);
 }
 
-/// Waits for a moment that no event tells of.
+/// Waits for a time without any event.
 struct Alarm(Arc<SystemClock>, f64, u32);
 
 impl Stage for Alarm {

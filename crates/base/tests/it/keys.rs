@@ -1,20 +1,20 @@
 //! Distinct ids have distinct keys, whatever ids look like.
 //!
-//! Ids that people have are numbers, padded or not, words with numbers behind them, hexadecimal
-//! digests, integers of a database: text in which few bits change. A function that treats such
-//! text as it treats random bytes has, in n of them, about n² / 2⁶⁵ pairs that share a key: none in
-//! any set of this file. `STEPWELL_LONG` takes every id below 10⁵, else below 10⁴.
+//! Typical ids are numbers, padded or not, words followed by numbers, hexadecimal digests, integers
+//! of a database: text in which few bits change. A function that treats such text like random bytes
+//! has about n² / 2⁶⁵ pairs with equal keys among n ids: none in any set of this file.
+//! `STEPWELL_LONG` uses every id below 10⁵, otherwise below 10⁴.
 
 use stepwell_base::{Key, Namespace, key_of};
 
-/// Namespaces of every test.
+/// Number of namespaces of every test.
 const NAMESPACES: usize = 64;
 
 fn ids() -> u64 {
     if std::env::var_os("STEPWELL_LONG").is_some() { 100_000 } else { 10_000 }
 }
 
-/// Asserts that the ids of all `namespaces` have as many keys as there are.
+/// Asserts that all ids of all `namespaces` have distinct keys.
 fn assert_distinct<T: AsRef<[u8]>>(
     what: &str,
     namespaces: &[Namespace],
@@ -32,7 +32,7 @@ fn assert_distinct<T: AsRef<[u8]>>(
     assert_eq!(all - keys.len(), 0, "{what}: keys that ids share");
 }
 
-/// The text of an id by its number.
+/// Text of an id, given its number.
 type Text = fn(u64) -> String;
 
 fn columns() -> Vec<Namespace> {
@@ -41,7 +41,7 @@ fn columns() -> Vec<Namespace> {
 
 #[test]
 fn decimal_ids_of_all_columns() {
-    // Every id below 10^5 in every run: it is the commonest kind of all.
+    // Always every id below 10^5, as this is the most common kind.
     assert_distinct("decimal", &columns(), 100_000, |id| id.to_string());
 }
 
@@ -106,7 +106,7 @@ fn namespaces_with_names() {
         (0..NAMESPACES).map(|n| Namespace::new(&named(n)).unwrap()).collect();
     assert_distinct("decimal, named", &spaces, ids(), |id| id.to_string());
     assert_distinct("hexadecimal, named", &spaces, ids(), |id| format!("{id:08x}"));
-    // All lengths of names, so that name and id together cross every border within XXH3.
+    // Names of all lengths, so that name and id together cross every length limit within XXH3.
     let long: Vec<Namespace> =
         (1..=NAMESPACES * 4 - 1).map(|n| Namespace::new(&"n".repeat(n)).unwrap()).collect();
     assert_distinct("names of every length", &long, ids() / 4, |id| id.to_string());
@@ -114,7 +114,7 @@ fn namespaces_with_names() {
 
 #[test]
 fn the_sets_that_had_shared_keys() {
-    // With XXH3's seed in place of a namespace, these 23,400 ids had 3,960 keys.
+    // With XXH3's seed instead of a namespace, these 23,400 ids had 3,960 keys.
     let columns: Vec<Namespace> = (1..=26).map(Namespace::of_column).collect();
     assert_distinct("100 to 999", &columns, 900, |id| (100 + id).to_string());
     for first in [1_000_000, 10_000_000] {
@@ -132,11 +132,11 @@ fn a_seed_in_place_of_the_namespace_is_found() {
     assert_eq!(keys.len(), 3_960);
 }
 
-/// Random ids share bits of keys as often as chance has it.
+/// Random ids share bits of keys as often as expected by chance.
 ///
 /// Of n keys, n² / 2^(b + 1) pairs agree in b given bits. In windows of bits narrow enough that
-/// dozens of pairs should agree, their number is Poisson's, whose tail beyond six deviations has
-/// less than 10⁻⁸.
+/// dozens of pairs should agree, their number is Poisson distributed, with a tail beyond six
+/// deviations of less than 10⁻⁸.
 #[test]
 fn random_ids_keep_the_birthday_bound() {
     let (count, bits) = match std::env::var_os("STEPWELL_LONG") {

@@ -1,5 +1,5 @@
-//! The keys of one owner, or of one key shard, are like any keys to every other function of a key:
-//! no table that holds them alone becomes lopsided.
+//! The keys of one owner, or of one key shard, are like any keys to every other function of keys:
+//! tables that contain only these are still balanced.
 
 use stepwell_base::hash::mix;
 use stepwell_base::owner::conformance::{assert_even, subsets};
@@ -8,10 +8,10 @@ use stepwell_base::random::{Stream, finalize};
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, Namespace};
 
-/// Keys of each test.
+/// Number of keys of each test.
 const KEYS: usize = 20_000;
 
-/// Keys as data has them, and others, by number.
+/// Typical and other keys, by number.
 type Family = fn(u64) -> Key;
 
 const FAMILIES: [(&str, Family); 5] = [
@@ -22,18 +22,18 @@ const FAMILIES: [(&str, Family); 5] = [
     ("in a row to the known finalizer", |n| Scatter::KNOWN.key_of(n)),
 ];
 
-/// What something makes of a key.
+/// A named function of keys.
 type Function = (&'static str, Box<dyn Fn(Key) -> u64>);
 
-/// What tables, policies and sketches make of a key.
+/// Functions of keys in tables, policies and sketches.
 fn functions() -> Vec<Function> {
     let [first, second] = [1, 2].map(|seed| Scatter::new(Some(seed)));
     vec![
-        // Tags of policies, and what sketches go by.
+        // Tags of policies, and positions in sketches.
         ("the known finalizer", Box::new(mix)),
-        // As the sketch of admissions has its rows.
+        // Like a row of the admission sketch.
         ("a salted row of a sketch", Box::new(|key| finalize(mix(key) ^ 0x1234_5678_9ABC_DEF0))),
-        // Indexes of slab and store, the grouper, what is known of the future.
+        // Indexes of slab and store, the grouper, next uses.
         ("one secret", Box::new(move |key| first.of(key))),
         ("another secret", Box::new(move |key| second.of(key))),
     ]
@@ -56,7 +56,7 @@ fn keys_of_one_owner_are_like_any_keys_to_all_other_functions() {
             let keys: Vec<Key> = (0..).map(key).filter(|key| belongs(*key)).take(KEYS).collect();
             for (function, value) in &functions {
                 let values: Vec<u64> = keys.iter().map(|key| value(*key)).collect();
-                // That family is chosen against that function: its values are a row of numbers.
+                // That family is chosen against that function: its values are consecutive numbers.
                 if family.ends_with(function) {
                     continue;
                 }
@@ -71,7 +71,7 @@ fn keys_of_one_owner_are_like_any_keys_to_all_other_functions() {
     }
 }
 
-/// A function whose bits did serve two purposes is found out.
+/// A function whose bits serve two purposes is detected.
 #[test]
 fn the_measure_sees_a_bit_that_serves_two_purposes() {
     let keys = (0..).map(Key).filter(|key| mix(*key) >> 63 == 0).take(KEYS);

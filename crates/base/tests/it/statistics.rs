@@ -1,22 +1,22 @@
-//! Random numbers that reach the model look independent of each other, however alike their names.
+//! Random numbers that reach the model look independent of each other, however similar their names.
 //!
-//! Rows have neighbours: keys that differ in one bit, tables 0 and 1, lanes side by side, step
-//! after step, seeds 1 to 5 of one comparison. Each test takes sums that would be normal, of mean 0
-//! and deviation 1, if the numbers were independent and uniform, and asks that none is farther from
-//! 0 than chance takes one of that many once in 10⁹ runs.
+//! Rows have neighbors: keys that differ in one bit, tables 0 and 1, adjacent lanes, consecutive
+//! steps, seeds 1 to 5 of one comparison. Each test computes sums that would be normal with mean 0
+//! and deviation 1 if the numbers were independent and uniform, and requires that none is farther
+//! from 0 than expected, among that many, once in 10⁹ runs.
 
 use stepwell_base::random::{Stream, initial_weights};
 use stepwell_base::{Key, TableId};
 
-/// How far the farthest of `sums` normal ones may be from 0.
+/// Maximum distance from 0 of `sums` normally distributed sums.
 ///
-/// P(|Z| > z) is below 2 exp(-z² / 2), so that `sums` of them stay within with a
-/// probability of 1 - 10⁻⁹.
+/// P(|Z| > z) is below 2 exp(-z² / 2), so all of them stay within it with a probability of 1 -
+/// 10⁻⁹.
 fn limit(sums: usize) -> f64 {
     (2.0 * (2.0 * sums as f64 / 1e-9).ln()).sqrt()
 }
 
-/// Sums by name, each of mean 0 and deviation 1 if all is well.
+/// Sums by name, each of mean 0 and deviation 1 if numbers are independent.
 #[derive(Default)]
 struct Sums(Vec<(String, f64)>);
 
@@ -25,7 +25,7 @@ impl Sums {
         self.0.push((name.into(), deviations));
     }
 
-    /// Numbers of mean 0 and variance 1/3 that should not go together.
+    /// Numbers of mean 0 and variance 1/3 that should be uncorrelated.
     fn add_products(&mut self, name: impl Into<String>, pairs: impl Iterator<Item = (f64, f64)>) {
         let (mut sum, mut count) = (0.0, 0.0);
         for (a, b) in pairs {
@@ -35,7 +35,7 @@ impl Sums {
         self.add(name, 3.0 * sum / f64::sqrt(count));
     }
 
-    /// So many of `count` trials succeeded, each with probability `chance`.
+    /// `successes` of `count` trials succeeded, each with probability `chance`.
     fn add_successes(&mut self, name: impl Into<String>, successes: u64, count: u64, chance: f64) {
         let (mean, variance) = (count as f64 * chance, count as f64 * chance * (1.0 - chance));
         self.add(name, (successes as f64 - mean) / variance.sqrt());
@@ -46,7 +46,7 @@ impl Sums {
         for (name, deviations) in &self.0 {
             assert!(deviations.abs() < limit, "{name}: {deviations:.1} deviations of {limit:.1}");
         }
-        // All of them together: their squares are as large as chance makes them.
+        // All together: the sum of their squares is as expected by chance.
         let (count, squares) =
             (self.0.len() as f64, self.0.iter().map(|(_, d)| d * d).sum::<f64>());
         let together = normal_of_chi_square(squares, count);
@@ -54,7 +54,7 @@ impl Sums {
     }
 }
 
-/// A chi-square of `freedom` degrees as a number that is nearly normal (Wilson, Hilferty, 1931).
+/// Converts a chi-square of `freedom` degrees to an almost normal number (Wilson, Hilferty, 1931).
 fn normal_of_chi_square(square: f64, freedom: f64) -> f64 {
     let spread = 2.0 / (9.0 * freedom);
     ((square / freedom).cbrt() - (1.0 - spread)) / spread.sqrt()
@@ -62,7 +62,7 @@ fn normal_of_chi_square(square: f64, freedom: f64) -> f64 {
 
 const LANES: usize = 8;
 
-/// What names a row.
+/// Name of a row.
 #[derive(Clone, Copy)]
 struct Row {
     seed: u64,
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// Rows of consecutive keys, of multiples of 2^32, and of keys as hashes make them.
+/// Rows of consecutive keys, of multiples of 2^32, and of hashed keys.
 fn rows() -> impl Iterator<Item = Row> + Clone {
     let of = |key| Row { seed: 1, table: 0, key };
     let mixed = Stream::from_state(3);
@@ -110,7 +110,7 @@ fn initial_values_of_neighbours_do_not_go_together() {
     for step in 1..5 {
         add(format!("key + {step}"), &|row| Row { key: row.key.wrapping_add(step), ..row });
         add(format!("seed + {step}"), &|row| Row { seed: row.seed + step, ..row });
-        // What one part of a name has more, another has less.
+        // One part of the name is increased, another decreased by the same amount.
         let less = |row: Row| row.key.wrapping_sub(step);
         add(format!("seed + {step}, key less"), &|row| Row {
             seed: row.seed + step,
@@ -160,7 +160,7 @@ fn initial_values_fill_their_range_evenly() {
     sums.check();
 }
 
-/// What names the rounding of a row by a step, or its admission.
+/// Name of the rounding of a row by a step, or of its admission.
 #[derive(Clone, Copy)]
 struct StepOfRow {
     row: Row,
@@ -175,7 +175,7 @@ impl StepOfRow {
         of(seed, TableId(table), Key(key), self.step)
     }
 
-    /// The same name but for one bit; there are 224 of them.
+    /// The same name except for one bit; there are 224 of them.
     fn flipped(self, bit: usize) -> Self {
         let (mut name, flip) = (self, |from: usize| 1u64 << (bit - from));
         match bit {
@@ -203,7 +203,7 @@ fn every_bit_of_a_name_turns_half_of_what_rounds_and_admits() {
         for bit in 0..224 {
             let mut turned = 0;
             for name in &names {
-                // The second number as well: later lanes take it.
+                // The second number as well, as later lanes use it.
                 let (here, there) = (name.stream(of), name.flipped(bit).stream(of));
                 let bits = here.at(0) ^ there.at(0);
                 turned += bits.count_ones() + (here.at(1) ^ there.at(1)).count_ones();
@@ -266,7 +266,7 @@ fn streams_of_like_names_and_seeds_do_not_go_together() {
 
 #[test]
 fn what_goes_together_is_found() {
-    // Of 6,000 rows, one weight in twenty that two rows share is seen.
+    // In 6,000 rows, sharing one weight in twenty between two rows is detected.
     let pairs = rows().enumerate().flat_map(|(number, row)| {
         let other = Row { key: if number % 20 == 0 { row.key } else { row.key + 1 }, ..row };
         together(row.weights(), other.weights())

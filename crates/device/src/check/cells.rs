@@ -1,4 +1,4 @@
-//! Who accessed which bytes of a piece of memory last.
+//! Last accesses to each byte of a region.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,23 +6,23 @@ use std::ops::Range;
 use super::{Actor, Clock, Place};
 use crate::access::{Access, Mode, Touched};
 
-/// An access: by whom, at which of his times, and where it stands.
+/// An access: its actor, the actor's time, and its place in the source.
 pub(super) type By = (Actor, u64, Place);
 
-/// The last accesses of some bytes.
+/// Last accesses to some bytes.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     end: usize,
-    /// The last write, or the last atomic changes, one of each actor.
+    /// The last write, or the last atomic change of each actor.
     writes: Vec<(By, Mode)>,
-    /// Reads since, the last of each actor.
+    /// The last read of each actor since.
     reads: Vec<By>,
 }
 
-/// All bytes of a piece of memory, in ranges of the same past.
+/// All bytes of a region, in ranges with equal history.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// By first byte.
+    /// Ranges by first byte.
     cells: BTreeMap<usize, Cell>,
 }
 
@@ -32,8 +32,8 @@ impl Cells {
         Self { cells: BTreeMap::from([(0, cell)]) }
     }
 
-    /// Notes an access; else says which earlier one its actor, who knows `clock`, does not know of,
-    /// and a byte of both.
+    /// Records an access. Fails if its actor, which knows `clock`, doesn't know of an earlier
+    /// conflicting one; returns that one's place and a common byte.
     pub(super) fn access(
         &mut self,
         access: &Access,
@@ -69,7 +69,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Lets a cell begin at byte `at`, if there is such a byte.
+    /// Makes a cell begin at byte `at`, if there is such a byte.
     fn cut(&mut self, at: usize) {
         let Some((start, cell)) = self.cells.range_mut(..=at).next_back() else { return };
         if *start == at || cell.end <= at {
@@ -91,7 +91,7 @@ impl Cell {
         }
         if mode == Mode::Read {
             self.reads.retain(|(earlier, ..)| *earlier != actor);
-            // Most bytes are read by one stream: a list that doubles would take four times as much.
+            // Most bytes are read by one stream, and a doubling list would take four times as much.
             self.reads.reserve_exact(1);
             self.reads.push(by);
             return Ok(());
@@ -100,7 +100,7 @@ impl Cell {
             return Err(earlier.2);
         }
         self.reads.clear();
-        // What is atomic stays beside other such changes; a write is after all of them.
+        // Atomic changes coexist with those of other actors; a write is after all of them.
         let stays = |((earlier, ..), of): &(By, Mode)| {
             mode == Mode::Atomic && *of == Mode::Atomic && *earlier != actor
         };

@@ -1,19 +1,18 @@
-//! Whether every access is put in order after those that it conflicts with: vector clocks.
+//! Checks with vector clocks that all conflicting accesses are ordered.
 //!
-//! - **Why.** A missing wait between two streams gives a wrong row once in a thousand runs, and on
-//!   a slow day never. The check does not depend on what happened first: it asks whether anything
+//! - **Why.** A missing wait between two streams gives a wrong row once in a thousand runs, or
+//!   never on a slow day. The check doesn't depend on what happened first, but on whether anything
 //!   *made* it happen first.
-//! - **How.** Every stream, and the host, is an actor with a clock: how far it knows all others to
-//!   be. An operation advances its own actor's; an event carries a clock; whoever waits for it
-//!   knows what it knew. Of every piece of memory the last write and the reads since are noted,
-//!   with actor and time. An access whose actor does not know of a conflicting one is an error that
-//!   names both places. All of it is done when operations are submitted, in the order of
-//!   submission, so the outcome is the same whatever the device does when. Source: Mattern,
-//!   "Virtual Time and Global States of Distributed Systems" (1989); as race checkers use it,
-//!   Flanagan, Freund, "FastTrack" (PLDI 2009).
-//! - **Limits.** All threads of the host are one actor: what one of them waited for, all have. An
-//!   operation touches what its arguments say.
-//! - **Cost.** a search in a tree for each row that an operation touches.
+//! - **How.** Every stream, and the host, is an actor with a clock: up to where it knows all others
+//!   to be. An operation advances its actor's clock; an event carries a clock; waiting for the
+//!   event merges it. For every region of memory, the last write and the reads since are recorded,
+//!   with actor and time. An access whose actor doesn't know of a conflicting one is an error that
+//!   names both places. This happens at submission, in that order, so the outcome doesn't depend on
+//!   when the device does the work. Source: Mattern, "Virtual Time and Global States of Distributed
+//!   Systems" (1989); for race detection: Flanagan, Freund, "FastTrack" (PLDI 2009).
+//! - **Limits.** All threads of the host are one actor: if one of them waited, all did. An
+//!   operation is assumed to touch what its arguments specify.
+//! - **Cost.** A tree search for each row that an operation touches.
 
 mod cells;
 
@@ -28,7 +27,7 @@ use crate::driver::Keeps;
 use crate::memory::Region;
 use crate::{Error, Result};
 
-/// Who accesses memory: the host, or a stream.
+/// The host or a stream, which access memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Actor(pub(crate) u32);
 
@@ -36,7 +35,7 @@ impl Actor {
     pub(crate) const HOST: Self = Self(0);
 }
 
-/// How far its owner knows each actor to be. // (actors)
+/// Time up to which the owner knows each actor. // (actors)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<u64>);
 
@@ -74,7 +73,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Two accesses without an order.
+/// Two unordered accesses.
 #[derive(Debug)]
 pub(crate) struct Clash {
     pub(crate) earlier: Place,
@@ -93,12 +92,12 @@ impl Clash {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What each actor knows. // (actors)
+    /// Clock of each actor. // (actors)
     clocks: Vec<Clock>,
     regions: HashMap<u64, Cells>,
 }
 
-/// Checks the order of all that happens on some devices.
+/// Checks the order of all operations on some devices.
 #[derive(Debug)]
 pub(crate) struct Checker(Mutex<State>);
 
@@ -111,14 +110,14 @@ impl Checker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new actor.
+    /// Adds an actor.
     pub(crate) fn actor(&self, _name: &'static str) -> Actor {
         let clocks = &mut self.state().clocks;
         clocks.push(Clock::default());
         Actor((clocks.len() - 1) as u32)
     }
 
-    /// `actor` is given an operation at `place` that makes these accesses.
+    /// Checks and records an operation of `actor`, submitted at `place`, with these accesses.
     pub(crate) fn operation(
         &self,
         actor: Actor,
@@ -126,7 +125,7 @@ impl Checker {
         place: Place,
     ) -> std::result::Result<(), Clash> {
         let state = &mut *self.state();
-        // What the host did before it submitted this happened before.
+        // Everything that the host did before it submitted this happened before.
         let host = state.clocks[Actor::HOST.0 as usize].clone();
         let clock = &mut state.clocks[actor.0 as usize];
         clock.learn(&host);
@@ -144,7 +143,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The host accesses pinned memory.
+    /// Checks and records the host's access to pinned memory.
     #[track_caller]
     pub(crate) fn host(&self, device: &str, what: &'static str, access: Access) -> Result<()> {
         if matches!(&access.touched, Touched::Bytes(range) if range.is_empty()) {
@@ -159,7 +158,7 @@ impl Checker {
         })
     }
 
-    /// What `actor` knows now, for an event.
+    /// The current clock of `actor`, for an event.
     pub(crate) fn record(&self, actor: Actor) -> Clock {
         let state = &mut *self.state();
         let host = state.clocks[Actor::HOST.0 as usize].clone();
@@ -176,7 +175,7 @@ impl Checker {
         self.stream_waited(Actor::HOST, event);
     }
 
-    /// Memory is gone.
+    /// Forgets freed memory.
     pub(crate) fn forget(&self, region: u64) {
         self.state().regions.remove(&region);
     }

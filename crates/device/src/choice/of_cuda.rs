@@ -1,11 +1,11 @@
-//! What there is of NVIDIA's devices, for who chose some of them and for who did not.
+//! Offers of NVIDIA's devices, chosen explicitly or automatically.
 
 use super::{Offer, Wanted, said};
 use crate::Device;
 use crate::cuda::{self, Found, FoundDevice, Settings};
 
 fn offer(devices: &[&FoundDevice]) -> Offer {
-    // Libraries and other processes want some, too.
+    // Libraries and other processes need memory, too.
     let reserve = Settings::default().reserve_bytes;
     let free = |device: &&FoundDevice| device.free_bytes.unwrap_or(0).saturating_sub(reserve);
     let free: Vec<u64> = devices.iter().map(free).collect();
@@ -18,7 +18,7 @@ fn offer(devices: &[&FoundDevice]) -> Offer {
     }
 }
 
-/// The devices of these numbers, or all.
+/// The devices with these numbers; none given means all.
 pub(super) fn cuda_offer(numbers: &[usize]) -> Result<Offer, String> {
     let Found { devices, .. } = cuda::look_at(numbers)?;
     let chosen: Vec<&FoundDevice> = devices.iter().collect();
@@ -30,13 +30,13 @@ pub(super) fn cuda_offer(numbers: &[usize]) -> Result<Offer, String> {
     Ok(offer(&chosen))
 }
 
-/// Those that can be used, if there are any; `note` is told what the others lack.
+/// All usable devices, if any; `note` receives what the others lack.
 pub(super) fn any_cuda(note: &dyn Fn(String)) -> Option<Offer> {
     let found = cuda::look_for_any().map_err(|why| note(format!("no GPU is used: {why}")));
     let Found { devices, .. } = found.ok()??;
     let (usable, others): (Vec<&FoundDevice>, Vec<&FoundDevice>) =
         devices.iter().partition(|device| device.lacks.is_none());
-    // All may lack the same.
+    // All may lack the same thing.
     for (index, device) in others.iter().enumerate() {
         if others[..index].iter().any(|other| other.lacks == device.lacks) {
             continue;
@@ -57,7 +57,7 @@ pub(super) fn open_cuda(numbers: &[usize], wanted: Wanted) -> Result<Vec<Device>
     cuda::find(&Settings { numbers, memory_bytes, pinned_bytes, ..Settings::default() })
 }
 
-/// Why they do not multiply, if they do not.
+/// Why they don't multiply, if they don't.
 pub(super) fn multiplies() -> Result<(), String> {
     cuda::blas_version().map(drop)
 }

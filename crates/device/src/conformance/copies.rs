@@ -3,7 +3,7 @@
 use super::{contents, drawn, filled};
 use crate::Device;
 
-/// Sizes at which copies may go wrong.
+/// Sizes at which copies may fail.
 const SIZES: [usize; 9] = [0, 1, 3, 255, 256, 257, 4096, 1_000_003, 8 << 20];
 
 pub(super) fn sizes_and_offsets(device: &Device) {
@@ -67,7 +67,7 @@ pub(super) fn memory_is_accounted_for(device: &Device) {
     assert_eq!(device.memory()[1].0, free, "what is refused takes nothing");
 }
 
-/// Buffers are dropped while operations use them; no other gets their memory before.
+/// Buffers are dropped while operations use them, and their memory isn't reused before these end.
 pub(super) fn memory_lives_as_long_as_operations(device: &Device) {
     let free = device.memory()[1];
     let stream = device.stream("dropped").unwrap();
@@ -100,7 +100,7 @@ pub(super) fn across(from: &Device, to: &Device) {
         here.clear(&target, 0..len + 3).unwrap();
         here.across((&source, 7..7 + len), (&target, 2)).unwrap();
         let wanted = [&[0, 0], &values[7..7 + len], &[0]].concat();
-        // The source is dropped here, before anybody waited.
+        // The source is dropped before anyone waited.
         drop(source);
         let came = contents(to, &here, &target);
         assert!(came == wanted, "{len} bytes from {} to {}", from.about().name, to.about().name);

@@ -1,4 +1,4 @@
-//! Order: within a stream, between streams, and towards the host.
+//! Order within a stream, between streams, and with the host.
 
 use super::{contents, drawn, filled};
 use crate::{Device, STREAM_OPERATIONS_MAX};
@@ -21,7 +21,7 @@ pub(super) fn a_stream_keeps_its_order(device: &Device) {
     assert!(contents(device, &stream, &a) == wanted);
 }
 
-/// A value goes round in a ring of streams, each of which waits for the one before.
+/// A value is copied around a ring of streams, each of which waits for the previous one.
 pub(super) fn streams_meet_at_events(device: &Device) {
     let names = ["first", "second", "third"];
     let streams = names.map(|name| device.stream(name).unwrap());
@@ -42,7 +42,7 @@ pub(super) fn streams_meet_at_events(device: &Device) {
     assert!(contents(device, &streams[0], &rest[0]) == wanted);
 }
 
-/// A wait is for what was recorded when it was asked for, whatever is recorded after it.
+/// A wait is for the last recording before it, not for later ones.
 pub(super) fn an_event_stands_for_its_last_record(device: &Device) {
     let [one, other] = ["one", "other"].map(|name| device.stream(name).unwrap());
     let [event, done] = [device.event().unwrap(), device.event().unwrap()];
@@ -54,7 +54,7 @@ pub(super) fn an_event_stands_for_its_last_record(device: &Device) {
         one.across((&source, 0..LEN), (&a, 0)).unwrap();
         one.record(&event).unwrap();
         other.wait(&event).unwrap();
-        // If the wait above were for this record, this would never end.
+        // If the wait above were for this recording, this would never end.
         other.down((&a, 0..LEN), (&host, 0)).unwrap();
         other.record(&done).unwrap();
         one.wait(&done).unwrap();
@@ -66,7 +66,7 @@ pub(super) fn an_event_stands_for_its_last_record(device: &Device) {
     }
 }
 
-/// A stream waits for what another device does, and the host for both of them.
+/// A stream waits for another device's, and the host for both.
 pub(super) fn devices_meet_at_events(from: &Device, to: &Device) {
     let (there, here) = (from.stream("there").unwrap(), to.stream("here").unwrap());
     let [sent, taken] = [from.event().unwrap(), to.event().unwrap()];
@@ -83,7 +83,7 @@ pub(super) fn devices_meet_at_events(from: &Device, to: &Device) {
         here.across((&source, 0..LEN), (&target, 0)).unwrap();
         here.down((&target, 0..LEN), (&came, 0)).unwrap();
         here.record(&taken).unwrap();
-        // Nobody waits for the other device but by this.
+        // This is the only wait for the other device.
         taken.wait().unwrap();
         assert!(came.read(LEN).unwrap() == drawn(LEN, round), "round {round}");
     }
@@ -115,7 +115,7 @@ pub(super) fn an_event_comes_to_be_over(device: &Device) {
     }
 }
 
-/// Who waits for an event may use all that came before it, also in streams it waited for.
+/// After waiting for an event, everything before it may be used, also in streams it waited for.
 pub(super) fn what_an_event_covers_is_free(device: &Device) {
     let streams = ["a", "b", "c"].map(|name| device.stream(name).unwrap());
     let events = [(); 3].map(|()| device.event().unwrap());
@@ -131,7 +131,7 @@ pub(super) fn what_an_event_covers_is_free(device: &Device) {
             stream.record(&events[index]).unwrap();
         }
         events[2].wait().unwrap();
-        // Nobody waited for the first two streams but the third.
+        // The first two streams are waited for only through the third.
     }
     assert!(contents(device, &streams[2], &buffer).iter().all(|byte| *byte == 9));
 }

@@ -1,4 +1,4 @@
-//! Kernels: parameters of every kind, blocks whose threads meet, atomic operations, replays.
+//! Kernels: parameters of every kind, blocks whose threads synchronize, atomic operations, replays.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use stepwell_kernels::{NONE, named};
 use super::{contents, drawn, filled};
 use crate::{Arg, Device, Stream};
 
-/// Words that a block of `scan_tiles` sums.
+/// Number of words that a block of `scan_tiles` sums.
 const TILE: usize = 2048;
 
 fn words(len: usize, seed: u64) -> Vec<u32> {
     (0..len as u64).map(|at| random::finalize(at ^ seed << 32) as u32).collect()
 }
 
-/// Rows go up into slots and come down again: numbers of 32 and 64 bits, and parts of buffers.
+/// Rows are copied to slots and back: numbers of 32 and 64 bits, and parts of buffers.
 pub(super) fn of_rows(device: &Device) {
     let stream = device.stream("rows").unwrap();
     for (count, row_lanes) in [(1, 1), (1000, 16), (77, 5)] {
@@ -51,7 +51,8 @@ pub(super) fn of_rows(device: &Device) {
     }
 }
 
-/// Sums within tiles, by blocks whose threads meet; and a table that threads fill at once.
+/// Sums within tiles, by blocks whose threads synchronize, and a table that threads fill
+/// concurrently.
 pub(super) fn of_numbers(device: &Device) {
     let stream = device.stream("numbers").unwrap();
     for len in [1, TILE, 3 * TILE + 5] {
@@ -86,7 +87,7 @@ fn keys_find_their_places(device: &Device, stream: &Stream) {
         })
         .collect();
     let there = filled(device, stream, &keys);
-    // Two places are for keys that stand for something else.
+    // Two places are for keys that equal the table's marks.
     let table = device.buffer::<u64>(capacity + 2, "keys of a table").unwrap();
     let firsts = device.buffer::<u32>(capacity + 2, "first occurrences").unwrap();
     let places = device.buffer::<u32>(count, "places").unwrap();
@@ -116,7 +117,7 @@ fn keys_find_their_places(device: &Device, stream: &Stream) {
     assert_eq!(firsts.iter().filter(|first| **first != NONE).count(), first_of.len());
 }
 
-/// A graph is replayed, beside other operations of the stream and after its buffers were dropped.
+/// A graph is replayed, between other operations of the stream and after its buffers were dropped.
 pub(super) fn again_and_again(device: &Device) {
     let stream = device.stream("replays").unwrap();
     let len = 5000;

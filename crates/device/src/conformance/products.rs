@@ -1,5 +1,5 @@
-//! Products, beside a plain loop. Operands are whole numbers so small that every precision is exact
-//! and no order of sums matters.
+//! Products compared to a plain loop. Operands are whole numbers small enough that every precision
+//! is exact and the order of sums doesn't matter.
 
 use super::{contents, filled};
 use crate::{Device, Layout, PlainProducts, Precision, Product, Products, Shape, Stream};
@@ -14,7 +14,7 @@ fn shape(batches: usize, rows: usize, columns: usize, depth: usize) -> Shape {
     Shape { batches, rows, columns, depth }
 }
 
-/// Runs a product on the device and on the host, with `before` elements before each matrix.
+/// Compares a product on the device to the host's, with `before` elements before each matrix.
 fn compare((device, stream): (&Device, &Stream), product: &Product, before: usize) {
     let [left, right, into] = product.spans();
     let [left, right] = [(left, 1), (right, 2)].map(|(len, seed)| numbers(len + before, seed));
@@ -25,7 +25,7 @@ fn compare((device, stream): (&Device, &Stream), product: &Product, before: usiz
     let give = || stream.product(product, operands, (&into_there, before));
     match before {
         0 => give().unwrap(),
-        // Captured, it is the same.
+        // Captured, the result is the same.
         _ => stream.run(&stream.capture(give).unwrap()).unwrap(),
     }
     let [left, right] = [&left[before..], &right[before..]];
@@ -79,11 +79,11 @@ fn shapes_and_layouts(device: &Device) {
     compare(on, &turned, 0);
 }
 
-/// The same product gives the same bits, whatever its numbers are.
+/// The same product always gives the same bits, whatever its numbers are.
 fn repeated(device: &Device) {
     let stream = device.stream("repeated").unwrap();
     let shape = shape(2, 70, 40, 300);
-    // A device may round operands less than it is asked to; these are bounds for 300 terms.
+    // A device may round operands less than requested; these are bounds for 300 terms.
     for (precision, apart) in PRECISIONS.into_iter().zip([1e-3, 0.2, 1.5]) {
         let product = Product { precision, ..Product::of(shape) };
         let [left, right, into] = product.spans();
@@ -107,17 +107,17 @@ fn repeated(device: &Device) {
     }
 }
 
-/// Each of several matrices has the bits that it has alone, in shapes as layers have them.
+/// Each of several matrices has the same bits as alone, in typical shapes of layers.
 fn as_many_at_once_as_one_likes(device: &Device) {
     let stream = device.stream("at once").unwrap();
     const MATRICES: usize = 8;
-    // The last has few tiles of a great depth, which a library may split.
+    // The last has few tiles of great depth, which a library may split.
     let shapes = [(128, 64, 96), (37, 129, 61), (64, 1, 128), (50, 30, 2), (8, 16, 1024)];
     for (rows, columns, depth) in shapes {
         for (precision, adds) in PRECISIONS.into_iter().flat_map(|of| [(of, false), (of, true)]) {
             let plain = Product::of(shape(MATRICES, rows, columns, depth));
             let all = Product { precision, adds, ..plain };
-            // One right matrix for all, as weights are.
+            // One right matrix for all, as for weights.
             let right = Layout { batch_stride: 0, ..all.right };
             for product in [all, all.left_transposed(), Product { right, ..all }] {
                 let [left, right, into] = product.spans();

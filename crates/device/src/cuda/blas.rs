@@ -1,15 +1,15 @@
-//! Products by cuBLASLt.
+//! Matrix products with cuBLASLt.
 //!
-//! - **How.** The library's matrices go by columns, ours by rows: a matrix of rows, read by
-//!   columns, is its transpose, so that `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`,
-//!   with the operands in the other order and nothing moved.
+//! - **How.** The library's matrices are column-major, ours row-major: a row-major matrix read as
+//!   column-major is its transpose, so `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`, with
+//!   the operands swapped and no data moved.
 //! - **Bits.** The library's heuristic chooses an algorithm for each product once; the same product
-//!   at addresses of the same alignment has the same one from then on, and the same bits. It is
-//!   asked about as many matrices as [`Product::chosen_for`] says: an algorithm makes each of them
-//!   by blocks of threads of its own, so that their bits do not depend on how many there are. Sums
-//!   are f32. With `F32` no operand is rounded; with the others the library may round operands as
-//!   they say, and mostly does.
-//! - **Library.** It is looked for where the system looks; [`VARIABLE`] names another.
+//!   at addresses of the same alignment then always uses it, with the same bits. The heuristic gets
+//!   [`Product::chosen_for`] as the number of matrices: an algorithm computes each matrix by
+//!   separate blocks of threads, so their number doesn't affect the bits. Sums are f32. With `F32`,
+//!   operands aren't rounded; otherwise the library may round operands accordingly, and usually
+//!   does.
+//! - **Library.** It is searched for where the system does; [`VARIABLE`] names another.
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]
 
@@ -28,13 +28,13 @@ use libloading::os::unix;
 use super::calls::{Handle, Stream};
 use crate::{Layout, Precision, Product};
 
-/// The variable that names the library or its folder.
+/// Environment variable with the path of the library or its folder.
 const VARIABLE: &str = "STEPWELL_CUBLASLT";
 
-/// Names under which it may be there.
+/// Possible names of the library.
 const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
 
-/// Memory that a product of a stream may use, as the library's makers advise.
+/// Memory for a stream's products, as the vendor recommends.
 pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
 
 const _: () = assert!(WORKSPACE_BYTES as u64 <= crate::product::WORKSPACE_BYTES_MAX);
@@ -43,24 +43,24 @@ const _: () = assert!(WORKSPACE_BYTES as u64 <= crate::product::WORKSPACE_BYTES_
 const PLAIN: i32 = 0;
 const TRANSPOSED: i32 = 1;
 
-/// The most that algorithms ask addresses to be aligned to.
+/// Maximum alignment of addresses that algorithms require.
 const ALIGNMENT_MAX: u64 = 256;
 
 fn check(call: &'static str, status: Status) -> Result<(), String> {
     if status == Status::CUBLAS_STATUS_SUCCESS {
         return Ok(());
     }
-    // SAFETY: it takes any status.
+    // SAFETY: accepts any status.
     let text = unsafe { sys::cublasLtGetStatusString(status) };
     if text.is_null() {
         return Err(format!("{call}: {status:?}"));
     }
-    // SAFETY: the text is the library's own, with a zero at its end.
+    // SAFETY: the text belongs to the library and ends with a zero.
     let text = unsafe { CStr::from_ptr(text) };
     Err(format!("{call}: {}", text.to_string_lossy()))
 }
 
-/// Whether the library is there; what is missing, where it is not.
+/// Whether the library is available; otherwise, what is missing.
 fn find() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let find = || {
@@ -68,7 +68,7 @@ fn find() -> Result<(), String> {
             open(Path::new(&named))
                 .map_err(|why| format!("no cuBLASLt at {VARIABLE}={}: {why}", named.display()))?;
         }
-        // SAFETY: opening NVIDIA's library runs its initialisers, which ask nothing of the process.
+        // SAFETY: opening NVIDIA's library runs its initializers, which have no requirements.
         let present = unsafe { sys::is_culib_present() };
         let lacks = format!(
             "no cuBLASLt, which multiplies (CUDA's package libcublas, or pip install nvidia-cublas \
@@ -79,7 +79,7 @@ fn find() -> Result<(), String> {
     FOUND.get_or_init(find).clone()
 }
 
-/// Opens a library, which those who ask for it by its name get from then on.
+/// Opens a library; later searches by its name find it.
 fn open(path: &Path) -> Result<(), String> {
     let within = NAMES.map(|name| path.join(name));
     let file: &OsStr = match within.iter().find(|file| file.exists()) {
@@ -95,26 +95,26 @@ fn open(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The library's version, where it is there: major, minor.
+/// Version of the library, if available: major, minor.
 pub(super) fn version() -> Result<(u32, u32), String> {
     find()?;
-    // SAFETY: it takes nothing.
+    // SAFETY: has no arguments.
     let version = unsafe { sys::cublasLtGetVersion() } as u32;
     Ok((version / 10_000, version % 10_000 / 100))
 }
 
-/// A product, and what its addresses are aligned to: left, right, result.
+/// A product, and the alignments of its addresses: left, right, result.
 type Which = (Product, [u64; 3]);
 
 /// The library on one device.
 #[derive(Debug)]
 pub(super) struct Blas {
     handle: Handle<sys::cublasLtContext>,
-    /// How each is made.
+    /// Plan of each product.
     plans: Mutex<HashMap<Which, Arc<Plan>>>,
 }
 
-/// How a product is made.
+/// How a product is computed.
 #[derive(Debug)]
 struct Plan {
     product: Described<sys::cublasLtMatmulDescOpaque_t>,
@@ -122,10 +122,10 @@ struct Plan {
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
-/// Of the right matrices, of the left ones, of the result.
+/// Layouts of the right matrices, the left ones, and the result.
 type Layouts = [Described<sys::cublasLtMatrixLayoutOpaque_t>; 3];
 
-/// A description that the library made, until it is destroyed.
+/// A description made by the library; destroyed on drop.
 #[derive(Debug)]
 struct Described<T> {
     handle: Handle<T>,
@@ -134,25 +134,25 @@ struct Described<T> {
 
 impl<T> Drop for Described<T> {
     fn drop(&mut self) {
-        // SAFETY: it was made, and nobody uses it any more.
+        // SAFETY: it was created, and has no more users.
         let _ = unsafe { (self.destroy)(self.handle.0) };
     }
 }
 
 impl Blas {
-    /// The library, on the device whose context is the thread's.
+    /// The library on the device of the thread's current context.
     ///
     /// # Errors
-    /// What is missing, or what the library says.
+    /// What is missing, or the library's message.
     pub(super) fn new() -> Result<Self, String> {
         find()?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the place lives.
+        // SAFETY: the target is valid.
         check("cublasLtCreate", unsafe { sys::cublasLtCreate(&raw mut handle) })?;
         Ok(Self { handle: Handle(handle), plans: Mutex::default() })
     }
 
-    /// Gives `stream` a product of matrices at these addresses: left, right, result.
+    /// Submits a product of matrices at these addresses (left, right, result) to `stream`.
     pub(super) fn product(
         &self,
         product: &Product,
@@ -165,7 +165,7 @@ impl Blas {
         let (alpha, beta): (f32, f32) = (1.0, if product.adds { 1.0 } else { 0.0 });
         let [of_right, of_left, of_into] = &plan.layouts;
         // SAFETY: ranges were checked when the product was made, and the operation keeps memory and
-        // workspace until it is over; factors are read before the call returns.
+        // workspace alive until it is over; factors are read before the call returns.
         let status = unsafe {
             sys::cublasLtMatmul(
                 self.handle.0,
@@ -189,7 +189,7 @@ impl Blas {
         check("cublasLtMatmul", status)
     }
 
-    /// How it is made, chosen once.
+    /// The plan of a product, chosen once.
     fn plan(&self, product: &Product, addresses: [u64; 3]) -> Result<Arc<Plan>, String> {
         let alignment = |address: u64| ALIGNMENT_MAX.min(1 << address.trailing_zeros().min(8));
         let key = (*product, addresses.map(alignment));
@@ -208,7 +208,7 @@ impl Blas {
         let [right, left, into] = &layouts(product, product.chosen_for)?;
         let mut found: [sys::cublasLtMatmulHeuristicResult_t; 1] = [NO_RESULT];
         let mut count = 0;
-        // SAFETY: all that is named lives, and there is room for one result.
+        // SAFETY: all arguments are valid, and there is room for one result.
         let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle.0,
@@ -251,7 +251,7 @@ const NO_RESULT: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuri
     reserved: [0; 4],
 };
 
-/// What is multiplied with what, and in which precision; left and right change places.
+/// Describes operands and precision; left and right are swapped.
 fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaque_t>, String> {
     let precision = match product.precision {
         Precision::F32 => ComputeType::CUBLAS_COMPUTE_32F,
@@ -259,7 +259,7 @@ fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaqu
         Precision::Bf16 => ComputeType::CUBLAS_COMPUTE_32F_FAST_16BF,
     };
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let status =
         unsafe { sys::cublasLtMatmulDescCreate(&raw mut handle, precision, Kind::CUDA_R_32F) };
     check("cublasLtMatmulDescCreate", status)?;
@@ -271,7 +271,7 @@ fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaqu
     for (attribute, transposed) in operands {
         let value = if transposed { TRANSPOSED } else { PLAIN };
         let (place, bytes) = ((&raw const value).cast(), size_of_val(&value));
-        // SAFETY: the description lives, and the value is a number of so many bytes.
+        // SAFETY: the description is valid, and the value is a number of this many bytes.
         let status =
             unsafe { sys::cublasLtMatmulDescSetAttribute(handle, attribute, place, bytes) };
         check("cublasLtMatmulDescSetAttribute", status)?;
@@ -279,7 +279,7 @@ fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaqu
     Ok(described)
 }
 
-/// How so many right matrices, left ones and results lie.
+/// Layouts of this many right matrices, left ones and results.
 fn layouts(product: &Product, batches: usize) -> Result<Layouts, String> {
     let shape = product.shape;
     Ok([
@@ -289,17 +289,17 @@ fn layouts(product: &Product, batches: usize) -> Result<Layouts, String> {
     ])
 }
 
-/// How matrices of `rows` and `columns` lie, read by columns.
+/// Layout of matrices of `rows` and `columns`, read as column-major.
 fn layout(
     layout: &Layout,
     (rows, columns): (usize, usize),
     batches: usize,
 ) -> Result<Described<sys::cublasLtMatrixLayoutOpaque_t>, String> {
     let (rows, columns) = if layout.transposed { (columns, rows) } else { (rows, columns) };
-    // The stride of a single row is nobody's concern, but the library's.
+    // The stride of a single row doesn't matter, but the library checks it.
     let stride = layout.row_stride.max(columns) as i64;
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let status = unsafe {
         let (rows, columns) = (rows as u64, columns as u64);
         sys::cublasLtMatrixLayoutCreate(&raw mut handle, Kind::CUDA_R_32F, columns, rows, stride)
@@ -308,7 +308,7 @@ fn layout(
     let described = Described { handle: Handle(handle), destroy: sys::cublasLtMatrixLayoutDestroy };
     let count = i32::try_from(batches).map_err(|_| format!("{batches} products in one"))?;
     let (count_at, count_bytes) = ((&raw const count).cast(), size_of_val(&count));
-    // SAFETY: the description lives, and the value is a number of so many bytes.
+    // SAFETY: the description is valid, and the value is a number of this many bytes.
     let status = unsafe {
         let attribute = OfLayout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
         sys::cublasLtMatrixLayoutSetAttribute(handle, attribute, count_at, count_bytes)
@@ -325,18 +325,18 @@ fn layout(
     Ok(described)
 }
 
-/// What algorithms there may be, for matrices so aligned: left, right, result.
+/// Restricts algorithms to these alignments: left, right, result.
 fn choice(
     [left, right, into]: [u64; 3],
 ) -> Result<Described<sys::cublasLtMatmulPreferenceOpaque_t>, String> {
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&raw mut handle) };
     check("cublasLtMatmulPreferenceCreate", status)?;
     let described =
         Described { handle: Handle(handle), destroy: sys::cublasLtMatmulPreferenceDestroy };
     let set = |attribute, value: *const c_void, bytes| {
-        // SAFETY: the description lives, and so does a number of so many bytes.
+        // SAFETY: the description is valid, and so is a number of this many bytes.
         let status =
             unsafe { sys::cublasLtMatmulPreferenceSetAttribute(handle, attribute, value, bytes) };
         check("cublasLtMatmulPreferenceSetAttribute", status)

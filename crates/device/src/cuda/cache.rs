@@ -1,14 +1,14 @@
-//! Compiled kernels on disk, so that only the first run compiles them.
+//! Cache of compiled kernels on disk, so that only the first run compiles them.
 //!
 //! ```text
-//! file    <digest of what it was made of, 32 hex digits>
+//! file    <digest of all inputs, 32 hex digits>
 //!         checksum of the image: 8 bytes, little-endian
 //!         image
 //! ```
 //!
-//! - **Invariants.** a file is renamed to its name once it is whole, so that readers see all of it
-//!   or nothing; whatever its checksum does not fit is made anew.
-//! - **Failure.** What cannot be read or written is no error: kernels are compiled again.
+//! - **Invariants.** A file is renamed to its name once complete, so that readers see all of it or
+//!   nothing; a file with a wrong checksum is replaced.
+//! - **Failure.** Errors of reading or writing are ignored: kernels are compiled again.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,7 @@ use stepwell_base::hash::checksum;
 
 const CHECKSUM_BYTES: usize = 8;
 
-/// The folder of this user's compiled kernels; none where there is no home.
+/// The folder of this user's compiled kernels; `None` if there is no home.
 pub(crate) fn folder() -> Option<PathBuf> {
     let named = |variable| std::env::var_os(variable).map(PathBuf::from);
     let absolute = |path: &PathBuf| path.is_absolute();
@@ -32,7 +32,7 @@ fn path(folder: &Path, digest: u128) -> PathBuf {
     folder.join(format!("{digest:032x}"))
 }
 
-/// The image of this digest, if it is there and whole.
+/// The image with this digest, if it exists and is intact.
 pub(crate) fn read(folder: &Path, digest: u128) -> Option<Vec<u8>> {
     let mut bytes = fs::read(path(folder, digest)).ok()?;
     let sum = u64::from_le_bytes(*bytes.first_chunk::<CHECKSUM_BYTES>()?);
@@ -40,7 +40,7 @@ pub(crate) fn read(folder: &Path, digest: u128) -> Option<Vec<u8>> {
     (checksum(&bytes) == sum).then_some(bytes)
 }
 
-/// Keeps an image, if that can be done.
+/// Writes an image, if possible.
 pub(crate) fn write(folder: &Path, digest: u128, image: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Calls of the driver's library, each of which comes to a result.
+//! Calls of the driver's library, with results.
 //!
-//! - **Invariants.** nothing here is called before [`present`] said that the library is there:
-//!   `cudarc` panics without it. Whoever calls made the right context current ([`enter`]).
+//! - **Invariants.** Nothing here is called before [`present`] found the library, as `cudarc`
+//!   panics without it. Callers have made the right context current ([`enter`]).
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]
 
@@ -11,14 +11,14 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 pub(crate) use sys::{CUcontext, CUevent, CUfunction, CUmodule, CUstream};
 
-/// What a call that failed says.
+/// A failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) call: &'static str,
     pub(crate) code: CUresult,
 }
 
-/// What a call comes to.
+/// Result of a call.
 pub(crate) type Called<T> = Result<T, Fault>;
 
 pub(super) fn check(call: &'static str, code: CUresult) -> Called<()> {
@@ -26,7 +26,7 @@ pub(super) fn check(call: &'static str, code: CUresult) -> Called<()> {
 }
 
 impl Fault {
-    /// Whether nothing works any more on the device.
+    /// Whether the device can't be used any more.
     pub(crate) fn is_final(&self) -> bool {
         use CUresult as Code;
         matches!(
@@ -54,17 +54,17 @@ impl Fault {
         )
     }
 
-    /// The driver's own words, with its name for them.
+    /// The driver's description and name of the error.
     pub(crate) fn why(&self) -> String {
         type Say = unsafe fn(CUresult, *mut *const c_char) -> CUresult;
         let said = |say: Say| {
             let mut text = std::ptr::null();
-            // SAFETY: the place lives; a code that the library does not know gets no text.
+            // SAFETY: the target is valid; the library returns no text for unknown codes.
             let code = unsafe { say(self.code, &raw mut text) };
             if code != CUresult::CUDA_SUCCESS || text.is_null() {
                 return None;
             }
-            // SAFETY: the text is the library's own, with a zero at its end.
+            // SAFETY: the text belongs to the library and ends with a zero.
             let text = unsafe { CStr::from_ptr(text) };
             Some(text.to_string_lossy().into_owned())
         };
@@ -76,42 +76,42 @@ impl Fault {
     }
 }
 
-/// Begins; devices that `CUDA_VISIBLE_DEVICES` hides are not there from then on.
+/// Initializes the library; devices hidden by `CUDA_VISIBLE_DEVICES` don't exist for it.
 pub(crate) fn begin() -> Called<()> {
-    // SAFETY: it may be called at any time.
+    // SAFETY: may be called at any time.
     check("cuInit", unsafe { sys::cuInit(0) })
 }
 
-/// What `call` writes to the place that it is given.
+/// The value that `call` writes to its target.
 fn written<T>(name: &'static str, before: T, call: impl FnOnce(*mut T) -> CUresult) -> Called<T> {
     let mut value = before;
     check(name, call(&raw mut value))?;
     Ok(value)
 }
 
-/// The version of CUDA that the driver is for: major, minor.
+/// Version of CUDA that the driver supports: major, minor.
 pub(crate) fn driver_version() -> Called<(u32, u32)> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let version =
         written("cuDriverGetVersion", 0, |to| unsafe { sys::cuDriverGetVersion(to) })? as u32;
     Ok((version / 1000, version % 1000 / 10))
 }
 
 pub(crate) fn device_count() -> Called<usize> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let count = written("cuDeviceGetCount", 0, |to| unsafe { sys::cuDeviceGetCount(to) })?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// The library's name for device `number`.
+/// The library's handle of device `number`.
 pub(crate) fn device(number: usize) -> Called<c_int> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     written("cuDeviceGet", 0, |to| unsafe { sys::cuDeviceGet(to, number as c_int) })
 }
 
 pub(crate) fn device_name(device: c_int) -> Called<String> {
     let mut name: [c_char; 256] = [0; 256];
-    // SAFETY: there is room for so many bytes, of which the last stays a zero.
+    // SAFETY: there is room for this many bytes, and the last one stays zero.
     let code = unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 255, device) };
     check("cuDeviceGetName", code)?;
     let bytes = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
@@ -119,14 +119,14 @@ pub(crate) fn device_name(device: c_int) -> Called<String> {
 }
 
 fn attribute(device: c_int, which: CUdevice_attribute) -> Called<u32> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let value = written("cuDeviceGetAttribute", 0, |to| unsafe {
         sys::cuDeviceGetAttribute(to, which, device)
     })?;
     Ok(value as u32)
 }
 
-/// Its architecture as one number, such as 90.
+/// Architecture of a device as one number, such as 90.
 pub(crate) fn architecture(device: c_int) -> Called<u32> {
     use CUdevice_attribute as Which;
     let major = attribute(device, Which::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -138,22 +138,21 @@ pub(crate) fn processors(device: c_int) -> Called<u32> {
     attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 }
 
-/// Whether a device reaches into the memory of another.
+/// Whether a device can access the memory of another.
 pub(crate) fn reaches(device: c_int, other: c_int) -> Called<bool> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let reaches = written("cuDeviceCanAccessPeer", 0, |to| unsafe {
         sys::cuDeviceCanAccessPeer(to, device, other)
     })?;
     Ok(reaches != 0)
 }
 
-/// A handle that the library gave and that threads may share, as its documentation says of all of
-/// them.
+/// A handle from the library that threads may share, as its documentation states for all handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle<T>(pub(crate) *mut T);
 
 // SAFETY: the library's functions may be called from any thread with any handle; only the library
-// looks at what a handle names.
+// accesses what it refers to.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Handle<T> {}
@@ -165,10 +164,10 @@ pub(crate) type GraphExec = Handle<sys::CUgraphExec_st>;
 pub(crate) type Module = Handle<sys::CUmod_st>;
 pub(crate) type Function = Handle<sys::CUfunc_st>;
 
-/// The device's own context, which all of the process shares.
+/// The device's primary context, which the whole process shares.
 pub(crate) fn retain(device: c_int) -> Called<Context> {
     let null: CUcontext = std::ptr::null_mut();
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     written("cuDevicePrimaryCtxRetain", null, |to| unsafe {
         sys::cuDevicePrimaryCtxRetain(to, device)
     })
@@ -176,33 +175,33 @@ pub(crate) fn retain(device: c_int) -> Called<Context> {
 }
 
 pub(crate) fn release(device: c_int) {
-    // SAFETY: it was retained, and nobody uses it any more on behalf of who retained it.
+    // SAFETY: it was retained, and its retainer doesn't use it any more.
     let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) };
 }
 
-/// Makes a context this thread's.
+/// Makes a context current in this thread.
 pub(crate) fn enter(context: Context) -> Called<()> {
-    // SAFETY: the context is retained as long as there is a driver that has it.
+    // SAFETY: the context is retained as long as a driver has it.
     check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context.0) })
 }
 
-/// Bytes of the device's memory that are free now, and all.
+/// Free and total bytes of the device's memory.
 pub(crate) fn memory() -> Called<(u64, u64)> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: both places live.
+    // SAFETY: both targets are valid.
     check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
     Ok((free as u64, total as u64))
 }
 
-/// Bytes of a device's memory, which it says without a context.
+/// Bytes of a device's memory, without a context.
 pub(crate) fn memory_of(device: c_int) -> Called<u64> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let bytes =
         written("cuDeviceTotalMem", 0, |to| unsafe { sys::cuDeviceTotalMem_v2(to, device) })?;
     Ok(bytes as u64)
 }
 
-/// Lets this context reach into another's memory.
+/// Lets the current context access another's memory.
 pub(crate) fn reach(other: Context) -> Called<()> {
     // SAFETY: both contexts are retained.
     let code = unsafe { sys::cuCtxEnablePeerAccess(other.0, 0) };
@@ -213,7 +212,7 @@ pub(crate) fn reach(other: Context) -> Called<()> {
 }
 
 pub(crate) fn allocate(bytes: usize) -> Called<u64> {
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     written("cuMemAlloc", 0, |to| unsafe { sys::cuMemAlloc_v2(to, bytes) })
 }
 
@@ -222,14 +221,14 @@ pub(crate) fn free(address: u64) -> Called<()> {
     check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })
 }
 
-/// Memory of the host, zeros, that every context copies to and from.
+/// Allocates zeroed host memory that every context copies to and from.
 pub(crate) fn allocate_pinned(bytes: usize) -> Called<u64> {
     let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
     let null: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     let memory =
         written("cuMemHostAlloc", null, |to| unsafe { sys::cuMemHostAlloc(to, bytes, flags) })?;
-    // SAFETY: so many bytes were given just now, and nobody else has them.
+    // SAFETY: this many bytes were just allocated, and have no other users.
     unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
     Ok(memory as u64)
 }
@@ -240,10 +239,10 @@ pub(crate) fn free_pinned(address: u64) -> Called<()> {
     check("cuMemFreeHost", unsafe { sys::cuMemFreeHost(memory) })
 }
 
-/// The functions of an image.
+/// Loads an image.
 pub(crate) fn load(image: &[u8]) -> Called<Module> {
     let null: CUmodule = std::ptr::null_mut();
-    // SAFETY: the image is a whole cubin, or PTX with a zero at its end, as the compiler made it.
+    // SAFETY: the image is a complete cubin, or PTX that ends with a zero, from the compiler.
     written("cuModuleLoadData", null, |to| unsafe {
         sys::cuModuleLoadData(to, image.as_ptr().cast())
     })

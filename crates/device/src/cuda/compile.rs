@@ -1,10 +1,10 @@
-//! The compiler of kernels: from their texts to what a device loads. No device is needed for it.
+//! The compiler of kernels, from sources to images that a device loads. It needs no device.
 //!
-//! - **How.** NVRTC makes a cubin for the device's own architecture, which no driver has to compile
-//!   any further, nor refuses as too new. An architecture newer than the compiler gets PTX of the
-//!   newest that it knows, which the driver compiles. Images are kept on disk under a digest of all
-//!   that they were made of.
-//! - **Bits.** Options are those of `stepwell_kernels`: nothing is fused, nothing is flushed.
+//! - **How.** NVRTC makes a cubin for the device's own architecture, which a driver neither
+//!   compiles further nor rejects as too new. An architecture newer than the compiler gets PTX of
+//!   the newest one that it supports, which the driver compiles. Images are cached on disk by a
+//!   digest of all inputs.
+//! - **Bits.** Options are those of `stepwell_kernels`: nothing is fused or flushed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,12 @@ use super::nvrtc::{Kind, Nvrtc};
 
 pub use super::nvrtc::VARIABLE;
 
-/// What kernels are compiled to.
+/// Target of compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// What hardware of this architecture runs, such as 90.
+    /// Machine code for hardware of this architecture, such as 90.
     Cubin(u32),
-    /// What the drivers of this and later architectures compile.
+    /// Code that drivers of this and later architectures compile.
     Ptx(u32),
 }
 
@@ -29,29 +29,29 @@ pub enum Target {
 #[derive(Debug)]
 pub struct Compiler {
     nvrtc: Nvrtc,
-    /// Architectures that it knows, in order, one at least.
+    /// Architectures that it supports, in order; at least one.
     architectures: Vec<u32>,
     cache: Option<PathBuf>,
 }
 
 impl Compiler {
-    /// The compiler that this machine has, with the user's cache.
+    /// The compiler on this machine, with the user's cache.
     ///
     /// # Errors
-    /// One line that says what is missing, and who has it.
+    /// One line about what is missing, and where to get it.
     pub fn find() -> Result<Self, String> {
         Self::of(Nvrtc::find()?, cache::folder())
     }
 
-    /// The one in this library or folder, with images in `cache`, if at all.
+    /// The compiler in this library or folder, with images in `cache`, if given.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the library.
     pub fn at(library: &Path, cache: Option<PathBuf>) -> Result<Self, String> {
         Self::of(Nvrtc::named(library)?, cache)
     }
 
-    /// The same compiler with images in `cache`, if at all.
+    /// Replaces the cache of images; `None` for no cache.
     #[must_use]
     pub fn with_cache(self, cache: Option<PathBuf>) -> Self {
         Self { cache, ..self }
@@ -65,20 +65,20 @@ impl Compiler {
         Ok(Self { nvrtc, architectures, cache })
     }
 
-    /// Its version: major, minor.
+    /// Version: major, minor.
     pub fn version(&self) -> (u32, u32) {
         self.nvrtc.version()
     }
 
-    /// Architectures that it knows, such as 90, in order.
+    /// Supported architectures, such as 90, in order.
     pub fn architectures(&self) -> &[u32] {
         &self.architectures
     }
 
-    /// What hardware of `architecture` is given.
+    /// Target for hardware of `architecture`.
     ///
     /// # Errors
-    /// When it is older than all that the compiler knows.
+    /// If it is older than all that the compiler supports.
     pub fn target(&self, architecture: u32) -> Result<Target, String> {
         if self.architectures.contains(&architecture) {
             return Ok(Target::Cubin(architecture));
@@ -93,19 +93,19 @@ impl Compiler {
         })
     }
 
-    /// The image of a file of kernels.
+    /// Compiles a file of kernels.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub fn file(&self, file: &str, target: Target) -> Result<Vec<u8>, String> {
         let text = kernels::source(file).ok_or_else(|| format!("there is no file {file}"))?;
         self.text(file, text, target)
     }
 
-    /// The image of a text.
+    /// Compiles a source text.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub fn text(&self, name: &str, text: &str, target: Target) -> Result<Vec<u8>, String> {
         let (kind, architecture) = match target {
             Target::Cubin(architecture) => (Kind::Cubin, format!("sm_{architecture}")),
@@ -125,7 +125,7 @@ impl Compiler {
         Ok(image)
     }
 
-    /// A name of all that an image is made of.
+    /// Digest of all inputs of an image.
     fn digest(&self, text: &str, options: &[String]) -> u128 {
         let (major, minor) = self.version();
         let mut digest = Digest128::new();

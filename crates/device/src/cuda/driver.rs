@@ -1,10 +1,9 @@
-//! A device of NVIDIA, as a driver.
+//! Driver of an NVIDIA device.
 //!
-//! - **Invariants.** every call makes the device's context the thread's own first. What an
-//!   operation keeps is held by its stream's line ([`super::held`]) until an event behind it is
-//!   over.
-//! - **Failure.** What the library says when the device can do nothing more stays: every call from
-//!   then on says that the device is lost, in the same words.
+//! - **Invariants.** Every call first makes the device's context current in the thread. The line of
+//!   a stream ([`super::held`]) holds what operations keep until an event after them is over.
+//! - **Failure.** An error after which the device can't be used is permanent: all later calls
+//!   return that the device is lost, with the same message.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
@@ -24,14 +23,14 @@ use super::streams;
 use crate::driver::{Driver, Keeps, Operation, What};
 use crate::{About, Error, Result};
 
-/// What the devices of a process share.
+/// State shared by the devices of a process.
 #[derive(Debug)]
 pub(super) struct Machine {
-    /// Of each device its number and the library's, and its context, which is retained.
+    /// Number, library handle and retained context of each device.
     contexts: Vec<(usize, c_int, Context)>,
     compiler: Compiler,
     lines: Lines,
-    /// Of all devices: streams wait for events of others.
+    /// Queues of all devices, as streams wait for events of others.
     queues: Numbered<Queue>,
     moments: Numbered<Moment>,
     graphs: Numbered<GraphExec>,
@@ -50,7 +49,7 @@ impl Drop for Machine {
     }
 }
 
-/// A device.
+/// One device.
 #[derive(Debug)]
 pub(super) struct OneDevice {
     about: About,
@@ -63,7 +62,7 @@ pub(super) struct OneDevice {
     blas: OnceLock<std::result::Result<Blas, String>>,
 }
 
-/// Things by numbers.
+/// Things by number.
 #[derive(Debug)]
 struct Numbered<T>(Mutex<(u64, HashMap<u64, Arc<T>>)>);
 
@@ -125,7 +124,7 @@ impl OneDevice {
         }
     }
 
-    /// Makes the device the thread's, if it is not lost.
+    /// Makes the device's context current in the thread, unless it is lost.
     fn enter(&self) -> Result<()> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
@@ -133,7 +132,7 @@ impl OneDevice {
         calls::enter(self.context).map_err(|fault| self.failed(fault))
     }
 
-    /// What a call that failed comes to.
+    /// Error for a failed call.
     fn failed(&self, fault: Fault) -> Error {
         let (device, why) = (self.about.name.clone(), fault.why());
         if fault.is_final() {
@@ -142,7 +141,7 @@ impl OneDevice {
         Error::Driver { device, call: fault.call, why }
     }
 
-    /// What one that wanted memory comes to.
+    /// Error for a failed allocation.
     fn no_memory(&self, fault: Fault, bytes: usize) -> Error {
         if fault.code != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return self.failed(fault);
@@ -156,7 +155,7 @@ impl OneDevice {
         Error::Kernel { device: self.about.name.clone(), kernel, why }
     }
 
-    /// The function of a kernel; its file is compiled and loaded when the first of it is wanted.
+    /// The function of a kernel; the first use of a file compiles and loads it.
     fn function(&self, kernel: &'static Kernel) -> Result<Function> {
         let known = self.functions.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = known.get(kernel.name) {
@@ -195,7 +194,7 @@ impl OneDevice {
         Error::Driver { device: self.about.name.clone(), call, why }
     }
 
-    /// Begins an operation that is no launch.
+    /// Begins an operation other than a launch.
     fn begin(&self, what: &What, stream: Stream) -> std::result::Result<(), Refused> {
         match *what {
             What::Up { bytes: 0, .. }
@@ -262,7 +261,7 @@ impl Driver for OneDevice {
     }
 
     fn free(&self, address: u64, _bytes: usize) {
-        // What a lost device had is gone with its context.
+        // A lost device's memory is freed with its context.
         if self.enter().is_ok() {
             let _ = calls::free(address).map_err(|fault| self.failed(fault));
         }
@@ -274,7 +273,7 @@ impl Driver for OneDevice {
     }
 
     fn free_pinned(&self, address: u64, _bytes: usize) {
-        // A lost device may still write there: the memory stays.
+        // A lost device may still write there, so the memory isn't freed.
         if self.enter().is_ok() {
             let _ = calls::free_pinned(address).map_err(|fault| self.failed(fault));
         }
@@ -309,7 +308,7 @@ impl Driver for OneDevice {
 
     fn graph(&self, stream: u64, operations: &[What]) -> Result<Option<u64>> {
         self.enter()?;
-        // Nothing is compiled or loaded while a stream is captured.
+        // Compile and load everything now, as that isn't possible during capture.
         for what in operations {
             match what {
                 What::Launch { kernel, .. } => drop(self.function(kernel)?),

@@ -1,4 +1,4 @@
-//! What devices there are, and what is missing where there is none.
+//! Finds devices, and reports what is missing if there are none.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -16,26 +16,26 @@ use super::library::{self, Lacks};
 use crate::check::Checker;
 use crate::{About, Device};
 
-/// The oldest CUDA whose drivers we use: the first whose images run on every later driver of its
-/// kind.
+/// The oldest supported CUDA version of drivers: the first whose images run on every later driver
+/// of the same major version.
 const DRIVER_MIN: (u32, u32) = (12, 0);
 
-/// The file that every program opens that uses a device.
+/// File that every program using a device opens.
 const CONTROL: &str = "/dev/nvidiactl";
 
-/// The variable by which the library hides devices.
+/// Environment variable by which the library hides devices.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// What a process wants of its devices.
+/// Settings for the devices of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which devices, by number; all where none is named.
+    /// Numbers of the devices; empty means all.
     pub numbers: Vec<usize>,
-    /// Bytes of memory of each; all that is free but [`Settings::reserve_bytes`] where nobody says.
+    /// Bytes of memory of each; `None` means all free memory except [`Settings::reserve_bytes`].
     pub memory_bytes: Option<u64>,
-    /// Bytes that are left to libraries and to other processes.
+    /// Bytes left to libraries and other processes.
     pub reserve_bytes: u64,
-    /// Bytes of the host's memory that each copies to and from, at most.
+    /// Maximum bytes of host memory that each copies to and from.
     pub pinned_bytes: u64,
     /// Whether the order of all accesses is checked, which takes time.
     pub check_order: bool,
@@ -53,55 +53,55 @@ impl Default for Settings {
     }
 }
 
-/// What this machine has of NVIDIA's.
+/// NVIDIA software and devices on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The version of CUDA that the driver is for: major, minor.
+    /// Version of CUDA that the driver supports: major, minor.
     pub driver: (u32, u32),
-    /// The version of NVRTC, or what is missing.
+    /// Version of NVRTC, or what is missing.
     pub nvrtc: Result<(u32, u32), String>,
-    /// The version of cuBLASLt, or what is missing.
+    /// Version of cuBLASLt, or what is missing.
     pub blas: Result<(u32, u32), String>,
-    /// Its devices.
+    /// The devices.
     pub devices: Vec<FoundDevice>,
 }
 
-/// A device that this machine has.
+/// A device of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundDevice {
-    /// What it is.
+    /// Description of the device.
     pub about: About,
-    /// Its architecture, such as 90.
+    /// Architecture, such as 90.
     pub architecture: u32,
-    /// Bytes of its memory that are free now, where it says so.
+    /// Bytes of free memory, if known.
     pub free_bytes: Option<u64>,
-    /// Devices, by number, whose memory it reaches into.
+    /// Numbers of devices whose memory it can access.
     pub reaches: Vec<usize>,
-    /// Why it cannot be used, if it cannot.
+    /// Why it cannot be used; `None` if it can.
     pub lacks: Option<String>,
 }
 
-/// Looks at what this machine has.
+/// Finds the NVIDIA software and devices of this machine.
 ///
 /// # Errors
-/// One line that says what is missing.
+/// One line about what is missing.
 pub fn look() -> Result<Found, String> {
     look_at(&[])
 }
 
-/// Looks at what this machine has; of its devices at those of `numbers` alone, where any is named:
-/// looking at one makes a context there.
+/// Like [`look`], but only for devices with these `numbers`, if any are given, as looking at a
+/// device creates a context there.
 ///
 /// # Errors
-/// One line that says what is missing. What one device lacks is no error.
+/// One line about what is missing. Problems of a single device are not errors.
 pub fn look_at(numbers: &[usize]) -> Result<Found, String> {
     listed(begin().map_err(Lacks::why)?, numbers)
 }
 
-/// Looks at what this machine has, if it has anything.
+/// Finds the NVIDIA software and devices of this machine, if there are any.
 ///
 /// # Errors
-/// One line that says what is wrong with what is there.
+/// One line about what is wrong with what exists.
 pub fn look_for_any() -> Result<Option<Found>, String> {
     match begin() {
         Ok(driver) => listed(driver, &[]).map(Some),
@@ -110,7 +110,7 @@ pub fn look_for_any() -> Result<Option<Found>, String> {
     }
 }
 
-/// The devices of these numbers, which a driver of this version shows.
+/// The devices with these numbers, which a driver of this version supports.
 fn listed(driver: (u32, u32), numbers: &[usize]) -> Result<Found, String> {
     let compiler = compiler(driver);
     let all = library_devices().map_err(said)?;
@@ -120,15 +120,15 @@ fn listed(driver: (u32, u32), numbers: &[usize]) -> Result<Found, String> {
     Ok(Found { driver, nvrtc, blas: blas::version(), devices })
 }
 
-/// The version of cuBLASLt.
+/// Version of cuBLASLt.
 ///
 /// # Errors
-/// One line that says what is missing.
+/// One line about what is missing.
 pub fn blas_version() -> Result<(u32, u32), String> {
     blas::version()
 }
 
-/// Numbers of devices: of all `count`, where none is named.
+/// Numbers of devices: all of `count`, if none are given.
 fn wanted(numbers: &[usize], count: usize) -> Result<Vec<usize>, String> {
     match numbers.iter().find(|number| **number >= count) {
         Some(number) => Err(format!("there is no cuda:{number}, only {count} devices")),
@@ -137,12 +137,12 @@ fn wanted(numbers: &[usize], count: usize) -> Result<Vec<usize>, String> {
     }
 }
 
-/// What a call says that failed.
+/// Message of a failed call.
 fn said(fault: Fault) -> String {
     format!("{}: {}", fault.call, fault.why())
 }
 
-/// Device `number` of `all`. Whatever fails there it lacks; others may have it.
+/// Device `number` of `all`. Failures are recorded in `lacks`; other devices may work.
 fn seen(number: usize, all: &[c_int], compiler: Result<&Compiler, &String>) -> FoundDevice {
     let device = all[number];
     let memory = memory_of(device).map_err(said);
@@ -176,7 +176,7 @@ fn seen(number: usize, all: &[c_int], compiler: Result<&Compiler, &String>) -> F
     }
 }
 
-/// Bytes of a device's memory that are free now, and all.
+/// Free and total bytes of a device's memory.
 fn memory_of(device: c_int) -> Called<(u64, u64)> {
     let context = calls::retain(device)?;
     let memory = calls::enter(context).and_then(|()| calls::memory());
@@ -184,10 +184,10 @@ fn memory_of(device: c_int) -> Called<(u64, u64)> {
     memory
 }
 
-/// The devices of this machine, for this process.
+/// Opens devices of this machine for this process.
 ///
 /// # Errors
-/// One line that says what is missing.
+/// One line about what is missing.
 pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
     let driver = begin().map_err(Lacks::why)?;
     let compiler = compiler(driver)?;
@@ -216,7 +216,7 @@ pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
     Ok(found.into_iter().map(device).collect())
 }
 
-/// Contexts that go where nothing comes of them.
+/// Contexts that are released if opening fails.
 #[derive(Default)]
 struct Retained(Vec<(usize, c_int, Context)>);
 
@@ -226,7 +226,7 @@ impl Drop for Retained {
     }
 }
 
-/// Begins with the driver, and says its version.
+/// Initializes the library and returns the driver's version.
 fn begin() -> Result<(u32, u32), Lacks> {
     library::look()?;
     calls::begin().map_err(no_device)?;
@@ -266,7 +266,7 @@ fn no_device(fault: Fault) -> Lacks {
     }
 }
 
-/// The compiler, if what it makes runs on this driver.
+/// The compiler, if its output runs on this driver.
 fn compiler(driver: (u32, u32)) -> Result<Compiler, String> {
     let compiler = Compiler::find()?;
     if compiler.version().0 > driver.0 {
@@ -284,7 +284,7 @@ fn shown((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// The library's names of all devices.
+/// The library's handles of all devices.
 fn library_devices() -> Called<Vec<c_int>> {
     (0..calls::device_count()?).map(calls::device).collect()
 }
@@ -298,7 +298,7 @@ fn name(number: usize) -> String {
     format!("cuda:{number}")
 }
 
-/// Bytes of memory that are ours.
+/// Bytes of memory that this process may use.
 fn budget(settings: &Settings, number: usize, free: u64) -> Result<u64, String> {
     let wanted = settings.memory_bytes.unwrap_or(0);
     if wanted > free || free <= settings.reserve_bytes && settings.memory_bytes.is_none() {
@@ -308,7 +308,7 @@ fn budget(settings: &Settings, number: usize, free: u64) -> Result<u64, String> 
     Ok(settings.memory_bytes.unwrap_or_else(|| free - settings.reserve_bytes))
 }
 
-/// Lets devices reach into each other's memory where they can; else copies go by way of the host.
+/// Lets devices access each other's memory if they can; otherwise copies go through the host.
 fn reach(contexts: &[(usize, c_int, Context)]) {
     for (number, device, context) in contexts {
         for (other, other_device, other_context) in contexts {

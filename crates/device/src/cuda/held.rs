@@ -1,41 +1,41 @@
-//! What streams use, until it is over.
+//! Keeps alive what streams use, until their operations are over.
 //!
 //! ```text
 //! line of a stream     1     2     3     4          5     6
 //!                    keeps keeps keeps behind(B,7) keeps keeps
 //!                                      │              ▲
-//!                    line of B up to 7 ┘              └ an event recorded here stands for "6"
+//!                   line of B up to 7 ┘              └ an event recorded here means "up to 6"
 //! ```
 //!
-//! - **Why.** The library does not say which operations are over; events do. Memory that a copy
-//!   uses must live until then, and whoever waited for an event may touch it at once.
-//! - **How.** Each operation has a number in its stream's line, with what it keeps. Once an event
-//!   is over, all goes up to the number it stands for, and, where the stream had waited for another
-//!   line, all of that one up to there.
-//! - **Invariants.** H1: what came before an event is gone when anybody is told that it is over,
-//!   whoever let it go: [`Lines::let_go`] lets one at a time in, until it is done. H2: nothing is
-//!   let go while a line is locked, for what is let go may be the last to have anything.
+//! - **Why.** The library reports when events are over, not operations. Memory that a copy uses
+//!   must live until then, and callers that waited for an event may use it at once.
+//! - **How.** Each operation has a number in its stream's line, with what it keeps. When an event
+//!   is over, everything up to its number is released; where the stream had waited for another
+//!   line, that line is released up to there as well.
+//! - **Invariants.** H1: everything before an event is released when any caller learns that it is
+//!   over, by whichever thread: [`Lines::let_go`] admits one at a time, until it is done. H2:
+//!   nothing is released while a line is locked, since dropping it may have any effect.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::Keeps;
 
-/// What an operation of a line needs.
+/// Data or operations that an operation of a line needs.
 enum Held {
-    /// What it uses.
+    /// Data that it uses.
     Keeps(Keeps),
-    /// Operations of another line, up to a number, that it is behind.
+    /// Operations of another line, up to a number, that it waits for.
     Behind(Arc<Line>, u64),
 }
 
 #[derive(Default)]
 struct Operations {
-    /// Those that may not be over, by number.
+    /// Needs of the operations that may not be over, by number.
     held: VecDeque<(u64, Held)>,
-    /// The last number.
+    /// Number of the last operation.
     last: u64,
-    /// The last number whose operation is known to be over.
+    /// Number of the last operation known to be over.
     over: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Line(Mutex<Operations>);
 
 impl std::fmt::Debug for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Lines may name each other in a circle.
+        // Lines may refer to each other in cycles.
         write!(f, "Line({} of {} over)", self.operations().over, self.operations().last)
     }
 }
@@ -62,22 +62,22 @@ impl Line {
         operations.last
     }
 
-    /// An operation that was begun, and its number.
+    /// Adds an operation that was begun, and returns its number.
     pub(super) fn keep(&self, keeps: Keeps) -> u64 {
         self.add(Held::Keeps(keeps))
     }
 
-    /// All from now on is behind another line's operations up to `number`.
+    /// Makes later operations follow another line's, up to `number`.
     pub(super) fn follow(&self, other: &Arc<Self>, number: u64) {
         self.add(Held::Behind(Arc::clone(other), number));
     }
 
-    /// The number of the last operation.
+    /// Number of the last operation.
     pub(super) fn last(&self) -> u64 {
         self.operations().last
     }
 
-    /// How many may not be over.
+    /// Number of operations that may not be over.
     pub(super) fn under_way(&self) -> u64 {
         let operations = self.operations();
         operations.last - operations.over
@@ -88,7 +88,7 @@ impl Line {
         self.operations().over >= number
     }
 
-    /// Takes out what operations up to `number` need.
+    /// Removes what operations up to `number` need.
     fn take(&self, number: u64) -> Vec<Held> {
         let operations = &mut *self.operations();
         operations.over = operations.over.max(number.min(operations.last));
@@ -102,7 +102,7 @@ impl Line {
 pub(super) struct Lines(Mutex<()>);
 
 impl Lines {
-    /// Lets go of what `line` needed up to `number`, which is over, and of what that was behind.
+    /// Releases what `line` needed up to `number`, which is over, and what that followed.
     pub(super) fn let_go(&self, line: &Arc<Line>, number: u64) {
         let _one_at_a_time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut over = vec![(Arc::clone(line), number)];
@@ -121,7 +121,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// Something that is kept, and how many keep it.
+    /// A kept object, and a function that makes operations keep it.
     fn kept() -> (Arc<u32>, impl Fn(&Arc<u32>) -> Keeps) {
         (Arc::new(7), |kept: &Arc<u32>| vec![Arc::clone(kept) as _])
     }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&thing), 1);
     }
 
-    /// Who is told second, too, finds that all is gone.
+    /// A second thread, too, learns of the end only after everything is released.
     #[test]
     fn nobody_is_told_before_all_is_gone() {
         struct Slow(Arc<Mutex<bool>>);

@@ -1,8 +1,8 @@
-//! Whether the driver's library is there, and has what we call.
+//! Checks that the driver's library exists and has the functions we call.
 //!
-//! - **Why.** `cudarc` takes a library that cannot be opened for one that is not there, and panics
-//!   at a function that a library lacks.
-//! - **How.** Names are tried in its order, so that what is looked at is what it opens.
+//! - **Why.** `cudarc` treats a library that cannot be opened as missing, and panics if a library
+//!   lacks a function.
+//! - **How.** Names are tried in its order, so that it opens the library that was checked.
 
 #![expect(unsafe_code, reason = "a foreign library is opened")]
 
@@ -11,10 +11,10 @@ use std::ffi::c_void;
 
 use libloading::Library;
 
-/// The name by which messages have it.
+/// Name of the library in messages.
 const NAME: &str = "libcuda.so.1";
 
-/// What all is called by, sorted.
+/// All functions that are called, sorted.
 const CALLED: [&str; 44] = [
     "cuCtxEnablePeerAccess",
     "cuCtxSetCurrent",
@@ -65,14 +65,14 @@ const CALLED: [&str; 44] = [
 /// Why there is no device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lacks {
-    /// There is none here, which is as it should be on most machines.
+    /// There is none, which is normal on most machines.
     Nothing(String),
-    /// There may be some, and what they need is not right.
+    /// There may be some, but what they need is broken.
     Fault(String),
 }
 
 impl Lacks {
-    /// In one line.
+    /// The reason in one line.
     pub(crate) fn why(self) -> String {
         match self {
             Self::Nothing(why) | Self::Fault(why) => why,
@@ -80,7 +80,7 @@ impl Lacks {
     }
 }
 
-/// Looks whether the library is there, and whole.
+/// Checks that the library exists and is complete.
 pub(crate) fn look() -> Result<(), Lacks> {
     look_for(&cudarc::get_lib_name_candidates("cuda"))
 }
@@ -88,7 +88,7 @@ pub(crate) fn look() -> Result<(), Lacks> {
 fn look_for(names: &[String]) -> Result<(), Lacks> {
     let mut broken = None;
     for name in names {
-        // SAFETY: opening NVIDIA's library runs its initialisers, which ask nothing of the process.
+        // SAFETY: opening NVIDIA's library runs its initializers, which have no requirements.
         match unsafe { Library::new(name) } {
             Ok(library) => return whole(name, &library),
             Err(error) => broken = broken.or_else(|| fault(name, &said(&error))),
@@ -102,12 +102,12 @@ fn look_for(names: &[String]) -> Result<(), Lacks> {
     })
 }
 
-/// What the system says.
+/// The system's message.
 fn said(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// What is wrong with a library that is there; nothing of one that is not.
+/// What is wrong with an existing library; `None` if it doesn't exist.
 fn fault(name: &str, error: &str) -> Option<String> {
     let absent = format!("{name}: cannot open shared object file: No such file");
     (!error.contains(&absent)).then(|| error.lines().next().unwrap_or_default().to_owned())
@@ -115,7 +115,7 @@ fn fault(name: &str, error: &str) -> Option<String> {
 
 fn whole(name: &str, library: &Library) -> Result<(), Lacks> {
     let has = |call: &str| {
-        // SAFETY: the address is only looked for, and never called by this type.
+        // SAFETY: the address is only looked up, and never called by this type.
         unsafe { library.get::<*const c_void>(call.as_bytes()) }.is_ok()
     };
     match CALLED.iter().find(|call| !has(call)) {
@@ -131,7 +131,7 @@ fn whole(name: &str, library: &Library) -> Result<(), Lacks> {
 mod tests {
     use super::*;
 
-    /// All that stands in the sources is looked for.
+    /// All functions called in the sources are looked up.
     #[test]
     fn what_is_called_is_looked_for() {
         let sources = [

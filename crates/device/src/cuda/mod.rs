@@ -1,4 +1,4 @@
-//! Devices of NVIDIA.
+//! NVIDIA devices.
 //!
 //! ```text
 //!   find ──► OneDevice : Driver ──► queue: streams, events ──► calls, streams: libcuda
@@ -7,12 +7,12 @@
 //!                └─────► compile ──► cache ──► nvrtc ────────► NVRTC
 //! ```
 //!
-//! - **Why.** Every library is looked for when the program runs. It builds without any of them, and
-//!   runs without any of them: [`find`] says in one line what is missing.
-//! - **How.** Three floors, as wherever foreign functions are called: `cudarc`'s declarations;
-//!   calls that come to results (`calls`, `streams`, `blas`, `nvrtc`), the only ones with unsafe
-//!   code; and above them the driver, which knows neither.
-//! - **Kernels** are compiled when the first of their file is launched ([`compile`]).
+//! - **Why.** All libraries are searched for at run time. The program builds and runs without any
+//!   of them: [`find`] reports in one line what is missing.
+//! - **How.** Three layers: `cudarc`'s declarations; calls with results (`calls`, `streams`,
+//!   `blas`, `nvrtc`), the only unsafe code; and above them the driver, which uses neither `cudarc`
+//!   nor unsafe code directly.
+//! - **Kernels** are compiled when the first one of their file is launched ([`compile`]).
 
 mod blas;
 mod cache;

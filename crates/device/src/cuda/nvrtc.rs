@@ -1,9 +1,9 @@
-//! NVIDIA's compiler at run time, as a library that is opened where it is found.
+//! NVIDIA's run-time compiler, as a library opened at run time.
 //!
-//! - **Why.** The library is opened here, not by `cudarc`, which panics where there is none, and
-//!   cannot be told where it lies: the wheel that has it puts it where no linker looks.
-//! - **Invariants.** this module alone names the library's functions; every call's code is looked
-//!   at, and none is kept as an enumeration that a newer library may not know.
+//! - **Why.** The library is opened here, not by `cudarc`, which panics if it is missing and can't
+//!   be given its path: the wheel that contains it installs it where no linker looks.
+//! - **Invariants.** Only this module uses the library's functions; every call's code is checked,
+//!   and none is stored as an enum that a newer library may not match.
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]
 
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-/// The variable that names the library or its folder.
+/// Environment variable with the path of the library or its folder.
 pub const VARIABLE: &str = "STEPWELL_NVRTC";
 
-/// Names under which systems have it, the newest first.
+/// Possible names of the library, the newest first.
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// Where installers put it, beside where the system looks.
+/// Folders that installers use, in addition to the system's.
 const FOLDERS: [&str; 1] = ["/usr/local/cuda/lib64"];
 
-/// Who has it, for people.
+/// Where to get the library, for messages.
 pub(crate) const WHERE: &str = "CUDA's package cuda-nvrtc, or pip install nvidia-cuda-nvrtc and \
      STEPWELL_NVRTC=the folder of its libnvrtc.so";
 
@@ -34,11 +34,11 @@ type OfProgram<T> = unsafe extern "C" fn(Program, *mut T) -> Code;
 pub(crate) struct Nvrtc {
     calls: Calls,
     version: (u32, u32),
-    /// Kept for its functions.
+    /// Keeps the functions loaded.
     _library: Library,
 }
 
-/// Its functions.
+/// Functions of the library.
 #[derive(Clone, Copy, Debug)]
 struct Calls {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code,
@@ -64,10 +64,10 @@ struct Calls {
 }
 
 impl Nvrtc {
-    /// The library that the variable names, else the first that is found.
+    /// The library that the variable names, or the first one found.
     ///
     /// # Errors
-    /// One line that says what is missing, and who has it.
+    /// One line about what is missing, and where to get it.
     pub(crate) fn find() -> Result<Self, String> {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
             return Self::named(Path::new(&named))
@@ -93,17 +93,17 @@ impl Nvrtc {
     }
 
     fn open(path: &OsStr) -> Result<Self, String> {
-        // SAFETY: opening NVIDIA's library runs its initialisers, which ask nothing of the process.
+        // SAFETY: opening NVIDIA's library runs its initializers, which have no requirements.
         let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
         let calls = Calls::of(&library).map_err(|error| error.to_string())?;
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both places live; the function is of the library held here.
+        // SAFETY: both targets are valid; the function is from the library held here.
         let code = unsafe { (calls.version)(&raw mut major, &raw mut minor) };
         calls.check(code, "nvrtcVersion")?;
         Ok(Self { calls, version: (major as u32, minor as u32), _library: library })
     }
 
-    /// Its version.
+    /// Version of the library.
     pub(crate) fn version(&self) -> (u32, u32) {
         self.version
     }
@@ -111,11 +111,11 @@ impl Nvrtc {
     /// Architectures that it compiles for, such as 90, in order.
     pub(crate) fn architectures(&self) -> Result<Vec<u32>, String> {
         let mut count = 0;
-        // SAFETY: the place lives.
+        // SAFETY: the target is valid.
         let code = unsafe { (self.calls.architectures_count)(&raw mut count) };
         self.calls.check(code, "nvrtcGetNumSupportedArchs")?;
         let mut all = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: there is a place for each that it just counted.
+        // SAFETY: there is room for the number that it just returned.
         let code = unsafe { (self.calls.architectures)(all.as_mut_ptr()) };
         self.calls.check(code, "nvrtcGetSupportedArchs")?;
         let mut all: Vec<u32> = all.into_iter().map(|number: c_int| number as u32).collect();
@@ -123,10 +123,10 @@ impl Nvrtc {
         Ok(all)
     }
 
-    /// Compiles a text to PTX or, for hardware named `sm_...`, to a cubin.
+    /// Compiles a source text to PTX or, for hardware named `sm_...`, to a cubin.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub(crate) fn compile(
         &self,
         (name, text): (&str, &str),
@@ -141,11 +141,11 @@ impl Nvrtc {
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = Open { calls: self.calls, program: std::ptr::null_mut() };
         let (none, place) = (std::ptr::null(), &raw mut program.program);
-        // SAFETY: texts end with a zero and live; there are no headers.
+        // SAFETY: texts are valid and end with a zero; there are no headers.
         let code =
             unsafe { (self.calls.create)(place, text.as_ptr(), c_name.as_ptr(), 0, none, none) };
         self.calls.check(code, "nvrtcCreateProgram")?;
-        // SAFETY: so many options live, and the program was made just now.
+        // SAFETY: this many options are valid, and the program was just created.
         let code = unsafe {
             (self.calls.compile)(program.program, options.len() as c_int, options.as_ptr())
         };
@@ -161,12 +161,12 @@ impl Nvrtc {
     }
 }
 
-/// What a text is compiled to.
+/// Output of the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// What hardware runs.
+    /// Machine code for hardware.
     Cubin,
-    /// What a driver compiles for its hardware, with a zero at its end.
+    /// Code that a driver compiles for its hardware, ending with a zero.
     Ptx,
 }
 
@@ -193,39 +193,39 @@ impl Calls {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: it takes any code.
+        // SAFETY: accepts any code.
         let text = unsafe { (self.error)(code) };
         if text.is_null() {
             return Err(format!("{call}: code {code}"));
         }
-        // SAFETY: the text is the library's own, with a zero at its end.
+        // SAFETY: the text belongs to the library and ends with a zero.
         let text = unsafe { CStr::from_ptr(text) };
         Err(format!("{call}: {}", text.to_string_lossy()))
     }
 }
 
-/// A function of the library, of the type that its header gives it.
+/// A function of the library, with the type in its header.
 fn symbol<F: Copy>(library: &Library, name: &CStr) -> Result<F, libloading::Error> {
     // SAFETY: each type above is that of NVRTC's header, which has not changed since CUDA 11.2.
     let symbol = unsafe { library.get::<F>(name.to_bytes_with_nul()) }?;
     Ok(*symbol)
 }
 
-/// A program, until it is destroyed.
+/// A program; destroyed on drop.
 struct Open {
     calls: Calls,
     program: Program,
 }
 
 impl Open {
-    /// Bytes that one call counts and another gives.
+    /// Bytes whose number one call returns, and which another writes.
     fn text(&self, bytes: OfProgram<usize>, text: OfProgram<c_char>) -> Result<Vec<u8>, String> {
         let mut len = 0;
-        // SAFETY: program and place live.
+        // SAFETY: program and target are valid.
         let code = unsafe { bytes(self.program, &raw mut len) };
         self.calls.check(code, "nvrtcGet...Size")?;
         let mut all = vec![0_u8; len];
-        // SAFETY: there is room for as many bytes as it just counted.
+        // SAFETY: there is room for the number of bytes that it just returned.
         let code = unsafe { text(self.program, all.as_mut_ptr().cast()) };
         self.calls.check(code, "nvrtcGet...")?;
         Ok(all)
@@ -235,7 +235,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.program.is_null() {
-            // SAFETY: it was created, and nobody uses it any more.
+            // SAFETY: it was created, and has no more users.
             let _ = unsafe { (self.calls.destroy)(&raw mut self.program) };
         }
     }

@@ -1,4 +1,4 @@
-//! Streams and events of a device: what they were given, and what is over of it.
+//! Streams and events of a device: their operations, and which of them are over.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use super::held::{Line, Lines};
 use super::streams;
 use crate::driver::{Keeps, STREAM_OPERATIONS_MAX};
 
-/// Operations from one mark of a stream to the next.
+/// Number of operations between marks of a stream.
 const MARK_EVERY: u64 = STREAM_OPERATIONS_MAX as u64 / 8;
 
 /// A stream.
@@ -16,17 +16,17 @@ const MARK_EVERY: u64 = STREAM_OPERATIONS_MAX as u64 / 8;
 pub(super) struct Queue {
     pub(super) stream: Stream,
     line: Arc<Line>,
-    /// Held by whoever gives the stream anything.
+    /// Held while anything is submitted to the stream.
     marks: Mutex<Marks>,
 }
 
-/// Events of the stream's own, which say how far it is where nobody else records any.
+/// The stream's own events, which show its progress even if nobody else records any.
 #[derive(Debug, Default)]
 struct Marks {
-    /// Those that may not be over, with the last number before each.
+    /// Marks that may not be over, with the number of the last operation before each.
     set: VecDeque<(u64, Event)>,
     spare: Vec<Event>,
-    /// The last number before any mark that there was.
+    /// Number of the last operation before any mark.
     marked: u64,
 }
 
@@ -40,10 +40,10 @@ impl Queue {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an operation that needs `keeps`; waits while the stream holds as many as it may.
+    /// Begins an operation that needs `keeps`; waits while the stream is full.
     ///
     /// # Errors
-    /// Those of `begin`, and what failed on the way.
+    /// Errors of `begin`, and earlier failures.
     pub(super) fn give<E>(
         &self,
         lines: &Lines,
@@ -61,13 +61,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets nobody else give the stream anything while `work` is done with it.
+    /// Runs `work` while nobody else can submit to the stream.
     pub(super) fn alone<T>(&self, work: impl FnOnce(Stream) -> T) -> T {
         let _marks = self.marks();
         work(self.stream)
     }
 
-    /// Waits while the stream holds as many operations as it may.
+    /// Waits while the stream is full.
     fn make_room(&self, lines: &Lines, marks: &mut Marks) -> Called<()> {
         while self.line.under_way() >= STREAM_OPERATIONS_MAX as u64 {
             let Some((number, mark)) = marks.set.pop_front() else { break };
@@ -79,7 +79,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Sets a mark where it is time for one.
+    /// Sets a mark if it is time for one.
     fn mark(&self, lines: &Lines, marks: &mut Marks) -> Called<()> {
         let number = self.line.last();
         if number - marks.marked < MARK_EVERY {
@@ -96,7 +96,7 @@ impl Queue {
         self.look(lines, marks)
     }
 
-    /// Lets go of what is over, as far as marks tell.
+    /// Releases what is over, as far as marks show.
     fn look(&self, lines: &Lines, marks: &mut Marks) -> Called<()> {
         while let Some((number, mark)) = marks.set.front().copied() {
             if !self.line.is_over(number) && !streams::is_over(mark)? {
@@ -108,7 +108,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until all is over, and ends the stream; what failed goes with it.
+    /// Waits until all operations are over, and ends the stream; ignores failures.
     pub(super) fn end(&self, lines: &Lines) {
         let marks = &mut *self.marks();
         let _ = streams::finish(self.stream);
@@ -119,11 +119,11 @@ impl Queue {
     }
 }
 
-/// An event, and what it stands for.
+/// An event and its last recording.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) event: Event,
-    /// The line in which it was recorded last, and the last number before it.
+    /// The line in which it was last recorded, and the number of the last operation before it.
     last: Mutex<Option<(Arc<Line>, u64)>>,
 }
 
@@ -136,7 +136,7 @@ impl Moment {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It stands for all that `queue` was given so far.
+    /// Records the event after all operations submitted to `queue`.
     pub(super) fn record(&self, queue: &Queue, lines: &Lines) -> Called<()> {
         let mut last = self.last();
         let marks = &mut *queue.marks();
@@ -146,14 +146,14 @@ impl Moment {
         queue.look(lines, marks)
     }
 
-    /// What `queue` is given from now on begins after what it stands for now.
+    /// Makes later operations of `queue` wait for this event.
     pub(super) fn wait_in(&self, queue: &Queue, lines: &Lines) -> Called<()> {
         let last = self.last();
         let Some((line, number)) = &*last else { return Ok(()) };
         if line.is_over(*number) {
             return Ok(());
         }
-        // A stream is behind itself anyway.
+        // A stream follows itself anyway.
         if Arc::ptr_eq(line, &queue.line) {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Moment {
         loop {
             let Some((line, number)) = self.last().clone() else { return Ok(()) };
             streams::wait(self.event)?;
-            // Who recorded it anew meanwhile, in another stream, would have had us wait for that.
+            // If it was recorded in another stream in the meantime, this waited for that recording.
             let last = self.last();
             let same = |(now, now_number): &(Arc<Line>, u64)| {
                 Arc::ptr_eq(now, &line) && *now_number == number

@@ -1,4 +1,4 @@
-//! Calls of the driver's library about streams, events, and what streams are given.
+//! Calls of the driver's library for streams, events and operations.
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]
 
@@ -11,44 +11,44 @@ use cudarc::driver::sys::{
 
 use super::calls::{CUevent, CUstream, Called, Context, Event, Function, Handle, Stream, check};
 
-/// Bytes of shared memory that a launch has without asking the function for more.
+/// Bytes of shared memory that a launch may use without raising the function's limit.
 const SHARED_BYTES: u32 = 48 << 10;
 
-/// Looks at an event, of about a microsecond each, before a thread that waits for it sleeps.
+/// Queries of an event, about a microsecond each, before a waiting thread sleeps.
 const LOOKS_MAX: usize = 2000;
 
-/// A stream that waits for no other unless it is told to.
+/// Creates a stream that doesn't implicitly wait for others.
 pub(crate) fn stream() -> Called<Stream> {
     let mut stream: CUstream = std::ptr::null_mut();
     let flags = StreamFlags::CU_STREAM_NON_BLOCKING as u32;
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     check("cuStreamCreate", unsafe { sys::cuStreamCreate(&raw mut stream, flags) })?;
     Ok(Handle(stream))
 }
 
-/// Waits for all that it was given.
+/// Waits for all operations of a stream.
 pub(crate) fn finish(stream: Stream) -> Called<()> {
     // SAFETY: the stream has not ended.
     check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream.0) })
 }
 
 pub(crate) fn end_stream(stream: Stream) {
-    // SAFETY: the stream has not ended, and nobody gives it anything any more.
+    // SAFETY: the stream has not ended, and nobody submits to it any more.
     let _ = unsafe { sys::cuStreamDestroy_v2(stream.0) };
 }
 
-/// An event that takes no time stamps and lets threads that wait for it sleep.
+/// Creates an event without time stamps, on which waiting threads sleep.
 pub(crate) fn event() -> Called<Event> {
     let mut event: CUevent = std::ptr::null_mut();
     let flags =
         EventFlags::CU_EVENT_DISABLE_TIMING as u32 | EventFlags::CU_EVENT_BLOCKING_SYNC as u32;
-    // SAFETY: the place lives.
+    // SAFETY: the target is valid.
     check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut event, flags) })?;
     Ok(Handle(event))
 }
 
 pub(crate) fn end_event(event: Event) {
-    // SAFETY: the event has not ended; what waits for it in a stream goes on to.
+    // SAFETY: the event has not ended; streams that wait for it continue to.
     let _ = unsafe { sys::cuEventDestroy_v2(event.0) };
 }
 
@@ -70,14 +70,14 @@ pub(crate) fn is_over(event: Event) -> Called<bool> {
     }
 }
 
-/// Waits until it is over: awake for as long as a step of training takes, since it takes a thread
-/// that sleeps a good part of one to wake up, then asleep.
+/// Waits until an event is over: at first awake, for as long as a training step takes, since a
+/// sleeping thread needs a good part of that to wake up; then asleep.
 pub(crate) fn wait(event: Event) -> Called<()> {
     for _ in 0..LOOKS_MAX {
         if is_over(event)? {
             return Ok(());
         }
-        // Whoever has something to do goes first.
+        // Let other threads work first.
         std::thread::yield_now();
     }
     // SAFETY: the event has not ended.
@@ -87,7 +87,7 @@ pub(crate) fn wait(event: Event) -> Called<()> {
 /// Copies from pinned memory to the device.
 pub(crate) fn up(from: u64, to: u64, bytes: usize, stream: Stream) -> Called<()> {
     let from = from as usize as *const c_void;
-    // SAFETY: ranges were checked, and the operation keeps both pieces of memory until it is over.
+    // SAFETY: ranges were checked, and the operation keeps both regions alive until it is over.
     check("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream.0) })
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn within(from: u64, to: u64, bytes: usize, stream: Stream) -> Called
     check("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.0) })
 }
 
-/// Copies from one device to another, directly where they reach each other.
+/// Copies from one device to another, directly if they can access each other.
 pub(crate) fn across(
     (from, from_context): (u64, Context),
     (to, to_context): (u64, Context),
@@ -141,7 +141,7 @@ pub(crate) fn launch(
     let none = std::ptr::null_mut();
     // SAFETY: there is a value of the right size for each parameter, which was checked when the
     // launch was made, and the library copies them before it returns; the operation keeps the
-    // memory alive that they name.
+    // memory that they refer to alive.
     let code = unsafe {
         sys::cuLaunchKernel(
             function.0,

@@ -1,9 +1,9 @@
-//! Moments in streams.
+//! Events of emulated devices.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// An event: how often it was recorded, and how many of these are over.
+/// An event: how often it was recorded, and how many recordings are over.
 #[derive(Debug, Default)]
 pub(super) struct EventState {
     counts: Mutex<Counts>,
@@ -21,19 +21,19 @@ impl EventState {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a new record.
+    /// Starts a recording and returns its number.
     pub(super) fn record(&self) -> u64 {
         let mut counts = self.counts();
         counts.recorded += 1;
         counts.recorded
     }
 
-    /// The number of the last record.
+    /// Number of the last recording.
     pub(super) fn last(&self) -> u64 {
         self.counts().recorded
     }
 
-    /// Record `number` is over.
+    /// Marks recording `number` as over.
     pub(super) fn signal(&self, number: u64) {
         let mut counts = self.counts();
         counts.over = counts.over.max(number);

@@ -1,4 +1,4 @@
-//! Emulated devices of one machine, and the faults that a test wants.
+//! A machine's emulated devices, and faults for tests.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,7 @@ use crate::check::Checker;
 use crate::driver::{Driver, Operation, What};
 use crate::{About, Device, Error, Result};
 
-/// Steps that are made where somebody asks whether an event is over.
+/// Maximum number of steps made when a caller asks whether an event is over.
 const STEPS_ASKED_MAX: u64 = 4;
 
 /// Emulated devices in one process.
@@ -25,12 +25,12 @@ pub struct Machine {
     devices: Vec<Device>,
 }
 
-/// What the devices of a machine share.
+/// State shared by the devices of a machine.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) devices: Vec<DeviceState>,
-    /// Random numbers drawn so far.
+    /// Current state of the random numbers.
     pub(super) drawn: AtomicU64,
     streams: Mutex<Vec<(usize, Arc<StreamState>)>>,
     events: Events,
@@ -38,12 +38,12 @@ pub(super) struct Inner {
     last_stream: AtomicU64,
 }
 
-/// One device.
+/// State of one device.
 #[derive(Debug)]
 pub(super) struct DeviceState {
     pub(super) about: About,
     failed: Mutex<Option<Error>>,
-    /// A kernel that is to fail, and after how many launches.
+    /// A kernel that must fail, and after how many launches.
     fault: Mutex<Option<(&'static str, u64)>>,
 }
 
@@ -56,7 +56,7 @@ impl DeviceState {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// Why `what` fails, where a test wants it to.
+    /// The failure of `what` that a test requested, if any.
     pub(super) fn fault_for(&self, what: &What) -> Option<Failed> {
         let What::Launch { kernel, .. } = what else { return None };
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl DeviceState {
 }
 
 impl Machine {
-    /// A machine as `settings` say.
+    /// A machine with these settings.
     pub fn new(settings: Settings) -> Self {
         let about = |number: usize| About {
             name: format!("emulated:{number}"),
@@ -106,19 +106,19 @@ impl Machine {
         Self { inner, devices }
     }
 
-    /// Its devices.
+    /// The devices.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// Device `number` is lost from now on.
+    /// Loses device `number` from now on.
     pub fn lose(&self, number: usize) {
         let state = &self.inner.devices[number];
         let why = "it has fallen off the bus".to_owned();
         state.fail(Error::Lost { device: state.about.name.clone(), why });
     }
 
-    /// A launch of `kernel` on device `number` fails, after `launches` more.
+    /// Makes a launch of `kernel` on device `number` fail, after `launches` more.
     pub fn fail_launch(&self, number: usize, kernel: &'static str, launches: u64) {
         let fault = &self.inner.devices[number].fault;
         *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some((kernel, launches));
@@ -226,7 +226,7 @@ impl Driver for OneDevice {
             threads.as_mut().map_or(None, |threads| threads.remove(&stream))
         };
         match thread {
-            // The last to let go of memory may be the stream itself.
+            // The stream's own thread may be the last to release memory.
             Some(thread) if thread.thread().id() != std::thread::current().id() => {
                 drop(thread.join());
             }
@@ -272,7 +272,7 @@ impl Driver for OneDevice {
     fn is_over(&self, event: u64) -> Result<bool> {
         let event = self.machine.events.get(event);
         if !self.machine.has_threads() {
-            // As much goes on between two looks as chance wants.
+            // A random amount of work happens between two queries.
             let steps = self.machine.draw() % (STEPS_ASKED_MAX + 1);
             (0..steps).all(|_| self.machine.step());
         }

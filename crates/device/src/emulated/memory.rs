@@ -1,26 +1,26 @@
-//! Memory that a device has to itself.
+//! Separate memory of an emulated device.
 
 #![expect(unsafe_code, reason = "memory is had by its address")]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 
-/// What fresh memory is full of: no number, and no slot that there is.
+/// Content of fresh memory: NaN as a number, and invalid as a slot.
 const FRESH: u8 = 0xff;
-/// What freed memory is full of.
+/// Content of freed memory.
 const FREED: u8 = 0xfd;
-/// Bytes before a piece of memory, and behind it, that nobody may write: what a kernel writes there
-/// on a GPU is something else's.
+/// Bytes before and after each region that must not be written: on a GPU, a kernel would overwrite
+/// other data there.
 const GUARD_BYTES: usize = 256;
-/// What they are full of.
+/// Content of these bytes.
 const GUARD: u8 = 0xa5;
 
-/// A piece with what lies around it.
+/// Layout of a region with its guards.
 fn layout(bytes: usize) -> Option<Layout> {
     let guarded = bytes.max(1).checked_add(2 * GUARD_BYTES)?;
     Layout::from_size_align(guarded, GUARD_BYTES).ok()
 }
 
-/// Memory full of poison, or of zeros; none where there is none.
+/// Allocates memory filled with poison or zeros; `None` if out of memory.
 pub(super) fn allocate(bytes: usize, zeros: bool) -> Option<u64> {
     let layout = layout(bytes)?;
     // SAFETY: the layout is not empty.
@@ -38,14 +38,14 @@ pub(super) fn allocate(bytes: usize, zeros: bool) -> Option<u64> {
     Some(address)
 }
 
-/// Gives back what [`allocate`] gave; nobody uses it any more.
+/// Frees memory from [`allocate`], which must be unused.
 ///
 /// # Panics
-/// When something was written before it or behind it.
+/// If anything was written before or after it.
 pub(super) fn free(address: u64, bytes: usize) {
     let Some(layout) = layout(bytes) else { return };
     let memory = (address as usize - GUARD_BYTES) as *mut u8;
-    // SAFETY: `allocate` gave so many bytes at this address, and nobody has them any more.
+    // SAFETY: `allocate` returned this many bytes at this address, and they have no other users.
     let all = unsafe { std::slice::from_raw_parts(memory, layout.size()) };
     let behind = layout.size() - GUARD_BYTES;
     let is_whole = [&all[..GUARD_BYTES], &all[behind..]].concat().iter().all(|of| *of == GUARD);
@@ -57,32 +57,32 @@ pub(super) fn free(address: u64, bytes: usize) {
     assert!(is_whole || ends, "an operation wrote beyond {bytes} bytes that it was given");
 }
 
-/// Copies bytes between two pieces of memory that are both alive.
+/// Copies bytes between two live regions.
 pub(super) fn copy(from: u64, to: u64, bytes: usize) {
     let (from, to) = (from as usize as *const u8, to as usize as *mut u8);
-    // SAFETY: the operation keeps both pieces alive, its ranges were checked when it was made, and
-    // nobody else uses these bytes: the check of order saw to it.
+    // SAFETY: the operation keeps both regions alive, its ranges were checked when it was made, and
+    // the check of order ensures that these bytes aren't used otherwise.
     unsafe { std::ptr::copy(from, to, bytes) };
 }
 
-/// Fills bytes of a piece of memory that is alive.
+/// Fills bytes of a live region.
 pub(super) fn fill(to: u64, bytes: usize, with: u8) {
     let to = to as usize as *mut u8;
     // SAFETY: as for copies.
     unsafe { to.write_bytes(with, bytes) };
 }
 
-/// Numbers of a piece of memory that is alive as long as the operation that names it.
+/// Numbers in a region that stays alive as long as its operation.
 pub(super) fn numbers<'a>(at: u64, len: usize) -> &'a [f32] {
-    // SAFETY: as for copies; what an operation only reads, nobody writes while it runs, and the
-    // caller is done with it before the operation is over.
+    // SAFETY: as for copies; what an operation only reads isn't written while it runs, and the
+    // caller finishes before the operation is over.
     unsafe { std::slice::from_raw_parts(at as usize as *const f32, len) }
 }
 
-/// The same, for writing.
+/// Like [`numbers`], for writing.
 pub(super) fn numbers_mut<'a>(at: u64, len: usize) -> &'a mut [f32] {
-    // SAFETY: as above; what a product writes overlaps with nothing that it reads, and nobody else
-    // uses these bytes.
+    // SAFETY: as above; the result of a product overlaps no operand, and these bytes aren't used
+    // otherwise.
     unsafe { std::slice::from_raw_parts_mut(at as usize as *mut f32, len) }
 }
 

@@ -1,13 +1,13 @@
 //! A device that runs everywhere, on the same kernels, and is stricter than hardware.
 //!
-//! - **Why.** Nobody needs a GPU to see three tiers at work, or to find out that a wait is missing.
-//! - **How.** Its memory is its own, and poisoned where nobody wrote: bytes of 0xFF, which are no
-//!   numbers. Kernels are the sources that GPUs run, compiled for the processor. Each stream has a
-//!   thread that works its queue off, as early or as late as a seed says; or nobody has one, and
-//!   whoever waits or asks makes steps in an order that the seed says ([`Time::Stepped`]), so that
-//!   a simulation repeats. Copies take as long as a stated rate wants. The order of all accesses is
-//!   checked when operations are submitted.
-//! - **Faults.** A [`Machine`] loses a device, or lets a launch fail, when a test says so.
+//! - **Why.** Running three tiers, or detecting a missing wait, must not need a GPU.
+//! - **How.** Its memory is separate, and unwritten memory is poisoned with bytes of 0xFF, which
+//!   are NaN. Kernels are the sources that GPUs run, compiled for the processor. Each stream has a
+//!   thread that processes its queue, with delays drawn from a seed; or there are no threads, and
+//!   waiting or querying callers make steps in an order drawn from the seed ([`Time::Stepped`]), so
+//!   that simulations repeat. Copies take as long as a given rate requires. The order of all
+//!   accesses is checked at submission.
+//! - **Faults.** A [`Machine`] loses a device, or makes a launch fail, when a test requests it.
 
 mod events;
 mod machine;
@@ -22,45 +22,45 @@ use std::time::Duration;
 pub use self::machine::Machine;
 use crate::{PlainProducts, Products};
 
-/// Who works the streams off.
+/// What processes the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
     /// A thread for each stream.
     #[default]
     Threads,
-    /// Whoever waits for an event, or asks for one, by steps.
+    /// Callers that wait for an event, or query one, step by step.
     Stepped,
 }
 
-/// How long copies take.
+/// Speed of copies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Bytes a second, in each direction.
+    /// Bytes per second, in each direction.
     pub bytes_per_second: f64,
-    /// What each copy takes beside that.
+    /// Additional time of each copy.
     pub latency: Duration,
 }
 
-/// What a machine of emulated devices is like.
+/// Settings of a machine of emulated devices.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many devices.
+    /// Number of devices.
     pub devices: usize,
-    /// Bytes of memory of each.
+    /// Bytes of memory of each device.
     pub memory_bytes: u64,
-    /// Bytes of the host's memory that each copies to and from, at most.
+    /// Maximum bytes of host memory that each copies to and from.
     pub pinned_bytes: u64,
-    /// What delays, steps and the order of blocks are drawn from.
+    /// Seed of delays, steps and the order of blocks.
     pub seed: u64,
-    /// Threads that the blocks of a launch run on.
+    /// Number of threads that run the blocks of a launch.
     pub workers: usize,
-    /// Who works the streams off.
+    /// What processes the streams.
     pub time: Time,
-    /// The longest that an operation is delayed, where streams have threads.
+    /// Maximum delay of an operation, if streams have threads.
     pub delay_max: Duration,
-    /// How long copies take, where that counts.
+    /// Speed of copies; `None` for no delay.
     pub rate: Option<Rate>,
-    /// Who multiplies.
+    /// Implementation of products.
     pub products: Arc<dyn Products>,
 }
 

@@ -1,4 +1,4 @@
-//! What a device does with one operation.
+//! Runs one operation on an emulated device.
 
 #![expect(unsafe_code, reason = "kernels are called by the addresses of their arguments")]
 
@@ -11,10 +11,10 @@ use super::{Rate, memory};
 use crate::Products;
 use crate::driver::{Value, What};
 
-/// Why an operation failed: the kernel, and what it says.
+/// A failed operation: the kernel, and its message.
 pub(super) type Failed = (&'static str, String);
 
-/// Does it; blocks of a launch run as `schedule` says, and `products` multiplies.
+/// Runs an operation; blocks of a launch run according to `schedule`, and `products` multiplies.
 pub(super) fn run(what: &What, schedule: Schedule, products: &dyn Products) -> Result<(), Failed> {
     match what {
         What::Up { from, to, bytes }
@@ -41,7 +41,7 @@ pub(super) fn run(what: &What, schedule: Schedule, products: &dyn Products) -> R
     Ok(())
 }
 
-/// How long it takes beside that.
+/// Additional time of an operation.
 pub(super) fn duration(what: &What, rate: Option<Rate>) -> Duration {
     match (what, rate) {
         (What::Up { bytes, .. } | What::Down { bytes, .. }, Some(rate)) => {

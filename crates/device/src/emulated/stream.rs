@@ -1,4 +1,4 @@
-//! A queue of work in order.
+//! Queue of a stream.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::events::EventState;
 use crate::driver::{Operation, STREAM_OPERATIONS_MAX};
 
-/// What a stream holds.
+/// Work of a stream.
 #[derive(Debug)]
 pub(super) enum Work {
     Do(Operation),
@@ -20,7 +20,7 @@ struct Queue {
     ended: bool,
 }
 
-/// A stream.
+/// State of a stream.
 #[derive(Debug)]
 pub(super) struct StreamState {
     pub(super) number: u64,
@@ -38,7 +38,7 @@ impl StreamState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds work; gives it back where the stream is full.
+    /// Adds work; returns it if the stream is full.
     pub(super) fn try_push(&self, work: Work) -> Result<(), Work> {
         let mut queue = self.queue();
         if queue.work.len() >= STREAM_OPERATIONS_MAX {
@@ -49,7 +49,7 @@ impl StreamState {
         Ok(())
     }
 
-    /// Adds work as soon as there is room.
+    /// Adds work, waiting for room.
     pub(super) fn push(&self, work: Work) {
         let full = |queue: &mut Queue| queue.work.len() >= STREAM_OPERATIONS_MAX;
         let queue = self.moved.wait_while(self.queue(), full);
@@ -57,13 +57,13 @@ impl StreamState {
         self.moved.notify_all();
     }
 
-    /// No more comes.
+    /// Ends the queue: no more work will be added.
     pub(super) fn end(&self) {
         self.queue().ended = true;
         self.moved.notify_all();
     }
 
-    /// The next work; none once it has ended and all was taken.
+    /// Takes the next work, waiting for it; `None` once the stream has ended and is empty.
     pub(super) fn take(&self) -> Option<Work> {
         let idle = |queue: &mut Queue| queue.work.is_empty() && !queue.ended;
         let queue = self.moved.wait_while(self.queue(), idle);
@@ -72,7 +72,7 @@ impl StreamState {
         work
     }
 
-    /// The next work, if it need not wait.
+    /// Takes the next work, if it doesn't wait for an event.
     pub(super) fn take_runnable(&self) -> Option<Work> {
         let mut queue = self.queue();
         match queue.work.front() {
@@ -81,7 +81,7 @@ impl StreamState {
         }
     }
 
-    /// Whether nothing will ever come of it.
+    /// Whether the stream has ended and is empty.
     pub(super) fn is_done(&self) -> bool {
         let queue = self.queue();
         queue.ended && queue.work.is_empty()

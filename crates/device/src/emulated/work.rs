@@ -1,4 +1,4 @@
-//! How work of streams gets done: by threads, or step by step.
+//! Processing of streams: by threads, or step by step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use super::stream::{StreamState, Work};
 use crate::Error;
 
 impl Inner {
-    /// Works a stream of device `device` off until it ends.
+    /// Processes a stream of device `device` until it ends.
     pub(super) fn drive(&self, device: usize, stream: &StreamState) {
         let name = format!("{device} {} {}", stream.number, stream.name);
         let mut random = Random::named(self.settings.seed, name.as_bytes());
         while let Some(work) = stream.take() {
             let delay_max = self.settings.delay_max.as_secs_f64();
             if delay_max > 0.0 && matches!(work, Work::Do(_)) {
-                // Mostly short, now and then as long as it gets.
+                // Usually short, occasionally near the maximum.
                 let share = random.next_f64().powi(4);
                 std::thread::sleep(Duration::from_secs_f64(share * delay_max));
             }
@@ -31,7 +31,7 @@ impl Inner {
         }
     }
 
-    /// Does what some stream holds next, by chance; false where none can do anything.
+    /// Does the next work of a random stream; `false` if none can continue.
     pub(super) fn step(&self) -> bool {
         let streams: Vec<(usize, Arc<StreamState>)> = {
             let mut streams = self.streams();
@@ -82,7 +82,7 @@ impl Inner {
                     let device = state.about.name.clone();
                     state.fail(Error::Kernel { device, kernel, why });
                 }
-                // What it used is free before anybody hears that it is over.
+                // Free what it used before anyone can learn that it is over.
                 drop(operation);
             }
             Work::Signal(event, number) => event.signal(number),

@@ -1,10 +1,10 @@
-//! Libraries that stand in for NVIDIA's, built of the files beside this one.
+//! Substitutes for NVIDIA's libraries, built from the files next to this one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Builds the libraries, once: their folder; none where there is no compiler.
+/// Builds the libraries once and returns their folder; `None` if there is no compiler.
 pub(crate) fn libraries() -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {

@@ -1,9 +1,9 @@
-//! The driver of NVIDIA's devices, on libraries that stand in for theirs.
+//! The driver of NVIDIA devices, tested on substitutes for their libraries.
 //!
-//! - **Why.** Most machines that run these tests have none of these devices; what can go wrong in
-//!   the driver without one is found all the same: order, life, contexts, layouts, words.
-//! - **How.** Files of C++ become `libcuda.so.1` and, by other names, `libcublasLt.so.13` and the
-//!   compiler; each test runs this program again, which finds them. Kernels run as on emulated
+//! - **Why.** Most machines that run these tests have no such device, but problems in the driver
+//!   itself can still be found: order, life, contexts, layouts, messages.
+//! - **How.** C++ files become `libcuda.so.1` and, under other names, `libcublasLt.so.13` and the
+//!   compiler; each test reruns this program so that it finds them. Kernels run as on emulated
 //!   devices.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
@@ -21,10 +21,10 @@ use stepwell_kernels::host::{self, Launch, Schedule};
 
 use self::libraries::libraries;
 
-/// Set where the libraries stand in.
+/// Set in the rerun, where the substitutes are used.
 const WITHIN: &str = "STEPWELL_STAND_IN";
 
-/// Runs `test`, named `name`, in this program once more, where the libraries stand in.
+/// Runs `test`, named `name`, in a rerun of this program with the substitutes.
 fn within(name: &str, environment: &[(&str, &str)], test: impl FnOnce()) {
     if std::env::var_os(WITHIN).is_some() {
         return test();
@@ -40,12 +40,12 @@ fn within(name: &str, environment: &[(&str, &str)], test: impl FnOnce()) {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// The stand-in's own functions.
+/// The substitute's own functions.
 struct StandIn(Library);
 
 impl StandIn {
     fn open() -> Self {
-        // SAFETY: it is ours, and does nothing when it is opened.
+        // SAFETY: it is ours, and does nothing on opening.
         let library = unsafe { Library::new("libcuda.so.1") }.unwrap();
         let this = Self(library);
         this.take_kernels();
@@ -55,35 +55,35 @@ impl StandIn {
     fn take_kernels(&self) {
         let name = c"stand_in_kernels";
         let take: Symbol<'_, unsafe extern "C" fn(*const c_void, *const c_void)> = self.get(name);
-        // SAFETY: both functions have the types of the stand-in's `Run` and `Count`.
+        // SAFETY: both functions have the types of the substitute's `Run` and `Count`.
         unsafe { take(run_kernel as *const c_void, count_parameters as *const c_void) };
     }
 
     fn get<F>(&self, name: &CStr) -> Symbol<'_, F> {
-        // SAFETY: callers give each name the type that it has in `cuda.cpp`.
+        // SAFETY: callers use each name with its type in `cuda.cpp`.
         unsafe { self.0.get(name.to_bytes_with_nul()) }.unwrap()
     }
 
     fn lose(&self, code: c_int) {
         let lose: Symbol<'_, unsafe extern "C" fn(c_int)> = self.get(c"stand_in_lose");
-        // SAFETY: it takes any number.
+        // SAFETY: accepts any number.
         unsafe { lose(code) };
     }
 
-    /// Pieces of memory that nobody gave back, and contexts that nobody released.
+    /// Number of memory regions not freed, and of contexts not released.
     fn left(&self) -> (usize, c_int) {
         let memory: Symbol<'_, unsafe extern "C" fn() -> usize> = self.get(c"stand_in_allocations");
         let contexts: Symbol<'_, unsafe extern "C" fn() -> c_int> = self.get(c"stand_in_contexts");
-        // SAFETY: it takes nothing.
+        // SAFETY: has no arguments.
         let memory = unsafe { memory() };
-        // SAFETY: it takes nothing.
+        // SAFETY: has no arguments.
         let contexts = unsafe { contexts() };
         (memory, contexts)
     }
 }
 
 unsafe extern "C" fn count_parameters(name: *const c_char) -> u32 {
-    // SAFETY: the stand-in gives the text of a name.
+    // SAFETY: the substitute passes the text of a name.
     let name = unsafe { CStr::from_ptr(name) };
     stepwell_kernels::find(name.to_str().unwrap()).unwrap().params.len() as u32
 }
@@ -98,10 +98,10 @@ unsafe extern "C" fn run_kernel(
     // SAFETY: as above.
     let name = unsafe { CStr::from_ptr(name) };
     let kernel = stepwell_kernels::find(name.to_str().unwrap()).unwrap();
-    // SAFETY: the stand-in gives a place for each parameter.
+    // SAFETY: the substitute passes a pointer for each parameter.
     let arguments = unsafe { std::slice::from_raw_parts(arguments, kernel.params.len()) };
     let launch = Launch { blocks, threads, shared_bytes };
-    // SAFETY: the driver keeps all that arguments name until the launch is over.
+    // SAFETY: the driver keeps all arguments alive until the launch is over.
     let ran = unsafe { host::run(kernel, launch, arguments, Schedule { seed: 1, workers: 1 }) };
     ran.unwrap();
 }
@@ -139,7 +139,7 @@ fn what_is_there_is_listed() {
     });
 }
 
-/// A device that another process holds alone does not keep others from being used.
+/// A device held exclusively by another process doesn't prevent the use of others.
 #[test]
 fn what_one_device_lacks_others_have() {
     let held = [("STAND_IN_HELD_1", "46"), ("STAND_IN_FREE_0", "800")];
@@ -170,7 +170,7 @@ fn what_one_device_lacks_others_have() {
     });
 }
 
-/// What all lack is said once.
+/// A reason common to all devices is reported once.
 #[test]
 fn what_all_devices_lack_is_one_note() {
     let old = [("STAND_IN_ARCHITECTURE", "75")];
@@ -218,7 +218,7 @@ fn a_device_that_is_lost_stays_lost() {
              (CUDA_ERROR_ILLEGAL_ADDRESS)";
         let more = device.buffer::<u8>(1, "more").err();
         let finished = stream.finish().err();
-        // It does not come back, whatever the library says next.
+        // It stays lost, whatever the library returns next.
         stand_in.lose(0);
         let cleared = stream.clear(&buffer, 0..1).err();
         let waited = event.wait().err();
@@ -228,7 +228,7 @@ fn a_device_that_is_lost_stays_lost() {
             assert_eq!(error.to_string(), wanted);
         }
         drop((stream, event, buffer));
-        // What was under way is over with its stream.
+        // Operations in flight end with their stream.
         host.write(1000).unwrap().fill(1);
         assert_eq!(conformance::run(&devices[1..]), [""; 0], "the other device goes on");
     });
@@ -270,7 +270,7 @@ fn what_a_driver_refuses_is_said_in_one_line() {
     }
 }
 
-/// What is wanted is what both say.
+/// Both calls must return the wanted message.
 fn said_instead() {
     let wanted = std::env::var("STAND_IN_WANTED").unwrap();
     assert_eq!(cuda::find(&Settings::default()).unwrap_err(), wanted);

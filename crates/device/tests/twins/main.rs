@@ -1,7 +1,7 @@
-//! Every kernel against its plain twin, on devices: the tests of `stepwell-kernels`, launched as
-//! everything above launches.
+//! Every kernel compared to its plain twin on devices: the tests of `stepwell-kernels`, launched
+//! like all code above this crate does.
 //!
-//! Where there is no device of NVIDIA, emulated ones have them all.
+//! Without an NVIDIA device, emulated ones are used.
 
 #[path = "../../../kernels/tests/twins/dense_layers.rs"]
 mod dense_layers;

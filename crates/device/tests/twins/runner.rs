@@ -1,4 +1,4 @@
-//! Launches on a device: what a kernel is given goes up, and what it may write comes down.
+//! Launches on a device: arguments are copied up, and outputs down.
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
@@ -12,7 +12,7 @@ use stepwell_kernels::host::Schedule;
 
 use super::support::Arg;
 
-/// Launches `kernel` over `items` items; in what order, the device says.
+/// Launches `kernel` over `items` items; the device determines the order.
 pub(super) fn launch(kernel: &'static Kernel, items: u64, _: Schedule, args: &mut [Arg<'_>]) {
     let device = device();
     let stream = device.stream("a twin").unwrap();
@@ -23,7 +23,7 @@ pub(super) fn launch(kernel: &'static Kernel, items: u64, _: Schedule, args: &mu
     }
 }
 
-/// The first device of NVIDIA, or an emulated one.
+/// The first NVIDIA device, or an emulated one.
 fn device() -> &'static Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE.get_or_init(|| nvidia().unwrap_or_else(emulated))
@@ -109,7 +109,7 @@ impl There {
     }
 }
 
-/// `values` in a buffer of their size, or of one element where there are none.
+/// `values` in a buffer of their size, or of one element if empty.
 fn up<T: Pod>(values: &[T], device: &Device, stream: &Stream) -> Buffer<T> {
     let buffer = device.buffer(values.len().max(1), "an argument").unwrap();
     if !values.is_empty() {

@@ -1,7 +1,7 @@
-//! Which checkpoint of a directory is the best evaluated one: `best.json` beside them.
+//! Which checkpoint of a directory evaluated best: `best.json` next to the checkpoints.
 //!
-//! - **How.** The file names the step, the figure and its value, the job, and the checksum of the
-//!   checkpoint's description, so that it says nothing of another checkpoint of that step. It is
+//! - **How.** The file has the step, the metric and its value, the job, and the checksum of the
+//!   checkpoint's description, so that it doesn't apply to another checkpoint of that step. It is
 //!   replaced as a whole.
 
 use std::io::ErrorKind;
@@ -15,24 +15,24 @@ use stepwell_disk::Disk;
 use super::{META_FILE, files, name_of};
 use crate::{Error, Result};
 
-/// The file.
+/// Name of the file.
 const BEST_FILE: &str = "best.json";
-/// Where it lies until it is whole.
+/// Its name until it is complete.
 const UNFINISHED: &str = ".best.json.unfinished";
 
-/// How good a model is.
+/// A metric of an evaluated model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name, as the setting `checkpoint.best` has it.
+    /// Name of the metric, as in the setting `checkpoint.best`.
     pub by: String,
-    /// Its value.
+    /// Value of the metric.
     pub value: f64,
-    /// Whether more is better.
+    /// Whether higher is better.
     pub rises: bool,
 }
 
 impl Figure {
-    /// Whether it is better than another one.
+    /// Whether it is better than `other`.
     fn is_better(&self, other: &Self) -> bool {
         if self.rises { self.value > other.value } else { self.value < other.value }
     }
@@ -41,9 +41,9 @@ impl Figure {
 /// The best checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Its step.
+    /// Step of the checkpoint.
     pub step: u64,
-    /// How good its model is.
+    /// Metric of its model.
     #[serde(flatten)]
     pub figure: Figure,
     job: Value,
@@ -51,16 +51,16 @@ pub struct Best {
 }
 
 impl Best {
-    /// The name of its directory.
+    /// Name of the checkpoint's directory.
     pub(super) fn name(&self) -> String {
         name_of(self.step)
     }
 }
 
-/// The best checkpoint in `directory` and where it lies, if one is known and is still there.
+/// The best checkpoint in `directory` and its path, if it is known and still exists.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 pub fn best(directory: &dyn Disk) -> Result<Option<(Best, PathBuf)>> {
     if !directory.exists(BEST_FILE)? {
         return Ok(None);
@@ -86,7 +86,7 @@ pub(super) fn of_run(directory: &dyn Disk, run: &Value) -> Result<Option<Best>> 
     Ok(own)
 }
 
-/// Notes that the checkpoint of `step` has this figure, if that is the best so far; whether it is.
+/// Records the figure of the checkpoint of `step` if it is the best so far; returns whether it is.
 pub(super) fn note(
     directory: &dyn Disk,
     (step, figure): (u64, &Figure),
@@ -111,7 +111,7 @@ pub(super) fn note(
     Ok(true)
 }
 
-/// The checksum of the description of a checkpoint.
+/// Checksum of the description of a checkpoint.
 fn meta_of(directory: &dyn Disk, name: &str) -> Result<String> {
     let inside = directory.directory(&directory.path().join(name))?;
     Ok(format!("{:016x}", hash::checksum(&files::read(&*inside, META_FILE)?)))

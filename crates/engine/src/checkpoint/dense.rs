@@ -1,10 +1,10 @@
-//! The dense part of a model: owned as it was read, or borrowed from where it lies.
+//! The dense part of a model: owned as read, or borrowed in place.
 //!
-//! - **Cost.** Writing it out goes by pieces of 64 KiB: no copy of a section is made.
+//! - **Cost.** Written in pieces of 64 KiB, without copying a section.
 
 use std::borrow::Cow;
 
-/// Values of a piece.
+/// Number of values of a piece.
 const PIECE_VALUES: usize = 16 << 10;
 
 /// The dense part as named sections of f32.
@@ -15,14 +15,14 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// The same, borrowed.
+    /// Borrows all sections.
     pub fn view(&self) -> DenseView<'_> {
         let sections = self.sections.iter();
         let sections = sections.map(|(name, values)| (name.clone(), Cow::Borrowed(&**values)));
         DenseView { sections: sections.collect() }
     }
 
-    /// Adds what another rank has: to the sections that both have, behind what is there.
+    /// Appends the sections of another rank, each behind this one's section of the same name.
     pub fn join(&mut self, other: Self) {
         for (name, values) in other.sections {
             match self.sections.iter_mut().find(|(known, _)| *known == name) {
@@ -38,7 +38,7 @@ impl Dense {
     }
 }
 
-/// A dense part whose large sections stay where they are.
+/// A dense part that may borrow its sections.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DenseView<'a> {
     /// Name and values of each section.
@@ -46,7 +46,7 @@ pub struct DenseView<'a> {
 }
 
 impl DenseView<'_> {
-    /// A copy.
+    /// Copies all sections.
     pub fn to_dense(&self) -> Dense {
         let copy = |(name, values): &(String, Cow<'_, [f32]>)| (name.clone(), values.to_vec());
         Dense { sections: self.sections.iter().map(copy).collect() }

@@ -2,7 +2,7 @@
 //!
 //! - **Why.** A warm start has to know whether the earlier run finished its data, and a checkpoint
 //!   is often written before the run knows that the data ends there.
-//! - **How.** A file beside the others, written after the last epoch. It holds the step and job of
+//! - **How.** A file next to the others, written after the last epoch. It holds the step and job of
 //!   its checkpoint, so a copy in another checkpoint has no effect.
 //! - **Failure.** After a crash before the file is written, resuming the run trains nothing and
 //!   writes it.

@@ -5,10 +5,10 @@ use stepwell_disk::{Disk, EntryKind};
 use super::dense::Piece;
 use crate::Result;
 
-/// More than any file but the dense part holds.
+/// Limit on the size of every file except the dense part.
 const TEXT_BYTES_MAX: u64 = 1 << 30;
 
-/// Whether there is a file of the name; a link to one counts.
+/// Whether a file of this name exists; a link to a file counts.
 pub(super) fn is_there(disk: &dyn Disk, name: &str) -> Result<bool> {
     let mut entries = disk.entries()?.into_iter();
     Ok(match entries.find(|(found, _)| found == name) {
@@ -18,7 +18,7 @@ pub(super) fn is_there(disk: &dyn Disk, name: &str) -> Result<bool> {
     })
 }
 
-/// The whole of a file that is not the dense part.
+/// Reads a whole file, other than the dense part.
 pub(super) fn read(disk: &dyn Disk, name: &str) -> Result<Vec<u8>> {
     Ok(disk.read(name, TEXT_BYTES_MAX)?)
 }

@@ -1,4 +1,4 @@
-//! Who keeps the model as of a step.
+//! Interface for saving the model after a step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,44 +10,42 @@ use stepwell_ssd::Manifest;
 use super::{Dense, DenseView, Figure};
 use crate::{Group, Result};
 
-/// Keeps the model after exactly one step, whole or not at all.
+/// Saves the model after exactly one step, completely or not at all.
 ///
-/// Scenario: nothing is in flight and every dirty row is in its group's store, on every rank that
-/// has some; the run goes on when all is kept.
+/// Nothing is in flight and every dirty row is in its group's store, on every rank with rows; the
+/// run continues when everything is saved.
 ///
-/// Of several ranks, rank 0 begins; then each keeps its part, in any order and at the same time;
-/// when all have, rank 0 ends. What was kept before is the last one until then, and where anything
-/// fails.
+/// Among several ranks, rank 0 begins; then each rank keeps its part, in any order or concurrently;
+/// then rank 0 ends. Until then, and if anything fails, the previous save remains the last one.
 pub trait Keep: Send {
-    /// Makes room for the model after `step` steps, or finds that it is kept already: then what
-    /// keeps it, by name.
+    /// Makes room for the model after `step` steps. If it is already saved, returns its path.
     ///
     /// # Errors
-    /// On any I/O error, and when something else is in its place.
+    /// On any I/O error, and if something else is in its place.
     fn begin(&mut self, step: u64, run: &Value) -> Result<Option<PathBuf>>;
 
-    /// Keeps the part of one rank.
+    /// Saves the part of one rank.
     ///
     /// # Errors
-    /// On any I/O error; nothing is begun any more then.
+    /// On any I/O error, which also ends what `begin` began.
     fn keep(&mut self, part: &ModelPart<'_>) -> Result<KeptPart>;
 
-    /// Makes one of all `parts`, by rank; what keeps it, by name.
+    /// Completes the save from all `parts`, by rank; returns its path.
     ///
     /// # Errors
-    /// On any I/O error; nothing is begun any more then.
+    /// On any I/O error, which also ends what `begin` began.
     fn end(&mut self, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<PathBuf>;
 
-    /// Says that the run ended with what `kept` keeps, the model after `step` steps: all of its
+    /// Records that the run ended with the model after `step` steps, saved at `kept`: all of its
     /// data is trained. Called by rank 0.
     ///
     /// # Errors
-    /// On any I/O error; the model stays kept.
+    /// On any I/O error; the model stays saved.
     fn ended(&mut self, _kept: &Path, _step: u64, _run: &Value) -> Result<()> {
         Ok(())
     }
 
-    /// Notes how good the model after `step` steps is, which is kept: the best one stays.
+    /// Records the figure of the saved model after `step` steps; the best model is kept.
     ///
     /// # Errors
     /// On any I/O error.
@@ -55,12 +53,12 @@ pub trait Keep: Send {
         Ok(())
     }
 
-    /// Keeps the model of one rank after `step` steps; what keeps it, by name.
+    /// Saves the model of a single rank after `step` steps; returns its path.
     ///
-    /// `run` is what the trainer wants back on resuming (position, config, scalars).
+    /// `run` is the trainer's state for resuming (position, config, scalars).
     ///
     /// # Errors
-    /// On any I/O error; what was kept before is the last one then.
+    /// On any I/O error; the previous save then remains the last one.
     fn write(
         &mut self,
         step: u64,
@@ -76,60 +74,61 @@ pub trait Keep: Send {
     }
 }
 
-/// What one rank has of a model.
+/// The part of a model that one rank has.
 #[derive(Debug)]
 pub struct ModelPart<'a> {
     /// Steps trained.
     pub step: u64,
-    /// The rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub of: (usize, usize),
-    /// Its rows.
+    /// The rank's rows.
     pub groups: &'a [Arc<Group>],
-    /// What it needs beside rows to go on; empty where one rank has all, in the dense part.
+    /// The rank's other state for resuming; empty for a single rank, whose state is in the dense
+    /// part.
     pub past: Dense,
 }
 
-/// What all ranks have alike.
+/// The part of a model that is the same on all ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeModel<'a> {
     /// Steps trained.
     pub step: u64,
-    /// What the trainer wants back on resuming.
+    /// The trainer's state for resuming.
     pub run: &'a Value,
     /// The dense part.
     pub dense: &'a DenseView<'a>,
-    /// What the rows mean.
+    /// The table groups, for the meaning of rows.
     pub groups: &'a [Arc<Group>],
 }
 
-/// What was kept of a part: the keeper's own, for ranks to tell each other.
+/// What was saved of a part; defined by the implementation, and exchanged by ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptPart {
-    /// Name, checksum and length of each file that binds others or stands alone.
+    /// Name, checksum and length of each file that vouches for others or for itself.
     pub(super) files: Vec<(String, u64, u64)>,
-    /// Sections of what the rank needs beside rows, and how many values each has.
+    /// Sections of the rank's other state, and their numbers of values.
     pub(super) past: Vec<(String, usize)>,
 }
 
 impl KeptPart {
-    /// As text, for another rank.
+    /// Encodes it as text for another rank.
     pub fn to_text(&self) -> String {
         #[expect(clippy::expect_used, reason = "names and numbers always serialize")]
         serde_json::to_string(self).expect("a part is plain data")
     }
 
-    /// What [`KeptPart::to_text`] gave; none where it did not.
+    /// Decodes the text of [`KeptPart::to_text`]; `None` if it is invalid.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }
 }
 
 impl Group {
-    /// Puts the rows as they are in the store now into `to`, a directory that exists and holds no
-    /// store. It says before which step rows are expired, as the stores of all ranks say it.
+    /// Puts a snapshot of the group's current store into `to`, an existing directory without a
+    /// store. It records the step before which rows are expired, as all ranks do.
     ///
     /// # Errors
-    /// Those of [`stepwell_ssd::Store::snapshot`].
+    /// Errors of [`stepwell_ssd::Store::snapshot`].
     pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
         self.expire()?;
         Ok(self.store.snapshot(to)?)

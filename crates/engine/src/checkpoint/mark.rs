@@ -1,21 +1,21 @@
-//! Directories that a run made, told from those that merely look like one.
+//! Marks, which distinguish directories made by a run from others that look alike.
 //!
 //! A directory of checkpoints has an id, a random number in `.stepwell-id`. The mark of a
-//! checkpoint in it says this number and the checkpoint's step, so it's moved, mounted elsewhere
-//! and copied with the directory as a whole. The mark holds nowhere else: in another directory,
-//! under another step's name, or where somebody made the directory, nothing is ever removed or
-//! written into.
+//! checkpoint in it contains this number and the checkpoint's step, so it stays valid when the
+//! directory is moved, mounted elsewhere or copied as a whole. It is valid nowhere else: in another
+//! directory, under another step's name, or in a directory made by a user, nothing is ever removed
+//! or overwritten.
 //!
-//! Earlier builds marked a checkpoint with the device and the inode of its directory. Such marks
-//! hold as long as both are the same.
+//! Earlier builds marked a checkpoint with the device and inode of its directory. Such marks are
+//! valid as long as both are the same.
 //!
-//! A directory has its mark before anything else is put into it, and loses it after everything
-//! else: whatever a crash leaves of one that was being written or removed has a mark, or the
-//! beginning of one and nothing else, or is empty. The id is durable before the first mark.
+//! A directory gets its mark before any other content, and loses it after all other content: after
+//! a crash, a directory that was being written or removed has a mark, or only a partial mark, or is
+//! empty. The id is durable before the first mark.
 //!
-//! The same file is what a reader locks while it reads the checkpoint ([`Lease`]): a run that would
-//! remove an old one leaves it until its readers are done. Whoever removes one has the lock alone
-//! meanwhile, so that no reader begins on what is going.
+//! Readers lock the same file while they read the checkpoint ([`Lease`]): a run that would remove
+//! an old checkpoint leaves it until its readers finish. Removing one requires the exclusive lock,
+//! so that nobody starts to read it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -27,21 +27,21 @@ use stepwell_disk::{Disk, EntryKind, FileDisk, Identity, Lock};
 use super::files;
 use crate::{Error, Result};
 
-/// Name of the mark within the directory that it is for.
+/// Name of the mark in the directory that it marks.
 const MARK_FILE: &str = ".stepwell";
-/// Name of the id within a directory of checkpoints.
+/// Name of the id in a directory of checkpoints.
 pub(super) const ID_FILE: &str = ".stepwell-id";
-/// More than either holds.
+/// Limit on the bytes of either.
 const MARK_BYTES_MAX: u64 = 256;
-/// What every mark begins with.
+/// Start of every mark.
 const MADE_BY: &str = "made by stepwell: ";
-/// What an id begins with; 32 hexadecimal digits follow.
+/// Start of an id; 32 hexadecimal digits follow.
 const ID_OF: &str = "stepwell checkpoints ";
 
-/// The mark that earlier builds gave the directory at `path`. A link counts as itself.
+/// The mark of earlier builds for the directory at `path`. A link counts as itself.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If its metadata cannot be read.
 pub fn identity(disk: &dyn Disk, path: &Path) -> Result<String> {
     let Identity { device, inode } = disk.identity(path)?;
     Ok(format!("{MADE_BY}device {device} inode {inode}\n"))
@@ -50,18 +50,18 @@ pub fn identity(disk: &dyn Disk, path: &Path) -> Result<String> {
 /// The marks of the checkpoints in one directory.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
-    /// The directory's id; none where no build that knows ids wrote there.
+    /// The directory's id; `None` if no build that knows ids wrote there.
     id: Option<String>,
 }
 
 impl Marks {
-    /// Those that hold in `home`.
+    /// The marks valid in `home`.
     pub(super) fn of(home: &dyn Disk) -> Result<Self> {
         let id = text(home, ID_FILE)?.filter(|id| is_id(id));
         Ok(Self { id })
     }
 
-    /// The same, for writing: `home` gets an id if it has none, and that is durable.
+    /// Like [`Marks::of`], for writing: gives `home` a durable id if it has none.
     pub(super) fn to_write(home: &dyn Disk) -> Result<Self> {
         let mut marks = Self::of(home)?;
         if marks.id.is_some() {
@@ -69,7 +69,7 @@ impl Marks {
             home.open(ID_FILE)?.sync()?;
         } else {
             if home.exists(ID_FILE)? {
-                // What a crash left of one, by which nothing is marked yet.
+                // Partial id after a crash; no mark uses it yet.
                 home.remove(ID_FILE)?;
             }
             let [high, low] = random::drawn();
@@ -81,13 +81,13 @@ impl Marks {
         Ok(marks)
     }
 
-    /// What the mark of the checkpoint of `step` says.
+    /// Text of the mark of the checkpoint of `step`.
     fn of_step(&self, step: u64) -> Option<String> {
         let id = self.id.as_ref()?.strip_prefix(ID_OF)?;
         Some(format!("{MADE_BY}step {step} of checkpoints {id}"))
     }
 
-    /// Marks `directory`, which is empty and will be the checkpoint of `step`.
+    /// Marks `directory`, which is empty and becomes the checkpoint of `step`.
     pub(super) fn mark(&self, directory: &dyn Disk, step: u64) -> Result<()> {
         let mark = self.of_step(step).unwrap_or_default();
         files::write_synced(directory, MARK_FILE, mark.as_bytes())?;
@@ -107,7 +107,7 @@ fn is_id(text: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Removes the directory at `path`, which is marked; a part that a crash leaves is marked too.
+/// Removes the marked directory at `path`; after a crash, the rest is still marked.
 pub(super) fn remove_marked(disk: &dyn Disk, path: &Path) -> Result<()> {
     let inside = disk.directory(path)?;
     for (name, kind) in inside.entries()? {
@@ -117,7 +117,7 @@ pub(super) fn remove_marked(disk: &dyn Disk, path: &Path) -> Result<()> {
             EntryKind::File | EntryKind::Other => inside.remove(&name),
         };
         match removed {
-            // What has a name that no text can say goes with the directory.
+            // Entries whose names aren't valid text are removed with the directory.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed?,
         }
@@ -126,32 +126,32 @@ pub(super) fn remove_marked(disk: &dyn Disk, path: &Path) -> Result<()> {
     Ok(disk.remove_tree(path)?)
 }
 
-/// Keeps a checkpoint from being removed while it lives; what bears no mark is removed by nobody.
+/// Keeps a checkpoint from being removed as long as it lives; unmarked ones are never removed.
 #[derive(Clone, Debug, Default)]
 pub struct Lease {
     _lock: Option<Arc<dyn Lock>>,
 }
 
 impl Lease {
-    /// On the checkpoint in `directory`; none where it is being removed.
+    /// Takes a lease on the checkpoint in `directory`; `None` if it is being removed.
     pub(super) fn take(directory: &dyn Disk) -> Option<Self> {
         let marked = directory.exists(MARK_FILE).unwrap_or(false);
         let lock = match directory.lock_shared(MARK_FILE) {
             Ok(None) => return None,
             Ok(lock) => lock,
-            // Where it cannot be locked, as on some network file systems, it is read without.
+            // If locking isn't supported, as on some network file systems, read without a lock.
             Err(_) => None,
         };
-        // The mark may have gone before it was locked.
+        // The mark may have been removed before it was locked.
         let gone = marked && !directory.exists(MARK_FILE).unwrap_or(true);
         (!gone).then(|| Self { _lock: lock.map(Arc::from) })
     }
 
-    /// On the checkpoint that the directory at `path` is, or that it is a part of, as the rows of a
-    /// table are; on nothing where it is neither.
+    /// Takes a lease on the checkpoint at `path`, or on the one it is part of, as a table's rows
+    /// are; an empty lease if it is neither.
     ///
     /// # Errors
-    /// When that is being removed.
+    /// If the checkpoint is being removed.
     pub fn over(path: &Path) -> Result<Self> {
         for path in [Some(path), path.parent()].into_iter().flatten() {
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -164,36 +164,36 @@ impl Lease {
     }
 }
 
-/// What is said of a checkpoint that is being removed.
+/// Error for a checkpoint that is being removed.
 pub(super) fn being_removed(path: &Path) -> Error {
     let why = "is being removed, as old ones are: read a later one, or raise checkpoint.keep";
     Error::Checkpoint { path: path.to_owned(), why: why.to_owned() }
 }
 
-/// The right to remove a checkpoint; while it lives nobody gets a [`Lease`].
+/// The right to remove a checkpoint; as long as it lives, nobody gets a [`Lease`].
 #[derive(Debug)]
 pub(super) struct Claim {
     _lock: Option<Box<dyn Lock>>,
 }
 
 impl Claim {
-    /// On `directory`; none where somebody has a lease.
+    /// Claims `directory`; `None` if somebody has a lease.
     pub(super) fn lay(directory: &dyn Disk) -> Option<Self> {
-        // Taking the lock would make the file.
+        // Locking would create the file.
         if !directory.exists(MARK_FILE).unwrap_or(false) {
             return Some(Self { _lock: None });
         }
         match directory.lock(MARK_FILE) {
             Ok(None) => None,
             Ok(lock) => Some(Self { _lock: lock }),
-            // Nobody can lock it, readers included.
+            // Nobody can lock it, including readers.
             Err(_) => Some(Self { _lock: None }),
         }
     }
 }
 
-/// Whether `directory` holds nothing, or a mark, or what a crash left of one (its first bytes, or
-/// zeros for those that were lost), and nothing else: whoever made it loses nothing with it.
+/// Whether `directory` contains nothing, or only a mark, complete or partial after a crash (its
+/// first bytes, or zeros for lost ones): then its owner loses nothing with it.
 pub(super) fn is_bare(directory: &dyn Disk) -> Result<bool> {
     let entries = directory.entries()?;
     if !entries.iter().all(|(name, kind)| name == MARK_FILE && *kind == EntryKind::File) {
@@ -207,13 +207,13 @@ pub(super) fn is_bare(directory: &dyn Disk) -> Result<bool> {
     Ok(mark.is_some_and(|mark| MADE_BY.starts_with(mark) || mark.starts_with(MADE_BY)))
 }
 
-/// The text of a small file in `directory`; none where there is no file that could be one.
+/// Text of a small file in `directory`; `None` if there is no valid one.
 fn text(directory: &dyn Disk, name: &str) -> Result<Option<String>> {
     use ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
     match directory.read(name, MARK_BYTES_MAX) {
         Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
         Err(error) => match error.kind() {
-            // Missing, not of this program's making, or not this user's.
+            // Missing, not made by this program, or not readable by this user.
             NotFound | InvalidInput | InvalidData | PermissionDenied => Ok(None),
             _ => Err(error.into()),
         },

@@ -1,13 +1,13 @@
-//! What the rows of a table mean, as `checkpoint.json` says it: all that is needed to tell a key's
-//! weights, whether it has a row or not.
+//! Meaning of a table's rows in `checkpoint.json`: everything needed to determine a key's weights,
+//! whether it has a row or not.
 //!
-//! - **Why.** Who serves a checkpoint, splits it or looks into it has no settings of the run that
-//!   wrote it, and a row alone does not say where its weights end.
-//! - **How.** Each entry of `tables[]` has every field of a [`TableSpec`]. Numbers are written with
-//!   as many digits as tell them from all others of 64 bits, an f32 as the f64 that it is: they
-//!   come back with the same bits.
-//! - **Failure.** What JSON has no number for is refused when it is written. A field that is
-//!   missing, as in checkpoints of earlier builds, or makes no sense is named.
+//! - **Why.** A program that serves, splits or inspects a checkpoint doesn't have the settings of
+//!   the run that wrote it, and a row alone doesn't show where its weights end.
+//! - **How.** Each entry of `tables[]` has every field of a [`TableSpec`]. Numbers have enough
+//!   digits to identify them among all 64-bit ones, with an f32 converted to f64, so they are read
+//!   with the same bits.
+//! - **Failure.** Numbers that JSON can't represent are rejected on writing. Fields that are
+//!   missing, as in checkpoints of earlier builds, or invalid are named.
 
 use serde_json::{Map, Value, json};
 use stepwell_base::{TableId, random};
@@ -16,13 +16,13 @@ use stepwell_optim::{RowOptimizer, Rule, Storage};
 use super::Checkpoint;
 use crate::{Admission, Error, Life, Result, TableSpec};
 
-/// Weights of a row at most: rows of that many would have 128 MiB and more.
+/// Maximum number of weights of a row; such a row has 128 MiB or more.
 const WEIGHTS_MAX: u64 = 1 << 25;
 
-/// What reading one field gives.
+/// Result of reading a field.
 type Field<T> = std::result::Result<T, String>;
 
-/// The entry of a table whose rows lie in `rows`.
+/// The entry of a table whose rows are in the directory `rows`.
 pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
     let name = &spec.name;
     let number = |what: &str, value: f64| {
@@ -69,11 +69,11 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
 }
 
 impl Checkpoint {
-    /// What the rows of table `number` mean.
+    /// The description of table `number`.
     ///
     /// # Errors
-    /// When the checkpoint has no such table; when it was written by a build that did not say all
-    /// of it, or by one that makes initial values otherwise.
+    /// If the checkpoint has no such table, or was written by a build that didn't describe it
+    /// completely, or by one with another initialization.
     pub fn table(&self, number: usize) -> Result<TableSpec> {
         let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
         let (ours, field) = (random::initializer_name(), &self.meta["initial_values"]);
@@ -96,7 +96,7 @@ impl TableSpec {
     /// The table that an entry of `tables[]` in `checkpoint.json` describes.
     ///
     /// # Errors
-    /// Names the field that is missing or makes no sense.
+    /// Names a field that is missing or invalid.
     pub fn from_meta(table: &Value) -> std::result::Result<Self, String> {
         let weights = |field: &str| {
             let count = unsigned(table, field)?;
@@ -116,7 +116,7 @@ impl TableSpec {
             init_range: init_range(float(table, "init_range")?)?,
             seed: unsigned(table, "seed")?,
             life: life(present(table, "life")?)?,
-            // Tables of earlier builds had a store each.
+            // Tables of earlier builds each had a store.
             shared: table.get("tag").is_some_and(|tag| !tag.is_null()),
         };
         if spec.weight_count() == 0 {
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Every optimizer, storage and life, with settings that are drawn anew for each.
+    /// Every optimizer, storage and life, with settings drawn for each.
     fn specs() -> Vec<TableSpec> {
         let mut dice = Stream::named(1, b"specs");
         let mut specs = Vec::new();
@@ -216,7 +216,7 @@ mod tests {
         (round, storage, rule, life): (u64, Storage, u64, u64),
     ) -> TableSpec {
         let wide = (round % 2) as usize;
-        // Any bits at all, but for a sign, what is no number, and what is 0 in f32.
+        // Any bits, except for signs, NaN, infinity, and zero in f32.
         let mut positive = || loop {
             let value = f64::from_bits(dice.next_u64() >> 1);
             if value.is_finite() && value as f32 > 0.0 {
@@ -301,7 +301,7 @@ mod tests {
             json.as_object_mut().unwrap().remove(field);
             let read = TableSpec::from_meta(&json);
             match field.as_str() {
-                // For who reads without this type.
+                // For readers that don't use this type.
                 "lanes" | "rows" | "salt" | "tag" => assert_eq!(read, Ok(spec.clone())),
                 _ => {
                     let why = read.unwrap_err();

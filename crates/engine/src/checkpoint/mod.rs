@@ -1,33 +1,34 @@
-//! Checkpoints: directories that hold the model after exactly one step, whole or not at all.
+//! Checkpoints: directories that contain the model after exactly one step, completely or not at
+//! all.
 //!
 //! ```text
 //! DIR/
 //!   step-000000000128/        complete: it got this name after everything in it was synced
-//!     checkpoint.json         version, step, what rows mean, data position, config
+//!     checkpoint.json         version, step, meaning of rows, data position, config
 //!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
 //!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
-//!     rows-0-rank-1/          where several ranks wrote it: of the store of one of them
-//!     dense-1.bin             what a rank has beside rows, where it needs that to go on
-//!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
-//!     .stepwell               says that a run made it here, and as this step, `mark.rs`
-//!     ENDED                   says that its run trained all of its data, `ended.rs`
-//!   best.json                 which is the best evaluated one, `best.rs`
-//!   .incomplete-step-…/       being written, or left by a run that was killed; never read
-//!   .stepwell-id              a random number, which the marks of all of them say
-//!   set-aside-1/              what --force moved out of the way, or what was in a checkpoint's way
+//!     rows-0-rank-1/          if several ranks wrote it: snapshot of one rank's store
+//!     dense-1.bin             state of a rank besides rows, if it needs any to resume
+//!     CHECKSUMS               names, lengths and checksums of everything, `sums.rs`
+//!     .stepwell               marks it as made by a run, here and as this step, `mark.rs`
+//!     ENDED                   marks a run's last checkpoint, with all data trained, `ended.rs`
+//!   best.json                 which checkpoint evaluated best, `best.rs`
+//!   .incomplete-step-…/       being written, or left by a killed run; never read
+//!   .stepwell-id              a random number, part of all their marks
+//!   set-aside-1/              moved out of the way by --force, or of a checkpoint
 //! ```
 //!
-//! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
-//! is the last one; after it the new one is. There is no moment in between. An old one is renamed
-//! back to `.incomplete-…` before it is removed, when the new one is durable. What is set aside is
-//! moved one by one, into a directory that is durable before.
+//! After a crash: before the rename, the directory is `.incomplete-…` and the previous checkpoint
+//! is the last one; after it, the new one is. There is no state in between. An old checkpoint is
+//! renamed back to `.incomplete-…` before it is removed, once the new one is durable. Entries are
+//! set aside one by one, into a directory that is already durable.
 //!
-//! All of it goes through [`stepwell_disk::Disk`]: `tests/checkpoint` cuts it off at every change
-//! of the disk and has every operation fail.
+//! All operations use [`stepwell_disk::Disk`]: `tests/checkpoint` interrupts them at every change
+//! of the disk and makes every operation fail.
 //!
-//! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
-//! what a killed run left. Anything else under such a name is kept. If a checkpoint needs the name,
-//! the entry is set aside, so the run can go on.
+//! Only what a run made is ever removed: the oldest checkpoints, once newer ones are complete, and
+//! remains of killed runs. Anything else under such a name is kept. If a checkpoint needs the name,
+//! the entry is set aside, so the run can continue.
 
 mod best;
 mod dense;
@@ -60,12 +61,12 @@ pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
 
-/// Version of the checkpoint format; this build reads those before as well. What one rank writes is
-/// of version 2, which builds before know.
+/// Version of the checkpoint format; earlier versions can be read as well. A single rank writes
+/// version 2, which earlier builds can read.
 pub const FORMAT_VERSION: u64 = 3;
 const FORMAT_VERSION_ALONE: u64 = 2;
 
-/// What follows is a number, from 1.
+/// Followed by a number, from 1.
 const ASIDE_PREFIX: &str = "set-aside-";
 const STEP_PREFIX: &str = "step-";
 const INCOMPLETE_PREFIX: &str = ".incomplete-";
@@ -73,54 +74,54 @@ const META_FILE: &str = "checkpoint.json";
 const DENSE_FILE: &str = "dense.bin";
 const SUMS_FILE: &str = "CHECKSUMS";
 
-/// Where the rows of one table group lie in a checkpoint, or those that one rank had of it.
+/// Where the rows of a table group, or one rank's rows of it, are in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// Number of the group.
     pub group: usize,
-    /// The rank that had them.
+    /// The rank that wrote them.
     pub rank: usize,
     /// The snapshot's directory.
     pub path: PathBuf,
-    /// Whether they are those that were saved.
+    /// Whether they are the rows saved with the checkpoint.
     pub saved: Saved,
 }
 
-/// What to do with checkpoints that a directory holds already.
+/// What to do with existing checkpoints in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Refuse them.
+    /// Reject them.
     Fresh,
-    /// Go on from the newest; refuse a directory that has none.
+    /// Resume from the newest; reject a directory without checkpoints.
     Resume,
-    /// Go on from the newest, or start where there is none.
+    /// Resume from the newest, or start a new run if there is none.
     ResumeOrStart,
     /// Move them into `set-aside-N`.
     SetAside,
-    /// Leave them: those to come lie beside them, and count as theirs.
+    /// Keep them; new checkpoints join them and count as the same run's.
     Append,
 }
 
-/// The complete checkpoints in `directory`, oldest first. A copy under the name of another step is
-/// none of them.
+/// The complete checkpoints in `directory`, oldest first, except copies under the name of another
+/// step.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 pub fn list(directory: &dyn Disk) -> Result<Vec<(u64, PathBuf)>> {
     told_apart(directory, true)
 }
 
-/// What is called like a checkpoint in `directory` and is none of its step: damaged ones, and those
-/// that somebody copied or renamed. They are passed over.
+/// Entries in `directory` that have a checkpoint's name but aren't a complete checkpoint of that
+/// step: damaged, copied or renamed ones. They are ignored.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 pub fn passed_over(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
     Ok(told_apart(directory, false)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// What is called like the checkpoint of a step, and the step, in order: those that are complete,
-/// or those that are not.
+/// Entries with a checkpoint's name, by step: those that are `complete` checkpoints, or those that
+/// aren't.
 fn told_apart(directory: &dyn Disk, complete: bool) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for (name, _) in directory.entries()? {
@@ -134,7 +135,7 @@ fn told_apart(directory: &dyn Disk, complete: bool) -> Result<Vec<(u64, PathBuf)
     Ok(found)
 }
 
-/// Whether what lies there is a checkpoint, and of no other step than `step`, as far as it says.
+/// Whether the entry is a checkpoint, and doesn't name another step than `step`.
 fn is_complete(directory: &dyn Disk, path: &Path, step: u64) -> Result<bool> {
     use ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let opened = directory.directory(path).map_err(Error::from);
@@ -149,7 +150,7 @@ fn is_complete(directory: &dyn Disk, path: &Path, step: u64) -> Result<bool> {
         }
         Err(error) => return Err(error),
     };
-    // One that cannot be read is refused when it is opened.
+    // An unreadable description is rejected when the checkpoint is opened.
     let meta = files::read(&*inside, META_FILE).ok();
     let meta = meta.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
     Ok(meta.and_then(|meta| meta["step"].as_u64()).is_none_or(|said| said == step))
@@ -160,16 +161,16 @@ fn name_of(step: u64) -> String {
     format!("{STEP_PREFIX}{step:012}")
 }
 
-/// The step in a name that [`name_of`] gives.
+/// The step in a name from [`name_of`].
 fn step_of(name: &str) -> Option<u64> {
     let step = name.strip_prefix(STEP_PREFIX)?.parse().ok()?;
     (name_of(step) == name).then_some(step)
 }
 
-/// Makes `directory` ready for checkpoints and returns the one to resume from, if any.
+/// Prepares `directory` for checkpoints and returns the one to resume from, if any.
 ///
 /// # Errors
-/// When it holds checkpoints and `placement` is [`Placement::Fresh`], when it holds none and that
+/// If it contains checkpoints and `placement` is [`Placement::Fresh`], if it contains none and that
 /// is [`Placement::Resume`], or on I/O errors.
 pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<PathBuf>> {
     remove_incomplete(directory)?;
@@ -191,7 +192,7 @@ pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<Path
     }
 }
 
-/// Directories of checkpoints that were never completed hold nothing that anybody was promised.
+/// Removes directories of checkpoints that were never completed, so nobody relies on them.
 fn remove_incomplete(directory: &dyn Disk) -> Result<()> {
     let marks = Marks::of(directory)?;
     for (name, kind) in directory.entries()? {
@@ -203,25 +204,25 @@ fn remove_incomplete(directory: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// What the directory of the checkpoint of `step` is called while it is written or removed.
+/// Name of the directory of the checkpoint of `step` while it is written or removed.
 fn incomplete(step: u64) -> String {
     format!("{INCOMPLETE_PREFIX}{}", name_of(step))
 }
 
-/// Removes the half-written checkpoint of `step`, unless it holds what may be somebody's: nobody
-/// writes it, as the run has the lock of the directory.
+/// Removes the half-written checkpoint of `step`, unless it may contain a user's files. Nobody is
+/// writing it, as the run has the lock of the directory.
 fn remove_own(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<()> {
     let path = directory.path().join(incomplete(step));
     let inside = directory.directory(&path)?;
-    // A kill between making it and marking it leaves it bare.
+    // A kill between creating and marking it leaves it bare.
     if marks.hold(&*inside, step)? || mark::is_bare(&*inside)? {
         mark::remove_marked(directory, &path)?;
     }
     Ok(())
 }
 
-/// Frees the name under which the checkpoint of `step` is written or removed. What may be
-/// somebody's is set aside; gives where to.
+/// Frees the name under which the checkpoint of `step` is written or removed. An entry that may be
+/// a user's is set aside; returns its new directory.
 fn make_way(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<Option<PathBuf>> {
     let name = incomplete(step);
     let mut entries = directory.entries()?.into_iter();
@@ -241,7 +242,7 @@ fn put_aside(directory: &dyn Disk, name: &str) -> Result<PathBuf> {
     Ok(directory.path().join(aside))
 }
 
-/// A name that nothing was set aside under yet.
+/// A `set-aside` name that is still free.
 fn free_aside(directory: &dyn Disk) -> Result<String> {
     let mut number = 1;
     while directory.exists(&format!("{ASIDE_PREFIX}{number}"))? {
@@ -250,8 +251,8 @@ fn free_aside(directory: &dyn Disk) -> Result<String> {
     Ok(format!("{ASIDE_PREFIX}{number}"))
 }
 
-/// Moves all checkpoints out of the way, oldest first: the newest of those that are left is the
-/// newest there was. None is moved where somebody reads one.
+/// Sets all checkpoints aside, oldest first, so that the newest one remains the newest if this is
+/// interrupted. Moves none if any is being read.
 fn set_aside(directory: &dyn Disk) -> Result<()> {
     let found = list(directory)?;
     for (_, path) in &found {
@@ -259,7 +260,7 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
     }
     let aside = free_aside(directory)?;
     for (step, path) in found {
-        // Somebody may have begun to read it since.
+        // It may be read since the first check.
         let _claim = claim(directory, &path)?;
         let name = name_of(step);
         directory.rename(&name, &format!("{aside}/{name}"))?;
@@ -267,25 +268,24 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Whether `path` is a directory that checkpoints were moved into, out of the way of a run, and
-/// holds some still.
+/// Whether `directory` is a directory of checkpoints that were set aside, and still contains some.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 pub fn is_set_aside(directory: &dyn Disk) -> Result<bool> {
     let name = directory.path().file_name().and_then(|name| name.to_str());
     let number = name.and_then(|name| name.strip_prefix(ASIDE_PREFIX)?.parse::<u64>().ok());
     Ok(number.is_some() && directory.entries()?.iter().any(|(name, _)| step_of(name).is_some()))
 }
 
-/// Removes the checkpoints in a directory that they were moved into; gives those that stay, as no
-/// run made them there, and copies are somebody's.
+/// Removes the checkpoints in a directory of checkpoints that were set aside; returns those that
+/// stay, as they are copies or no run made them.
 ///
 /// # Errors
-/// That somebody reads one, and those of the disk.
+/// If a checkpoint is being read, or on errors of the disk.
 pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
     let mut stay = Vec::new();
-    // Their marks are those of the directory that they were moved out of.
+    // Their marks refer to the directory that they were moved from.
     let above = directory.path().parent().filter(|above| !above.as_os_str().is_empty());
     let marks = Marks::of(&*directory.directory(above.unwrap_or(Path::new(".")))?)?;
     for (name, kind) in directory.entries()? {

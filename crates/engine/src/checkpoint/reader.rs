@@ -1,4 +1,4 @@
-//! Reading a checkpoint: checksums and version first, then its parts.
+//! Reads checkpoints: first checksums and version, then the parts.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,53 +16,53 @@ use super::writer::{dense_of_rank, group_of, rows_of_rank};
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
 use crate::{Error, Result};
 
-/// Bytes of the dense part that are read at once.
+/// Bytes of the dense part read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// How often the newest checkpoint is looked for, which a run may remove meanwhile.
+/// Number of tries to open the newest checkpoint, which a run may remove concurrently.
 const TRIES: usize = 20;
 
-/// What to do with a checkpoint that is damaged.
+/// Fix for a damaged checkpoint.
 pub const OLDER: &str =
     "move it away to go on from the one before it, and train what came after that again";
 
-/// A checkpoint that was opened: its dense part, what the trainer wrote, where its rows are.
+/// An open checkpoint: its dense part, the trainer's state, and where its rows are.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Its directory.
+    /// Directory of the checkpoint.
     pub path: PathBuf,
     /// Steps trained.
     pub step: u64,
-    /// What the trainer gave to the writer.
+    /// State that the trainer passed to the writer.
     pub run: Value,
-    /// The whole of checkpoint.json.
+    /// All of `checkpoint.json`.
     pub meta: Value,
     /// The dense part.
     pub dense: Dense,
     /// Snapshots of the stores, in order of groups, and of ranks within each.
     pub rows: Vec<Rows>,
-    /// Whether the run that wrote it trained all of its data; builds before didn't say so.
+    /// Whether the run that wrote it trained all of its data; earlier builds didn't record this.
     pub ended: bool,
-    /// Keeps the run that writes checkpoints there from removing this one.
+    /// Prevents the run that writes checkpoints there from removing this one.
     pub lease: Lease,
 }
 
 /// Whether rows are those that were saved with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// They are, as far as their store's manifest says, which names every byte of them.
+    /// Yes, according to the manifest of their store, which covers every byte of them.
     Yes,
-    /// Their manifest is another one, or none; which, and why.
+    /// No: their manifest is missing or a different one; which, and why.
     No(String),
-    /// A checkpoint of version 1 does not tell.
+    /// Unknown, in a checkpoint of version 1.
     Unknown,
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint, or the newest one in a directory of checkpoints, in the machine's file
+    /// Opens a checkpoint, or the newest one in a directory of checkpoints, in the local file
     /// system.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::open_in`].
+    /// Errors of [`Checkpoint::open_in`].
     pub fn open(path: &Path) -> Result<Self> {
         let why = match FileDisk::open(path) {
             Ok(disk) => return Self::open_in(&disk),
@@ -74,13 +74,13 @@ impl Checkpoint {
         Err(Error::Checkpoint { path: path.to_owned(), why })
     }
 
-    /// Opens the checkpoint that `disk` is, or the newest one in it.
+    /// Opens the checkpoint in `disk`'s directory, or the newest one among its subdirectories.
     ///
-    /// Of the rows it is looked at whether they are those that were saved ([`Rows::saved`]); their
-    /// own checksums are checked when their store is restored.
+    /// Checks whether the rows are those that were saved ([`Rows::saved`]); their own checksums are
+    /// checked when their store is restored.
     ///
     /// # Errors
-    /// When there is none, when it is of another version, or when a byte of it changed.
+    /// If there is none, its version is not supported, or any byte of it changed.
     pub fn open_in(disk: &dyn Disk) -> Result<Self> {
         let (disk, lease) = locate(disk)?;
         let disk = &*disk;
@@ -119,7 +119,7 @@ impl Checkpoint {
             }
         }
         let tables = meta["tables"].as_array().map_or(&[][..], Vec::as_slice);
-        // Earlier builds had one group for each table, and the first ones did not name it.
+        // Earlier builds had one group per table, and the first ones did not name it.
         let groups = tables.iter().enumerate().map(|(number, table)| group(table, number) + 1);
         let groups = 0..groups.max().unwrap_or(0);
         let places = groups.flat_map(|group| (0..ranks).map(move |rank| (group, rank)));
@@ -129,7 +129,7 @@ impl Checkpoint {
         Ok(Self { step, run, dense, rows, meta, path, ended, lease })
     }
 
-    /// How many ranks wrote it.
+    /// Number of ranks that wrote it.
     pub fn ranks(&self) -> usize {
         ranks(&self.meta).unwrap_or(1)
     }
@@ -139,10 +139,10 @@ impl Checkpoint {
         self.meta["tables"].as_array().map_or(0, Vec::len)
     }
 
-    /// Where the rows of table `table` lie, by rank, among others' where it shares a store.
+    /// Where the rows of table `table` are, by rank; a shared store has other tables' rows, too.
     ///
     /// # Errors
-    /// When the checkpoint has no such table.
+    /// If the checkpoint has no such table.
     pub fn rows_of(&self, table: usize) -> Result<&[Rows]> {
         let entry = &self.meta["tables"][table];
         let rows = self.rows_of_group(group(entry, table));
@@ -153,7 +153,7 @@ impl Checkpoint {
         Err(Error::Checkpoint { path: self.path.clone(), why })
     }
 
-    /// Where the rows of table group `group` lie, by rank; nowhere where there is none.
+    /// Where the rows of table group `group` are, by rank; empty if there is no such group.
     pub fn rows_of_group(&self, group: usize) -> &[Rows] {
         let of = |rows: &Rows| rows.group.cmp(&group);
         let start = self.rows.partition_point(|rows| of(rows).is_lt());
@@ -161,17 +161,17 @@ impl Checkpoint {
         &self.rows[start..end]
     }
 
-    /// What the stores of table group `group` hold, by rank; none where one cannot be read, which
-    /// opening it says.
+    /// Manifests of the stores of table group `group`, by rank; `None` if one cannot be read, which
+    /// opening the store reports.
     pub fn manifests_of_group(&self, group: usize) -> Option<Vec<Manifest>> {
         let manifest = |rows: &Rows| Manifest::load(&FileDisk::open(&rows.path).ok()?).ok();
         self.rows_of_group(group).iter().map(manifest).collect()
     }
 
-    /// Refuses rows that are not those that were saved.
+    /// Rejects rows that are not the ones that were saved.
     ///
     /// # Errors
-    /// Names the first that are not, and the mend.
+    /// Names the first rows that aren't, and the fix.
     pub fn check_rows(&self) -> Result<()> {
         let other = self.rows.iter().find_map(|rows| match &rows.saved {
             Saved::No(why) => Some(why.clone()),
@@ -187,12 +187,12 @@ impl Checkpoint {
     }
 }
 
-/// The group in whose store the rows of a table lie.
+/// The group whose store has the rows of a table.
 fn group(table: &Value, number: usize) -> usize {
     table["rows"].as_str().and_then(group_of).unwrap_or(number)
 }
 
-/// How many ranks wrote a checkpoint.
+/// Number of ranks that wrote a checkpoint.
 fn ranks(meta: &Value) -> std::result::Result<usize, String> {
     match meta["ranks"].as_array().map(Vec::len) {
         None => Ok(1),
@@ -230,7 +230,7 @@ fn rows(
     Rows { group, rank, path, saved }
 }
 
-/// The checkpoint that a disk is, or the newest one in it, with a lease.
+/// The checkpoint in `disk`'s directory, or the newest one among its subdirectories, with a lease.
 fn locate(disk: &dyn Disk) -> Result<(Arc<dyn Disk>, Lease)> {
     let path = disk.path();
     if disk.exists(META_FILE)? {
@@ -248,7 +248,7 @@ fn locate(disk: &dyn Disk) -> Result<(Arc<dyn Disk>, Lease)> {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        // A run that goes on may have removed it meanwhile: there is a newer one then.
+        // A running trainer may have removed it; then there is a newer one.
         if let Some((found, lease)) = leased
             && disk.directory(&newest).is_ok()
         {
@@ -258,7 +258,7 @@ fn locate(disk: &dyn Disk) -> Result<(Arc<dyn Disk>, Lease)> {
     Err(being_removed(path))
 }
 
-/// The version is looked at before the checksums: another version may sum up otherwise.
+/// Checks the version before the checksums, which other versions may compute differently.
 fn version(meta: &[u8]) -> std::result::Result<u64, String> {
     let Ok(meta) = serde_json::from_slice::<Value>(meta) else { return Ok(FORMAT_VERSION) };
     match meta["version"].as_u64() {
@@ -271,8 +271,8 @@ fn version(meta: &[u8]) -> std::result::Result<u64, String> {
     }
 }
 
-/// The sections that are `listed` of a file, or why they are not there, and the checksum of the
-/// file, which is read once, piece by piece: no second copy of it is ever in memory.
+/// The `listed` sections of a file, or an error about missing ones, and the file's checksum. The
+/// file is read once, piece by piece, so a second copy of it is never in memory.
 fn read_dense(
     listed: &Value,
     disk: &dyn Disk,

@@ -1,7 +1,7 @@
-//! The rows of a checkpoint, one after the other.
+//! Visits the rows of a checkpoint one after another.
 //!
-//! - **Cost.** One read of each segment; the index of a snapshot is in memory meanwhile.
-//! - **Failure.** A row of another length than the table's is damage.
+//! - **Cost.** One read of each segment, with the snapshot's index in memory.
+//! - **Failure.** A row whose length differs from the table's is damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ const ROWS_BETWEEN: u64 = 4096;
 /// Called with each key, salted as in the store, and its row.
 pub type Visit<'a, E> = dyn FnMut(Key, &[f32]) -> std::result::Result<(), E> + 'a;
 
-/// Opens the snapshot of a store, with as large an index as its rows need.
+/// Opens the snapshot of a store, with an index as large as its rows need.
 ///
 /// # Errors
-/// When it can't be read.
+/// If it can't be read.
 pub fn open_rows(path: &Path) -> Result<(View, Manifest)> {
     let disk = FileDisk::open(path)?;
     let manifest = Manifest::load(&disk)?;
@@ -41,10 +41,10 @@ pub fn lanes(row: &[u8]) -> Vec<f32> {
 }
 
 impl Checkpoint {
-    /// Visits the rows of table `number` that exist, in no particular order.
+    /// Visits the existing rows of table `number`, in no particular order.
     ///
     /// # Errors
-    /// The visitor's, at once; when a row can't be read; and when somebody asks to `stop`.
+    /// The visitor's, at once; if a row can't be read; and if a `stop` is requested.
     pub fn each_row<E: From<Error>>(
         &self,
         (number, spec): (usize, &TableSpec),

@@ -1,4 +1,4 @@
-//! The list of a checkpoint's files: what binds them to each other and to the job.
+//! `CHECKSUMS`: the list of a checkpoint's files, which ties them to each other and to the job.
 //!
 //! ```text
 //!   stepwell checkpoint 2, step 128, job 5f0c…         (32 digits)
@@ -8,9 +8,9 @@
 //!   c0ff…  CHECKSUMS                                   of all lines above
 //! ```
 //!
-//! A store's manifest names each of its segments with length and checksum, so that its line binds
-//! every byte of the rows. Of several ranks, the lines of each follow those of the one before.
-//! Version 1 had two lines of checksum and name, and bound no rows.
+//! A store's manifest has length and checksum of each of its segments, so its line covers every
+//! byte of the rows. With several ranks, their lines follow each other in order of ranks. Version 1
+//! had two lines of checksum and name, and didn't cover rows.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ use stepwell_base::hash;
 
 use super::SUMS_FILE;
 
-/// What is listed of a file.
+/// Checksum and length of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) checksum: u64,
@@ -26,13 +26,13 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Of a file that is in memory.
+    /// Checksum and length of a file in memory.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { checksum: hash::checksum(bytes), bytes: bytes.len() as u64 }
     }
 }
 
-/// The text of the list of a checkpoint of format version `version`.
+/// Text of the list of a checkpoint of format version `version`.
 pub(super) fn encode(version: u64, step: u64, job: &str, files: &[(String, Sum)]) -> String {
     let mut text = format!("stepwell checkpoint {version}, step {step}, job {job}\n");
     for (name, Sum { checksum, bytes }) in files {
@@ -44,7 +44,7 @@ pub(super) fn encode(version: u64, step: u64, job: &str, files: &[(String, Sum)]
     text
 }
 
-/// The list as it was read.
+/// A list that was read.
 #[derive(Debug)]
 pub(super) struct Checksums {
     lines: Vec<(String, u64, Option<u64>)>,
@@ -80,7 +80,7 @@ impl Checksums {
         Ok(Self { lines: lines.collect::<Result<_, _>>()?, binds_rows: version > 1 })
     }
 
-    /// Whether rows are listed, as they are since version 2.
+    /// Whether rows are listed; true since version 2.
     pub(super) fn binds_rows(&self) -> bool {
         self.binds_rows
     }

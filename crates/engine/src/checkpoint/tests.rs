@@ -64,7 +64,7 @@ fn the_newest_few_of_this_run_are_kept() {
     for step in [2, 3, 4] {
         writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
     }
-    // Step 1 is of an earlier run and not this one's to remove.
+    // Step 1 is from an earlier run, so this one must not remove it.
     let steps: Vec<u64> =
         list(&*disk(directory.path())).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [1, 3, 4]);
@@ -97,7 +97,7 @@ fn an_incomplete_checkpoint_is_never_read() {
     assert!(error.contains("holds no checkpoint"), "{error}");
     let error = prepare(&*disk(directory.path()), Placement::Resume).unwrap_err().to_string();
     assert!(error.contains("no checkpoint to resume from") && error.contains("=auto"), "{error}");
-    // It had the mark of this program, and is gone.
+    // It had the mark of this program, and was removed.
     assert_eq!(names(directory.path()), [".stepwell-id"]);
     assert_eq!(prepare(&*disk(directory.path()), Placement::ResumeOrStart).unwrap(), None);
 }
@@ -183,7 +183,7 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
         std::fs::create_dir(at(name)).unwrap();
         std::fs::write(at(name).join("notes"), name).unwrap();
     }
-    // A whole checkpoint of theirs, copied.
+    // A whole checkpoint of the user's, copied.
     std::fs::create_dir(at("step-000000000003")).unwrap();
     for file in std::fs::read_dir(at("step-000000000001")).unwrap() {
         let file = file.unwrap();
@@ -200,7 +200,7 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
         path.map(drop).map_err(|error| error.to_string())
     };
     assert_eq!((write(4), write(5)), (Ok(()), Ok(())));
-    // What lies in the place of a checkpoint, and is none of this run, is set aside for it.
+    // Entries in the place of a checkpoint that aren't this run's are set aside.
     assert_eq!((write(7), write(3), write(9)), (Ok(()), Ok(()), Ok(())));
     let places = [
         ("set-aside-1", "step-000000000007"),
@@ -229,7 +229,7 @@ fn a_directory_that_a_kill_left_half_marked_is_removed() {
     }
 }
 
-/// Names of all there is in a directory.
+/// Names of all entries of a directory.
 fn names(directory: &Path) -> Vec<String> {
     disk(directory).entries().unwrap().into_iter().map(|(name, _)| name).collect()
 }

@@ -1,11 +1,11 @@
-//! Rows of a checkpoint that are looked at, and then those of the next one.
+//! Views of the rows of a checkpoint, which can be refreshed to later checkpoints.
 //!
-//! - **How.** The store gives rows; what they mean comes from the checkpoint itself, so that any
-//!   key has its weights: those of its row, or its initial ones where it has none that exists.
-//! - **Order.** Whether a row exists depends on the step. A refresh takes over the new rows first
-//!   and then the step, a look-up asks for the step first: so a row is never judged by a later step
-//!   than its own checkpoint's, and each key's answer is that of one checkpoint or the other while
-//!   a refresh is under way.
+//! - **How.** The store provides rows; their meaning comes from the checkpoint itself, so any key
+//!   has weights: its row's, or the initial ones if it has no row that exists.
+//! - **Order.** Whether a row exists depends on the step. A refresh updates the rows first and then
+//!   the step; a look-up reads the step first. So a row is never checked against a later step than
+//!   its own checkpoint's, and during a refresh each key's answer comes from one of the two
+//!   checkpoints.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,27 +19,28 @@ use stepwell_ssd::{Refreshed, StoreOptions, View};
 use super::{Checkpoint, Lease, Rows};
 use crate::{Error, Result, TableSpec};
 
-/// The rows of one table of a checkpoint, looked at through a [`View`] of each rank's store. The
-/// checkpoint stays as long as it is looked at. Its stores may have rows of other tables.
+/// The rows of one table of a checkpoint, read through a [`View`] of each rank's store. The
+/// checkpoint isn't removed as long as this lives. Its stores may have rows of other tables.
 #[derive(Debug)]
 pub struct RowsView {
-    /// By rank.
+    /// Views by rank.
     views: Vec<View>,
     table: usize,
-    /// What the rows mean, or why that is not known.
+    /// Meaning of the rows, or why it is unknown.
     spec: std::result::Result<TableSpec, String>,
     path: PathBuf,
-    /// Of the checkpoint that is looked at.
+    /// Step of the current checkpoint.
     step: AtomicU64,
-    /// On the checkpoint, and on the one before it: look-ups that were under way read its files.
+    /// Leases on the current checkpoint, and on the previous one, which look-ups in progress may
+    /// read.
     leases: Mutex<(Lease, Lease)>,
 }
 
 impl RowsView {
-    /// Looks at the rows of table `table`.
+    /// Opens the rows of table `table`.
     ///
     /// # Errors
-    /// When the checkpoint has no such table; and those of [`View::open`].
+    /// If the checkpoint has no such table; and errors of [`View::open`].
     pub fn open(checkpoint: &Checkpoint, table: usize, options: StoreOptions) -> Result<Self> {
         let disks = disks(checkpoint, table)?;
         let spec = meaning(checkpoint, table);
@@ -57,13 +58,13 @@ impl RowsView {
         Ok(Self { views, table, spec, path, step, leases })
     }
 
-    /// Goes on to a later checkpoint. That before the last one may be removed from then on: no
-    /// look-up should take longer than two refreshes are apart.
+    /// Switches to a later checkpoint. From then on, the one before the previous may be removed, so
+    /// no look-up should take longer than the time between two refreshes.
     ///
     /// # Errors
-    /// Those of [`RowsView::open`], and when the rows mean something else there, or other ranks
-    /// wrote it; the view is then what it was. Where a later rank's rows cannot be read, those of
-    /// the ones before are of the new checkpoint: refresh it again.
+    /// Errors of [`RowsView::open`], or if rows have another meaning there, or another number of
+    /// ranks wrote it; the view then stays unchanged. If a later rank's rows cannot be read, those
+    /// of earlier ranks are from the new checkpoint: refresh again.
     pub fn refresh(&self, checkpoint: &Checkpoint) -> Result<Refreshed> {
         let disks = disks(checkpoint, self.table)?;
         if disks.len() != self.views.len() {
@@ -93,21 +94,21 @@ impl RowsView {
         Ok(refreshed)
     }
 
-    /// Rows in its stores, those of other tables that share them included.
+    /// Number of rows in its stores, including other tables' in shared stores.
     pub fn len(&self) -> u64 {
         self.views.iter().map(|view| view.len()).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Of each of `keys`, salted as the table's, the row and whether there is one.
+    /// Reads the rows of `keys`, which are salted for the table, and whether each has one.
     /// // rows: (keys, bytes of a row), found: (keys)
     ///
     /// # Errors
-    /// When a row cannot be read.
+    /// If a row cannot be read.
     pub fn get_many(&self, keys: &[Key], rows: &mut [u8], found: &mut [bool]) -> Result<()> {
         if let [view] = &self.views[..] {
             return Ok(view.get_many(keys, rows, found)?);
@@ -129,28 +130,28 @@ impl RowsView {
         Ok(())
     }
 
-    /// What its rows mean.
+    /// The table that describes the rows.
     ///
     /// # Errors
-    /// When the checkpoint that was opened does not say.
+    /// If the checkpoint doesn't describe it.
     pub fn spec(&self) -> Result<&TableSpec> {
         let why = |why: &String| Error::Checkpoint { path: self.path.clone(), why: why.clone() };
         self.spec.as_ref().map_err(why)
     }
 
-    /// Steps trained by the model that is looked at.
+    /// Number of steps trained by the model.
     pub fn step(&self) -> u64 {
         self.step.load(Ordering::Acquire)
     }
 
-    /// The weights of `keys`, and which of them have a row that exists; the others have their
+    /// Reads the weights of `keys`, and which of them have a row that exists; the others have their
     /// initial weights. // weights: (keys, weights of a row), exists: (keys)
     ///
     /// # Errors
-    /// When a row cannot be read, or what rows mean is not known.
+    /// If a row cannot be read, or the meaning of rows is unknown.
     ///
     /// # Panics
-    /// When there is not room for exactly as many.
+    /// If the lengths of the slices don't match.
     pub fn weights(&self, keys: &[Key], weights: &mut [f32], exists: &mut [bool]) -> Result<()> {
         let spec = self.spec()?;
         let (count, lanes) = (spec.weight_count(), spec.row_lanes());
@@ -172,7 +173,7 @@ impl RowsView {
     }
 }
 
-/// What the rows of a table mean, or why that is not known.
+/// Description of a table's rows, or why it is unknown.
 fn meaning(checkpoint: &Checkpoint, table: usize) -> std::result::Result<TableSpec, String> {
     checkpoint.table(table).map_err(|error| match error {
         Error::Checkpoint { why, .. } | Error::Damaged { why, .. } => why,
@@ -180,7 +181,7 @@ fn meaning(checkpoint: &Checkpoint, table: usize) -> std::result::Result<TableSp
     })
 }
 
-/// The directories of the stores with a table's rows, by rank.
+/// Directories of the stores with a table's rows, by rank.
 fn disks(checkpoint: &Checkpoint, table: usize) -> Result<Vec<Arc<dyn Disk>>> {
     let open = |rows: &Rows| Ok(Arc::new(FileDisk::open(&rows.path)?) as Arc<dyn Disk>);
     checkpoint.rows_of(table)?.iter().map(open).collect()

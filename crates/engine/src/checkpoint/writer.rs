@@ -1,4 +1,4 @@
-//! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
+//! Writes checkpoints: everything into a directory without a valid name, synced, then renamed.
 
 use std::fmt;
 use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
@@ -26,19 +26,19 @@ use crate::{Error, Result};
 
 const ROWS_PREFIX: &str = "rows-";
 
-/// Writes the checkpoints of one run into one directory and keeps the newest few.
+/// Writes the checkpoints of one run into one directory and keeps the newest ones.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     directory: Arc<dyn Disk>,
     keep: usize,
-    /// Steps that count among the newest few, oldest first; no others are ever removed.
+    /// Steps of this run's checkpoints, oldest first; no others are ever removed.
     written: Vec<u64>,
-    /// The directory that was begun and has no name yet.
+    /// The directory of a checkpoint in progress, before its rename.
     building: Option<PathBuf>,
     note: Note,
 }
 
-/// Told what somebody should know, in one line.
+/// Receives one-line messages for the user.
 #[derive(Clone)]
 struct Note(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -49,17 +49,17 @@ impl fmt::Debug for Note {
 }
 
 impl CheckpointWriter {
-    /// Checkpoints go to `directory`, which was prepared; the newest `keep` of them stay.
+    /// Writes checkpoints to `directory`, which was prepared, and keeps the newest `keep` of them.
     pub fn new(directory: Arc<dyn Disk>, keep: usize) -> Self {
         let note = Note(Arc::new(|_| {}));
         Self { directory, keep: keep.max(1), written: Vec::new(), building: None, note }
     }
 
-    /// Goes on with a run whose checkpoints lie in `directory`: they count among the newest few,
-    /// but for those that somebody copied there.
+    /// Continues a run whose checkpoints are in `directory`: they count among those to keep, except
+    /// copies.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     pub fn resume(directory: Arc<dyn Disk>, keep: usize) -> Result<Self> {
         let marks = Marks::of(&*directory)?;
         let mut written = Vec::new();
@@ -73,7 +73,7 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// The same, which tells `note` what it set aside, and what it cannot remove.
+    /// Reports to `note` what it sets aside and what it cannot remove.
     pub fn telling(mut self, note: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
         self.note = Note(note);
         self
@@ -83,8 +83,8 @@ impl CheckpointWriter {
         self.directory.path().join(name)
     }
 
-    /// Removes all but the newest few, and the best one that is known of the run with this state.
-    /// What cannot be removed stays, and counts no longer.
+    /// Removes all but the newest checkpoints and the best one of the run with this state. A
+    /// checkpoint that cannot be removed stays and doesn't count any more.
     fn drop_old(&mut self, run: &Value) {
         let known = Marks::of(&*self.directory)
             .and_then(|marks| Ok((marks, best::of_run(&*self.directory, run)?)));
@@ -95,7 +95,7 @@ impl CheckpointWriter {
         if self.written.len() <= self.keep {
             return;
         }
-        // Somebody may have moved one away, or put something of his own in its place.
+        // Checkpoints may have been moved away or replaced by other entries.
         let is_there = |step: &u64| {
             let path = self.directory.path().join(name_of(*step));
             match self.directory.directory(&path) {
@@ -113,14 +113,14 @@ impl CheckpointWriter {
                 let path = self.path(&name_of(step));
                 self.tell(&format!("{} is not removed, and stays: {error}", path.display()));
             }
-            // One that is being read goes when a later one is written.
+            // A checkpoint that is being read is removed after a later one is written.
             if !matches!(removed, Ok(false)) {
                 self.written.retain(|written| *written != step);
             }
         }
     }
 
-    /// Removes the checkpoint of `step`; false where somebody reads it.
+    /// Removes the checkpoint of `step`; `false` if it is being read.
     fn remove(&self, marks: &Marks, step: u64) -> Result<bool> {
         let (directory, name) = (&*self.directory, name_of(step));
         let Some(_claim) = Claim::lay(&*directory.directory(&self.path(&name))?) else {
@@ -171,14 +171,15 @@ impl CheckpointWriter {
         (self.note.0)(note);
     }
 
-    /// A full disk gets its space back. What stays is removed by the next run.
+    /// Removes the checkpoint in progress, to free its space. If that fails, the next run removes
+    /// it.
     fn give_up(&mut self) {
         if let Some(building) = self.building.take() {
             let _ = mark::remove_marked(&*self.directory, &building);
         }
     }
 
-    /// Whether this run resumed from the checkpoint there, or has just written it.
+    /// Whether the entry is the checkpoint that this run resumed from or has just written.
     fn is_written(&self, name: &str, step: u64, run: &Value) -> Result<bool> {
         if !self.directory.exists(name)? {
             return Ok(false);
@@ -203,7 +204,7 @@ impl Keep for CheckpointWriter {
         if self.is_written(&name, step, run)? {
             return Ok(Some(self.path(&name)));
         }
-        // Refused here, before anything is written.
+        // Fails here, before anything is written.
         self.make_way_for_name(step)?;
         let marks = Marks::to_write(&*self.directory)?;
         self.make_way(&marks, step)?;
@@ -260,7 +261,7 @@ impl Keep for CheckpointWriter {
     }
 }
 
-/// What was begun goes where another rank failed.
+/// Removes the checkpoint in progress if another rank failed.
 impl Drop for CheckpointWriter {
     fn drop(&mut self) {
         self.give_up();
@@ -273,7 +274,7 @@ fn taken(path: PathBuf, why: &str) -> Error {
     Error::Checkpoint { path, why: format!("{is_other}, and {why}; move it away") }
 }
 
-/// Writes what one rank has.
+/// Writes one rank's part.
 fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
     let mut kept = KeptPart::default();
     for (number, group) in part.groups.iter().enumerate() {
@@ -292,7 +293,7 @@ fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
         kept.past = sections.map(|(name, values)| (name.clone(), values.len())).collect();
     }
     if ranks > 1 {
-        // Who ends it may be on another machine.
+        // Rank 0 may be on another machine.
         building.sync_directory()?;
     }
     Ok(kept)
@@ -304,7 +305,8 @@ impl KeptPart {
     }
 }
 
-/// Writes what all ranks have alike and binds it to their parts; syncs all of it but its name.
+/// Writes what all ranks have in common, and the list that covers all parts; syncs everything but
+/// the directory's name.
 fn write_whole(building: &dyn Disk, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<()> {
     let WholeModel { step, run, dense, .. } = *whole;
     let meta = meta(whole, parts).map_err(|why| Error::Checkpoint {
@@ -348,7 +350,7 @@ fn meta(whole: &WholeModel<'_>, parts: &[KeptPart]) -> std::result::Result<Value
             tables.push((*member, meaning::to_json(spec, &rows_name(number))?));
         }
     }
-    // In the model's order, whichever store each lies in.
+    // In the model's order, independent of their stores.
     tables.sort_by_key(|(member, _)| *member);
     let tables: Vec<Value> = tables.into_iter().map(|(_, table)| table).collect();
     let section = |name: &str, count: usize| json!({ "name": name, "count": count });
@@ -381,7 +383,7 @@ pub(super) fn rows_of_rank(group: usize, (rank, ranks): (usize, usize)) -> Strin
     if ranks == 1 { rows_name(group) } else { format!("{}-rank-{rank}", rows_name(group)) }
 }
 
-/// File of what a rank needs beside rows.
+/// File of a rank's other state.
 pub(super) fn dense_of_rank(rank: usize) -> String {
     format!("dense-{rank}.bin")
 }
@@ -391,7 +393,7 @@ pub(super) fn rows_name(group: usize) -> String {
     format!("{ROWS_PREFIX}{group}")
 }
 
-/// The table group that [`rows_name`] gave a directory.
+/// The table group of a directory name from [`rows_name`].
 pub(super) fn group_of(rows: &str) -> Option<usize> {
     let group = rows.strip_prefix(ROWS_PREFIX)?.parse().ok()?;
     (rows_name(group) == rows).then_some(group)

@@ -1,4 +1,4 @@
-//! Devices are planned beside the host: their planners have nothing in common until both are done.
+//! Runs planners of devices concurrently with the host's; they are independent until all are done.
 
 use std::sync::Arc;
 
@@ -16,17 +16,16 @@ use crate::{Error, Group, GroupUnit, Part, Planner};
 pub(super) struct Beside(Option<ThreadPool>);
 
 impl Beside {
-    /// As many as there are devices; none where the system has no threads to give, so that all is
-    /// done by who asks.
+    /// One thread per device; if the system provides no threads, the caller does all the work.
     pub(super) fn new(devices: usize) -> Self {
         let threads = ThreadPoolBuilder::new().num_threads(devices);
-        // As stage `plan`, whose work it is.
+        // Same priority as stage `plan`, whose work this is.
         let threads = threads.start_handler(|_| give_way());
         Self(threads.thread_name(|device| format!("plan device {device}")).build().ok())
     }
 
-    /// Does `each` of the `tasks` on threads of its own and `here` on this one meanwhile; all on
-    /// this one where the tasks are `small`.
+    /// Runs `each` of the `tasks` on the threads and `here` on the calling one; if the tasks are
+    /// `small`, all on the calling one.
     pub(super) fn run<T: Send, R>(
         &self,
         (tasks, small): (impl Iterator<Item = T>, bool),
@@ -45,10 +44,10 @@ impl Beside {
     }
 }
 
-/// What one device is asked for the mini-batch at hand, by one table group, and what moves for it.
+/// Rows of one table group that the current mini-batch needs on one device, and the required moves.
 #[derive(Debug, Default)]
 pub(super) struct Task {
-    /// Rows of the mini-batch, by table of the group; they are the mini-batch's again afterwards.
+    /// Rows of the mini-batch, by table of the group; returned to the mini-batch afterwards.
     lists: Vec<OnDevice>,
     pub(super) moves: GroupUnit,
     pub(super) failed: Option<Error>,
@@ -73,7 +72,7 @@ impl Task {
         self.failed = planner.plan(number, &mut asked, &mut self.moves).err();
     }
 
-    /// Gives the lists back to `mini`.
+    /// Returns the lists to `mini`.
     pub(super) fn give_back<C>(
         &mut self,
         (group, device): (&Group, usize),
@@ -85,10 +84,10 @@ impl Task {
     }
 }
 
-/// The planner of a device, of a table group.
+/// The planner of a device for a table group.
 pub(super) type OfDevice<'a> = (&'a mut Planner, &'a Group, usize);
 
-/// All of them, by table group and device.
+/// All planners, by table group and device.
 pub(super) fn of_devices<'a>(
     planners: &'a mut [Vec<Planner>],
     groups: &'a [Arc<Group>],
@@ -100,7 +99,7 @@ pub(super) fn of_devices<'a>(
     })
 }
 
-/// What planners see of mini-batches, with their numbers.
+/// The parts of mini-batches that planners read, with the mini-batches' numbers.
 pub(super) fn seen<'a, C: 'a>(
     minis: impl Iterator<Item = &'a MiniBatch<C>>,
 ) -> Vec<(u32, &'a [Part])> {

@@ -1,4 +1,4 @@
-//! A table, as kernels are told of it.
+//! Describes tables to kernels.
 
 use stepwell_base::Key;
 use stepwell_kernels::{
@@ -9,7 +9,7 @@ use stepwell_optim::{Adagrad, Adam, Rule, Sgd, Storage};
 use super::tier::SlabAt;
 use crate::TableSpec;
 
-/// `rows` rows of `table`, which lie at `at`: all but where its lists are.
+/// Describes `rows` rows of `table` at `at`, without the places of lists.
 pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
     let of_rule = match *table.optimizer.rule() {
         Rule::Sgd(Sgd { lr }) => {
@@ -44,13 +44,14 @@ pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTabl
     }
 }
 
-/// What rounds the rows of `keys` in step `step`, two words each: numbers that keys and step name.
+/// State of the random streams that round the rows of `keys` in step `step`, two words each; a
+/// function of key and step.
 pub(super) fn rounding(table: &TableSpec, keys: &[Key], step: u64) -> impl Iterator<Item = u32> {
     let states = keys.iter().map(move |key| table.rounding(*key, step).state());
     states.flat_map(|state| [state as u32, (state >> 32) as u32])
 }
 
-/// How rows keep their weights, as kernels are told.
+/// Code of the storage of weights for kernels.
 pub(super) fn storage(storage: Storage) -> u32 {
     match storage {
         Storage::F32 => STORAGE_F32,

@@ -1,4 +1,4 @@
-//! Rows go up from their slots on the host into those on a device.
+//! Lifts rows from their slots on the host into those on a device.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::sizes::PIECES;
 use super::tier::DeviceTier;
 use crate::{Group, Result};
 
-/// Brings rows up to one device.
+/// Lifts rows to one device.
 #[derive(Debug)]
 pub(crate) struct Lifter {
     tier: Arc<DeviceTier>,
     device: usize,
     stream: Stream,
-    /// Room for pieces, that which was used longest ago first: it may still be on its way.
+    /// Buffers for pieces, the least recently used first, as it may still be in flight.
     rooms: VecDeque<PieceRoom>,
     slots: Vec<SlotIndex>,
 }
@@ -41,7 +41,7 @@ impl Lifter {
         })
     }
 
-    /// Whether there is room for a piece; waits for it where it should.
+    /// Whether a buffer is free; if `waits`, waits until one is.
     pub(crate) fn has_room(&self, waits: bool) -> Result<bool> {
         let Some(first) = self.rooms.front() else { return Ok(false) };
         if waits {
@@ -50,8 +50,8 @@ impl Lifter {
         first.over.is_over().map_err(Into::into)
     }
 
-    /// Sends the first of `moves` of group `number` up, those that fit a piece, and says how many
-    /// these are. There is room; slots are free after mini-batch `over`.
+    /// Sends the first of `moves` of group `number`, as many as fit a piece, and returns their
+    /// number. A buffer must be free; slots become free after mini-batch `over`.
     pub(crate) fn send(
         &mut self,
         (number, group): (usize, &Group),
@@ -87,7 +87,7 @@ impl Lifter {
         Ok(count)
     }
 
-    /// An event that is over once all is up that was sent so far.
+    /// An event after everything sent so far has arrived.
     pub(crate) fn sent(&self) -> Result<Event> {
         let event = self.tier.devices[self.device].device.event()?;
         self.stream.record(&event)?;

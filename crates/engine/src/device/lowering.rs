@@ -1,4 +1,4 @@
-//! Rows come down from a device into their slots on the host.
+//! Lowers rows from a device into their slots on the host.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::sizes::PIECES;
 use super::tier::DeviceTier;
 use crate::{Group, Result};
 
-/// A piece on its way: its room, its group, and where its rows go.
+/// A piece in flight: its buffers, its group, and the slots for its rows.
 #[derive(Debug)]
 struct Piece {
     room: PieceRoom,
@@ -21,7 +21,7 @@ struct Piece {
     slots: Vec<SlotIndex>,
 }
 
-/// Brings rows of one device down.
+/// Lowers rows from one device.
 #[derive(Debug)]
 pub(crate) struct Lowerer {
     tier: Arc<DeviceTier>,
@@ -48,8 +48,8 @@ impl Lowerer {
         })
     }
 
-    /// Begins with the first of `moves` of group `number`, those that fit a piece; says how many
-    /// these are, none where all room is taken. Nobody uses them any more after mini-batch `over`.
+    /// Begins to lower the first of `moves` of group `number`, as many as fit a piece; returns
+    /// their number, 0 if no buffer is free. Steps after mini-batch `over` don't use these rows.
     pub(crate) fn begin(
         &mut self,
         number: usize,
@@ -80,13 +80,13 @@ impl Lowerer {
         Ok(count)
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Puts rows that arrived into their slots; false where none did. Waits for the first where it
-    /// should.
+    /// Puts the rows of the first piece into their slots if it has arrived; returns `false` if it
+    /// hasn't. If `waits`, waits for it.
     pub(crate) fn advance(&mut self, groups: &[Arc<Group>], waits: bool) -> Result<bool> {
         let Some(first) = self.under_way.front() else { return Ok(false) };
         if waits {

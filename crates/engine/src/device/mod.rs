@@ -6,23 +6,21 @@
 //!                  └────── lower ◄───────┘    └──── gradients, optimizer ◄─┘
 //! ```
 //!
-//! - **Why.** A row in a device's slot needs no way to it: its weights are read where they lie, and
-//!   its optimizer state never leaves.
-//! - **How.** The host's planner is as it is without devices. Above it every device has a planner
-//!   of its own, of the same kind, for the keys that are its own by a published function
-//!   ([`stepwell_base::owner`]). A row that gets a slot on a device keeps its slot on the host,
-//!   which is pinned as long: so where a row is looked for has no third answer, and a row that
-//!   leaves the device has a place at once. That costs the host as many slots as the devices have,
-//!   at most half of them.
-//! - **Lift and lower.** A row is lifted by a copy up, ordered before the steps that use it by an
-//!   event; it is lowered before the rows of its unit are pulled, so that the host's slot is as it
-//!   should be before anybody can want it.
-//! - **Visits.** Where the dense part is computed on the host, the weights of a mini-batch's
-//!   distinct rows come to the host, and the sums of their gradients go to the device, which
-//!   applies the optimizer. That is the least that can travel: distinct rows are fewer than
-//!   occurrences.
+//! - **Why.** A row in a device's slot needs no transfer: its weights are read in place, and its
+//!   optimizer state stays there.
+//! - **How.** The host's planner works as without devices. Above it, each device has a planner of
+//!   the same kind for the keys that it owns by a published function ([`stepwell_base::owner`]). A
+//!   row with a slot on a device keeps its slot on the host, which stays pinned: so a look-up has
+//!   no third outcome, and a row that leaves the device has a place at once. This costs the host as
+//!   many slots as the devices have, at most half of its own.
+//! - **Lift and lower.** Lifting copies a row up; an event orders the copy before the steps that
+//!   use the row. A row is lowered before the rows of its unit are pulled, so that its host slot is
+//!   up to date before anyone can need it.
+//! - **Visits.** If the dense part runs on the host, the weights of a mini-batch's distinct rows
+//!   visit the host, and the sums of their gradients return to the device, which applies the
+//!   optimizer. This minimizes transfers: distinct rows are fewer than occurrences.
 //! - **Two ways to find a row.** The planner knows its slot. A step sends the slots of its rows, or
-//!   their keys, which a hash table on the device finds ([`Lookup`]).
+//!   their keys, which a hash table on the device maps to slots ([`Lookup`]).
 //! - **Bounds.** See [`DevicePlan`].
 
 mod beside;

@@ -1,4 +1,4 @@
-//! Rows on their way between the host and a device, a piece at a time.
+//! Transfers of rows between the host and a device, piece by piece.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::planning::AboveMove;
 use super::tier::{DeviceTier, SlabAt};
 use crate::{Group, Result};
 
-/// Room for a piece of rows on its way.
+/// Buffers for one piece of rows.
 #[derive(Debug)]
 pub(super) struct PieceRoom {
     pub(super) slots_host: Pinned<u32>,
@@ -33,7 +33,7 @@ impl PieceRoom {
         })
     }
 
-    /// Writes the list of the slots of `moves` on the device.
+    /// Writes the device slots of `moves` to the list of slots on the host.
     pub(super) fn put_slots(&mut self, moves: &[AboveMove]) -> Result<()> {
         let words = self.slots_host.write(moves.len())?.iter_mut();
         words.zip(moves).for_each(|(word, moved)| *word = moved.slot.0);
@@ -41,10 +41,10 @@ impl PieceRoom {
     }
 }
 
-/// A stream that moves rows between a slab and rows one after another.
+/// A stream that moves rows between a slab and a buffer of consecutive rows.
 pub(super) trait MoveRows {
-    /// Launches `kernel`, `rows_up` or `rows_down`, from the first of `ways` to the second: for the
-    /// `count` slots of the slab `at` that stand in `list` from word `first` on.
+    /// Launches `kernel`, `rows_up` or `rows_down`, from the first of `ways` to the second, for the
+    /// `count` slots of the slab `at` in `list`, from word `first` on.
     fn move_rows(
         &self,
         kernel: &'static str,
@@ -71,7 +71,7 @@ impl MoveRows for Stream {
             Arg::u32(count as u32),
             Arg::u32(at.row_lanes as u32),
         ];
-        // Where rows allow it, a thread moves four lanes.
+        // If rows allow it, a thread moves four lanes.
         Ok(self.launch(named(name), (count * at.row_lanes).div_ceil(4), args)?)
     }
 }

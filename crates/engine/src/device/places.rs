@@ -9,14 +9,14 @@ use stepwell_device::Event;
 use crate::Part;
 use crate::planner::NO_SLOT;
 
-/// The rows of one table that one device has, of one mini-batch.
+/// A device's rows of one table in a mini-batch.
 #[derive(Debug, Default)]
 pub(crate) struct OnDevice {
-    /// Their keys.
+    /// Keys of the rows.
     pub(crate) keys: Vec<Key>, // (rows of the device)
-    /// Their numbers in the request.
+    /// Numbers of the rows in the request.
     pub(crate) rows: Vec<u32>, // (rows of the device)
-    /// Their slots on the device, pinned from plan to retire.
+    /// Slots of the rows on the device, pinned from plan to retire.
     pub(crate) slots: Vec<SlotIndex>, // (rows of the device)
 }
 
@@ -27,7 +27,7 @@ impl OnDevice {
         self.slots.clear();
     }
 
-    /// Takes out the rows that were given no slot, whose numbers come behind `below`.
+    /// Removes the rows that got no slot, and appends their numbers to `below`.
     fn leave(&mut self, below: &mut Vec<u32>) {
         if !self.slots.contains(&NO_SLOT) {
             return;
@@ -38,8 +38,8 @@ impl OnDevice {
         self.slots = slots;
     }
 
-    /// Takes out the rows that `stays` does not name by their place here and their key; their
-    /// numbers come behind `below`.
+    /// Removes the rows for which `stays` (of index and key) is false, and appends their numbers to
+    /// `below`.
     fn keep(&mut self, below: &mut Vec<u32>, stays: impl Fn(usize, Key) -> bool) {
         let mut kept = 0;
         for index in 0..self.keys.len() {
@@ -55,14 +55,14 @@ impl OnDevice {
         self.rows.truncate(kept);
     }
 
-    /// Bytes of the lists for `rows` rows; each is on a device or on the host.
+    /// Bytes of the lists for `rows` rows; each row is on a device or on the host.
     pub(crate) fn bytes_max(rows: u64) -> u64 {
         rows * (size_of::<Key>() + size_of::<u32>() + size_of::<SlotIndex>()) as u64
     }
 }
 
-/// Which device has a key, of the `devices` of rank `rank` of `ranks`: the devices of all ranks own
-/// the key shards as so many ranks would.
+/// The device that has a key, among the `devices` of rank `rank` of `ranks`: devices of all ranks
+/// own key shards as that many ranks would.
 pub(crate) fn device_of(key: Key, (rank, ranks): (usize, usize), devices: usize) -> usize {
     if devices == 1 {
         return 0;
@@ -70,30 +70,30 @@ pub(crate) fn device_of(key: Key, (rank, ranks): (usize, usize), devices: usize)
     owner(key, ranks * devices) - rank * devices
 }
 
-/// Where the rows of one table are above the host, of a mini-batch.
+/// Where the rows of one table and mini-batch are on devices.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pub(crate) devices: Vec<OnDevice>,
     /// Numbers in the request of rows that stay on the host.
     pub(crate) below: Vec<u32>,
-    /// Over once all rows of its unit are up, by device.
+    /// Events, by device, after which all rows of the unit are lifted.
     pub(crate) lifted: Option<Arc<Vec<Event>>>,
 }
 
 impl Places {
-    /// Forgets everything and keeps the memory.
+    /// Clears the lists and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.devices.iter_mut().for_each(OnDevice::clear);
         self.below.clear();
         self.lifted = None;
     }
 
-    /// Only rows that `may_go_up` are for device `device`: the others stay on the host.
+    /// Keeps only rows that `may_go_up` on device `device`: the others stay on the host.
     pub(super) fn keep_below(&mut self, device: usize, may_go_up: impl Fn(Key) -> bool) {
         self.devices[device].keep(&mut self.below, |_, key| may_go_up(key));
     }
 
-    /// Its rows have slots on device `device`, or none: those stay on the host. Says how many.
+    /// Moves rows that got no slot on device `device` to `below`; returns their number.
     pub(crate) fn leave_below(&mut self, device: usize) -> usize {
         let Self { devices, below, .. } = self;
         let before = below.len();
@@ -103,7 +103,7 @@ impl Places {
 }
 
 impl Part {
-    /// Shares its rows out among `devices` devices of a rank.
+    /// Divides the part's rows among the `devices` devices of a rank.
     pub(crate) fn share_out(&mut self, place: (usize, usize), devices: usize) {
         self.above.clear();
         self.above.devices.resize_with(devices, OnDevice::default);

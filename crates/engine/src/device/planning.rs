@@ -1,10 +1,10 @@
-//! Which row gets which slot of which device: a planner of the host's kind for each device.
+//! Assigns slots on devices to rows: each device has a planner of the host's kind.
 //!
-//! - **Invariants.** a row that has a slot on a device has a pinned one on the host, from the
-//!   moment that it is planned until it is planned to leave; it is lowered before any row of that
-//!   unit is pulled, so that whoever gets its slot on the host finds it there. Where a mini-batch
-//!   leaves rows on the host for want of slots, it has pinned every slot of their device: none of
-//!   them goes up before its step is over.
+//! - **Invariants.** A row with a slot on a device has a pinned one on the host, from when it is
+//!   planned until it is planned to leave. It is lowered before any row of that unit is pulled, so
+//!   that the next user of its host slot finds it there. If a mini-batch leaves rows on the host
+//!   because no slots are left, it has pinned every slot of their device: none of them is lifted
+//!   before its step ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,56 +20,56 @@ use super::warm_up::WarmUp;
 use crate::stages::MiniBatch;
 use crate::{Fill, Fit, Group, Part, Planner, Result};
 
-/// A row that moves between its slot on the host and its slot on a device.
+/// A row that moves between its host slot and its device slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AboveMove {
     pub(crate) host: SlotIndex,
     pub(crate) slot: SlotIndex,
 }
 
-/// What moves between the host and one device, for one table group of a unit.
+/// Moves between the host and one device, for one table group of a unit.
 #[derive(Debug, Default)]
 pub(crate) struct AboveUnit {
-    /// Rows that were changed on the device and go down.
+    /// Rows that changed on the device and are lowered.
     pub(crate) victims: Vec<AboveMove>,
-    /// Rows that come up.
+    /// Rows that are lifted.
     pub(crate) fills: Vec<AboveMove>,
-    /// What changes for those who look keys up, where a table finds rows.
+    /// Changes of the hash table, if one finds rows.
     pub(crate) changes: TableChanges,
-    /// Distinct keys whose rows were there.
+    /// Number of distinct keys whose rows were there.
     pub(crate) hits: u64,
-    /// Keys of its mini-batches whose rows stay on the host.
+    /// Number of the mini-batches' keys whose rows stay on the host.
     pub(crate) below: u64,
 }
 
-/// What moves between the host and all devices.
+/// Moves between the host and all devices.
 #[derive(Debug, Default)]
 pub(crate) struct AboveMoves {
-    /// By table group and, within it, device; none where there are no devices.
+    /// By table group and then device; empty without devices.
     pub(crate) units: Vec<AboveUnit>,
-    /// Slots on devices are free, and rows there as they should be, once this mini-batch is over.
+    /// The mini-batch after whose step device slots are free and rows there up to date.
     pub(crate) over: Option<u32>,
 }
 
-/// Plans what lies on the devices of a run.
+/// Plans the rows on the devices of a run.
 #[derive(Debug)]
 pub(crate) struct Above {
     pub(crate) tier: Arc<DeviceTier>,
-    /// By table group and device.
+    /// Planners by table group and device.
     planners: Vec<Vec<Planner>>,
     horizon: usize,
     policy: PolicyKind,
     rules: Rules,
     beside: Beside,
-    /// What is at hand, by table group and device.
+    /// Current tasks, by table group and device.
     tasks: Vec<Task>,
-    /// The last mini-batch that is over.
+    /// The last finished mini-batch.
     over: Option<u32>,
-    /// Which rows may go up, where not all may.
+    /// Which rows may be lifted; `None` if all may.
     warm_up: Option<WarmUp>,
 }
 
-/// Numbers of the pairs of groups and devices, as units have them.
+/// Index of a group and device in a unit's list.
 fn place(group: usize, device: usize, devices: usize) -> usize {
     group * devices + device
 }
@@ -77,7 +77,7 @@ fn place(group: usize, device: usize, devices: usize) -> usize {
 impl Above {
     pub(crate) fn new(tier: Arc<DeviceTier>, hosts: &[Planner]) -> Self {
         let (horizon, policy) = hosts.first().map(Planner::knows).unwrap_or_default();
-        // A pin on a device is a rule of its own, so that tests can do without one or the other.
+        // A pin on a device is a rule of its own, so that tests can switch off either.
         let rules = match tier.rules.hold(Rule::PinOnDevice) {
             true => Rules::default(),
             false => Rules::without(Rule::Pin),
@@ -111,7 +111,7 @@ impl Above {
         (0..self.tier.len()).map(planner).collect()
     }
 
-    /// A unit of at most so many mini-batches begins: what moves for it, nothing yet.
+    /// Begins a unit of at most `minis` mini-batches, with no moves yet.
     pub(crate) fn begin_unit(&mut self, minis: usize) -> AboveMoves {
         self.planners.iter_mut().flatten().for_each(|planner| planner.begin_unit(minis));
         let count = self.planners.len() * self.tier.len();
@@ -119,8 +119,8 @@ impl Above {
         AboveMoves { units, over: self.over }
     }
 
-    /// Mini-batches of `batch` are known; `waiting` are those that were known before. Meanwhile
-    /// `host` learns of them.
+    /// Learns the mini-batches of `batch` after the `waiting` ones, while `host` learns them
+    /// concurrently.
     pub(crate) fn learn<C>(
         &mut self,
         groups: &[Arc<Group>],
@@ -143,13 +143,13 @@ impl Above {
                 planner.learn(*number, keys_above(parts, group, device));
             }
         };
-        // Of keys that all fit nobody takes note.
+        // If all keys fit, next uses aren't recorded.
         let is_little = !self.planners.iter().flatten().any(Planner::follows);
         let planners = of_devices(&mut self.planners, groups);
         self.beside.run((planners, is_little), learn, || host(batch));
     }
 
-    /// Leaves rows of `mini` on the host that may not go up; in a warm-up they are counted.
+    /// Leaves rows of `mini` that may not be lifted on the host; a warm-up counts them.
     fn leave_below<C>(&mut self, groups: &[Arc<Group>], mini: &mut MiniBatch<C>) {
         let Some(warm_up) = &mut self.warm_up else { return };
         let is_counted = warm_up.next(mini.number);
@@ -168,7 +168,7 @@ impl Above {
         warm_up.counted();
     }
 
-    /// Whether the rows of `mini` in group `number` that find a place on the devices can be pinned
+    /// Whether the rows of `mini` in group `number` that find slots on the devices can be pinned
     /// there now.
     pub(crate) fn fits<C>(
         &mut self,
@@ -179,14 +179,15 @@ impl Above {
         let fits =
             planners.map(|(device, planner)| planner.fits(keys_above(&mini.parts, group, device)));
         let waits = self.warm_up.as_ref().is_some_and(|warm_up| warm_up.waits(mini.number));
-        // Each is to know what it was asked last.
+        // Every planner must see the request, so don't stop early.
         fits.fold(!waits, |all, fit| all & (fit == Fit::Now))
     }
 
-    /// Pins the rows of `mini` on the devices, while `host` pins them there; says what moves.
+    /// Pins the rows of `mini` on the devices, while `host` pins them on the host; adds the
+    /// required moves.
     ///
     /// # Errors
-    /// When a key finds no room in an index.
+    /// If a key finds no room in an index.
     pub(crate) fn plan<C>(
         &mut self,
         (groups, hosts): (&[Arc<Group>], &mut [Planner]),
@@ -203,7 +204,7 @@ impl Above {
             task.take((group, device), mini);
             (planner, task)
         });
-        // Before any is begun: they are the mini-batch's.
+        // Collect first, as the lists are taken from the mini-batch.
         let tasks: Vec<(&mut Planner, &mut Task)> = tasks.collect();
         let plan = |(planner, task): (&mut Planner, &mut Task)| task.plan(planner, number);
         self.beside.run((tasks.into_iter(), false), plan, || host(hosts, mini))?;
@@ -218,8 +219,8 @@ impl Above {
         Ok(())
     }
 
-    /// Says what moves for what was planned on device `device` for group `number`, and pins what is
-    /// there on the host.
+    /// Adds the moves for what was planned on device `device` for group `number`, and pins those
+    /// rows on the host.
     fn settle<C>(
         &mut self,
         (number, group, device): (usize, &Group, usize),
@@ -265,8 +266,8 @@ impl Above {
         Ok(())
     }
 
-    /// Lets everything leave the devices of group `number`, so that its rows on the host are free
-    /// to leave. Nothing may be in flight. `waiting` are the mini-batches that are known.
+    /// Makes all rows leave the devices of group `number`, so that its rows on the host can be
+    /// evicted. Nothing may be in flight. `waiting` are the known mini-batches.
     pub(crate) fn shed<'a, C: 'a>(
         &mut self,
         (number, group): (usize, &Group),
@@ -295,17 +296,17 @@ impl Above {
         }
     }
 
-    /// A unit was planned.
+    /// Counts a planned unit.
     pub(crate) fn planned(&self, moves: &AboveMoves) {
         moves.units.iter().for_each(|unit| self.tier.planned(unit));
     }
 
-    /// Whether units hold at most one slot of `part` of every device.
+    /// Whether at most one slot in `part` of every device is pinned.
     pub(crate) fn is_roomy(&self, part: usize) -> bool {
         self.planners.iter().flatten().all(|planner| planner.pinned() * part <= planner.slots())
     }
 
-    /// Mini-batches are over, which `host` retires meanwhile.
+    /// Retires mini-batches, while `host` retires them concurrently.
     pub(crate) fn retire<C>(
         &mut self,
         groups: &[Arc<Group>],
@@ -330,13 +331,13 @@ impl Above {
         self.beside.run((of_devices(&mut self.planners, groups), false), retire, host);
     }
 
-    /// Every row that was changed on a device and is not on the host as it is. It is clean from
-    /// here on: `lower` brings it down before anything that is planned later, so that no later
-    /// unit's victim is lowered once more while `pull` copies it for a checkpoint.
+    /// Takes every row that changed on a device since it was last on the host, and marks it clean:
+    /// `lower` brings it down before anything planned later, so no later unit's victim is lowered
+    /// again while `pull` copies it for a checkpoint.
     pub(crate) fn take_dirty(&mut self, hosts: &[Planner]) -> AboveMoves {
         let of = |(planners, host): (&Vec<Planner>, &Planner)| {
             let of_device = |planner: &Planner| {
-                // It may be all there is: a list that grows would be copied again and again.
+                // Reserve, as this may be all rows, and a growing list would be copied repeatedly.
                 let mut victims = Vec::with_capacity(planner.cache().dirty().count());
                 victims.extend(
                     planner
@@ -354,8 +355,8 @@ impl Above {
     }
 }
 
-/// Lists where the rows that come up to device `device` lie on the host: `fills` are of the keys
-/// that `parts` have there, in their order, and their mini-batch has their slots on the host.
+/// Lists the moves of rows lifted to device `device`: `fills` have the keys of `parts` there, in
+/// order, and `parts` have their slots on the host.
 fn come_up<'a>(
     device: usize,
     parts: impl Iterator<Item = &'a Part>,
@@ -375,7 +376,7 @@ fn come_up<'a>(
     assert_eq!(fills.next(), None, "what comes up was asked for");
 }
 
-/// Where the row of `key`, which is on a device, is on the host.
+/// Host slot of the row of `key`, which is on a device.
 fn host_slot(host: &Planner, key: Key) -> SlotIndex {
     host.cache().find(key).unwrap_or_else(|| left_early(key))
 }

@@ -1,4 +1,4 @@
-//! What rows on devices take: of the device, and of the host.
+//! Memory that rows on devices take: on the device, and on the host.
 
 use stepwell_base::budget::Budget;
 use stepwell_base::{ByteCount, SlotIndex};
@@ -13,9 +13,9 @@ use super::table;
 use super::warm_up::WarmUp;
 use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
 
-/// Bytes of a piece of rows on its way between host and device.
+/// Bytes of a piece of rows between host and device.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces of each direction on their way at once.
+/// Number of pieces of each direction in flight at once.
 pub(super) const PIECES: usize = 3;
 
 /// The devices of a rank.
@@ -23,74 +23,73 @@ pub(super) const PIECES: usize = 3;
 pub struct DeviceOptions {
     /// The devices.
     pub devices: Vec<Device>,
-    /// This rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub place: (usize, usize),
 }
 
-/// What rows may have of each device of a rank, and how they are used there.
+/// Memory for rows on each device of a rank, and how rows are used there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceShare<'a> {
     /// Bytes of each device.
     pub hbm: ByteCount,
     /// Number of devices.
     pub devices: usize,
-    /// Whether rows are lent to other ranks, which they travel to whole.
+    /// Whether rows are lent to other ranks, which needs them whole.
     pub lends: bool,
     /// How a step finds its rows.
     pub lookup: Lookup,
-    /// How rows are pooled there, where the dense part is there as well.
+    /// How rows are pooled there, if the dense part is on devices as well.
     pub pooling: Option<PoolShape<'a>>,
-    /// Whether only the rows that are used most may go up, by table, or empty for all rows of all:
-    /// those that a warm-up of so many mini-batches counts most.
+    /// By table, whether only its most used rows may be lifted (empty: no table), and the number of
+    /// mini-batches of the warm-up that counts uses.
     pub by_use: (&'a [bool], usize),
 }
 
-/// What each device has of the rows.
+/// Sizes of each device's rows and buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicePlan {
     /// Slots of each table group.
     pub slots: Vec<usize>,
-    /// Rows of a piece on its way, by table group.
+    /// Rows of a piece, by table group.
     pub(crate) piece_rows: Vec<usize>,
-    /// Distinct rows of a mini-batch at most, by table.
+    /// Maximum distinct rows of a mini-batch, by table.
     pub(crate) rows_max: Vec<usize>,
-    /// Whether rows come to the host whole and go back whole, by table: those whose history the
-    /// host decides on, and those that are lent to other ranks.
+    /// Whether rows visit the host whole and return whole, by table: if the host decides on their
+    /// history, or they are lent to other ranks.
     pub(crate) whole: Vec<bool>,
-    /// Lanes of a row that visits the host, by table: as it comes, and as its gradient goes.
+    /// Lanes of a row that visits the host, by table; enough for its gradient on the way back.
     pub(crate) visit_lanes: Vec<usize>,
     /// How a step finds its rows.
     pub lookup: Lookup,
-    /// Whether only the rows that are used most may go up, by table.
+    /// Whether only the most used rows may be lifted, by table.
     pub(crate) by_use: Vec<bool>,
-    /// Mini-batches in which they are counted.
+    /// Number of mini-batches in which uses are counted.
     pub(crate) warm_up: usize,
-    /// What pools rows, where they are pooled there.
+    /// Sizes for pooling rows, if they are pooled there.
     pub(crate) pooling: Option<PoolSizes>,
-    /// Bytes of each device, for rows.
+    /// Bytes of each device for rows.
     pub rows_bytes: u64,
-    /// Bytes of each device, for the hash tables that find them, where there are any.
+    /// Bytes of each device for the hash tables that find rows, if any.
     pub tables_bytes: u64,
-    /// Bytes of each device, for what moves them, and as many of the host, which each copies to and
-    /// from.
+    /// Bytes of each device for moving rows, and as many on the host.
     pub moving_bytes: u64,
     /// Number of devices.
     pub devices: usize,
 }
 
-/// Bytes of `slots` slots of a group: the next one's begin where 16 bytes can be read at once.
+/// Bytes of `slots` slots of a group, padded so that the next group is aligned to 16 bytes.
 fn rows_bytes(group: &GroupPlan, slots: usize) -> u64 {
     ((slots * group.spec.row_lanes()).next_multiple_of(4) * size_of::<f32>()) as u64
 }
 
-/// Words of a row in the lists of a mini-batch: its slot, and the two of what rounds it.
+/// Words per row in the lists of a mini-batch: its slot, and two for rounding it.
 const LIST_WORDS: usize = 3;
 
 impl DevicePlan {
-    /// Shares what rows may have of each device out among the groups of `tiers`.
+    /// Divides the memory for rows of each device among the groups of `tiers`.
     ///
     /// # Errors
-    /// When that holds no row of a group beside what moves a mini-batch's rows.
+    /// If it holds no row of a group in addition to the buffers that move a mini-batch's rows.
     pub fn new(
         tiers: &TierPlan,
         tables: &[TableSpec],
@@ -100,7 +99,7 @@ impl DevicePlan {
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
         let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
-        // One that goes back whole is what it is; of one in 16 bits the sums are wider.
+        // A row that returns whole keeps its size; sums for 16-bit weights are wider.
         let visit_lanes = tables.iter().zip(&whole).map(|(table, whole)| match whole {
             true => table.row_lanes(),
             false => table.row_lanes().max(table.weight_count()),
@@ -147,7 +146,7 @@ impl DevicePlan {
         )))
     }
 
-    /// Bytes of a device for what moves rows.
+    /// Bytes of a device for moving rows.
     fn moving(&self, groups: &[GroupPlan]) -> u64 {
         let lanes = groups.iter().zip(&self.piece_rows);
         let lanes = lanes.map(|(group, rows)| group.spec.row_lanes() * rows).max().unwrap_or(0);
@@ -168,11 +167,11 @@ impl DevicePlan {
         pieces + step + keys + self.pooling.as_ref().map_or(0, PoolSizes::moving_bytes)
     }
 
-    /// Gives each device `slots` of each table group of `tiers`, and pieces of `piece_rows` rows,
-    /// whatever fits.
+    /// Sets the `slots` of each table group of `tiers` on each device, and the rows of a piece,
+    /// regardless of memory.
     ///
     /// # Panics
-    /// When those of all devices are more than half of the host's.
+    /// If the slots of all devices exceed half of the host's.
     pub fn resize(&mut self, tiers: &TierPlan, slots: &[usize], piece_rows: usize) {
         assert_eq!(slots.len(), tiers.groups.len(), "slots of each group");
         self.piece_rows.fill(piece_rows);
@@ -195,8 +194,8 @@ impl DevicePlan {
         }
     }
 
-    /// Bytes of a device for a slot of `group`, and for what there is beside its slots: the next
-    /// group's rows begin where 16 bytes can be read at once.
+    /// Bytes of a device per slot of `group`, and in addition to its slots, including padding to 16
+    /// bytes.
     fn slot_bytes(&self, group: &GroupPlan) -> (u128, u128) {
         let (slot, beside) = match self.lookup {
             Lookup::Slots => (0, 0),
@@ -214,7 +213,7 @@ impl DevicePlan {
         for group in groups {
             let ((bytes, beside), touched) = (self.slot_bytes(group), touched(self, group));
             let fits = ((left * touched / all).saturating_sub(beside) / bytes) as usize;
-            // Rows on devices keep their slots on the host: at most half of those.
+            // Rows on devices keep their slots on the host: use at most half of those.
             let most = group.slots / 2 / self.devices.max(1);
             let slots = fits.min(most);
             if slots == 0 {
@@ -228,8 +227,8 @@ impl DevicePlan {
         Ok(())
     }
 
-    /// `hbm`, which has room for so many rows of `group`, or the slots of its rows on the host are
-    /// too few for any on a device; `least` bytes are enough beside what moves rows.
+    /// Error for a group without slots: either `hbm` holds too few rows of `group` (`least` bytes
+    /// suffice in addition to moving rows), or its host slots are too few.
     fn holds_no_row(
         &self,
         group: &GroupPlan,
@@ -249,39 +248,39 @@ impl DevicePlan {
         Error::NoRowOnDevice { hbm, tables, moving: ByteCount(moving), least }
     }
 
-    /// Bytes of each device, of its pool.
+    /// Bytes of each device's pool.
     pub fn device_bytes(&self) -> u64 {
         let rows = Device::bytes_counted(self.rows_bytes) + self.tables_bytes;
         rows + self.moving_bytes + self.pooling_bytes()
     }
 
-    /// Bytes of each device alone, for weights and gradients that other devices have.
+    /// Bytes of each device for weights and gradients from other devices.
     pub fn pooling_bytes(&self) -> u64 {
         self.pooling.as_ref().map_or(0, PoolSizes::device_bytes)
     }
 
-    /// Words of all lists of a mini-batch.
+    /// Number of words of all lists of a mini-batch.
     pub(super) fn words(&self) -> usize {
         self.list_words() + self.pooling.as_ref().map_or(0, |sizes| sizes.words)
     }
 
-    /// Distinct rows of a mini-batch at most, of all tables.
+    /// Maximum distinct rows of a mini-batch, over all tables.
     pub(super) fn rows_of_step(&self) -> usize {
         self.rows_max.iter().sum()
     }
 
-    /// Words of the lists of a step.
+    /// Number of words of the lists of a step.
     pub(super) fn list_words(&self) -> usize {
-        // What rounds the rows of a table begins at an even word.
+        // Rounding words of a table begin at an even word.
         LIST_WORDS * self.rows_of_step() + self.rows_max.len()
     }
 
-    /// Lanes of weights or gradients of a step.
+    /// Number of lanes of weights or gradients of a step.
     pub(super) fn lanes_max(&self) -> usize {
         self.rows_max.iter().zip(&self.visit_lanes).map(|(rows, lanes)| rows * lanes).sum()
     }
 
-    /// Adds what the host has for rows on devices.
+    /// Adds the host's memory for rows on devices.
     pub fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
         let devices = self.devices as u64;
         let why = format!("{devices} devices");
@@ -307,7 +306,7 @@ impl DevicePlan {
         budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why.clone());
         if self.lookup == Lookup::Table {
             let slots: usize = self.slots.iter().sum();
-            // A row that comes is pinned, so that no more are on their way than there are slots.
+            // A lifted row is pinned, so no more are in flight than there are slots.
             let changed = (rows as u64 * ahead).min(slots as u64 * devices);
             let noted = table::noted_bytes(slots, self.list_words()) * devices;
             budget.add("keys on devices", noted + TableChanges::bytes_max(changed), why);

@@ -1,4 +1,4 @@
-//! The hash tables of a device, in which a step finds the slots of its rows by their keys.
+//! Hash tables on a device, in which a step finds the slots of its rows by their keys.
 //!
 //! ```text
 //!   plan ─► lift ─► changes, in order ─┐
@@ -6,20 +6,19 @@
 //!   keys that leave ─► table_remove ─► keys that come ─► table_insert ─► table_get ─► lists
 //! ```
 //!
-//! - **How.** Every table group has a table of its own, since two groups may have equal keys. The
-//!   planner says which row gets which slot; `lift` leaves what a unit changes behind for the next
-//!   fetch, which applies all that was left before it looks keys up. So only the stream of steps
-//!   touches a table, and no event orders it. A unit that is ahead may be applied early: a row that
-//!   is pinned has a key in no such list.
-//! - **Room.** There are [`PLACES_OF_SLOT`] places for each slot. In a full table a key that is not
-//!   there, and so each one that comes, is compared with all others; at half of that load the few
-//!   next ones are enough. Keys that leave keep their places for searches until the table is made
-//!   anew, which happens before [`REMOVED_PART`] of the places could be such: three quarters of all
-//!   places are taken at most.
-//! - **Anew.** The keys come from the host, which notes what is in each slot.
-//! - **Failure.** A key that is not found, one that is there already or that finds no place say
-//!   that planner and table differ. All are counted on the device, and the counts come down with
-//!   the rows: nobody reads a row before they were looked at.
+//! - **How.** Every table group has its own table, since two groups may have equal keys. The
+//!   planner assigns slots to rows; `lift` leaves a unit's changes to the next fetch, which applies
+//!   all of them before it looks keys up. So only the stream of steps touches a table, and no event
+//!   is needed for the order. Changes of a later unit may be applied early: a pinned row is in none
+//!   of their lists.
+//! - **Room.** There are [`PLACES_OF_SLOT`] places per slot. In a full table, a missing or new key
+//!   would be compared with all others; at half of that load, a few places are enough. Removed keys
+//!   keep their places for searches until the table is rebuilt, before one place in
+//!   [`REMOVED_PART`] has a removed key: so at most three quarters of all places are taken.
+//! - **Rebuild.** The keys come from the host, which records the key in each slot.
+//! - **Failure.** Keys that are not found, or already present, or find no place mean that planner
+//!   and table differ. The device counts all of them, and the counts come down with the rows;
+//!   nobody reads a row before they are checked.
 
 use std::ops::Range;
 
@@ -31,35 +30,35 @@ use super::lookup::{Placed, TableChanges};
 use super::sizes::DevicePlan;
 use crate::Result;
 
-/// Places of a table for each slot of its group.
+/// Places of a table per slot of its group.
 const PLACES_OF_SLOT: usize = 2;
-/// A table is made anew before one place in so many is of a key that left.
+/// A table is rebuilt before one place in this many has a removed key.
 const REMOVED_PART: usize = 4;
-/// Bytes of a place: a key and a slot.
+/// Bytes of a place: key and slot.
 const PLACE_BYTES: usize = size_of::<Key>() + size_of::<SlotIndex>();
-/// Bytes of the host for each slot: which key has it, if one does.
+/// Bytes of the host per slot: its key, and whether it has one.
 const NOTED_BYTES: usize = size_of::<Key>() + size_of::<bool>();
 
-/// What is counted, from the beginning on and modulo 2^32: keys that came and were new, that found
-/// no place, that left, that were asked for and are not there.
+/// Counts since the start, modulo 2^32: keys inserted, keys that found no place, keys removed, keys
+/// looked up but missing.
 const COUNTS: usize = 4;
 const CAME: Range<usize> = 0..2;
 const LEFT: Range<usize> = 2..3;
 const MISSING: Range<usize> = 3..4;
 
-/// Places of the table of a group of `slots` slots, those beyond its capacity included.
+/// Number of places for a group of `slots` slots, including those beyond its capacity.
 fn places(slots: usize) -> usize {
     PLACES_OF_SLOT * slots + TABLE_OWN_PLACES as usize
 }
 
-/// Bytes of a table for a slot more, and for one without slots, where the device counts both of its
-/// lists in larger units.
+/// Bytes of a table per slot, and without slots, including the rounding of its two lists to the
+/// device's allocation unit.
 pub(super) fn slot_bytes() -> (usize, usize) {
     let unit = Device::bytes_counted(1) as usize;
     (PLACES_OF_SLOT * PLACE_BYTES, TABLE_OWN_PLACES as usize * PLACE_BYTES + 2 * unit)
 }
 
-/// Bytes of a device for the tables of groups of so many `slots`.
+/// Bytes of a device for the tables of groups with these `slots`.
 pub(super) fn tables_bytes(slots: &[usize]) -> u64 {
     let places: usize = slots.iter().map(|slots| places(*slots)).sum();
     [size_of::<Key>(), size_of::<SlotIndex>()]
@@ -68,30 +67,29 @@ pub(super) fn tables_bytes(slots: &[usize]) -> u64 {
         .sum()
 }
 
-/// Bytes of a device, and as many of the host, for keys on their way to tables: of `rows` rows that
-/// are looked up and `moved` that leave or come at once.
+/// Bytes of a device, and as many on the host, for keys sent to tables: `rows` looked up, and
+/// `moved` removed or inserted at once.
 pub(super) fn keys_bytes(rows: usize, moved: usize) -> u64 {
     let lists = [8 * rows, 8 * moved, 4 * moved, 4 * COUNTS];
     lists.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum()
 }
 
-/// Bytes of the host that note which key has which of `slots` slots, and what of them moves, of
-/// `moved` at once.
+/// Bytes of the host that record the keys of `slots` slots, and changes of `moved` keys at once.
 pub(super) fn noted_bytes(slots: usize, moved: usize) -> u64 {
     (slots * NOTED_BYTES + moved * size_of::<Placed>()) as u64
 }
 
-/// The table of one group, as the host knows it.
+/// The table of one group, as the host tracks it.
 #[derive(Debug)]
 struct Table {
     group: usize,
-    /// Where its places lie among those of all tables.
+    /// Range of its places among those of all tables.
     places: Range<usize>,
     capacity: usize,
-    /// The key in each slot, where one has it. // (slots)
+    /// The key in each slot that has one. // (slots)
     keys: Vec<Key>,
     is_taken: Vec<bool>,
-    /// Places of keys that left, at most, since it was made anew.
+    /// Maximum number of places with removed keys since the last rebuild.
     removed: usize,
 }
 
@@ -109,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Notes `changes`; says whether the table is to be made anew for them.
+    /// Records `changes`; returns whether the table must be rebuilt for them.
     fn note(&mut self, changes: &TableChanges) -> bool {
         if changes.all_leave {
             self.is_taken.fill(false);
@@ -138,7 +136,7 @@ impl Table {
         is_anew
     }
 
-    /// What it has.
+    /// All keys and slots in the table.
     fn all(&self) -> impl Iterator<Item = Placed> {
         let taken = self.is_taken.iter().zip(&self.keys).zip(0..);
         taken
@@ -147,14 +145,14 @@ impl Table {
     }
 }
 
-/// Room for keys that leave or come, on their way to a device.
+/// Buffers for keys sent to a device for removal or insertion.
 #[derive(Debug)]
 struct Moving {
     keys_host: Pinned<u64>,
     keys: Buffer<u64>,
     slots_host: Pinned<u32>,
     slots: Buffer<u32>,
-    /// What is on its way now.
+    /// Keys being sent.
     piece: Vec<Placed>,
     over: Event,
 }
@@ -169,16 +167,15 @@ pub(super) struct Tables {
     moving: Moving,
     counts_host: Pinned<u32>,
     counts: Buffer<u32>,
-    /// What is to have been counted.
+    /// Expected counts.
     expected: [u32; COUNTS],
 }
 
-/// Where kernels that look nothing up leave what they say of each key: a list that is written anew
-/// after them.
+/// Output of kernels that look nothing up, for each key: a list that is overwritten afterwards.
 type Lists<'a> = &'a Buffer<u32>;
 
 impl Tables {
-    /// Tables of `device`, which are touched in `stream` alone. Each is to be made anew first.
+    /// Tables of `device`, used only in `stream`. Each must be rebuilt first.
     pub(super) fn new(device: &Device, stream: &Stream, plan: &DevicePlan) -> Result<Self> {
         let mut end = 0;
         let of_groups = plan.slots.iter().enumerate().map(|(group, slots)| {
@@ -212,7 +209,7 @@ impl Tables {
         })
     }
 
-    /// Takes keys out of the table of group `group` and puts others in; says how many words went
+    /// Removes and inserts keys in the table of group `group`; returns the number of words copied
     /// up.
     pub(super) fn change(
         &mut self,
@@ -232,8 +229,8 @@ impl Tables {
         moving.send(to, args, (std::iter::empty(), table.all()), &mut self.expected)
     }
 
-    /// Looks `keys` up, so many of each group, in the order of groups: their slots begin `lists`.
-    /// Says how many words went up.
+    /// Looks up `keys`, `counts` of each group in order, and writes their slots to the start of
+    /// `lists`. Returns the number of words copied up.
     pub(super) fn find(
         &mut self,
         (stream, lists): (&Stream, Lists<'_>),
@@ -260,13 +257,13 @@ impl Tables {
         Ok(2 * count)
     }
 
-    /// Words that come down with a fetch.
+    /// Number of words copied down with a fetch.
     pub(super) const WORDS_DOWN: usize = COUNTS;
 
-    /// Looks at what was counted, once a fetch is over on `device`.
+    /// Checks the counts, after a fetch from `device`.
     ///
     /// # Panics
-    /// When planner and tables differ.
+    /// If planner and tables differ.
     pub(super) fn check(&mut self, device: &str) -> Result<()> {
         let expected = self.expected;
         let counted = self.counts_host.read(COUNTS)?;
@@ -278,7 +275,7 @@ impl Tables {
     }
 }
 
-/// What every kernel of a table is told of it.
+/// Arguments that describe a table to every kernel.
 #[derive(Clone, Copy)]
 struct TableArgs<'a> {
     of: &'a (Buffer<u64>, Buffer<u32>),
@@ -286,7 +283,7 @@ struct TableArgs<'a> {
 }
 
 impl<'a> TableArgs<'a> {
-    /// The table, then `others`.
+    /// The table's arguments, then `others`.
     fn with<const N: usize>(self, others: [Arg<'a>; N]) -> Vec<Arg<'a>> {
         let (keys, slots) = self.of;
         let table = [
@@ -299,8 +296,8 @@ impl<'a> TableArgs<'a> {
 }
 
 impl Moving {
-    /// Takes the keys that `left` out of `table` and puts in those that `came`, some at a time;
-    /// adds to what is `expected` to be counted, and says how many words went up.
+    /// Removes the keys that `left` from `table` and inserts those that `came`, piece by piece;
+    /// adds to the `expected` counts, and returns the number of words copied up.
     fn send(
         &mut self,
         (stream, lists, counts): (&Stream, Lists<'_>, &Buffer<u32>),
@@ -317,7 +314,7 @@ impl Moving {
             let leave = self.piece.len();
             self.piece.extend(came.by_ref().take(room - leave));
             let count = self.piece.len();
-            // The piece before was read from the same memory.
+            // The previous piece was sent from the same memory.
             self.over.wait()?;
             let (keys, slots) = (self.keys_host.write(count)?, self.slots_host.write(count)?);
             for (placed, (key, slot)) in self.piece.iter().zip(keys.iter_mut().zip(slots)) {

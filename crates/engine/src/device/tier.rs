@@ -1,4 +1,4 @@
-//! The devices of a run, and the slots on them.
+//! The devices of a run, and their slots.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use super::sizes::{DeviceOptions, DevicePlan};
 use super::visit::Visitor;
 use crate::{Result, TierPlan};
 
-/// Where the slots of a table group lie on a device.
+/// Where the slots of a table group are on a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabAt {
     /// First lane of the first row.
@@ -24,7 +24,7 @@ pub(crate) struct SlabAt {
 }
 
 impl SlabAt {
-    /// The rows in `slots`, as the check of order is told.
+    /// The rows in `slots`, for the check of order.
     pub(crate) fn rows(&self, slots: Arc<[u32]>) -> RowsAt {
         let lane = size_of::<f32>();
         RowsAt { start: self.first_lane * lane, row_bytes: self.row_lanes * lane, slots }
@@ -35,23 +35,22 @@ impl SlabAt {
 #[derive(Debug)]
 pub(crate) struct OneDevice {
     pub(crate) device: Device,
-    /// The rows of all groups.
+    /// Rows of all groups.
     pub(crate) rows: Buffer<f32>,
-    /// By table group.
+    /// Slabs by table group.
     pub(crate) slabs: Vec<SlabAt>,
     visitor: Mutex<Visitor>,
-    /// What the next fetch changes in the tables of groups, in order.
+    /// Changes of groups' tables for the next fetch, in order.
     changes: Mutex<VecDeque<(usize, TableChanges)>>,
-    /// Events that are over when a mini-batch's step is, by number, oldest first.
+    /// Events after the steps of mini-batches, by number, oldest first.
     steps: Mutex<VecDeque<(u32, Event)>>,
 }
 
-/// Steps whose ends are remembered.
+/// Number of steps whose events are kept.
 const STEPS_KEPT: usize = 64;
 
 impl OneDevice {
-    /// The rows of group `group` in `slots`, as the check of order is told; nothing where there is
-    /// none.
+    /// The rows of group `group` in `slots`, for the check of order; empty if it is off.
     pub(super) fn touched(&self, group: usize, slots: impl Iterator<Item = u32>) -> RowsAt {
         let at = self.slabs[group];
         match self.device.checks_order() {
@@ -72,7 +71,7 @@ impl OneDevice {
         }
     }
 
-    /// Takes what was left first.
+    /// Takes the oldest changes left.
     pub(super) fn take_changes(&self) -> Option<(usize, TableChanges)> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -81,7 +80,7 @@ impl OneDevice {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that `stream` was given of the step of mini-batch `number` is what it consists of.
+    /// Records in `stream` the end of the step of mini-batch `number`.
     pub(super) fn step_is_over(&self, number: u32, stream: &Stream) -> Result<()> {
         let mut steps = self.steps();
         let oldest = if steps.len() < STEPS_KEPT { None } else { steps.pop_front() };
@@ -91,7 +90,7 @@ impl OneDevice {
         Ok(())
     }
 
-    /// Lets `stream` go on after the steps of all mini-batches up to number `last`.
+    /// Makes `stream` wait for the steps of all mini-batches up to `last`.
     pub(super) fn wait_for_steps(&self, stream: &Stream, last: Option<u32>) -> Result<()> {
         let (Some(last), steps) = (last, self.steps()) else { return Ok(()) };
         // Steps follow each other; mini-batches that only evaluate have none.
@@ -106,9 +105,9 @@ pub struct DeviceTier {
     pub(crate) devices: Vec<OneDevice>,
     pub(crate) plan: DevicePlan,
     pub(crate) rules: Rules,
-    /// This rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub(crate) place: (usize, usize),
-    /// What the planner leaves to be lowered when all is over.
+    /// Rows to be lowered at the end.
     left: Mutex<AboveMoves>,
     counts: Counts,
 }
@@ -124,14 +123,14 @@ struct Counts {
     waited_ns: AtomicU64,
 }
 
-/// What devices did.
+/// Counts of what devices did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCount {
     /// Distinct keys per planned unit whose rows were on their device.
     pub hits: u64,
-    /// Those whose rows came up.
+    /// Distinct keys per planned unit whose rows were lifted.
     pub fills: u64,
-    /// Distinct keys per mini-batch whose rows stayed on the host, because there were no slots.
+    /// Distinct keys per mini-batch whose rows stayed on the host for lack of slots.
     pub below: u64,
     /// Mini-batches whose rows were pooled on devices.
     pub pooled: u64,
@@ -144,22 +143,22 @@ pub struct DeviceCount {
 }
 
 impl DeviceCount {
-    /// Of the keys that were planned the part whose rows were on their device.
+    /// Fraction of planned keys whose rows were on their device.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.planned() as f64
     }
 
-    /// Keys that were planned, at least one.
+    /// Number of planned keys, at least one.
     pub fn planned(&self) -> u64 {
         (self.hits + self.fills + self.below).max(1)
     }
 }
 
 impl DeviceTier {
-    /// Slots on the devices of `options`, as `plan` has them, for the groups of `tiers`.
+    /// Slots on the devices of `options`, according to `plan`, for the groups of `tiers`.
     ///
     /// # Errors
-    /// When a device has no room, or fails.
+    /// If a device has no room or fails.
     pub fn new(
         options: &DeviceOptions,
         plan: DevicePlan,
@@ -171,7 +170,7 @@ impl DeviceTier {
             for (group, slots) in tiers.groups.iter().zip(&plan.slots) {
                 let row_lanes = group.spec.row_lanes();
                 slabs.push(SlabAt { first_lane, row_lanes });
-                // The next one begins where 16 bytes can be read at once.
+                // Align the next group to 16 bytes.
                 first_lane += (slots * row_lanes).next_multiple_of(4);
             }
             Ok(OneDevice {
@@ -193,7 +192,7 @@ impl DeviceTier {
         self.devices.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no devices.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
@@ -203,7 +202,7 @@ impl DeviceTier {
         self.plan.lookup == Lookup::Table
     }
 
-    /// All devices are empty: so are their tables from here on, whatever they had.
+    /// Empties the tables of all devices, which are empty from here on.
     pub(crate) fn begin_tables(&self) {
         let groups = if self.has_tables() { self.plan.slots.len() } else { 0 };
         for (one, group) in self.devices.iter().flat_map(|one| (0..groups).map(move |at| (one, at)))
@@ -212,12 +211,13 @@ impl DeviceTier {
         }
     }
 
-    /// Whether devices step the rows of table `number`: else the host does, and they travel whole.
+    /// Whether devices update the rows of table `number`; otherwise the host does, and they visit
+    /// whole.
     pub(crate) fn steps(&self, number: usize) -> bool {
         !self.plan.whole[number]
     }
 
-    /// What happened so far.
+    /// Returns the counts so far.
     pub fn count(&self) -> DeviceCount {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         DeviceCount {
@@ -253,12 +253,12 @@ impl DeviceTier {
         self.counts.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Leaves what is to be lowered when all is over.
+    /// Sets the rows to be lowered at the end.
     pub(crate) fn leave(&self, moves: AboveMoves) {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = moves;
     }
 
-    /// Takes it.
+    /// Takes the rows to be lowered at the end.
     pub(crate) fn take_left(&self) -> AboveMoves {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }

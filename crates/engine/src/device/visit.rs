@@ -1,15 +1,14 @@
-//! Weights of a mini-batch's rows come to the host, gradients go to the device, which applies the
-//! optimizer.
+//! Visits: weights of a mini-batch's rows come to the host, and gradients go to the device, which
+//! applies the optimizer.
 //!
 //! ```text
 //!   device slab ── rows_read ──► lanes ──► pinned ──► a slab of visitors, as requested
 //!   device slab ◄─ rows_step ─── lanes ◄── pinned ◄── gradients, each in its row's place
 //! ```
 //!
-//! The slab of visitors is read and written by the code that reads and writes the host's slab, so
-//! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host
-//! decides on come and go whole. The slots that a fetch sent or found stay on the device for what
-//! is sent back.
+//! The code for the host's slab also reads and writes the slab of visitors, so pooling, sums, stale
+//! reads and messages between ranks are the same. Rows whose history the host decides on visit
+//! whole. The slots that a fetch sent or found stay on the device for sending results.
 
 mod launches;
 mod lists;
@@ -35,7 +34,7 @@ use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
 use crate::{Error, Group, Part, Result, TableSpec};
 
-/// Where the rows of one table lie while they visit.
+/// Where the rows of one table are on the host while they visit.
 #[derive(Debug)]
 pub(crate) struct Visited {
     /// One slot for each row of the request, in its order.
@@ -44,7 +43,7 @@ pub(crate) struct Visited {
 }
 
 impl Visited {
-    /// Room for the rows of table `number`.
+    /// Makes room for the rows of table `number`.
     pub(crate) fn new(plan: &DevicePlan, number: usize) -> Result<Self> {
         let (rows, lanes) = (plan.rows_max[number], plan.visit_lanes[number]);
         let bytes = (rows * lanes * size_of::<f32>()) as u64;
@@ -53,31 +52,31 @@ impl Visited {
     }
 }
 
-/// The rows of one table that are sent back, changed or with the sums of their gradients.
+/// Rows of one table that are sent back, changed or with the sums of their gradients.
 #[derive(Debug)]
 pub(crate) struct RowsSent<'a> {
-    /// The number of its group.
+    /// Number of the table's group.
     pub(crate) group: usize,
     pub(crate) above: &'a [OnDevice],
     pub(crate) rows: Rows<'a>,
 }
 
-/// What one device needs for the rows of a step.
+/// Buffers and state of one device for the rows of a step.
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) stream: Stream,
     pub(super) lists_host: Pinned<u32>,
     pub(super) lists: Buffer<u32>,
-    /// Weights on their way down, then sums of gradients on their way up.
+    /// Weights copied down, then sums of gradients copied up.
     lanes_host: Pinned<f32>,
     pub(super) lanes: Buffer<f32>,
     pub(super) tables_host: Pinned<UpdateTable>,
     pub(super) tables: Buffer<UpdateTable>,
-    /// What finds slots, where the host does not send them.
+    /// Hash tables that find slots, if the host doesn't send them.
     lookup: Option<Tables>,
-    /// The mini-batch whose slots the lists begin with.
+    /// The mini-batch whose slots are at the start of the lists.
     pub(super) listed: Option<u32>,
-    /// What pools rows, where the dense part is on the device.
+    /// Buffers for pooling, if the dense part is on the device.
     pub(super) pool: Option<PoolRoom>,
     pub(super) fetched: Event,
     pub(super) sent: Event,
@@ -111,15 +110,15 @@ impl Visitor {
     }
 }
 
-/// The rows of one table on one device, of a mini-batch.
+/// The rows of one table on one device, for a mini-batch.
 pub(super) struct Visit<'a> {
     pub(super) table: usize,
     pub(super) group: usize,
     pub(super) on: &'a OnDevice,
-    /// Where its slots lie in the lists, and its lanes in the staging.
+    /// Position of its slots in the lists, and of its lanes in the buffer.
     pub(super) slots: usize,
     pub(super) first_lane: usize,
-    /// Lanes of each row that travel.
+    /// Number of lanes copied per row.
     pub(super) lanes: usize,
 }
 
@@ -132,13 +131,13 @@ impl Visit<'_> {
         one.touched(self.group, self.on.slots.iter().map(|slot| slot.0))
     }
 
-    /// Where their slots and lanes end.
+    /// Where the visits' slots and lanes end.
     pub(super) fn end(visits: &[Self]) -> (usize, usize) {
         let last = visits.last();
         last.map_or((0, 0), |last| (last.slots + last.on.slots.len(), last.lanes().end))
     }
 
-    /// Adds the rows of table `table` behind `visits`.
+    /// Appends the rows of table `table` to `visits`.
     fn add<'a>(
         visits: &mut Vec<Visit<'a>>,
         (table, group): (usize, usize),
@@ -151,11 +150,11 @@ impl Visit<'_> {
 }
 
 impl DeviceTier {
-    /// Brings what mini-batch `number` reads of the rows of `parts` to where they visit: their
+    /// Copies what mini-batch `number` reads of the rows of `parts` to where they visit: their
     /// weights, or `all` of their lanes.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub(crate) fn fetch(
         &self,
         parts: &[Part],
@@ -182,7 +181,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Lanes that a step reads of a row of table `number`: its weights, or `all`.
+    /// Number of lanes that a step reads of a row of table `number`: its weights, or `all`.
     pub(crate) fn lanes_read(&self, (number, tables): (usize, &[TableSpec]), all: bool) -> usize {
         match all || self.plan.whole[number] {
             true => tables[number].row_lanes(),
@@ -190,7 +189,7 @@ impl DeviceTier {
         }
     }
 
-    /// What device `device` has of the rows of a mini-batch, by group and its tables.
+    /// The rows of a mini-batch on device `device`, by group and table.
     pub(super) fn visits<'a>(
         &self,
         parts: &'a [Part],
@@ -209,7 +208,7 @@ impl DeviceTier {
         visits
     }
 
-    /// Asks device `device` for the lanes of `visits`, for mini-batch `number`.
+    /// Requests the lanes of `visits` from device `device`, for mini-batch `number`.
     fn ask(
         &self,
         (device, number): (usize, u32),
@@ -234,12 +233,12 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Sends what step `step`, which is mini-batch `number`, made of its rows to their devices:
-    /// sums of gradients, by which the optimizer changes them there, or the rows themselves. All
-    /// tables stand in `sent`, in order.
+    /// Sends the results of step `step`, which is mini-batch `number`, to the devices of its rows:
+    /// sums of gradients, which the optimizer applies there, or the rows themselves. `sent` has all
+    /// tables, in order.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub(crate) fn send(
         &self,
         sent: &[RowsSent<'_>],
@@ -258,7 +257,7 @@ impl DeviceTier {
                     Visit::add(&mut stepped, at, on, spec.weight_count());
                 }
             }
-            // Lanes of those that go whole lie behind the others; slots where they were asked for.
+            // Whole rows' lanes are behind the others'; slots are where the fetch put them.
             let (_, lanes) = Visit::end(&stepped);
             whole.iter_mut().for_each(|visit| visit.first_lane += lanes);
             let slots = listed(&mut stepped, &mut whole);
@@ -280,10 +279,10 @@ impl DeviceTier {
         let all = || stepped.iter().chain(whole);
         let lanes: usize = all().map(|visit| visit.lanes().len()).sum();
         let visitor = &mut *one.visitor();
-        // Rows are rounded by numbers that their keys and the step name.
+        // Random numbers for rounding are a function of key and step.
         let rounds = |visit: &&Visit<'_>| tables[visit.table].storage != Storage::F32;
         let rounded: usize = stepped.iter().filter(rounds).map(|visit| visit.on.slots.len()).sum();
-        // The slots are there; what rounds begins at an even word.
+        // The slots are there; words for rounding begin at an even word.
         let mut rounding = slots.next_multiple_of(2);
         let rounds_at = rounding..rounding + 2 * rounded;
         let words = rounds_at.end;
@@ -327,7 +326,7 @@ impl DeviceTier {
     }
 }
 
-/// Puts the rows of `visit` where they visit.
+/// Copies the arrived rows of `visit` to where they visit.
 fn seat(visit: &Visit<'_>, arrived: &[f32], groups: &[Arc<Group>]) {
     let group = &groups[visit.group];
     let visited = group.visited(visit.table);

@@ -1,4 +1,4 @@
-//! Which rows of a table may go to a device, where only its most used ones may.
+//! Selects the rows of a table that may be lifted to a device, if only its most used ones may.
 //!
 //! ```text
 //!   mini-batches   1 … n            n + 1 …
@@ -6,19 +6,19 @@
 //!                  └ counted ┘     ▲ begins once the steps of the first n are over
 //! ```
 //!
-//! - **Why.** A row that is used once a day pays for its way up and down and takes the slot of
-//!   another. Where few rows are most of all uses, these alone are worth a slot.
-//! - **How.** In a warm-up of so many mini-batches, all rows of such tables stay on the host, and
-//!   it is counted in how many mini-batches each occurs. Then the rows that occurred in
-//!   most may go up, of each table group and device as many as there are slots: so it is the counts
-//!   that share slots out among the tables. The others never go up.
-//! - **Invariants.** A row is never raised while a step has it below: the first mini-batch after
-//!   the warm-up waits until those before are over (H25). Which rows go up follows from the
-//!   mini-batches and their order alone.
-//! - **Bounds.** [`COUNTED_OF_SLOT`] keys are counted for each slot. Where there are more, those
-//!   that were counted least are forgotten, until a quarter of the room is free: a key that comes
-//!   often is counted again soon, and lacks few counts (lossy counting: Manku and Motwani,
-//!   "Approximate Frequency Counts over Data Streams", 2002).
+//! - **Why.** A row that is used once a day pays for its transfers and takes another row's slot. If
+//!   a few rows have most of the uses, only these are worth a slot.
+//! - **How.** In a warm-up of a number of mini-batches, all rows of such tables stay on the host,
+//!   and the mini-batches in which each occurs are counted. Then the rows with the highest counts
+//!   may be lifted, as many per table group and device as there are slots; so the counts divide
+//!   slots among tables. The others are never lifted.
+//! - **Invariants.** A row is never lifted while a step updates it on the host: the first
+//!   mini-batch after the warm-up waits until all earlier ones are finished (H25). The selection
+//!   depends only on the mini-batches and their order.
+//! - **Bounds.** [`COUNTED_OF_SLOT`] keys per slot are counted. If there are more, those with the
+//!   lowest counts are dropped until a quarter of the room is free: a frequent key is soon counted
+//!   again, and misses few counts (lossy counting: Manku and Motwani, "Approximate Frequency Counts
+//!   over Data Streams", 2002).
 
 use std::collections::HashMap;
 
@@ -27,13 +27,14 @@ use stepwell_base::rules::{Rule, Rules};
 
 use super::DevicePlan;
 
-/// Keys that are counted for each slot.
+/// Number of keys counted per slot.
 const COUNTED_OF_SLOT: usize = 4;
 
 /// Keys of one table group on one device.
 #[derive(Debug, Default)]
 struct Counts {
-    /// In how many mini-batches each occurred; after the warm-up, those that may go up.
+    /// Number of mini-batches in which each key occurred; after the warm-up, only keys that may be
+    /// lifted.
     of_keys: HashMap<Key, u32>,
     slots: usize,
 }
@@ -51,7 +52,7 @@ impl Counts {
         *count = count.saturating_add(1);
     }
 
-    /// Keeps the keys that were counted most; of those that were counted alike, the least.
+    /// Keeps the keys with the highest counts; among equal counts, the lowest keys.
     fn choose(&mut self) {
         let mut all: Vec<(Key, u32)> = self.of_keys.drain().collect();
         all.sort_unstable_by_key(|(key, count)| (std::cmp::Reverse(*count), key.0));
@@ -60,22 +61,22 @@ impl Counts {
     }
 }
 
-/// Which rows may go up.
+/// Selects the rows that may be lifted.
 #[derive(Debug)]
 pub(super) struct WarmUp {
-    /// Mini-batches that are still counted.
+    /// Number of mini-batches still to count.
     left: usize,
-    /// By table group and device.
+    /// Counts by table group and device.
     counts: Vec<Vec<Counts>>,
-    /// The first mini-batch after the warm-up, once it is over.
+    /// The first mini-batch after the warm-up, once known.
     first: Option<u32>,
-    /// Mini-batches before that which are planned and not over.
+    /// Number of earlier mini-batches that are planned and not finished.
     before: usize,
     rules: Rules,
 }
 
 impl WarmUp {
-    /// None where all rows may go up.
+    /// Starts a warm-up; `None` if all rows may be lifted.
     pub(super) fn new(plan: &DevicePlan, rules: Rules) -> Option<Self> {
         let counts = |slots: &usize| {
             let counts = || Counts { of_keys: HashMap::new(), slots: *slots };
@@ -94,15 +95,16 @@ impl WarmUp {
 
     /// Bytes of the counts for the `slots` of one table group on a device.
     pub(super) fn bytes_max(slots: usize) -> u64 {
-        // The library's tables have a power of two of places, of which 7 in 8 are taken at most,
-        // with a byte each and some more; one is copied when it grows, and once more as a list.
+        // The library's tables have a power of two of places, at most 7 in 8 taken, with a byte
+        // each and some more. A table is copied when it grows, and finally into a list.
         let keys = (slots * COUNTED_OF_SLOT) as u64;
         let places = (keys * 8).div_ceil(7).next_power_of_two();
         let entry = size_of::<(Key, u32)>() as u64;
         places * (entry + 1) * 3 / 2 + keys * entry + 64
     }
 
-    /// Mini-batch `number` comes next; whether it is one of the warm-up, whose keys are counted.
+    /// Begins mini-batch `number`; returns whether it belongs to the warm-up, so its keys are
+    /// counted.
     pub(super) fn next(&mut self, number: u32) -> bool {
         if self.left == 0 {
             self.first.get_or_insert(number);
@@ -118,14 +120,14 @@ impl WarmUp {
         keys.iter().for_each(|key| counts.count(*key));
     }
 
-    /// All keys of the mini-batches so far were counted.
+    /// Ends the counting of a mini-batch; selects rows after the last one.
     pub(super) fn counted(&mut self) {
         if self.left == 0 && self.first.is_none() {
             self.counts.iter_mut().flatten().for_each(Counts::choose);
         }
     }
 
-    /// Whether the row of `key` may go up to `device`, after the warm-up.
+    /// Whether the row of `key` may be lifted to `device`, after the warm-up.
     pub(super) fn may_go_up(&self, (group, device): (usize, usize), key: Key) -> bool {
         self.counts[group][device].of_keys.contains_key(&key)
     }
@@ -134,17 +136,17 @@ impl WarmUp {
         self.first.is_none_or(|first| number < first)
     }
 
-    /// Whether mini-batch `number` has to wait for those of the warm-up.
+    /// Whether mini-batch `number` must wait for those of the warm-up.
     pub(super) fn waits(&self, number: u32) -> bool {
         !self.is_before(number) && self.before > 0 && self.rules.hold(Rule::WaitForBelow)
     }
 
-    /// Mini-batch `number` is planned.
+    /// Records that mini-batch `number` is planned.
     pub(super) fn planned(&mut self, number: u32) {
         self.before += usize::from(self.is_before(number));
     }
 
-    /// Mini-batch `number` is over.
+    /// Records that mini-batch `number` is finished.
     pub(super) fn retired(&mut self, number: u32) {
         self.before -= usize::from(self.is_before(number));
     }

@@ -91,7 +91,7 @@ impl fmt::Display for IndexFull {
 /// A table group's share of the index, and its state.
 #[derive(Debug, Default)]
 pub(crate) struct IndexShare {
-    /// Bytes of the index of all groups' stores; 0 where this one's is all.
+    /// Bytes of the index of all groups' stores; 0 if this group's index is all of it.
     pub(crate) of_all: u64,
     watch: OnceLock<IndexWatch>,
     noted: OnceLock<()>,

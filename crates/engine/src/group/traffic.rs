@@ -17,24 +17,24 @@ pub struct Traffic {
     disk_bytes_peak: AtomicU64,
 }
 
-/// [`Traffic`] at one moment.
+/// A snapshot of [`Traffic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
-    /// Rows served from staging, on their way down when they were needed again.
+    /// Rows served from staging, because they were needed again before the store had them.
     pub forwarded: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Rows that began with their initial value.
+    /// Rows that started from their initial value.
     pub initialized: u64,
     /// Dirty rows written to the store.
     pub written_back: u64,
-    /// Rows that came up beside others before anybody asked for them.
+    /// Rows harvested from pages read for other rows.
     pub harvested: u64,
-    /// Those of them that were needed then.
+    /// Harvested rows that were needed later.
     pub harvest_used: u64,
-    /// Those that found no room, or gave it to others.
+    /// Harvested rows that found no room or were displaced.
     pub harvest_dropped: u64,
-    /// Most bytes of segment files that the store held after a write.
+    /// Maximum bytes of segment files that the store held after a write.
     pub disk_bytes_peak: u64,
 }
 
@@ -59,7 +59,7 @@ impl Traffic {
         self.harvest_dropped.fetch_add(count.dropped, Ordering::Relaxed);
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn count(&self) -> TrafficCount {
         TrafficCount {
             forwarded: self.forwarded.load(Ordering::Relaxed),

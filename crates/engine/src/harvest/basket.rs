@@ -1,11 +1,11 @@
-//! Rows that wait for their fills.
+//! Harvested rows that wait for their fills.
 //!
-//! - **How.** Rows lie in numbered places. A table of lines of eight words finds a key's place: a
-//!   word is half of the key's hash above the place; the place has the whole key. A row whose line
-//!   is full finds no room. Places with rows of one mini-batch are linked, so that those whose use
-//!   is over, or farthest, are at hand.
-//! - **Cost.** One line of memory to find a key, two or three to put or take its row.
-//! - **Bounds.** All memory is asked for at once, and touched as it is used.
+//! - **How.** Rows are in numbered places. A table of lines of eight words finds a key's place: a
+//!   word holds half of the key's hash above the place; the place has the whole key. If a row's
+//!   line is full, it is dropped. Places with rows of one mini-batch are linked, to find rows whose
+//!   use has passed or is farthest.
+//! - **Cost.** One cache line to find a key, two or three to put or take its row.
+//! - **Bounds.** All memory is allocated at once, and touched as it is used.
 
 use std::collections::BTreeMap;
 
@@ -18,27 +18,27 @@ use crate::lines::{WORDS, each_ahead, line_of, tag_of};
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// Words for each row: then few lines are full.
+/// Words per row, so that few lines are full.
 const WORDS_PER_ROW: usize = 2;
 
-/// What is kept of a place beside key and row.
+/// Metadata of a place besides key and row.
 #[derive(Clone, Copy, Debug)]
 struct Links {
-    /// The mini-batch that uses its row next.
+    /// The mini-batch that uses the row next.
     next_use: u32,
-    /// Its neighbours among the rows of that mini-batch; of a vacant place the next vacant one.
+    /// Previous place with a row of that mini-batch.
     before: u32,
     after: u32,
 }
 
-/// Rows of one table group that came up early, at most so many. Where there are too many, those
-/// whose use is over go first, then those that are used last.
+/// Harvested rows of one table group, up to a maximum number. If it is exceeded, rows whose use has
+/// passed are dropped first, then those used last.
 #[derive(Debug)]
 pub(crate) struct Basket {
     rows_max: usize,
     row_lanes: usize,
     rows: usize,
-    /// Of a row's line: half of its key's hash above its place, which is counted from 1.
+    /// By line, words with half of a key's hash above its place plus 1; 0 if vacant.
     words: Box<[u64]>, // (lines, WORDS)
     keys: Vec<Key>,
     links: Vec<Links>,
@@ -50,18 +50,18 @@ pub(crate) struct Basket {
     count: BasketCount,
 }
 
-/// What became of rows.
+/// Counts of harvested rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BasketCount {
     /// Rows that were put in.
     pub harvested: u64,
-    /// Those that a fill took.
+    /// Rows that a fill took.
     pub used: u64,
-    /// Those that found no room, or gave it to others.
+    /// Rows that found no room or were displaced.
     pub dropped: u64,
 }
 
-/// Lines for `rows` rows.
+/// Number of lines for `rows` rows.
 fn lines_for(rows: usize) -> usize {
     (rows * WORDS_PER_ROW).div_ceil(WORDS).max(1)
 }
@@ -84,27 +84,27 @@ impl Basket {
         }
     }
 
-    /// Bytes of `rows` rows with all that is kept of them, used by so many mini-batches at most.
+    /// Maximum bytes of `rows` rows with metadata, used by `mini_batches` mini-batches.
     pub(crate) fn bytes_max(rows: usize, row_lanes: usize, mini_batches: usize) -> u64 {
-        // Half of a B-tree's nodes may be empty.
+        // Up to half of a B-tree's nodes may be empty.
         let tree = 3 * size_of::<(u32, u32)>() * mini_batches.min(rows);
         (rows * Self::row_bytes(row_lanes) + WORDS * size_of::<u64>() + tree) as u64
     }
 
-    /// Bytes of a row with what is kept of it.
+    /// Bytes of a row with its metadata.
     pub(super) const fn row_bytes(row_lanes: usize) -> usize {
         let words = WORDS_PER_ROW * size_of::<u64>();
         row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<Links>() + words
     }
 
-    /// Rows that wait.
+    /// Number of rows that wait.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.rows
     }
 
-    /// The mini-batch from which on it would not take a row that is used then; before mini-batch
-    /// `now` all rows are in their slots.
+    /// The first mini-batch whose rows it wouldn't take; rows of mini-batches before `now` are all
+    /// in their slots.
     pub(crate) fn useful_until(&self, now: u32) -> u32 {
         let is_over = self.by_use.first_key_value().is_some_and(|(used, _)| *used < now);
         if self.rows < self.rows_max || is_over {
@@ -113,17 +113,17 @@ impl Basket {
         self.by_use.last_key_value().map_or(u32::MAX, |(used, _)| *used)
     }
 
-    /// What was counted since the last time.
+    /// Returns the counts since the last call.
     pub(crate) fn take_count(&mut self) -> BasketCount {
         std::mem::take(&mut self.count)
     }
 
-    /// The first word of the line of a hash.
+    /// Index of the first word of a hash's line.
     fn line(&self, hash: u64) -> usize {
         line_of(hash, self.words.len() / WORDS) * WORDS
     }
 
-    /// The word that says where the row of a key lies, and its place.
+    /// Index of the word for the row of a key, and the row's place.
     fn find(&self, key: Key, hash: u64) -> Option<(usize, u32)> {
         let (line, tag) = (self.line(hash), tag_of(hash));
         let words = self.words[line..line + WORDS].iter().zip(line..);
@@ -132,8 +132,8 @@ impl Basket {
         same.map(place).find(|(_, place)| self.keys[*place as usize] == key)
     }
 
-    /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all
-    /// rows are in their slots. Says whether it is wanted: not here already.
+    /// Adds `row` of `key`, which mini-batch `next` will use; rows of mini-batches before `now` are
+    /// all in their slots. Returns whether it was wanted, because it wasn't here already.
     pub(crate) fn put(&mut self, key: Key, next: u32, row: &[u8], now: u32) -> bool {
         let hash = Scatter::KNOWN.of(key);
         if self.rows_max == 0 || self.find(key, hash).is_some() {
@@ -141,7 +141,7 @@ impl Basket {
         }
         let is_full = self.rows == self.rows_max;
         let leaves = if is_full { self.leaves_for(next, now) } else { None };
-        // No row leaves for one that finds no room in its line all the same.
+        // No row is dropped for one that finds no room in its line anyway.
         let word = self.word_for(hash, leaves).filter(|_| !is_full || leaves.is_some());
         let Some(at) = word else {
             self.count.dropped += 1;
@@ -161,15 +161,15 @@ impl Basket {
         true
     }
 
-    /// A word of the line of a hash that is vacant, or will be once the row in place `leaves` is
-    /// gone.
+    /// A word of a hash's line that is vacant, or will be once the row in place `leaves` is
+    /// dropped.
     fn word_for(&self, hash: u64, leaves: Option<u32>) -> Option<usize> {
         let line = self.line(hash);
         let is_free = |word: u32| word == 0 || leaves.is_some_and(|place| word == place + 1);
         (line..line + WORDS).find(|at| is_free(self.words[*at] as u32))
     }
 
-    /// A vacant place, which is the first of those of mini-batch `next` from now on.
+    /// A vacant place, linked as the first one of mini-batch `next`.
     fn place_for(&mut self, key: Key, next: u32) -> u32 {
         let vacant = self.vacant;
         let place = if vacant == NONE { self.keys.len() as u32 } else { vacant };
@@ -195,7 +195,7 @@ impl Basket {
         over.or(last).map(|(_, place)| *place)
     }
 
-    /// Says of those of `keys` whose rows are here their number and the place.
+    /// For those of `keys` whose rows are here, adds their number and the place to `found`.
     pub(crate) fn find_each(&self, keys: impl Iterator<Item = Key>, found: &mut Vec<(u32, u32)>) {
         if self.rows == 0 {
             return;
@@ -208,7 +208,7 @@ impl Basket {
         });
     }
 
-    /// The row in a place, which [`Basket::find_each`] named, and which goes.
+    /// Removes and returns the row in a place that [`Basket::find_each`] found.
     pub(crate) fn take(&mut self, place: u32) -> &[f32] {
         self.forget(place);
         self.count.used += 1;
@@ -216,12 +216,13 @@ impl Basket {
         &self.lanes[start..start + self.row_lanes]
     }
 
-    /// Asks for what [`Basket::put`] looks at.
+    /// Prefetches what [`Basket::put`] reads.
     pub(crate) fn prefetch(&self, key: Key) {
         prefetch_at(&self.words, self.line(Scatter::KNOWN.of(key)));
     }
 
-    /// The row in a place, which [`Basket::find_each`] named, goes: the store's will be another.
+    /// Drops the row in a place that [`Basket::find_each`] found, as a newer version will be
+    /// stored.
     pub(crate) fn forget(&mut self, place: u32) {
         let key = self.keys[place as usize];
         let found = self.find(key, Scatter::KNOWN.of(key));
@@ -289,7 +290,7 @@ mod tests {
         let mut basket = Basket::new(2, 2);
         basket.put(Key(1), 3, &row(1.0), 0);
         basket.put(Key(2), 9, &row(2.0), 0);
-        // Later than both: it finds no room.
+        // Used later than both, it finds no room.
         basket.put(Key(3), 10, &row(3.0), 0);
         assert_eq!(basket.len(), 2);
         assert_eq!(take(&mut basket, 3), None);
@@ -309,7 +310,7 @@ mod tests {
         assert_eq!(basket.len(), 0);
     }
 
-    /// The keys below 100,000 whose rows lie in the line of key `of`, without it.
+    /// The keys below 100,000 in the line of key `of`, without `of`.
     fn keys_of_line(basket: &Basket, of: u64) -> Vec<u64> {
         let line = |key| basket.line(Scatter::KNOWN.of(Key(key)));
         (0..100_000).filter(|key| *key != of && line(*key) == line(of)).collect()
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn no_row_leaves_for_one_whose_line_is_full() {
-        // One line is full, and a row of another one fills the basket.
+        // One line is full, and a row of another line fills the basket.
         let mut basket = Basket::new(WORDS + 1, 2);
         let others = keys_of_line(&basket, 0);
         others[..WORDS].iter().for_each(|key| assert!(basket.put(Key(*key), 3, &row(1.0), 0)));
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(basket.take_count().dropped, 1);
     }
 
-    /// Where the row that leaves lies in the line that is full, its word is free then.
+    /// If the dropped row is in the full line, its word becomes free.
     #[test]
     fn a_row_may_leave_for_one_of_its_own_line() {
         let mut basket = Basket::new(WORDS, 2);
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!((basket.len(), basket.take_count().dropped), (WORDS - 1, 1));
     }
 
-    /// Beside a plain map, in which rows wait by key.
+    /// Compared to a plain map of rows by key.
     #[test]
     fn agrees_with_a_plain_map() {
         const ROWS: usize = 300;

@@ -1,4 +1,4 @@
-//! What the puller does with rows that came up beside others.
+//! The puller's side of harvesting.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::Group;
 use crate::group::TrafficCount;
 use crate::unit::Fill;
 
-/// Rows of one table group from the pages that brought them to their slots.
+/// Moves rows of one table group from pages into the basket, and from there into their slots.
 #[derive(Debug)]
 pub(crate) struct Harvester {
     basket: Basket,
@@ -19,15 +19,15 @@ pub(crate) struct Harvester {
     unit_bytes: usize,
     outlook: Option<Arc<Outlook>>,
     harvest: Harvest,
-    /// Which rows of `harvest` are on their way down.
+    /// Which rows of `harvest` are in staging.
     staged_too: Vec<bool>,
-    /// Fills whose rows are here, and where.
+    /// Fills whose rows are in the basket, and their places.
     found: Vec<(u32, u32)>,
     slots: Vec<SlotIndex>,
 }
 
 impl Harvester {
-    /// One for `group`.
+    /// A harvester for `group`.
     pub(crate) fn new(group: &Group) -> Self {
         let (size, outlook) = group.outlook.clone().unzip();
         let HarvestSize { rows, unit_bytes } = size.unwrap_or_default();
@@ -43,14 +43,14 @@ impl Harvester {
         }
     }
 
-    /// Has `reader` look for rows that are wanted.
+    /// Makes `reader` look for wanted rows.
     pub(crate) fn look_with(&self, reader: &mut Reader) {
         if let Some(outlook) = &self.outlook {
             reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>, self.unit_bytes);
         }
     }
 
-    /// The rows of `keys` are on their way down: the store's will be others.
+    /// Drops the rows of `keys`, which are being staged and will replace the store's.
     pub(crate) fn forget(&mut self, keys: impl Iterator<Item = Key>) {
         let Self { basket, found, .. } = self;
         found.clear();
@@ -58,7 +58,7 @@ impl Harvester {
         found.iter().for_each(|(_, place)| basket.forget(*place));
     }
 
-    /// Keeps what `reader` found beside other rows, where it is the newest.
+    /// Keeps the rows that `reader` harvested, if they are the newest versions.
     pub(crate) fn keep(&mut self, reader: &mut Reader, group: &Group) {
         let Some(outlook) = &self.outlook else { return };
         let Self { harvest, basket, staged_too, now, .. } = self;
@@ -66,7 +66,7 @@ impl Harvester {
         if harvest.keys.is_empty() {
             return;
         }
-        // Staged rows first: what landed before has another place in the index by then.
+        // Check staging first: a row that landed before this has another place in the index.
         staged_too.clear();
         staged_too.resize(harvest.keys.len(), false);
         group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
@@ -91,21 +91,21 @@ impl Harvester {
         self.look_on();
     }
 
-    /// All mini-batches before `number` have their rows.
+    /// Records that all mini-batches before `number` have their rows.
     pub(crate) fn filled_before(&mut self, number: u32) {
         self.now = number;
         self.look_on();
     }
 
-    /// Says how far ahead rows are worth taking.
+    /// Updates up to which use rows are worth harvesting.
     fn look_on(&self) {
         if let Some(outlook) = &self.outlook {
             outlook.look_until(self.basket.useful_until(self.now));
         }
     }
 
-    /// Fills the slots of those of `places` whose rows came up already, which go first then; how
-    /// many.
+    /// Fills the slots of those of `places` whose rows were harvested, and moves these to the
+    /// front; returns their number.
     pub(crate) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
         let Self { basket, found, slots, .. } = self;
         found.clear();
@@ -120,7 +120,7 @@ impl Harvester {
         for (number, (at, place)) in found.iter().enumerate() {
             rows.row(number).copy_from_slice(basket.take(*place));
             fills[places[*at as usize] as usize].from_below = true;
-            // They ascend, so what was swapped there before has not been looked at.
+            // Numbers ascend, so a place swapped to a later position was not visited yet.
             places.swap(*at as usize, number);
         }
         drop(held);

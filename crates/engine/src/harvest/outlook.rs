@@ -1,13 +1,12 @@
-//! Which keys will be used soon and have no slot: what one thread knows and another one asks.
+//! Keys that will be used soon and have no slot, written by one thread and read by another.
 //!
 //! - **How.** A table of lines of eight words, each a part of a key's hash and the number of the
-//!   next mini-batch that has the key. A key has one line; where that is full of later
-//!   mini-batches, it is left out. Most keys that are asked for are wanted by nobody, so few lines
-//!   are looked at: for each of as many parts of the hashes, two bytes say which mini-batch is the
-//!   last that wants a key of that part. Lines go by a published function: somebody who chose keys
-//!   that meet in a line would gain that they are forgotten.
-//! - **Failure.** None: it may forget a key, or take another one for it. Then a row is not brought
-//!   up beside others, or one that nobody wants is.
+//!   next mini-batch with the key. A key has one line; if that is full of later mini-batches, the
+//!   key is left out. Most keys looked up are not wanted, so a filter avoids reading lines: for
+//!   each value of some hash bits, two bytes hold the last mini-batch that wants such a key. A
+//!   public hash function selects the line: an attacker's colliding keys are only forgotten.
+//! - **Failure.** None. It may forget a key, or confuse two. Then a wanted row is not harvested, or
+//!   an unwanted one is.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -18,9 +17,9 @@ use stepwell_ssd::Wanted;
 
 use crate::lines::{AT_ONCE, WORDS, each_ahead, line_of, tag_of};
 
-/// Parts of the hashes for each key, or half as many.
+/// Filter entries per key, or half as many.
 const LAST_PER_KEY: usize = 2;
-/// Mini-batches that 16 bits tell apart.
+/// Number of mini-batches that 16 bits distinguish.
 const CODES: u32 = u16::MAX as u32;
 
 #[derive(Debug, Default)]
@@ -32,24 +31,23 @@ struct Line([AtomicU64; WORDS]);
 pub(crate) struct Outlook {
     /// The first mini-batch that was not planned yet.
     now: AtomicU32,
-    /// Rows that are used from this mini-batch on would find no room.
+    /// Rows used from this mini-batch on would find no room.
     until: AtomicU32,
     lines: Box<[Line]>,
-    /// For each part of the hashes when a key of it is used last.
+    /// By hash bits, code of the last mini-batch that uses such a key.
     last: Box<[AtomicU16]>, // a power of two
 }
 
-/// A word: the upper half of the hash above the number of the mini-batch; 0 for none, since
-/// numbers are counted from 1 here.
+/// A word: the upper half of the hash above the mini-batch's number plus 1; 0 if vacant.
 fn word(hash: u64, number: u32) -> u64 {
     tag_of(hash) << 32 | u64::from(number + 1)
 }
 
 impl Outlook {
-    /// Bytes of a key at most.
+    /// Maximum bytes of a key.
     pub(crate) const KEY_BYTES: usize = size_of::<u64>() + LAST_PER_KEY * size_of::<u16>();
 
-    /// One with room for about `keys` keys.
+    /// An outlook with room for about `keys` keys.
     pub(super) fn new(keys: usize) -> Self {
         let lines = (keys / WORDS).max(1);
         let lines = (0..lines).map(|_| Line::default()).collect();
@@ -59,28 +57,28 @@ impl Outlook {
         Self { now, until, lines, last }
     }
 
-    /// What says when a key of such a hash is used last.
+    /// Index in `last` for a hash.
     #[inline]
     fn last_at(&self, hash: u64) -> usize {
-        // The upper half of the hash is a word's tag: these bits are of both halves.
+        // The upper half of the hash is a word's tag; these bits come from both halves.
         (hash >> 16) as usize & (self.last.len() - 1)
     }
 
-    /// What `last` says of mini-batch `number`; never 0.
+    /// The code of mini-batch `number` in `last`; never 0.
     #[inline]
     fn code(number: u32) -> u16 {
         (number % CODES) as u16 + 1
     }
 
-    /// Mini-batches from the one of code `now`, which is the first that was not planned, to the one
-    /// that `last` says; none where that is over.
+    /// Distance from the mini-batch of code `now`, the first that was not planned, to that of
+    /// `last`; `None` if that has passed.
     #[inline]
     fn ahead(last: u16, now: u16) -> Option<u32> {
         let ahead = (u32::from(last) + CODES - u32::from(now)) % CODES;
         (last != 0 && ahead < CODES / 2).then_some(ahead)
     }
 
-    /// Notes that a key of such a hash is used by mini-batch `number`.
+    /// Records that mini-batch `number` uses a key with this hash.
     #[inline]
     fn note(&self, hash: u64, number: u32) {
         let (place, now) = (&self.last[self.last_at(hash)], Self::code(self.now()));
@@ -94,7 +92,7 @@ impl Outlook {
         line_of(hash, self.lines.len())
     }
 
-    /// Mini-batch `number` uses `keys` next, which have no slot.
+    /// Learns that mini-batch `number` uses `keys` next, which have no slot.
     pub(crate) fn learn(&self, number: u32, keys: impl Iterator<Item = Key>) {
         let ask = |of: &&Self, hash| {
             prefetch_at(&of.lines, of.line(hash));
@@ -122,12 +120,12 @@ impl Outlook {
         }
     }
 
-    /// Mini-batch `number` was planned.
+    /// Records that mini-batch `number` was planned.
     pub(crate) fn planned(&self, number: u32) {
         self.now.store(number + 1, Ordering::Relaxed);
     }
 
-    /// Rows that are used from mini-batch `until` on would find no room.
+    /// Sets the mini-batch from which on used rows would find no room.
     pub(crate) fn look_until(&self, until: u32) {
         self.until.store(until, Ordering::Relaxed);
     }
@@ -137,7 +135,7 @@ impl Outlook {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The next mini-batch that uses `key`, as far as is known.
+    /// The next mini-batch that uses `key`, if known.
     pub(crate) fn next_use(&self, key: Key) -> Option<u32> {
         let hash = Scatter::KNOWN.of(key);
         self.next_use_in(&self.lines[self.line(hash)], hash)

@@ -1,5 +1,4 @@
-//! What a planner has to do with devices: its rows may lie on them, or it may be the planner of
-//! one.
+//! Planners and devices: rows of a planner may be on devices, or the planner may be a device's own.
 
 use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rules;
@@ -7,51 +6,51 @@ use stepwell_mem::PolicyKind;
 
 use super::Planner;
 
-/// The slot of a row that has none, because it stays below a device.
+/// Slot of a row that has none, because it stays below a device.
 pub(crate) const NO_SLOT: SlotIndex = SlotIndex(u32::MAX);
 
 impl Planner {
-    /// The same with some rule switched off, for tests.
+    /// Replaces the rules, some of which tests switch off.
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
-    /// Slots that are pinned for mini-batches alone: none where nothing is in flight.
+    /// Number of slots pinned for mini-batches alone: 0 if nothing is in flight.
     pub fn pinned(&self) -> usize {
         let pinned = self.cache.slots() - self.cache.unpinned();
-        // A row that never leaves may be on a device, too.
+        // A row that never leaves memory may also be on a device.
         pinned.saturating_sub(self.kept + self.above)
     }
 
-    /// Mini-batches that it knows ahead, and the policy.
+    /// Number of mini-batches known ahead, and the policy.
     pub(crate) fn knows(&self) -> (usize, PolicyKind) {
         (self.horizon, self.policy)
     }
 
-    /// Whether rows may have to leave, so that it looks at the keys of coming mini-batches.
+    /// Whether rows may have to be evicted, so that keys of coming mini-batches are followed.
     pub(crate) fn follows(&self) -> bool {
         self.follows
     }
 
-    /// The same as the planner of a device: it lists rows that leave whether they were changed or
-    /// not, and where a mini-batch has more rows than there are slots the rest stays below.
+    /// Makes this the planner of a device: it lists evicted rows whether they changed or not, and
+    /// if a mini-batch has more rows than slots, the rest stays below.
     pub(crate) fn of_device(self) -> Self {
         Self { is_above: true, ..self }
     }
 
-    /// Where the mini-batch at hand, of `count` rows, finds fewer slots: how many of its rows get
-    /// none, the last ones of those that have none yet.
+    /// Number of rows of a mini-batch of `count` rows that get no slot: the last ones of those
+    /// without.
     pub(super) fn left_below(&self, count: usize) -> usize {
         if self.is_above { count.saturating_sub(self.cache.slots()) } else { 0 }
     }
 
-    /// The row in `slot` gets a slot on a device: it stays here until it has left that.
+    /// Pins the row in `slot` here because it gets a slot on a device.
     pub(crate) fn keep_for_above(&mut self, slot: SlotIndex) {
         self.cache.pin(slot);
         self.above += 1;
     }
 
-    /// The row in `slot` leaves its device.
+    /// Releases the pin when the row in `slot` leaves its device.
     pub(crate) fn let_go_above(&mut self, slot: SlotIndex) {
         self.cache.unpin(slot);
         self.above -= 1;

@@ -1,4 +1,4 @@
-//! Rows that the store has.
+//! Rows that come from the store.
 
 use stepwell_base::{Key, SlotIndex};
 
@@ -7,11 +7,11 @@ use crate::Result;
 use crate::unit::Fill;
 
 impl Planner {
-    /// Puts `key`, whose row the store has and which is not here, into a slot that was never used,
-    /// for the caller to fill; none where there is no such slot. Only before any mini-batch.
+    /// Assigns a never-used slot to `key`, whose row is in the store but not here, for the caller
+    /// to fill; `None` if there is no such slot. Only before the first mini-batch.
     ///
     /// # Errors
-    /// When the key finds no room in the index.
+    /// If the key finds no room in the index.
     pub fn adopt(&mut self, key: Key) -> Result<Option<SlotIndex>> {
         if !self.cache.has_room_for(1) {
             return Ok(None);
@@ -23,7 +23,7 @@ impl Planner {
         Ok(Some(slot))
     }
 
-    /// The unit's rows were pulled: those that came from below exist.
+    /// Records that the unit's rows were pulled: those that came from below exist.
     pub fn pulled(&mut self, fills: &[Fill]) {
         for fill in fills.iter().filter(|fill| fill.from_below) {
             self.keep(fill.slot);

@@ -1,20 +1,21 @@
-//! The planner of one table group: which slot each key of a mini-batch gets, what leaves for it.
-//! Keys come in one list for each of the group's tables, in order; no two of them are equal.
+//! The planner of one table group decides which slot each key of a mini-batch gets and which rows
+//! are evicted for it. Keys come in one list for each of the group's tables, in order, and are
+//! distinct.
 //!
-//! Life of a mini-batch, one call after another:
+//! Calls in the life of a mini-batch:
 //!
 //! ```text
 //! learn    its keys are known: rows in the slab get a next use        nothing is held
 //! fits     all its rows can be pinned now, or later, or never         nothing changes
 //! plan     its rows are pinned; missing ones get a slot, victims go   rows are held
-//! retire   it was trained: rows are dirty, the policy is told, unpin  nothing is held
+//! retire   it was trained: rows are dirty, uses reported, unpinned    nothing is held
 //! ```
 //!
 //! - **Invariants.**
 //!   - I1: a hit moves nothing, so the row is read where the previous step wrote it; a fill is
-//!     pulled after every earlier unit's victims were staged, so it sees their updates.
+//!     pulled after all victims of earlier units were staged, so it sees their updates.
 //!   - I4: rows are pinned once per mini-batch, from plan to retire.
-//!   - I7: the policy is told at retire, once per mini-batch and key.
+//!   - I7: uses are reported to the policy at retire, once per mini-batch and key.
 
 mod above;
 mod bytes;
@@ -31,32 +32,32 @@ pub(crate) use self::above::NO_SLOT;
 use crate::future::Future;
 use crate::harvest::Outlook;
 
-/// Whether a mini-batch's rows can be pinned.
+/// Whether the rows of a mini-batch can be pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// Now.
     Now,
-    /// Not before some earlier mini-batch retires.
+    /// Only after some earlier mini-batch retires.
     Later,
     /// Not even alone.
     Never,
 }
 
-/// What one table of the group asks for in a mini-batch.
+/// Keys of one table that a mini-batch requests.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// Its number in the group.
+    /// Number of the table in the group.
     pub table: u16,
     /// Its distinct keys.
     pub keys: &'a [Key],
-    /// The slot of each, once it was planned.
+    /// The slot of each key, after planning.
     pub slots: &'a mut Vec<SlotIndex>,
 }
 
-/// Rows between the request for what is known of them and its use.
+/// Rows between the prefetch of their metadata and its use.
 const AHEAD: usize = 16;
 
-/// Slots that are counted in one word.
+/// Number of slots counted in one word.
 const WORD_SLOTS: usize = u64::BITS as usize;
 
 /// Plans the mini-batches of one table group, in order.
@@ -66,36 +67,36 @@ pub struct Planner {
     policy: PolicyKind,
     horizon: usize,
     future: Future,
-    /// Keys of the mini-batch that is learned that no earlier one has.
+    /// Keys of the mini-batch being learned that no earlier one has.
     fresh: Vec<Key>,
-    /// What the future says of each key of the mini-batch at hand.
+    /// Code of the next use of each key of the current mini-batch.
     next: Vec<u16>,
-    /// Slot of each key that was last looked for to learn or to see whether it fits, where it has
-    /// one.
+    /// Slot of each key, if any, found by the last look-up to learn a mini-batch or to check
+    /// whether it fits.
     found: Vec<Option<SlotIndex>>,
-    /// Keys of the mini-batch that fits now.
+    /// Number of keys of the mini-batch that was found to fit now.
     fitting: Option<usize>,
-    /// Slots of the unit at hand, a bit for each and as a list, so that a key is counted once.
+    /// Slots of the current unit, as bits and as a list, so that a key is counted once.
     counted: Box<[u64]>,
     counted_slots: Vec<SlotIndex>,
-    /// Whether they are.
+    /// Whether slots are counted.
     counts: bool,
-    /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
+    /// Distinct keys learned and not planned, to decide whether to follow next uses.
     keys_ahead: usize,
-    /// Whether it does: rows may have to leave.
+    /// Whether next uses are followed, because rows may have to be evicted.
     follows: bool,
-    /// Uses that the policy was told of.
+    /// Number of uses reported to the policy.
     touches: u64,
-    /// Whether no row that exists may leave: it keeps a pin from then on.
+    /// Whether existing rows never leave memory: each keeps a pin.
     whole: bool,
-    /// Rows that keep one.
+    /// Number of these pins.
     kept: usize,
-    /// Rows that keep one because they are on a device.
+    /// Number of pins of rows that are on a device.
     above: usize,
-    /// Whether it is the planner of a device: rows that leave unchanged are listed, too, and not
-    /// all rows of a mini-batch need slots.
+    /// Whether this is the planner of a device, which also lists evicted rows that didn't change,
+    /// and may leave rows of a mini-batch without slots.
     is_above: bool,
-    /// Who is told of keys that will be used and have no slot.
+    /// Receives keys that will be used and have no slot.
     outlook: Option<Arc<Outlook>>,
     rules: Rules,
 }
@@ -127,37 +128,37 @@ impl Planner {
         }
     }
 
-    /// The same, which lets no row leave that exists.
+    /// Sets whether existing rows never leave memory.
     pub fn whole(self, whole: bool) -> Self {
         Self { whole, ..self }
     }
 
-    /// The same, which tells `outlook` of keys that will be used and have no slot.
+    /// Reports keys that will be used and have no slot to `outlook`.
     pub(crate) fn telling(self, outlook: Option<Arc<Outlook>>) -> Self {
         Self { outlook, ..self }
     }
 
-    /// Whether no row that exists may leave.
+    /// Whether existing rows never leave memory.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Uses that the policy was told of: one per trained mini-batch and distinct key (I7).
+    /// Number of uses reported to the policy: one per trained mini-batch and distinct key (I7).
     pub fn touches(&self) -> u64 {
         self.touches
     }
 
-    /// Slots of the slab.
+    /// Number of slots of the slab.
     pub fn slots(&self) -> usize {
         self.cache.slots()
     }
 
-    /// Slots that never had a row.
+    /// Number of slots that never had a row.
     pub fn slots_unused(&self) -> usize {
         self.cache.slots() - self.cache.rows()
     }
 
-    /// The row in `slot`, which exists from now on, never leaves where none may.
+    /// Pins the row in `slot`, which exists from now on, if existing rows never leave.
     fn keep(&mut self, slot: SlotIndex) {
         if self.whole && !self.cache.exists(slot) {
             self.cache.pin(slot);
@@ -170,14 +171,14 @@ impl Planner {
         &self.cache
     }
 
-    /// Every dirty row was written down by a checkpoint.
+    /// Marks all rows clean, after a checkpoint wrote every dirty row.
     pub fn all_clean(&mut self) {
         self.cache.all_clean();
     }
 
-    /// Whether all mini-batches that wait must be learned anew, in order, before others of `more`
-    /// keys are: rows may have to leave from now on, and nobody looked at their keys before, or
-    /// what is known of them has outgrown its room.
+    /// Whether all waiting mini-batches must be learned again, in order, before others with `more`
+    /// keys: either rows may have to be evicted from now on and keys were not followed before, or
+    /// next uses have outgrown their room.
     pub(crate) fn begins_anew(&mut self, more: usize) -> bool {
         let (keys, followed) = (self.keys_ahead + more, self.follows);
         self.follows |= !self.cache.has_room_for(keys);
@@ -189,14 +190,15 @@ impl Planner {
         true
     }
 
-    /// Mini-batch `number` will use the distinct `keys`, by table.
+    /// Learns that mini-batch `number` will use the distinct `keys`, by table.
     pub fn learn<'k>(&mut self, number: u32, keys: impl Iterator<Item = &'k [Key]> + Clone) {
         self.keys_ahead += keys.clone().map(<[Key]>::len).sum::<usize>();
         self.follows |= !self.cache.has_room_for(self.keys_ahead);
         if !self.follows {
             return self.future.pass_over(number);
         }
-        // Of a key that an earlier one has all is known: its row, if it is here, waits for that.
+        // For a key that an earlier mini-batch has, nothing is new: if its row is here, it waits
+        // for that one.
         self.future.learn(number, keys.flatten(), &mut self.fresh);
         let oldest = self.future.oldest().unwrap_or(number);
         self.cache.find_many(&self.fresh, &mut self.found);
@@ -223,8 +225,8 @@ impl Planner {
         fit
     }
 
-    /// Whether `count` rows can be pinned now whichever they are: so it mostly is, and nobody need
-    /// look for them before they are planned.
+    /// Whether any `count` rows can be pinned now. This usually holds, and saves looking them up
+    /// before they are planned.
     fn surely_fits(&self, count: usize) -> bool {
         count <= self.cache.unpinned() && (!self.whole || self.kept + count <= self.cache.slots())
     }
@@ -248,15 +250,15 @@ impl Planner {
         if wanted <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
-    /// Rows that would lie here with the keys that [`Planner::fits`] was asked for, where those
-    /// that exist stay.
+    /// Number of rows needed in memory for the keys last passed to [`Planner::fits`], while all
+    /// existing rows stay.
     pub fn rows_wanted(&self) -> usize {
         let exists = |slot: &Option<SlotIndex>| slot.is_some_and(|slot| self.cache.exists(slot));
         self.kept + self.found.iter().filter(|slot| !exists(slot)).count()
     }
 
-    /// A unit of at most so many mini-batches begins: keys are counted anew. Those of a single one
-    /// are distinct, and need no counting.
+    /// Begins a unit of at most `minis` mini-batches, in which keys are counted once. Keys of a
+    /// single mini-batch are distinct and need no counting.
     pub fn begin_unit(&mut self, minis: usize) {
         self.counts = minis > 1;
         for slot in self.counted_slots.drain(..) {
@@ -264,12 +266,13 @@ impl Planner {
         }
     }
 
-    /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.
+    /// Retires a mini-batch: it trained its rows as `occurrences` say, or only read them if that is
+    /// empty.
     pub fn retire(&mut self, slots: &[SlotIndex], occurrences: &[Occurrence]) {
         self.retire_rows(slots, occurrences, |index| index);
     }
 
-    /// As [`Planner::retire`], where the row in slot number `index` is row `row_of(index)` of the
+    /// Like [`Planner::retire`]; the row in slot number `index` is row `row_of(index)` of the
     /// mini-batch.
     pub(crate) fn retire_rows(
         &mut self,
@@ -285,7 +288,7 @@ impl Planner {
             if let Some(ahead) = slots.get(index + AHEAD) {
                 self.cache.prefetch(*ahead);
             }
-            // A row that was refused to exist occurred nowhere.
+            // A row that was refused admission has no occurrence.
             let seen = occurrences.get(row_of(index)).filter(|seen| seen.examples > 0);
             if let Some(occurrence) = seen {
                 self.keep(*slot);

@@ -1,9 +1,9 @@
-//! How the rows of a mini-batch get their slots.
+//! Assigns slots to the rows of a mini-batch.
 //!
-//! - **How.** One pass looks keys up and pins what is here, while memory is fetched for those that
-//!   come later. Missing keys get their slots in it, too, as long as none of them makes a row
-//!   leave: their buckets are at hand. Otherwise they wait for a second pass, since the row that
-//!   leaves for one might be that of a later key.
+//! - **How.** One pass looks up keys and pins rows that are here, while metadata of later keys is
+//!   prefetched. It also assigns slots to missing keys, as their buckets are in cache, as long as
+//!   none of them evicts a row. Otherwise missing keys wait for a second pass, since the evicted
+//!   row might be that of a later key.
 
 use stepwell_base::rules::Rule;
 use stepwell_base::{Key, SlotIndex};
@@ -15,10 +15,10 @@ use crate::future::Future;
 use crate::unit::{Fill, GroupUnit};
 
 impl Planner {
-    /// Pins the rows of mini-batch `number`, whose keys fit, and says what must move for them.
+    /// Pins the rows of mini-batch `number`, which must fit, and adds the required moves to `unit`.
     ///
     /// # Errors
-    /// When a key finds no room in the index, which ends the run.
+    /// If a key finds no room in the index, which ends the run.
     pub fn plan(
         &mut self,
         number: u32,
@@ -32,7 +32,7 @@ impl Planner {
         if let Some(outlook) = &self.outlook {
             outlook.planned(number);
         }
-        // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
+        // If rows are evicted, all hits come first: no row of this mini-batch may be a victim.
         let is_roomy = self.cache.has_room_for(count);
         let (mut index, mut missing) = (0, 0);
         for Asked { table, keys, slots } in asked.iter_mut() {
@@ -60,7 +60,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Gives slots to the first `fills` keys of mini-batch `number` that have none.
+    /// Assigns slots to the first `fills` keys of mini-batch `number` that have none.
     fn fill_missing(
         &mut self,
         number: u32,
@@ -105,8 +105,8 @@ impl Planner {
         slot
     }
 
-    /// Notes who uses the row in `slot` after key `index` of mini-batch `number`. Nothing is known
-    /// of a mini-batch that was not followed, nor was anything noted before.
+    /// Records the next use of the row in `slot` after key `index` of mini-batch `number`. A
+    /// mini-batch that was not followed has no known uses, and no earlier ones were recorded.
     #[inline]
     fn expect(&mut self, (number, index): (u32, usize), slot: SlotIndex) {
         if let Some(code) = self.next.get(index) {
@@ -114,7 +114,7 @@ impl Planner {
         }
     }
 
-    /// Whether the unit meets a slot for the first time.
+    /// Whether the unit meets `slot` for the first time.
     fn count(&mut self, slot: SlotIndex) -> bool {
         if !self.counts {
             return true;
@@ -129,7 +129,7 @@ impl Planner {
         first
     }
 
-    /// Places `key` of `table`, which is key `index` of mini-batch `number`.
+    /// Assigns a slot to `key` of `table`, which is key `index` of mini-batch `number` (`at`).
     fn fill(
         &mut self,
         at: (u32, usize),

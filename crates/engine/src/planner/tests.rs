@@ -18,7 +18,7 @@ fn learn(planner: &mut Planner, number: u32, of: &[u64]) {
     planner.learn(number, [&keys(of)[..]].into_iter());
 }
 
-/// Whether they fit, whichever tables of the group they are of.
+/// Whether `of` fit; the division among the group's tables must not matter.
 fn fits(planner: &mut Planner, of: &[u64]) -> Fit {
     let keys = keys(of);
     let (first, second) = keys.split_at(keys.len() / 2);
@@ -111,7 +111,7 @@ fn the_row_needed_soonest_stays() {
     assert_eq!(fits(&mut planner, &[4]), Fit::Now);
     let asked = Asked { table: 0, keys: &keys(&[4]), slots: &mut slots };
     planner.plan(1, &mut [asked], &mut unit).unwrap();
-    // 3 has no known use; then 2, whose use is farther than 1's.
+    // 3 leaves first, as it has no known use; then 2, whose use is farther than 1's.
     assert_eq!(unit.victims[0].key, Key(3));
 }
 
@@ -131,7 +131,7 @@ fn tables_of_a_group_are_planned_as_one_list() {
         Asked { table: 1, keys: &theirs, slots: of_second },
     ];
     planner.plan(1, &mut asked, &mut unit).unwrap();
-    // A row that the second table asks for is no victim of the first one's.
+    // A row that the second table requests is no victim of the first one.
     assert_eq!((unit.victims[0].key, unit.hits), (Key(2), 2));
     assert_eq!(slots[1], [first.slots[0], first.slots[2]]);
     assert_eq!(unit.fills[0].table, 0);
@@ -155,8 +155,8 @@ fn of_a_whole_table_only_rows_leave_that_do_not_exist() {
     assert_eq!(fits(&mut planner, &[4]), Fit::Never);
 }
 
-/// What was learned while there was room for all is looked at once there no longer is: nothing
-/// leaves that is known to be used, and whoever waits needs no more than its slots.
+/// Keys learned while there was room for all rows are followed once there isn't: no row with a
+/// known use is evicted, and a waiting mini-batch needs only its own slots.
 #[test]
 fn what_was_learned_before_rows_left_is_known_afterwards() {
     let mut planner = Planner::new(4, 8, PolicyKind::LruLfu);

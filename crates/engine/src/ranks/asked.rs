@@ -1,4 +1,4 @@
-//! What all ranks ask of an owner, and the union of it that the owner plans.
+//! Requests of all ranks to an owner, and their union, which the owner plans.
 
 use stepwell_base::Key;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
@@ -7,23 +7,22 @@ use super::Routes;
 use super::lender::Loan;
 use crate::{Grouper, Part, Request, TableSpec};
 
-/// Which rank asked for what, one after the other: the keys that all ranks ask for are occurrences
-/// of a request, so that the row of each is known, and each is a bag.
+/// Which rank requested which rows, one rank after another. All requested keys are occurrences of
+/// one request, which gives the row of each; each is a bag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Askers {
-    /// Where what each rank asked for ends. // (ranks)
+    /// Where each rank's requested keys end. // (ranks)
     pub(crate) ends: Vec<u32>,
-    /// How often each key occurs at who asked for it; empty where nobody wants to know.
-    /// // (asked for)
+    /// How often each key occurs at its requester; empty if not needed. // (requested)
     pub(crate) counts: Vec<u32>,
-    /// How each row is lent; empty where none is. // (rows)
+    /// How each row is lent; empty if none is. // (rows)
     pub(crate) loans: Vec<Loan>,
-    /// Which rows were sent before their step; empty where none was. // (rows)
+    /// Which rows were sent before their step; empty if none was. // (rows)
     pub(crate) early: Vec<bool>,
 }
 
 impl Askers {
-    /// Where what rank `rank` asked for lies among all that was asked for.
+    /// Range of the keys that rank `rank` requested among all requested.
     pub(crate) fn range(&self, rank: usize) -> std::ops::Range<usize> {
         let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
         start as usize..self.ends[rank] as usize
@@ -41,7 +40,7 @@ impl Askers {
         self.early.get(row).copied().unwrap_or_default()
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears the lists and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
         self.counts.clear();
@@ -55,7 +54,7 @@ pub(super) fn counts(table: &TableSpec) -> bool {
     table.life.is_some()
 }
 
-/// Adds to `message` what the rank `owner` is asked of one table, as [`unite`] reads it.
+/// Adds to `message` the request to rank `owner` for one table, in the format of [`unite`].
 pub fn put_ask(
     message: &mut Message,
     table: &TableSpec,
@@ -74,14 +73,13 @@ pub fn put_ask(
         .for_each(|(count, row)| *count = routes.occurs[*row as usize]);
 }
 
-/// Makes of what all ranks ask, the rest of a message of each, the parts that the owner plans, by
-/// table.
+/// Makes the parts that the owner plans, by table, from the rest of each rank's message.
 ///
-/// Its keys are in the order in which one rank would meet them: blocks of ranks follow each other,
-/// and so do what they ask for.
+/// Keys are in the order in which one rank would meet them: blocks of ranks are adjacent and
+/// ordered, and so are their requests.
 ///
 /// # Errors
-/// Names the rank whose message makes no sense.
+/// Names the rank that sent an invalid message.
 pub fn unite(
     grouper: &mut Grouper,
     tables: &[TableSpec],
@@ -122,7 +120,7 @@ mod tests {
         TableSpec::new(0, "t", 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
     }
 
-    /// What ranks ask for, of one table with rows that live for ever, or not.
+    /// Requests of ranks for `table`.
     fn asks(of_ranks: &[&[u64]], table: &TableSpec) -> Vec<Message> {
         let ask = |keys: &&[u64]| {
             let keys = keys.iter().copied().map(Key).collect();

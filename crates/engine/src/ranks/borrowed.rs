@@ -1,4 +1,4 @@
-//! Rows that other ranks lent to this one, from the mini-batch that first needs them to the last.
+//! Rows that other ranks lent to this one, from the first mini-batch that needs them to the last.
 
 use hashbrown::HashMap;
 use stepwell_base::slab::{RowsMut, Slab};
@@ -9,25 +9,25 @@ use super::lender::Loan;
 use super::marked;
 use crate::{Part, Request, Routes, TableSpec};
 
-/// Whole rows of others, by table.
+/// Whole rows of other ranks, by table.
 #[derive(Debug)]
 pub struct Borrowed {
     tables: Vec<BorrowedTable>,
-    /// Rows that were lent so far.
+    /// Number of loans so far.
     count: u64,
 }
 
-/// Those of one table.
+/// Borrowed rows of one table.
 #[derive(Debug)]
 pub(crate) struct BorrowedTable {
     slab: Slab,
     places: HashMap<Key, SlotIndex>,
     free: Vec<SlotIndex>,
-    /// How the rows of the mini-batch at hand are lent, and where they lie then, by number in its
-    /// request; empty where none is. // (rows)
+    /// How the rows of the current mini-batch are lent, and their slots, by number in its request;
+    /// empty if none is. // (rows)
     loans: Vec<Loan>,
     slots: Vec<SlotIndex>,
-    /// Those that are lent.
+    /// Numbers of the rows that are lent.
     rows: Vec<u32>,
 }
 
@@ -35,14 +35,14 @@ impl Borrowed {
     /// Room for `rows` rows of each of `tables`.
     ///
     /// # Errors
-    /// When the system has no memory for them.
+    /// If the system has no memory for them.
     pub fn new(tables: &[TableSpec], rows: &[usize]) -> std::io::Result<Self> {
         let table = |(table, rows): (&TableSpec, &usize)| BorrowedTable::new(table, *rows);
         let tables = tables.iter().zip(rows).map(table).collect::<std::io::Result<_>>()?;
         Ok(Self { tables, count: 0 })
     }
 
-    /// The most bytes of one.
+    /// Maximum bytes.
     pub fn bytes_max(tables: &[TableSpec], rows: &[usize]) -> u64 {
         // Tables of keys grow by doubling, and are at most seven eighths full.
         let place =
@@ -53,12 +53,12 @@ impl Borrowed {
         tables.iter().zip(rows).map(bytes).sum()
     }
 
-    /// Rows that were lent so far.
+    /// Number of loans so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Some key of which the row is still here.
+    /// Some key whose row is still here.
     pub fn any(&self) -> Option<Key> {
         self.tables.iter().find_map(|table| table.places.keys().next().copied())
     }
@@ -67,7 +67,7 @@ impl Borrowed {
         &self.tables[number]
     }
 
-    /// Takes what an owner lends of `asked`, rows of `request` in table `number`.
+    /// Takes the rows that an owner lends among the rows `asked` of `request` in table `number`.
     pub(super) fn take(
         &mut self,
         (number, table): (usize, &TableSpec),
@@ -78,12 +78,12 @@ impl Borrowed {
         Ok(())
     }
 
-    /// A mini-batch begins.
+    /// Begins a mini-batch.
     pub(super) fn begin(&mut self) {
         self.tables.iter_mut().for_each(BorrowedTable::begin);
     }
 
-    /// What was to be given back is with its owners.
+    /// Removes the rows that were returned to their owners.
     pub fn given_back(&mut self, parts: &[Part]) {
         for (table, part) in self.tables.iter_mut().zip(parts) {
             table.given_back(&part.request);
@@ -109,7 +109,7 @@ impl BorrowedTable {
         self.rows.clear();
     }
 
-    /// Gives how many were lent anew.
+    /// Returns the number of new loans.
     fn take(
         &mut self,
         table: &TableSpec,
@@ -148,12 +148,12 @@ impl BorrowedTable {
         Ok(begun.len() as u64)
     }
 
-    /// How row `row` of the mini-batch at hand is lent.
+    /// How row `row` of the current mini-batch is lent.
     pub(crate) fn loan(&self, row: u32) -> Loan {
         self.loans.get(row as usize).copied().unwrap_or_default()
     }
 
-    /// The rows of the mini-batch at hand that are here, by number in its request.
+    /// Borrowed rows of the current mini-batch, by number in its request.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }
@@ -162,7 +162,8 @@ impl BorrowedTable {
         &self.slab
     }
 
-    /// Copies the weights of all of them to their places among the `guests` of the mini-batch.
+    /// Copies the weights of all borrowed rows to their places among the `guests` of the
+    /// mini-batch.
     pub(super) fn show(&self, table: &TableSpec, guests: &mut RowsMut<'_>) {
         let slots = self.slots(&self.rows);
         let held = self.slab.hold(&slots);
@@ -171,12 +172,12 @@ impl BorrowedTable {
         }
     }
 
-    /// Where these of them lie.
+    /// Slots of these rows.
     pub(crate) fn slots(&self, rows: &[u32]) -> Vec<SlotIndex> {
         rows.iter().map(|row| self.slots[*row as usize]).collect()
     }
 
-    /// Adds the rows to `message` that go back to their owner, among `of_owner`.
+    /// Adds those of the owner's rows `of_owner` that return to it to `message`.
     pub(crate) fn give_back(&self, of_owner: &[u32], message: &mut Message) {
         let ends = |row: &u32| self.loan(*row) == Loan::Ends;
         let rows: Vec<u32> = of_owner.iter().copied().filter(ends).collect();
@@ -197,14 +198,14 @@ impl BorrowedTable {
         }
     }
 
-    /// Whether nothing of the mini-batch at hand is here.
+    /// Whether no row of the current mini-batch is borrowed.
     pub(crate) fn is_idle(&self) -> bool {
         self.rows.is_empty()
     }
 }
 
 impl Routes {
-    /// The rows of `owner` that are its to read and update, of those that are not lent.
+    /// Rows of `owner` that are not lent, so that it reads and updates them.
     pub(crate) fn kept_by<'a>(
         &'a self,
         owner: usize,
@@ -229,7 +230,8 @@ mod tests {
     use super::*;
     use crate::Guests;
 
-    /// What owners say of a mini-batch: the numbers of the rows that change hands, and lanes.
+    /// An owner's answer: the numbers of the rows that change hands, lanes of lent rows, and
+    /// weights.
     fn answer(count: usize, changed: &[u32], rows: &[f32], weights: &[f32]) -> Message {
         let mut message = Message::new();
         marked::put(&mut message, count, changed);
@@ -238,7 +240,7 @@ mod tests {
         message
     }
 
-    /// A rank that asks the only other one for some rows, and has room for some that it lends.
+    /// A rank that requests rows from the only other one, with room for borrowed rows.
     struct Asks {
         table: TableSpec,
         parts: Vec<Part>,
@@ -262,7 +264,7 @@ mod tests {
             Self { parts: vec![part], routes: vec![routes], guests, borrowed, table }
         }
 
-        /// Takes the answers, that of the other rank second; gives the weights that are read.
+        /// Takes the answers, the other rank's second; returns the weights that are read.
         fn take(&mut self, message: Message) -> Result<Vec<f32>, Error> {
             let messages = [answer(0, &[], &[], &[]), message];
             let lent = Some((&mut self.borrowed, std::slice::from_ref(&self.table)));
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(asks.routes[0].kept_by(1, Some(table))[..], [0, 2]);
         asks.borrowed.given_back(&asks.parts);
         assert_eq!(asks.borrowed.any(), None);
-        // Its place is another's.
+        // Another row gets its place.
         let read = asks.take(answer(3, &[2], &[6.0, 0.5], &[1.0, 2.0])).unwrap();
         assert_eq!((read, asks.borrowed.count()), (vec![1.0, 2.0, 6.0], 2));
     }

@@ -1,4 +1,4 @@
-//! Copies of the rows of others: what a rank pools for the mini-batch at hand.
+//! Copies of other ranks' rows, which a rank pools for the current mini-batch.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use stepwell_fabric::{Error, Malformed, Message, Reader};
 use super::{Borrowed, Routes, marked};
 use crate::{Part, TableSpec};
 
-/// The weights of all rows that a rank's part of a mini-batch needs, by table. A row lies in the
-/// slot of its number in the request.
+/// The weights of all rows that a rank's part of a mini-batch needs, by table. A row's slot is its
+/// number in the request.
 #[derive(Debug)]
 pub struct Guests {
     slabs: Vec<Slab>,
@@ -20,14 +20,14 @@ impl Guests {
     /// Room for `rows` rows of each of `tables`.
     ///
     /// # Errors
-    /// When the system has no memory for them.
+    /// If the system has no memory for them.
     pub fn new(tables: &[TableSpec], rows: &[usize]) -> std::io::Result<Self> {
         let slab = |(table, rows): (&TableSpec, &usize)| Slab::new(*rows, table.weight_count());
         let slabs = tables.iter().zip(rows).map(slab).collect::<std::io::Result<_>>()?;
         Ok(Self { slabs })
     }
 
-    /// The most bytes of one.
+    /// Maximum bytes.
     pub fn bytes_max(tables: &[TableSpec], rows: &[usize]) -> u64 {
         let bytes = |(table, rows): (&TableSpec, &usize)| {
             Slab::bytes_for(*rows as u64, table.weight_count())
@@ -39,11 +39,11 @@ impl Guests {
         &self.slabs[table]
     }
 
-    /// Takes what the owners answered, one message of each, for what `parts` ask for; what some
-    /// sent before; and what they lend, where rows of `tables` may be borrowed.
+    /// Takes the rows that `parts` requested: from the owners' answers (one message each), from
+    /// rows sent early, and from rows lent to this rank, if rows of `tables` may be borrowed.
     ///
     /// # Errors
-    /// Names the rank whose message makes no sense.
+    /// Names the rank that sent an invalid message.
     pub fn take(
         &mut self,
         (messages, early): (&[Message], &[Option<Message>]),
@@ -98,7 +98,7 @@ impl Guests {
     }
 }
 
-/// What an owner sent of a table before the step that needs it.
+/// Rows of a table that an owner sent before the step that needs them.
 struct Early<'a> {
     /// By number in the request, ascending.
     rows: Vec<u32>,
@@ -106,7 +106,7 @@ struct Early<'a> {
 }
 
 impl<'a> Early<'a> {
-    /// Of rows that are `asked` for, with weights of this width.
+    /// Reads the early ones of the rows `asked`, with `width` weights each.
     fn read(reader: &mut Reader<'a>, (asked, width): (&[u32], usize)) -> Result<Self, Malformed> {
         let early = marked::read(reader, asked.len())?;
         let rows = asked.iter().zip(early).filter(|(_, early)| *early).map(|(row, _)| *row);
@@ -115,7 +115,7 @@ impl<'a> Early<'a> {
         Ok(Self { rows, weights })
     }
 
-    /// Those of the rows that owners `kept` which are still to come.
+    /// The owner's rows among `kept` that were not sent early.
     fn others<'k>(&self, kept: Cow<'k, [u32]>) -> Result<Cow<'k, [u32]>, Malformed> {
         if self.rows.is_empty() {
             return Ok(kept);
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What the only other rank sends: the numbers of the rows that come early, their weights.
+    /// Message of the only other rank: the numbers of early rows, and their weights.
     fn early(count: usize, numbers: &[u32], weights: &[f32]) -> Message {
         let mut message = Message::new();
         marked::put(&mut message, count, numbers);
@@ -152,7 +152,7 @@ mod tests {
         message
     }
 
-    /// The weights that a rank reads that asked the other one for three rows.
+    /// The weights that a rank reads after it requested three rows from the other one.
     fn take(early: Option<Message>, answer: Message) -> Result<Vec<f32>, Error> {
         let table = TableSpec::new(0, "t", 1, RowOptimizer::new(Rule::sgd(0.1)).unwrap());
         let mut part = Part::default();
@@ -192,7 +192,7 @@ mod tests {
             let error = take(Some(wrong), weights(&[2.0])).unwrap_err();
             assert!(matches!(error, Error::Malformed { rank: 1, .. }), "{error}");
         }
-        // The answer is to have no row twice, and none less.
+        // The answer must have each remaining row exactly once.
         for answer in [&[][..], &[1.0, 2.0], &[1.0, 2.0, 3.0]] {
             assert!(take(Some(right.clone()), weights(answer)).is_err(), "{answer:?}");
         }

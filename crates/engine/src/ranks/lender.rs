@@ -1,24 +1,23 @@
-//! Which rows an owner lends, to whom, and for how long.
+//! Decides which rows an owner lends, to which rank, and for how long.
 //!
-//! A row that one rank alone asks for in several mini-batches, one after the other, need not travel
-//! in each of them: it goes to that rank whole, which updates it until somebody else is to have it,
-//! or nobody is in what is left of the batch, and then gives it back. All other rows stay with
-//! their owner. So every row takes the way that costs fewer bytes, and at the end of a
-//! batch every owner has all of its rows.
+//! A row that only one rank requests in several consecutive mini-batches need not be sent in each:
+//! it is lent to that rank whole, which updates it until another rank needs it, or none does in the
+//! rest of the batch, and then returns it. All other rows stay with their owner. So every row is
+//! sent in the way that costs fewer bytes, and after a batch every owner has all of its rows.
 //!
 //! ```text
 //! mini-batches of a batch     0        1        2        3        4        5
-//! asked for by rank           2        2                 2        1, 2     2
+//! requested by rank           2        2                 2        1, 2     2
 //! loan                        begins   runs              ends
 //! travels                     row ──►                    row ◄──  weights there, gradients back
 //! ```
 //!
-//! Who asks for what in a whole batch its owner alone knows, and it alone has to: it says with its
-//! answers which rows change hands.
+//! Only the owner knows all requests of a batch, and it decides alone: its answers list the rows
+//! that change hands.
 //!
 //! - **Source.** Working sets of HPS, Algorithm 1, whose ranks fetch all rows of a batch and
-//!   exchange the gradients of those that several have. Such rows are summed by their owner here,
-//!   who tells those that need them again: for two ranks the bytes are equal, for more they are
+//!   exchange the gradients of those that several have. Here the owner sums such rows and sends
+//!   them to the ranks that need them again: for two ranks the bytes are equal, for more they are
 //!   fewer.
 
 use hashbrown::HashMap;
@@ -32,63 +31,64 @@ pub(crate) enum Loan {
     /// Its owner reads and updates it.
     #[default]
     None,
-    /// It goes to who asks for it.
+    /// The owner sends it to the requester.
     Begins,
-    /// Who asks for it has it.
+    /// The requester has it.
     Runs,
-    /// Who asks for it has it, and gives it back once it is updated.
+    /// The requester has it, and returns it after the update.
     Ends,
 }
 
-/// Whether lending a row costs fewer bytes than `uses` times its weights there and its gradient
-/// back.
+/// Whether lending a row costs fewer bytes than sending its weights and returning its gradient
+/// `uses` times.
 fn pays(table: &TableSpec, uses: u32) -> bool {
     uses > 1 && uses as usize * table.weight_count() > table.row_lanes()
 }
 
-/// Whether rows of `table` are lent: where they come to exist and cease to, their owner looks at
-/// them in every mini-batch.
+/// Whether rows of `table` are lent: not if they have a life, as their owner then checks them in
+/// every mini-batch.
 fn lends(table: &TableSpec) -> bool {
     table.life.is_none()
 }
 
-/// One rank's uses of a row that follow one another.
+/// One rank's consecutive uses of a row.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The rank; none where it is the owner, or several are, or it has no room.
+    /// The rank; `None` if it is the owner, or there are several, or it has no room.
     by: Option<u16>,
-    /// Mini-batches, from the one at hand on.
+    /// Number of mini-batches, from the current one on.
     uses: u32,
 }
 
-/// Decides what the rank lends that it is of.
+/// Decides which rows of its rank are lent.
 #[derive(Clone, Debug)]
 pub struct Lender {
     rank: usize,
-    /// Rows of each table that another rank may have of this one at once.
+    /// Rows of each table that each other rank may borrow from this one at once.
     room: Vec<usize>,
-    /// By key, of the table at hand: while runs are counted the one that begins here, then what is
-    /// left of a loan.
+    /// By key of the current table: while runs are counted, the run that begins here; then the rest
+    /// of a loan.
     runs: HashMap<Key, Run>,
-    /// The run that begins with each row of each mini-batch of it. // (mini-batches) of (rows)
+    /// The run that begins with each row of each mini-batch of the table. // (mini-batches) of
+    /// (rows)
     from: Vec<Vec<Run>>,
 }
 
 impl Lender {
-    /// That of rank `rank`, which lends no other rank more than so many rows of each table.
+    /// The lender of rank `rank`, which lends each other rank at most `room` rows of each table.
     pub fn new(rank: usize, room: Vec<usize>) -> Self {
         Self { rank, room, runs: HashMap::new(), from: Vec::new() }
     }
 
-    /// The most bytes of one, where a batch asks for `keys` rows of a table.
+    /// Maximum bytes if a batch requests `keys` rows of a table.
     pub fn bytes_max(keys: u64) -> u64 {
         // Tables of keys grow by doubling, and are at most seven eighths full.
         let entry = (2 * (size_of::<(Key, Run)>() + 1) * 8).div_ceil(7);
         keys * (entry + size_of::<Run>()) as u64
     }
 
-    /// Decides it for a batch: what all ranks ask of this one, by mini-batch and table, as
-    /// [`unite`](super::unite) made it.
+    /// Decides the loans of a batch: `batch` has the requests of all ranks to this one, by
+    /// mini-batch and table, as [`unite`](super::unite) makes them.
     pub fn lend(&mut self, tables: &[TableSpec], batch: &mut [&mut [Part]]) {
         self.from.resize_with(batch.len(), Vec::new);
         for (number, table) in tables.iter().enumerate().filter(|(_, table)| lends(table)) {
@@ -105,13 +105,13 @@ impl Lender {
         }
     }
 
-    /// Counts the runs that begin with mini-batch `place`, once those behind it are known.
+    /// Counts the runs that begin with mini-batch `place`, after the later ones were counted.
     fn count(&mut self, place: usize, part: &Part) {
         let from = &mut self.from[place];
         from.clear();
         from.resize(part.request.distinct.len(), Run { by: None, uses: 0 });
         for rank in 0..part.askers.ends.len() {
-            // What a rank asks of itself costs nothing.
+            // Requests of a rank to itself cost nothing.
             let by = u16::try_from(rank).ok().filter(|_| rank != self.rank);
             for row in part.asked_by(rank) {
                 let run = &mut from[*row as usize];
@@ -126,8 +126,8 @@ impl Lender {
         }
     }
 
-    /// Says of each row of `part`, mini-batch `place`, how it is lent, where any is; `room` is what
-    /// each rank has left.
+    /// Sets how each row of `part`, mini-batch `place`, is lent, if any is; `room` is what each
+    /// rank has left.
     fn lend_in(
         &mut self,
         table: &TableSpec,
@@ -145,7 +145,7 @@ impl Lender {
                 if left.uses == 0 {
                     *loan = Loan::Ends;
                     self.runs.remove(key);
-                    // Its place is free once it is back, after this mini-batch.
+                    // Its place becomes free after this mini-batch, when it is returned.
                     back[rank] += 1;
                 }
             } else if pays(table, run.uses) && room[rank] > 0 {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::{Admission, Grouper, Life};
 
-    /// Mini-batches in which each rank asks for some keys.
+    /// Mini-batches in which each rank requests some keys.
     fn batch(minis: &[&[&[u64]]]) -> Vec<Part> {
         let part = |asks: &&[&[u64]]| {
             let (mut part, mut keys) = (Part::default(), Vec::new());
@@ -182,7 +182,7 @@ mod tests {
         minis.iter().map(part).collect()
     }
 
-    /// How rank 0 lends key `key` in each mini-batch that asks for it.
+    /// How rank 0 lends key `key` in each mini-batch that requests it.
     fn loans(table: &TableSpec, room: usize, minis: &[&[&[u64]]], key: u64) -> Vec<Loan> {
         let mut parts = batch(minis);
         let mut of_minis: Vec<&mut [Part]> = parts.iter_mut().map(std::slice::from_mut).collect();
@@ -202,8 +202,8 @@ mod tests {
     fn a_row_is_lent_where_that_saves_bytes() {
         use Loan::{Begins, Ends, None, Runs};
         let (sgd, adagrad) = (table(Rule::sgd(0.1)), table(Rule::adagrad(0.1)));
-        // Ranks 0 to 2. Key 1 is asked for by rank 1 alone, 2 by ranks 1 and 2 in turns, 3 by the
-        // owner, 4 once, 5 twice.
+        // Ranks 0 to 2. Key 1 is requested by rank 1 alone, 2 by ranks 1 and 2 alternately, 3 by
+        // the owner, 4 once, 5 twice.
         let minis: &[&[&[u64]]] = &[
             &[&[3], &[1, 2, 5], &[]],
             &[&[3], &[1, 4], &[2]],
@@ -216,10 +216,10 @@ mod tests {
             assert_eq!(loans(table, 9, minis, 3), [None; 4]);
             assert_eq!(loans(table, 9, minis, 4), [None]);
         }
-        // With its state it is as long as two weights and two gradients are.
+        // With its state it is as long as two weights and two gradients.
         assert_eq!(loans(&adagrad, 9, minis, 5), [None; 2]);
         assert_eq!(loans(&sgd, 9, minis, 5), [Begins, Ends]);
-        // Who has no room for it asks in every mini-batch.
+        // A rank without room requests it in every mini-batch.
         assert_eq!(loans(&sgd, 1, minis, 5), [None; 2]);
         assert_eq!(loans(&sgd, 1, minis, 1), [Begins, Runs, Ends]);
         assert_eq!(loans(&sgd, 0, minis, 1), [None; 3]);
@@ -249,7 +249,7 @@ mod tests {
         use Loan::{Begins, Ends, None};
         let sgd = table(Rule::sgd(0.1));
         let minis: &[&[&[u64]]] = &[&[&[], &[1]], &[&[], &[1, 2]], &[&[], &[2, 3]], &[&[], &[3]]];
-        // Key 1 is still there when 2 is asked for first.
+        // Key 1 is still there when 2 is first requested.
         assert_eq!(loans(&sgd, 1, minis, 1), [Begins, Ends]);
         assert_eq!(loans(&sgd, 1, minis, 2), [None; 2]);
         assert_eq!(loans(&sgd, 1, minis, 3), [Begins, Ends]);

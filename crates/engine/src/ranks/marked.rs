@@ -1,12 +1,11 @@
-//! Which of the rows that a rank asked for something is said of: a bit each, or their numbers where
-//! that is shorter.
+//! Marks some of the rows that a rank requested: one bit per row, or their numbers if that is
+//! shorter.
 
 use stepwell_fabric::{Malformed, Message, Reader};
 
 const WRONG: Malformed = Malformed::Wrong("it does not say which of the rows it means");
 
-/// Adds to `message` which of `count` rows are meant: those with the numbers `marked`, which
-/// ascend.
+/// Marks those of `count` rows with the numbers `marked`, which ascend, in `message`.
 pub(crate) fn put(message: &mut Message, count: usize, marked: &[u32]) {
     if size_of_val(marked) < count.div_ceil(8) {
         return message.put(marked);
@@ -15,7 +14,7 @@ pub(crate) fn put(message: &mut Message, count: usize, marked: &[u32]) {
     marked.iter().for_each(|row| bits[*row as usize / 8] |= 1 << (row % 8));
 }
 
-/// Reads what [`put`] added: whether each of `count` rows is meant; nothing where none is.
+/// Reads marks that [`put`] wrote: one for each of `count` rows, or none if no row is marked.
 pub(crate) fn read(reader: &mut Reader<'_>, count: usize) -> Result<Vec<bool>, Malformed> {
     let bytes: &[u8] = reader.take()?;
     if bytes.len() == count.div_ceil(8) {

@@ -1,4 +1,4 @@
-//! Rows between ranks: who asks whom for which rows.
+//! Rows between ranks: requests, answers and gradients.
 //!
 //! ```text
 //!   requester                                              owner
@@ -8,13 +8,13 @@
 //!   gradients ──► by subtree of its blocks ──────────────► combined in the one tree, applied
 //! ```
 //!
-//! Every key has one owner ([`stepwell_base::owner`]), which keeps its row in its tiers. Of each
-//! mini-batch a rank has some blocks; it asks the owners of the rows that these need, pools what
-//! they send, and sends sums of gradients back. The owner's sum is that of one rank to the bit
-//! ([`Blocks`](crate::Blocks)), and so are the order of its keys and how often each occurs.
+//! Every key has one owner ([`stepwell_base::owner`]), which keeps its row in its tiers. Each rank
+//! has some blocks of a mini-batch; it requests the rows that these need from their owners, pools
+//! them, and sends back sums of gradients. The owner's sum has the bits that one rank would compute
+//! ([`Blocks`](crate::Blocks)); the order of its keys and how often each occurs are also the same.
 //!
-//! Where a batch is several mini-batches, an owner may lend a row to the one rank that needs it in
-//! several of them ([`Lender`], [`Borrowed`]): it travels once there and once back, whole.
+//! If a batch has several mini-batches, an owner may lend a row to the one rank that needs it in
+//! several of them ([`Lender`], [`Borrowed`]): the row is sent once and returned once, whole.
 //!
 //! - **Source.** All-to-all over sharded embeddings as in Sven (the thesis, chapter 6); working
 //!   sets pulled from the owners as in HPS, Algorithm 1.

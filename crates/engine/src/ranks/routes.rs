@@ -1,4 +1,4 @@
-//! Which rows of a request are whose.
+//! Owners of the rows of a request.
 
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
@@ -9,16 +9,16 @@ use crate::{Request, TableSpec};
 /// The rows of a request by their owners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// Rows by owner, those of each in the order of the request. // (rows)
+    /// Rows by owner, each owner's in the order of the request. // (rows)
     rows: Vec<u32>,
-    /// Where those of each owner end. // (ranks)
+    /// Where each owner's rows end. // (ranks)
     ends: Vec<u32>,
-    /// How often each row occurs, where owners want to know. // (rows)
+    /// How often each row occurs, if owners count that. // (rows)
     pub(super) occurs: Vec<u32>,
 }
 
 impl Routes {
-    /// Those of `request`, which asks `table`, whose rows `ranks` owners have.
+    /// Finds the owners, among `ranks` ranks, of the rows of `request` in `table`.
     pub fn find(&mut self, table: &TableSpec, request: &Request, ranks: usize) {
         self.occurs.clear();
         if counts(table) {
@@ -29,7 +29,7 @@ impl Routes {
         self.ends.clear();
         self.ends.resize(ranks, 0);
         owners.iter().for_each(|owner| self.ends[usize::from(*owner)] += 1);
-        // Where each owner's rows begin; every row that is placed moves that on.
+        // `ends` starts as where each owner's rows begin; each placed row advances it.
         let mut before = 0;
         for count in &mut self.ends {
             before += std::mem::replace(count, before);
@@ -49,7 +49,7 @@ impl Routes {
         &self.rows[start as usize..self.ends[owner] as usize]
     }
 
-    /// Their keys.
+    /// Keys of the rows whose owner is rank `owner`.
     pub(super) fn keys<'a>(
         &'a self,
         owner: usize,

@@ -1,22 +1,23 @@
-//! The bags of each row: a request the other way around.
+//! The bags of each row: the inverse of a request.
 
 use std::ops::Range;
 
 use super::Request;
 
-/// Bags by row, in example order; made once a mini-batch was planned, since until then nobody asks.
+/// Bags by row, in example order; computed after planning, since nothing needs them before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BagsByRow {
     /// Where each row's bags end in `bags`.
     pub(crate) ends: Vec<u32>, // (rows)
-    /// Bags that contain the row; a bag stands here once per occurrence.
+    /// Bags that contain the row, each once per occurrence.
     pub(crate) bags: Vec<u32>, // (occurrences)
-    /// What the row is multiplied by in each; empty where that is 1 for all.
+    /// The row's factor in each bag; empty if all are 1.
     pub(crate) factors: Vec<f32>, // (occurrences)
 }
 
 impl BagsByRow {
-    /// Bytes of the bags of `rows` rows that occur so often; whether rows are multiplied.
+    /// Bytes of the bags of `rows` rows with `occurrences` occurrences; `weighed` if rows have
+    /// factors.
     pub(crate) fn bytes_max(rows: u64, occurrences: u64, weighed: bool) -> u64 {
         let factor = if weighed { size_of::<f32>() } else { 0 };
         rows * size_of::<u32>() as u64 + occurrences * (size_of::<u32>() + factor) as u64
@@ -28,27 +29,27 @@ impl BagsByRow {
         &self.bags[self.range(row)]
     }
 
-    /// Where the bags of row `row` lie in `bags`.
+    /// The range of `bags` with the bags of row `row`.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         self.before(row)..self.ends[row] as usize
     }
 
-    /// Bags of the rows before row `row`, each counted once per occurrence.
+    /// Number of bags of the rows before row `row`, counted once per occurrence.
     #[inline]
     pub(crate) fn before(&self, row: usize) -> usize {
         if row == 0 { 0 } else { self.ends[row - 1] as usize }
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears the lists and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
         self.bags.clear();
         self.factors.clear();
     }
 
-    /// Sorts the bags of `request` by row: a counting sort, stable, so that bags stay in example
-    /// order within a row; O(occurrences).
+    /// Sorts the bags of `request` by row with a stable counting sort, so bags stay in example
+    /// order within a row. O(occurrences).
     pub(crate) fn sort(&mut self, request: &Request) {
         self.clear();
         match request.is_weighed() {
@@ -63,8 +64,8 @@ impl BagsByRow {
         for row in &request.occurrence_rows {
             ends[*row as usize] += 1;
         }
-        // Where each row's bags begin; every bag that is placed moves that on, so that in the end
-        // it is where they end.
+        // `ends` starts as where each row's bags begin; each placed bag advances it, up to where
+        // they end.
         let mut before = 0;
         for count in ends.iter_mut() {
             before += std::mem::replace(count, before);
@@ -100,7 +101,7 @@ mod tests {
             Bags { keys, ends: vec![2, 2, 3, 6], weights: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
         let request = Grouper::default().group(&bags);
         let mut by_row = BagsByRow::default();
-        // What was there before does not show.
+        // Previous contents have no effect.
         for _ in 0..2 {
             by_row.sort(&request);
             assert_eq!(by_row.of(0), [0, 3, 3]);

@@ -1,4 +1,4 @@
-//! Which occurrence is which row: keys are grouped once, when a mini-batch is made.
+//! Groups the keys of a mini-batch into rows, once, when the mini-batch is made.
 
 use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch;
@@ -6,7 +6,7 @@ use stepwell_base::scatter::Scatter;
 
 use super::{Bags, Request};
 
-/// Key and row of a place in the table; of an earlier mini-batch where `turn` is not today's.
+/// Key and row of a place in the table; vacant if `turn` is not the current one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     key: Key,
@@ -14,19 +14,19 @@ struct Entry {
     row: u32,
 }
 
-/// Places of the table at first.
+/// Initial number of places of the table.
 const PLACES_MIN: usize = 1 << 10;
-/// Occurrences between the request for a place and its use.
+/// Occurrences between the prefetch of a place and its use.
 const AHEAD: usize = 48;
 
-/// Groups occurrences by key; keeps its memory from one mini-batch to the next.
+/// Groups occurrences by key; reuses its memory across mini-batches.
 ///
-/// How: a table by open addressing, a key beside its row in one place of 16 bytes, at most two
-/// thirds full. It is as large as distinct keys ask for, so that it stays in the processor's
-/// caches, and is asked for ahead. A mini-batch has a turn, which makes what earlier ones left
-/// count as vacant: nothing is cleared between them. Keys are scattered by a secret, without which
-/// some that were chosen for it would all begin their search at one place, each walking past all
-/// others. Rows are numbered as their keys come, whatever the secret.
+/// How: an open-addressing table with a key and its row in each 16-byte place, at most two thirds
+/// full. It grows with the number of distinct keys, so it stays in the processor's caches, and
+/// places are prefetched. A turn number identifies the mini-batch; places from earlier turns count
+/// as vacant, so nothing is cleared. A secret scatters keys; without it, chosen keys could all
+/// start their search at one place, each walking past all others. Rows are numbered in the order of
+/// their keys, whatever the secret.
 #[derive(Debug)]
 pub struct Grouper {
     scatter: Scatter,
@@ -45,12 +45,12 @@ impl Grouper {
         Self { scatter, table: Vec::new(), turn: 0 }
     }
 
-    /// Bytes of the scratch table for mini-batches of `occurrences` ids.
+    /// Bytes of the table for mini-batches of `occurrences` ids.
     pub fn bytes_max(occurrences: u64) -> u64 {
         places_for(occurrences as usize) as u64 * size_of::<Entry>() as u64
     }
 
-    /// The request that asks for `bags`; O(occurrences).
+    /// Makes the request for `bags`. O(occurrences).
     pub fn group(&mut self, bags: &Bags) -> Request {
         let mut request = Request {
             ends: bags.ends.clone(),
@@ -61,9 +61,9 @@ impl Grouper {
         request
     }
 
-    /// Makes a request of which the ends of bags in `keys` are there, and the factors where there
-    /// are any, in the memory of an earlier one. Rows have their keys under `salt`, that of their
-    /// table ([`TableSpec::salt`](crate::TableSpec::salt)).
+    /// Completes `request`, whose bag ends and factors (if any) are set, with the rows of `keys`,
+    /// reusing its memory. Rows have their keys under `salt`, their table's
+    /// ([`TableSpec::salt`](crate::TableSpec::salt)).
     pub fn group_into(&mut self, keys: &[Key], salt: u64, request: &mut Request) {
         request.clear_rows();
         self.begin();
@@ -94,7 +94,7 @@ impl Grouper {
         }
     }
 
-    /// The row of `key`, a new one where it is met for the first time.
+    /// The row of `key`; a new one for its first occurrence.
     #[inline]
     fn row_of(&mut self, key: Key, request: &mut Request) -> u32 {
         let place = self.vacant_or(key);
@@ -111,11 +111,11 @@ impl Grouper {
         row
     }
 
-    /// A table twice as large with the keys of this mini-batch.
+    /// Doubles the table and reinserts the keys of this mini-batch.
     #[cold]
     fn grow(&mut self, distinct: &[Key]) {
         let places = 2 * self.table.len();
-        // The old one goes first: both together would exceed the bound.
+        // Free the old table first: both together would exceed the bound.
         self.table = Vec::new();
         self.table = vec![Entry::default(); places];
         for (row, key) in distinct.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Grouper {
         }
     }
 
-    /// The place of `key`, or the vacant one where it belongs.
+    /// The place of `key`, or the vacant place for it.
     #[inline]
     fn vacant_or(&self, key: Key) -> usize {
         let mut place = place_of(&self.scatter, key, self.table.len());
@@ -138,13 +138,13 @@ impl Grouper {
     }
 }
 
-/// Places of a table for `keys` distinct keys.
+/// Number of places of a table for `keys` distinct keys.
 fn places_for(keys: usize) -> usize {
     (keys + keys / 2 + 1).next_power_of_two().max(PLACES_MIN)
 }
 
-/// Where the search for `key` begins in a table of `places`, a power of two above one: by the high
-/// bits of its value, of which most is claimed.
+/// Where the search for `key` starts in a table of `places` places, a power of two above one: at
+/// the high bits of its scattered value, which are the best mixed.
 #[inline]
 fn place_of(scatter: &Scatter, key: Key, places: usize) -> usize {
     (scatter.of(key) >> (places.leading_zeros() + 1)) as usize
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn agrees_with_a_plain_map_while_the_table_grows() {
         let mut random = Stream::named(1, b"grouper");
-        // The last turns come around to the first.
+        // Turns wrap around within this test.
         let mut grouper = Grouper { turn: u32::MAX - 3, ..Grouper::default() };
         for keys in [3u64, 700, 5000, 100, 40_000, 10] {
             let of: Vec<u64> = (0..2 * keys).map(|_| random.next_u64() % keys).collect();
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Places that the searches for the keys of the last mini-batch look at, all together.
+    /// Total number of places visited in the searches for the keys of the last mini-batch.
     fn places_walked(grouper: &Grouper, distinct: &[Key]) -> usize {
         let places = grouper.table.len();
         let walked = |key: &Key| {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn keys_that_begin_at_one_place_of_the_known_function_do_no_harm() {
-        // Their values differ in the middle alone, so that neither end of them says anything.
+        // The values differ only in the middle, so neither end distinguishes them.
         let chosen: Vec<u64> = (0..3000).map(|n| Scatter::KNOWN.key_of(n << 20).0).collect();
         let chosen = bags(&chosen.chunks(3).collect::<Vec<_>>());
         let mut known = Grouper::new(Scatter::KNOWN);
@@ -225,9 +225,9 @@ mod tests {
         }
     }
 
-    /// Linear probing at a load of a: a key that is found is found after ½ (1 + 1 / (1 - a)) places
-    /// on average (Knuth, "The Art of Computer Programming", 6.4), two at two thirds. Of 40,000
-    /// keys the mean deviates by less than 0.02, so that 2.2 is beyond chance.
+    /// Linear probing at load a finds a key after ½ (1 + 1 / (1 - a)) places on average (Knuth,
+    /// "The Art of Computer Programming", 6.4), two at two thirds. For 40,000 keys the mean
+    /// deviates by less than 0.02, so 2.2 is beyond chance.
     #[test]
     fn keys_of_one_owner_are_found_as_soon_as_any_others() {
         for owners in [1, 2, 3, 4, 8, 64, 256] {

@@ -1,9 +1,8 @@
-//! What one mini-batch asks of one table: the requester's half of a look-up.
+//! Requests: what one mini-batch needs from one table; the requester's half of a look-up.
 //!
-//! Grouping is done once, when the mini-batch is made. After that nobody hashes a key again: the
-//! forward pass walks `occurrence_rows`, the update walks [`BagsByRow`], in example order, so that
-//! every sum has a fixed order. Where rows lie is the owner's half, a
-//! [`WorkingSet`](crate::WorkingSet).
+//! Keys are grouped once, when the mini-batch is made, and never hashed after that: the forward
+//! pass walks `occurrence_rows`, the update walks [`BagsByRow`], both in example order, so every
+//! sum has a fixed order. Where rows are is the owner's half, a [`WorkingSet`](crate::WorkingSet).
 
 mod bags_by_row;
 mod grouper;
@@ -24,11 +23,11 @@ pub struct Bags {
     pub keys: Vec<Key>, // (occurrences)
     /// Where each bag ends in `keys`; bag `example * fields + field`.
     pub ends: Vec<u32>, // (examples * fields)
-    /// What each row is multiplied by where it is added to its bag; empty for 1.
+    /// Weight of each row in its bag; empty if all are 1.
     pub weights: Vec<f32>, // (occurrences)
 }
 
-/// A field of a table: bags of ids, one for each example.
+/// A field of a table: a bag of ids per example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {
     /// First column of its embeddings.
@@ -44,7 +43,7 @@ impl Field {
     }
 }
 
-/// Bags of ids by row.
+/// Bags of ids, by row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// Where each bag ends among the occurrences; bag `example * fields + field`.
@@ -53,7 +52,7 @@ pub struct Request {
     pub distinct: Vec<Key>, // (rows)
     /// Row of each occurrence, as an index into `distinct`.
     pub occurrence_rows: Vec<u32>, // (occurrences)
-    /// What the row of each occurrence is multiplied by; empty where that is 1 for all.
+    /// Factor of each occurrence's row; empty if all are 1.
     pub factors: Vec<f32>, // (occurrences)
 }
 
@@ -64,20 +63,19 @@ impl Request {
         self.occurrences_before(bag)..self.ends[bag] as usize
     }
 
-    /// Where the occurrences of bag `bag` begin, or those of all bags end.
+    /// Where the occurrences of bag `bag` begin; for the number of bags, where all end.
     #[inline]
     pub(crate) fn occurrences_before(&self, bag: usize) -> usize {
         if bag == 0 { 0 } else { self.ends[bag - 1] as usize }
     }
 
-    /// Whether rows are multiplied before they are added.
+    /// Whether rows are multiplied by factors before they are added.
     pub fn is_weighed(&self) -> bool {
         !self.factors.is_empty()
     }
 
-    /// Says how the bags of `fields`, whose ends are there, are pooled: each row is multiplied by
-    /// its weight, of which there are none or one for each occurrence, and by what the pooling of
-    /// its field says.
+    /// Sets the factors of the bags of `fields`, whose ends are set: each row's weight (`weights`
+    /// has one per occurrence, or none) times the factor of its field's pooling.
     pub fn weigh(&mut self, fields: &[Field], weights: &[f32]) {
         self.factors.clear();
         self.factors.extend_from_slice(weights);
@@ -93,7 +91,7 @@ impl Request {
         }
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears everything and keeps the memory.
     pub fn clear(&mut self) {
         self.ends.clear();
         self.factors.clear();
@@ -105,8 +103,8 @@ impl Request {
         self.occurrence_rows.clear();
     }
 
-    /// Bytes of the request for `bags` bags of `occurrences` ids at most, every id being distinct;
-    /// whether rows are multiplied.
+    /// Maximum bytes of a request for `bags` bags with `occurrences` distinct ids; `weighed` if
+    /// rows have factors.
     pub fn bytes_max(bags: u64, occurrences: u64, weighed: bool) -> u64 {
         let factor = if weighed { size_of::<f32>() } else { 0 };
         let per_occurrence = size_of::<Key>() + size_of::<u32>() + factor;

@@ -3,22 +3,22 @@
 /// How the rows of a bag become one embedding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pooling {
-    /// Their sum.
+    /// The sum of the rows.
     #[default]
     Sum,
-    /// Their sum over their number.
+    /// The sum divided by the number of rows.
     Mean,
-    /// Their sum over the square root of their number.
+    /// The sum divided by the square root of the number of rows.
     SqrtN,
-    /// Not at all: each has columns of its own, up to the most ids of a bag.
+    /// No pooling: each row has columns of its own, up to the maximum ids of a bag.
     None,
 }
 
 impl Pooling {
-    /// All of them.
+    /// All poolings.
     pub const ALL: [Self; 4] = [Self::Sum, Self::Mean, Self::SqrtN, Self::None];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -28,7 +28,7 @@ impl Pooling {
         }
     }
 
-    /// What each row of a bag of `ids` ids is multiplied by before it is added.
+    /// Factor of each row in a bag of `ids` ids.
     pub fn factor(self, ids: usize) -> f32 {
         match self {
             Self::Sum | Self::None => 1.0,

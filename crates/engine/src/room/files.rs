@@ -1,33 +1,33 @@
-//! The files that this process may have open (`ulimit -n`).
+//! The limit on open files of this process (`ulimit -n`).
 
 use std::fs;
 use std::sync::LazyLock;
 
 use super::limit_of;
 
-/// Files of the stores that are open together at least: merges hold some whose names are gone.
+/// Files of all stores that are open at least: merges hold some whose names are removed.
 const OF_STORES: u64 = 8;
-/// Of each store: its lock, a queue that writes, one that reads.
+/// Open files per store: its lock, a queue that writes, one that reads.
 const OF_STORE: u64 = 3;
-/// Of each rank: its data, the lock of the place of its rows, a queue that merges, and a segment
-/// that is wanted while all others are in use.
+/// Open files per rank: its data, the lock of its rows' directory, a queue that merges, and a
+/// segment that is needed while all others are in use.
 const OF_RANK: u64 = 4;
-/// Of checkpoints: their lock, a directory, a file.
+/// Open files for checkpoints: their lock, a directory, a file.
 const OF_CHECKPOINTS: u64 = 3;
 
-/// What a run opens.
+/// Files that a run opens.
 #[derive(Clone, Copy, Debug)]
 pub struct FilesWanted {
-    /// Ranks that are threads of this process.
+    /// Number of ranks that are threads of this process.
     pub ranks: usize,
-    /// Stores of each.
+    /// Number of stores per rank.
     pub stores: usize,
-    /// Whether it keeps checkpoints.
+    /// Whether checkpoints are written.
     pub checkpoints: bool,
 }
 
 impl FilesWanted {
-    /// How many are open at once, at most, beside those that stores close for others.
+    /// Maximum number of files open at once, not counting those that stores close on demand.
     fn count(&self) -> u64 {
         let of_rank = OF_RANK + OF_STORE * self.stores as u64;
         let checkpoints = if self.checkpoints { OF_CHECKPOINTS } else { 0 };
@@ -35,7 +35,7 @@ impl FilesWanted {
     }
 }
 
-/// Why a run cannot have its files open here; none where it can.
+/// Why this process can't open the run's files; `None` if it can.
 pub fn lacks_files(wanted: &FilesWanted) -> Option<String> {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     lacks(wanted, files_at_first(), limit_of(&limits, "Max open files")?)
@@ -55,11 +55,11 @@ fn lacks(wanted: &FilesWanted, open: u64, limit: u64) -> Option<String> {
     })
 }
 
-/// Files that this process had open when this was first asked: before a run opens any.
+/// Number of files that this process had open at the first call, before a run opens any.
 pub fn files_at_first() -> u64 {
     static AT_FIRST: LazyLock<u64> = LazyLock::new(|| {
         let listed = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        // The list itself is one of them.
+        // The listing itself is one of them.
         (listed as u64).saturating_sub(1)
     });
     *AT_FIRST

@@ -1,31 +1,31 @@
-//! The memory limit of the control groups that this process is in.
+//! Memory limits of this process's control groups.
 //!
-//! - **Why.** A container has the machine's memory in /proc/meminfo and a limit of its own in its
-//!   control group; beyond that the kernel kills the process without a word.
-//! - **How.** `/proc/self/cgroup` names the groups, `/proc/self/mountinfo` where their hierarchies
-//!   are mounted: `memory.max` in version 2, `memory.limit_in_bytes` in version 1. The limits of
-//!   all groups above hold as well, as far as they are to be seen.
+//! - **Why.** A container sees the machine's memory in /proc/meminfo, but its control group has a
+//!   limit of its own; beyond it, the kernel kills the process without a message.
+//! - **How.** `/proc/self/cgroup` has the groups, `/proc/self/mountinfo` the mount points of their
+//!   hierarchies: `memory.max` in version 2, `memory.limit_in_bytes` in version 1. Limits of all
+//!   parent groups apply as well, if they are visible.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// No group has as much: version 1 says so where there is no limit.
+/// Above any real limit; version 1 reports such a number for no limit.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// A limit, and the file that says it.
+/// A limit, and the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupLimit {
     pub(super) file: PathBuf,
     pub(super) bytes: u64,
 }
 
-/// The least limit of this process' groups; none where there is none to be seen.
+/// The lowest limit of this process's groups; `None` if none is visible.
 pub(super) fn limit() -> Option<GroupLimit> {
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
     limit_in(Path::new("/"), &read("cgroup")?, &read("mountinfo")?)
 }
 
-/// The same on a system that lies below `root`.
+/// Like [`limit`], for a system whose root is `root`.
 fn limit_in(root: &Path, groups: &str, mounts: &str) -> Option<GroupLimit> {
     let hierarchies = mounts.lines().filter_map(Hierarchy::read);
     let limits = hierarchies.filter_map(|hierarchy| hierarchy.limit(root, groups));
@@ -34,14 +34,14 @@ fn limit_in(root: &Path, groups: &str, mounts: &str) -> Option<GroupLimit> {
 
 /// A mounted hierarchy of groups that may limit memory.
 struct Hierarchy {
-    /// The group that is to be seen at `mount`.
+    /// The group visible at `mount`.
     top: PathBuf,
     mount: PathBuf,
     version_2: bool,
 }
 
 impl Hierarchy {
-    /// Of a line of `mountinfo`: `36 35 98:0 /top /mount rw,... - TYPE SOURCE OPTIONS`.
+    /// Parses a line of `mountinfo`: `36 35 98:0 /top /mount rw,... - TYPE SOURCE OPTIONS`.
     fn read(line: &str) -> Option<Self> {
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
@@ -55,7 +55,7 @@ impl Hierarchy {
         Some(Self { top, mount, version_2 })
     }
 
-    /// The least limit of the group that `groups` names in this hierarchy, and those above it.
+    /// The lowest limit of the group that `groups` names in this hierarchy, and of its parents.
     fn limit(&self, root: &Path, groups: &str) -> Option<GroupLimit> {
         let named = groups.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
@@ -67,7 +67,7 @@ impl Hierarchy {
             ours.then(|| PathBuf::from(path))
         })?;
         let name = if self.version_2 { "memory.max" } else { "memory.limit_in_bytes" };
-        // In a container the group may be named as the machine sees it, or as the container does.
+        // In a container, the group may be named as on the machine, or as in the container.
         let below = named.strip_prefix(&self.top).or_else(|_| named.strip_prefix("/")).ok()?;
         let limits = below.ancestors().filter_map(|group| {
             let file = self.mount.join(group).join(name);
@@ -79,7 +79,7 @@ impl Hierarchy {
     }
 }
 
-/// A path of `mountinfo`, in which blanks and such are octal numbers.
+/// A path of `mountinfo`, in which white space is octal numbers.
 fn unescaped(path: &str) -> PathBuf {
     let path = path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n");
     PathBuf::from(path.replace("\\134", "\\"))
@@ -141,7 +141,7 @@ mod tests {
     fn a_container_sees_its_own_group_at_the_top() {
         let files = [("/sys/fs/cgroup/memory.max", "4096\n")];
         let at = Some(("/sys/fs/cgroup/memory.max".to_owned(), 4096));
-        // The group as the container names it; as the machine does, with and without its top.
+        // Named as in the container, then as on the machine, with and without its top.
         assert_eq!(found(&files, "0::/\n", V2), at);
         let mounts = V2.replace("0:26 / ", "0:26 /docker/7 ");
         assert_eq!(found(&files, "0::/docker/7\n", &mounts), at);

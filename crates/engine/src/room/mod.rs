@@ -1,18 +1,17 @@
-//! What this process may take: the machine's memory, and the limits that it was started with.
+//! Limits of this process: the machine's memory, and the limits that it was started with.
 //!
-//! The machine's memory, or what a container's control group leaves of it, bounds what is touched,
-//! which the capacity plan counts. A limit on
-//! addresses (`ulimit -v`) or on data (`ulimit -d`) bounds what is set aside as well, and a process
-//! sets aside far more than it touches. Beyond a limit an allocation fails, which ends the process
-//! without a word that helps; so a run that may come there is refused before it begins. So is one
-//! that may have more files open than the process may (`ulimit -n`).
+//! The machine's memory, or a container's control group, limits memory that is touched, which the
+//! capacity plan counts. A limit on addresses (`ulimit -v`) or data (`ulimit -d`) also limits
+//! reserved memory, and a process reserves far more than it touches. Beyond such a limit an
+//! allocation fails and the process ends without a helpful message, so a run that could reach it is
+//! rejected before it starts. So is one that could exceed the limit on open files (`ulimit -n`).
 //!
-//! Beside the plan, measured on x86-64 with glibc 2.36 and mimalloc 3.3:
-//! - 1 GiB that the allocator sets aside when the process begins, if there is room for it. It is
-//!   among what the process has already, and what the plan takes from the allocator goes there,
-//!   after 32 MiB for each thread.
-//! - 2 MiB of stack for each thread, and 64 MiB of addresses that the C library sets aside for each
-//!   one that calls it to allocate; these are no data.
+//! In addition to the plan, measured on x86-64 with glibc 2.36 and mimalloc 3.3:
+//! - 1 GiB that the allocator reserves when the process starts, if there is room. The process's
+//!   current usage includes it, and it holds what the plan takes from the allocator, after 32 MiB
+//!   per thread.
+//! - 2 MiB of stack per thread, and 64 MiB of addresses that the C library reserves for each thread
+//!   that allocates through it; the latter aren't data.
 
 mod files;
 mod group;
@@ -24,52 +23,52 @@ use stepwell_base::ByteCount;
 pub use self::files::{FilesWanted, files_at_first, lacks_files};
 
 const MIB: u64 = 1 << 20;
-/// What the allocator sets aside at once.
+/// Bytes that the allocator reserves at once.
 const ARENA: u64 = 1 << 30;
-/// Of that for each thread.
+/// Part of the arena that each thread takes.
 const SEGMENT: u64 = 32 * MIB;
 /// Stack of a thread, with its guard.
 const STACK: u64 = 2 * MIB + (64 << 10);
-/// Addresses that the C library sets aside for a thread.
+/// Addresses that the C library reserves for a thread.
 const HEAP: u64 = 64 * MIB;
-/// Libraries that are loaded later, buffers of the system: a round number.
+/// Libraries loaded later and buffers of the system: a round number.
 const OTHER: u64 = 64 * MIB;
 
-/// What a run wants.
+/// Needs of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Wants {
     /// Bytes of the capacity plan.
     pub bytes: u64,
-    /// Those of them that are mapped, not taken from the allocator.
+    /// Part of `bytes` that is mapped, not taken from the allocator.
     pub mapped: u64,
-    /// Threads that it starts.
+    /// Number of threads that it starts.
     pub threads: u64,
-    /// Processes like this one on this machine, which share its memory.
+    /// Number of processes like this one that share the machine's memory.
     pub processes: u64,
 }
 
 /// A limit of this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Limit {
-    /// How a shell sets it.
+    /// The shell command that sets it.
     set_by: &'static str,
     what: &'static str,
     bytes: u64,
-    /// What the process has of it already.
+    /// Amount that the process already uses.
     taken: u64,
-    /// What each thread takes of it.
+    /// Amount that each thread needs.
     thread: u64,
 }
 
 impl Limit {
-    /// What a run takes of it, at most.
+    /// Maximum that a run needs.
     fn needed(&self, wants: &Wants) -> u64 {
         let threads = wants.threads.saturating_mul(self.thread);
         let room = match self.taken >= ARENA {
             true => ARENA.saturating_sub(wants.threads.saturating_mul(SEGMENT)),
             false => 0,
         };
-        // Without the arena each thread has a part of the heap of its own all the same.
+        // Without the arena, each thread still has a heap segment of its own.
         let apart = if self.taken >= ARENA { 0 } else { wants.threads.saturating_mul(SEGMENT) };
         let heap = wants.bytes.saturating_sub(wants.mapped).saturating_sub(room);
         [self.taken, wants.mapped, heap, threads, apart, OTHER]
@@ -78,7 +77,7 @@ impl Limit {
     }
 }
 
-/// Why a run has no room here; none where it has.
+/// Why a run doesn't fit here; `None` if it does.
 pub fn lacks(wants: &Wants) -> Option<String> {
     let all = wants.bytes.saturating_mul(wants.processes);
     let total = match wants.processes {
@@ -98,7 +97,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
         ));
     }
     let [limits, status] = ["limits", "status"].map(|name| {
-        // A system that does not tell its limits has none to be told of.
+        // A system that doesn't report limits is taken to have none.
         fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default()
     });
     let limit = limits_of(&limits, &status).into_iter().find(|it| it.needed(wants) > it.bytes)?;
@@ -114,7 +113,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
     ))
 }
 
-/// The limits that there are, from what Linux says of a process.
+/// The limits in force, from files that Linux provides about a process.
 fn limits_of(limits: &str, status: &str) -> Vec<Limit> {
     let limit = |name: &str| limit_of(limits, name);
     let taken = |name: &str| kib_of(status, name).unwrap_or(0);
@@ -130,24 +129,24 @@ fn limits_of(limits: &str, status: &str) -> Vec<Limit> {
     found
 }
 
-/// The limit of this name; none where there is none.
+/// The limit with this name; `None` if there is none.
 fn limit_of(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory that this process may have: the machine's, or what its control groups leave of it.
+/// Memory available to this process: the machine's, or its control groups' limit.
 pub fn memory_bytes() -> Option<u64> {
     let of_groups = group::limit().map(|limit| limit.bytes);
     machine_bytes().into_iter().chain(of_groups).min()
 }
 
-/// Memory of this machine, as Linux tells it.
+/// Memory of this machine, according to Linux.
 fn machine_bytes() -> Option<u64> {
     kib_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
-/// The bytes that a line of a file in /proc gives in KiB.
+/// Bytes from a line of a file in /proc with a number of KiB.
 fn kib_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
@@ -185,7 +184,7 @@ Max address space         2048000000           unlimited            bytes
         let much = Wants { bytes: 2100 * MIB, ..wants };
         let beyond = 2000 * MIB - (ARENA - 10 * SEGMENT);
         assert_eq!(limit.needed(&much), limit.taken + 100 * MIB + beyond + threads + OTHER);
-        // Where there was no room for its arena, all comes on top.
+        // Without room for the arena, everything is needed in addition.
         let small = Limit { taken: 30 * MIB, ..limit };
         let all = 30 * MIB + 600 * MIB + threads + 10 * SEGMENT + OTHER;
         assert_eq!(small.needed(&wants), all);

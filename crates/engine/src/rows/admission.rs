@@ -1,12 +1,12 @@
-//! Rows that come to exist and cease to, as a step decides it.
+//! Admission and expiry: each step decides which rows exist.
 //!
-//! All of it happens in the stage that trains, in step order, from the row itself, the step and a
-//! sketch that this stage alone touches: so no tier, lookahead or number of threads shows.
+//! The stage that trains decides this, in step order, from the row, the step, and a sketch that
+//! only this stage touches. So tiers, lookahead and the number of threads have no effect.
 //!
-//! - **How.** Before a step reads its rows, each is looked at. One that expired gets its initial
-//!   value again. One that does not exist asks for admission; if it is refused, it is read with its
-//!   initial value and not updated, so it leaves no trace. A mini-batch that only evaluates admits
-//!   nobody and changes nothing.
+//! - **How.** Before a step reads its rows, it checks each. An expired row gets its initial value
+//!   again. A row that doesn't exist needs admission; if refused, it is read with its initial value
+//!   and not updated, so it leaves no trace. A mini-batch that only evaluates admits no row and
+//!   changes nothing.
 
 use std::ops::Range;
 
@@ -19,29 +19,29 @@ use super::sketch::Sketch;
 use super::working::TableRows;
 use crate::{Admission, Dense, History, Life, TableSpec};
 
-/// Name of the section: by key shard, where builds before had one sketch for all keys.
+/// Name of the section, which is by key shard; earlier builds had one sketch for all keys.
 const SKETCH: &str = "admission counts by key shard";
 
-/// An importance fades by half in so many steps without use.
+/// Steps without use after which importance has halved.
 const IMPORTANCE_HALF_LIFE: f64 = 1000.0;
-/// A click counts as many impressions, as in the policy `sven`.
+/// Impressions that a click counts for, as in the policy `sven`.
 const CLICK_WEIGHT: f32 = 4.0;
 
-/// Which rows of one table exist.
+/// Decides which rows of one table exist.
 #[derive(Debug)]
 pub(super) struct Admissions {
     life: Life,
     sketch: Option<Sketch>,
-    /// What the sketch is saved as.
+    /// Name of the sketch's section in checkpoints.
     section: String,
-    /// Rows of the mini-batch at hand that were refused; empty where none was.
+    /// Rows of the current mini-batch that were refused; empty if none was.
     refused: Vec<bool>,
-    /// Those that did not exist when the step began; empty where there were none.
+    /// Rows that did not exist when the step began; empty if all did.
     absent: Vec<bool>,
 }
 
 impl Admissions {
-    /// Those of `table`; none where rows exist for ever from their first use.
+    /// Admissions of `table`; `None` if rows exist forever from their first use.
     pub(super) fn new(table: &TableSpec, sketch_bytes: u64) -> Option<Self> {
         let life = table.life?;
         let counts = matches!(life.admission, Admission::After(_));
@@ -50,7 +50,7 @@ impl Admissions {
         Some(Self { life, sketch, section, refused: Vec::new(), absent: Vec::new() })
     }
 
-    /// Looks at the rows that a mini-batch reads after `steps` steps.
+    /// Checks the rows that a mini-batch reads after `steps` steps.
     pub(super) fn look(
         &mut self,
         table: &TableSpec,
@@ -94,24 +94,24 @@ impl Admissions {
         }
     }
 
-    /// The mini-batch at hand is not trained after all.
+    /// Undoes the current mini-batch, which is not trained after all.
     pub(super) fn undo(&mut self) {
         self.sketch.iter_mut().for_each(Sketch::undo);
     }
 
-    /// Whether row `row` of the mini-batch at hand was refused.
+    /// Whether row `row` of the current mini-batch was refused.
     #[inline]
     pub(super) fn refused(&self, row: usize) -> bool {
         self.refused.get(row).is_some_and(|refused| *refused)
     }
 
-    /// Whether row `row` of the mini-batch at hand did not exist when its step began.
+    /// Whether row `row` of the current mini-batch did not exist when its step began.
     #[inline]
     pub(super) fn absent(&self, row: usize) -> bool {
         self.absent.get(row).is_some_and(|absent| *absent)
     }
 
-    /// Adds what a resumed run needs of `shards` to `dense`.
+    /// Adds the state of `shards` that a resumed run needs to `dense`.
     pub(super) fn save(&self, dense: &mut Dense, shards: Range<usize>) {
         if let Some(sketch) = &self.sketch {
             let lanes = sketch.of(shards).chunks_exact(4);
@@ -120,7 +120,7 @@ impl Admissions {
         }
     }
 
-    /// Takes over what a checkpoint has.
+    /// Restores the state from a checkpoint.
     pub(super) fn load(&mut self, dense: &Dense) -> Result<(), String> {
         let Some(sketch) = &mut self.sketch else { return Ok(()) };
         let found = dense.sections.iter().find(|(name, _)| *name == self.section);
@@ -142,7 +142,7 @@ impl Admissions {
 }
 
 impl EmbeddingBags {
-    /// Name of the section with the sketch of `table`; none where nothing is counted.
+    /// Name of the section with the sketch of `table`; `None` if nothing is counted.
     pub fn sketch_name(table: &TableSpec) -> Option<String> {
         let counts = table.life.is_some_and(|life| matches!(life.admission, Admission::After(_)));
         counts.then(|| section(table))
@@ -154,12 +154,12 @@ fn section(table: &TableSpec) -> String {
     format!("{SKETCH} {}", table.name)
 }
 
-/// What a row's history is once step `step` trained it as `occurrence` says, which is told the
-/// importance before.
+/// The history of a row after step `step` trained it; `occurrence` says how it occurred, and
+/// receives its previous importance.
 pub(super) fn trained(was: History, step: u64, occurrence: &mut Occurrence) -> History {
     let Occurrence { examples, positives, .. } = *occurrence;
     let idle = step.saturating_sub(u64::from(was.used)) as f64;
-    // Compared by policies alone, so that no bit of the model hangs on this exponential.
+    // Only policies compare importance, so no bit of the model depends on this exponential.
     let fade = (-idle / IMPORTANCE_HALF_LIFE).exp2() as f32;
     occurrence.importance = was.importance * fade;
     let clicks = CLICK_WEIGHT * positives as f32;

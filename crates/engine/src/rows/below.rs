@@ -1,5 +1,5 @@
-//! Rows of a mini-batch that stay on the host where others are on devices, for want of slots there.
-//! They visit beside the others, are read and summed with them, and change where they lie.
+//! Rows of a mini-batch that stay on the host because the devices have no slots left for them. They
+//! are read and summed with the visiting rows, and updated in place.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{EmbeddingBags, WorkingRows};
 use crate::group::group_of;
 use crate::{Group, Part, TableSpec};
 
-/// Rows that one thread takes at a time.
+/// Number of rows that one thread takes at a time.
 const GRAIN: usize = 512;
 
 /// The slots of the rows with these numbers.
@@ -22,7 +22,7 @@ fn slots_of(numbers: &[u32], slots: &[SlotIndex]) -> Vec<SlotIndex> {
     numbers.iter().map(|row| slots[*row as usize]).collect()
 }
 
-/// Lets threads work on `rows`, with these numbers in the request, some at a time.
+/// Calls `work` on parts of `rows`, which have these numbers in the request, on several threads.
 fn share(rows: RowsMut<'_>, numbers: &[u32], work: &(impl Fn(RowsMut<'_>, &[u32]) + Sync)) {
     if numbers.len() <= GRAIN {
         return work(rows, numbers);
@@ -32,8 +32,8 @@ fn share(rows: RowsMut<'_>, numbers: &[u32], work: &(impl Fn(RowsMut<'_>, &[u32]
     rayon::join(|| share(left, before, work), || share(right, after, work));
 }
 
-/// Copies what a step reads of the rows of `parts` that stay on the host to where they visit: their
-/// weights, or as many lanes as `lanes` says of a table.
+/// Copies rows of `parts` that stay on the host to where they are read with visiting rows: the
+/// first `lanes` lanes of each, by table.
 pub(super) fn bring(parts: &[Part], groups: &[Arc<Group>], lanes: impl Fn(usize) -> usize) {
     let parts = parts.iter().enumerate();
     for (table, part) in parts.filter(|(_, part)| !part.above.below.is_empty()) {
@@ -52,8 +52,8 @@ pub(super) fn bring(parts: &[Part], groups: &[Arc<Group>], lanes: impl Fn(usize)
 }
 
 impl EmbeddingBags {
-    /// Updates the rows that stay on the host: by the sums of their gradients, which lie in their
-    /// places among the `rows` that visit, or with what they became there.
+    /// Updates the rows that stay on the host, from their places among the visiting `rows`: by the
+    /// sums of their gradients, or with their new values.
     pub(super) fn step_below(&self, rows: &WorkingRows<'_>) {
         for (number, (rows_of, table)) in rows.tables.iter().zip(&self.tables).enumerate() {
             if rows_of.below.is_empty() {
@@ -78,7 +78,7 @@ impl EmbeddingBags {
         }
     }
 
-    /// Updates the rows of `table` with these `numbers` in their `places`, by the sums of their
+    /// Updates the rows of `table` with these `numbers`, in their `places`, by the sums of their
     /// gradients.
     fn step_some(
         &self,

@@ -1,8 +1,8 @@
-//! The cut of a mini-batch into blocks, the unit of summation, and which of them a rank has.
+//! Blocks of a mini-batch, the unit of summation, and their division among ranks.
 //!
-//! A sum over blocks goes by one fixed tree, in which two blocks meet where their numbers, written
-//! in bits, begin to differ. A rank has neighbouring blocks: it can sum those of a subtree that it
-//! has all of, and of its sums and those of others comes the sum that one rank would have.
+//! Sums over blocks follow one fixed tree: two blocks meet at the highest bit in which their
+//! numbers differ. A rank has adjacent blocks. It sums those subtrees that it has in full; combined
+//! with the other ranks' sums, they give the sum that one rank would compute.
 //!
 //! ```text
 //! 8 blocks, 3 ranks   rank 0: blocks 0 1       rank 1: blocks 2 3 4   rank 2: blocks 5 6 7
@@ -11,16 +11,16 @@
 
 use std::ops::Range;
 
-/// Examples in blocks, as even as whole examples allow; all of a mini-batch or those of one rank.
+/// Examples divided into blocks as evenly as possible: a mini-batch's, or one rank's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Of the whole mini-batch.
+    /// Number of examples of the whole mini-batch.
     examples: usize,
     all: usize,
-    /// Those that are here.
+    /// The blocks that are here.
     first: usize,
     end: usize,
-    /// Ranks before the first that has blocks.
+    /// Number of ranks before the first that has blocks.
     servers: usize,
 }
 
@@ -30,16 +30,16 @@ impl Blocks {
         Self { examples, all: count, first: 0, end: count, servers: 0 }
     }
 
-    /// The same where the first `servers` ranks have none, since they compute nothing.
+    /// Leaves the first `servers` ranks without blocks, as they compute nothing.
     pub fn beside_servers(self, servers: usize) -> Self {
         Self { servers, ..self }
     }
 
-    /// Those of rank `rank` of `ranks`: of n ranks that have any, from number rank · count / n,
-    /// rounded down, to before those of the next one.
+    /// The blocks of rank `rank` of `ranks`. Of n ranks that have blocks, rank number r has those
+    /// from r · count / n, rounded down, up to the next rank's.
     ///
     /// # Panics
-    /// When they are a rank's already.
+    /// If these are one rank's blocks already.
     pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
         assert!(self.count() == self.all, "blocks of all ranks are shared out");
         match rank.checked_sub(self.servers) {
@@ -48,48 +48,48 @@ impl Blocks {
         }
     }
 
-    /// Some of them, counted from the first that are here.
+    /// A range of the blocks, counted from the first that is here.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If the range exceeds them.
     pub fn some(self, blocks: Range<usize>) -> Self {
         assert!(blocks.start <= blocks.end && blocks.end <= self.count(), "{blocks:?} of blocks");
         Self { first: self.first + blocks.start, end: self.first + blocks.end, ..self }
     }
 
-    /// The part number `part` of `parts` of them: neighbouring ones, as ranks have them.
+    /// Part `part` of `parts` of the blocks: adjacent ones, divided as among ranks.
     pub fn part(self, part: usize, parts: usize) -> Self {
         let count = self.count();
         self.some(count * part / parts..count * (part + 1) / parts)
     }
 
-    /// Those of the whole mini-batch.
+    /// The blocks of the whole mini-batch.
     pub fn of_all(self) -> Self {
         Self { first: 0, end: self.all, ..self }
     }
 
-    /// Number of blocks that are here.
+    /// Number of blocks here.
     pub fn count(&self) -> usize {
         self.end - self.first
     }
 
-    /// How many of the mini-batch come before them.
+    /// Number of blocks of the mini-batch before these.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// Examples of the whole mini-batch.
+    /// Number of examples of the whole mini-batch.
     pub fn examples_of_all(&self) -> usize {
         self.examples
     }
 
-    /// Where the examples that are here lie in the whole mini-batch.
+    /// The range of the whole mini-batch's examples that is here.
     pub fn place(&self) -> Range<usize> {
         self.start_in_all(self.first)..self.start_in_all(self.end)
     }
 
-    /// The most examples that these blocks have of a mini-batch that is no larger: a shorter one
-    /// may have more of them here than this one.
+    /// Maximum number of examples that these blocks have in any mini-batch that is no larger; a
+    /// shorter one may have more of them here than this one.
     pub fn examples_max(&self) -> usize {
         (self.examples * self.count()).div_ceil(self.all)
     }
@@ -98,29 +98,28 @@ impl Blocks {
         self.examples * block / self.all
     }
 
-    /// First example of block `block`, both counted from the first that are here; of block `count`
-    /// it is the end.
+    /// First example of block `block`, both counted from the first that is here; for block `count`,
+    /// the end.
     pub fn start(&self, block: usize) -> usize {
         self.start_in_all(self.first + block) - self.start_in_all(self.first)
     }
 
-    /// Examples of block `block`.
+    /// Range of the examples of block `block`.
     pub fn range(&self, block: usize) -> Range<usize> {
         self.start(block)..self.start(block + 1)
     }
 
-    /// Examples of the largest block.
+    /// Number of examples of the largest block.
     pub fn largest(&self) -> usize {
         self.examples.div_ceil(self.all)
     }
 
-    /// The fewest subtrees that these blocks are, each by its blocks, counted from the first that
-    /// are here.
+    /// The fewest subtrees that cover these blocks, as ranges counted from the first block here.
     pub fn subtrees(self) -> impl Iterator<Item = Range<usize>> + Clone {
         let mut from = self.first;
         std::iter::from_fn(move || {
             let left = self.end - from;
-            // As large as whole subtrees that begin here, and as what is left.
+            // The largest subtree that begins here and doesn't exceed the remaining blocks.
             let most = left.checked_ilog2()?;
             let subtree = 1 << most.min(from.trailing_zeros());
             from += subtree;
@@ -128,7 +127,7 @@ impl Blocks {
         })
     }
 
-    /// The most subtrees of any rank's blocks.
+    /// Maximum number of subtrees of any rank's blocks.
     pub fn subtrees_max(count: usize, ranks: usize) -> usize {
         let of_rank = |rank| Self::new(0, count).of_rank(rank, ranks).subtrees().count();
         (0..ranks).map(of_rank).max().unwrap_or(0)

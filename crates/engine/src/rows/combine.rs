@@ -1,8 +1,8 @@
-//! The gradient of a row from the sums of all ranks that have it, as one rank would sum it.
+//! Combines sums of a row's gradient from all ranks into the sum that one rank would compute.
 //!
-//! A rank sums its bags by subtree ([`Blocks::subtrees`]), each as [`super::sums`] says. Two
-//! subtrees meet where two blocks of them would: where the numbers of their first blocks begin to
-//! differ. So the same stack of sums is enough, and the sum has the same bits.
+//! A rank sums its bags by subtree ([`Blocks::subtrees`]), each as in [`super::sums`]. Two subtrees
+//! meet where two blocks would: at the highest bit in which the numbers of their first blocks
+//! differ. So the same stack of sums suffices, and the sum has the same bits.
 
 use stepwell_base::tiles::{add, copy};
 use stepwell_fabric::{Malformed, Message};
@@ -14,38 +14,38 @@ use crate::Request;
 use crate::ranks::{Askers, Loan};
 use crate::request::BagsByRow;
 
-/// What the sums for one owner are of.
+/// Shape of the sums for one owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowsSummed {
-    /// Rows of one table.
+    /// Number of rows of one table.
     pub(super) rows: usize,
-    /// Weights of each.
+    /// Number of weights of each row.
     pub(super) width: usize,
-    /// Whether the owner is told how often each occurs.
+    /// Whether the owner receives how often each row occurs.
     pub(super) tells_seen: bool,
 }
 
-/// Whether a rank that has `blocks` says of which subtrees a row has sums: one that has a single
-/// subtree has one sum of each row.
+/// Whether a rank with `blocks` sends masks of the subtrees in which each row has sums; with a
+/// single subtree, every row has one sum.
 pub(super) fn is_masked(blocks: Blocks) -> bool {
     blocks.subtrees().nth(1).is_some()
 }
 
-/// Sums of one rank's bags of one table's rows, as they came.
+/// Sums of one rank's bags for one table's rows, as received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankSums<'a> {
     rows: usize,
-    /// Which of its subtrees each row that it asked for has a sum of; empty where there is one, of
-    /// which every row has a sum. // (rows)
+    /// Masks of the subtrees in which each requested row has a sum; empty if there is one subtree,
+    /// in which every row has a sum. // (rows)
     subtrees: &'a [u32],
-    /// Examples and positive examples with each row; empty where nobody asks. // (rows, 2)
+    /// Examples and positive examples with each row; empty if not needed. // (rows, 2)
     seen: &'a [u32],
     /// The sums, row by row. // (sums, width)
     sums: &'a [f32],
 }
 
 impl<'a> RankSums<'a> {
-    /// Reads those of the next table, from a rank that has `blocks`.
+    /// Reads the sums of the next table from a rank with `blocks`.
     pub(super) fn read(
         reader: &mut stepwell_fabric::Reader<'a>,
         RowsSummed { rows, width, tells_seen }: RowsSummed,
@@ -64,13 +64,13 @@ impl<'a> RankSums<'a> {
         Ok(Self { rows, subtrees, seen, sums: reader.take_exactly(count * width)? })
     }
 
-    /// Which subtrees row `number` has sums of.
+    /// Mask of the subtrees in which row `number` has sums.
     #[inline(always)]
     fn mask(&self, number: usize) -> u32 {
         self.subtrees.get(number).copied().unwrap_or(1)
     }
 
-    /// How row `number` occurs: once, where nobody asks.
+    /// How row `number` occurs: once, if that was not sent.
     #[inline(always)]
     fn seen(&self, number: usize) -> (u32, u32) {
         match self.seen.get(2 * number..2 * number + 2) {
@@ -85,22 +85,22 @@ impl<'a> RankSums<'a> {
 pub(super) struct Partials<'a> {
     /// By rank.
     ranks: Vec<RankSums<'a>>,
-    /// First block of each subtree of each rank. // (ranks) of (subtrees)
+    /// First block of each rank's subtrees. // (ranks) of (subtrees)
     firsts: Vec<Vec<u32>>,
-    /// Where the rows that each rank asked for end among all that were asked for. // (ranks)
+    /// Where each rank's requested rows end among all requested rows. // (ranks)
     ends: Vec<u32>,
-    /// Number of the first sum of each, among its rank's. // (asked for)
+    /// Number of each requested row's first sum among its rank's sums. // (requested)
     places: Vec<u32>,
-    /// Number of each among those that its rank has sums of; empty where that is all that it asked
-    /// for. // (asked for)
+    /// Number of each requested row among those with sums from its rank; empty if all have. //
+    /// (requested)
     numbers: Vec<u32>,
-    /// Who asked for each row, by number among all that were asked for.
+    /// The requesters of each row, by number among all requested rows.
     asked: &'a BagsByRow,
 }
 
 impl<'a> Partials<'a> {
-    /// Those of `ranks`, of whose rows `asked` says which is which, and `askers` of which of them
-    /// there are sums; `blocks` are those of all.
+    /// Sums of `ranks`; `asked` gives the requesters of each row, `askers` which rows have sums,
+    /// and `blocks` are those of all ranks.
     pub(super) fn new(
         ranks: Vec<RankSums<'a>>,
         blocks: Blocks,
@@ -133,7 +133,7 @@ impl<'a> Partials<'a> {
     }
 }
 
-/// Combines the sums of one row after the other.
+/// Combines the sums of one row after another.
 pub(super) struct Combined<'a> {
     partials: &'a Partials<'a>,
     /// The stack. // (sums, width)
@@ -148,7 +148,8 @@ impl<'a> Combined<'a> {
         Self { partials, sums: room.stack(width, last), width }
     }
 
-    /// Puts a sum on the stack of `depth`, whose subtrees begin at `firsts`; gives its new depth.
+    /// Pushes a sum onto the stack of `depth`, whose subtrees begin at `firsts`; returns the new
+    /// depth.
     #[inline(always)]
     fn push(&mut self, sum: &[f32], first: u32, firsts: &mut [u32], mut depth: usize) -> usize {
         while depth > 1 && firsts[depth - 2] ^ firsts[depth - 1] < firsts[depth - 1] ^ first {
@@ -160,7 +161,7 @@ impl<'a> Combined<'a> {
         depth + 1
     }
 
-    /// Adds the sum number `upper` of the stack to the one below it.
+    /// Adds sum number `upper` of the stack to the one below it.
     #[inline(always)]
     fn meet(&mut self, upper: usize) {
         let (below, above) = self.sums.split_at_mut(upper * self.width);
@@ -203,8 +204,8 @@ impl RowGradients for Combined<'_> {
     }
 }
 
-/// Adds to `message` what the owner of `rows` needs of one table, as [`RankSums::read`] reads it:
-/// the sums of each of `bags` over the subtrees of `blocks`.
+/// Adds to `message` what the owner of `rows` of one table needs, in the format of
+/// [`RankSums::read`]: the sums of each of `bags` over the subtrees of `blocks`.
 pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
     message: &mut Message,
     (rows, width, tells_seen): (&[u32], usize, bool),

@@ -1,14 +1,13 @@
-//! Rows for the next step that the step at hand does not touch: they travel while it is computed.
+//! Rows of the next step that the current one doesn't touch: they are sent while it is computed.
 //!
-//! - **Why.** A network is idle while ranks compute, and ranks are while it carries what they need.
-//! - **How.** When an owner begins a step it knows what all ranks ask of the next one. Of that it
-//!   sends what the step at hand does not hold, and so does not change, at once; the rest goes with
-//!   the next answer, after the update (hazard H5). Rows wait that are lent, and those of tables
-//!   that count uses, whose values only their own step knows.
-//! - **Source.** Overlapped and non-overlapped look-ups of neighbouring steps, as BagPipe and the
-//!   pipelines of `TorchRec` have them; here the owner tells them apart, who knows what all ranks
-//!   ask for.
-//! - **Cost.** One bit a row that is asked for, at most, beside the weights; holding the rows of a
+//! - **Why.** The network is idle while ranks compute, and ranks are idle while it delivers rows.
+//! - **How.** When an owner begins a step, it knows all ranks' requests for the next one. It sends
+//!   the rows that the current step doesn't hold, and so doesn't change, at once; the rest goes
+//!   with the next answer, after the update (hazard H5). Rows that are lent wait, as do those of
+//!   tables that count uses, whose values only their own step knows.
+//! - **Source.** Overlapped and non-overlapped look-ups of adjacent steps, as in BagPipe and the
+//!   pipelines of `TorchRec`; here the owner separates them, since it knows all ranks' requests.
+//! - **Cost.** At most one bit per requested row besides the weights; holding the rows of a
 //!   mini-batch a second time.
 
 use std::borrow::Cow;
@@ -26,7 +25,7 @@ use crate::group::{devices_above, group_of};
 use crate::ranks::{Loan, marked};
 use crate::{Group, Part};
 
-/// Those of the rows that are `asked` for which were not sent before.
+/// The rows of `asked` that were not sent early.
 pub(super) fn late<'a>(rows: &TableRows<'_>, asked: Cow<'a, [u32]>) -> Cow<'a, [u32]> {
     if rows.askers.early.is_empty() {
         return asked;
@@ -34,8 +33,8 @@ pub(super) fn late<'a>(rows: &TableRows<'_>, asked: Cow<'a, [u32]>) -> Cow<'a, [
     asked.iter().copied().filter(|row| !rows.askers.is_early(*row as usize)).collect()
 }
 
-/// Finds which rows of `part` may go early: those of `slab` that nobody holds, but for what is
-/// lent. Gives how many.
+/// Marks the rows of `part` that may go early: rows in `slab` that are not held, except lent ones.
+/// Returns their number.
 fn find(part: &mut Part, slab: &Slab) -> usize {
     let askers = &mut part.askers;
     slab.which_are_free(&part.rows.slots, &mut askers.early);
@@ -45,7 +44,7 @@ fn find(part: &mut Part, slab: &Slab) -> usize {
     askers.early.iter().filter(|early| **early).count()
 }
 
-/// Bytes of what rank `rank` is sent of `tables`, at most.
+/// Maximum bytes of the message of `tables` to rank `rank`.
 fn bytes_for(tables: &[TableRows<'_>], rank: usize) -> usize {
     let of_table = |rows: &TableRows<'_>| {
         let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
@@ -55,17 +54,17 @@ fn bytes_for(tables: &[TableRows<'_>], rank: usize) -> usize {
     tables.iter().map(of_table).sum()
 }
 
-/// What a rank is sent for the next step before it.
+/// Rows sent to a rank for the next step ahead of its answer.
 #[derive(Debug)]
 pub struct EarlyRows {
-    /// Which rows, and their weights.
+    /// Numbers of the rows, and their weights.
     pub message: Message,
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
 }
 
 impl EarlyRows {
-    /// Adds the early ones of `rows`, of which rank `rank` asked for some.
+    /// Adds the early rows of `rows` that rank `rank` requested.
     fn put(&mut self, rows: &TableRows<'_>, rank: usize) {
         let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
         let early = (0..).zip(asked.iter().copied());
@@ -78,13 +77,13 @@ impl EarlyRows {
 }
 
 impl EmbeddingBags {
-    /// Whether rows may travel before their step: not where steps read older versions of them.
+    /// Whether rows may be sent before their step: not if steps read older versions of them.
     pub fn sends_early(&self) -> bool {
         self.stale.staleness() == 0
     }
 
-    /// Makes a message for each rank of the rows that it asks for in the `next` mini-batch and that
-    /// the step at hand, whose rows are `held`, does not touch; none where there is no such row.
+    /// Makes a message for each rank, with the rows that it requests in the `next` mini-batch and
+    /// that the current step, whose rows are `held`, doesn't touch; `None` if there is no such row.
     /// The answer to `next` has the others.
     pub fn answer_early(
         &self,
@@ -94,7 +93,7 @@ impl EmbeddingBags {
         (message, ranks): (impl Fn(usize) -> Message + Sync, usize),
     ) -> Option<Vec<EarlyRows>> {
         if devices_above(groups).is_some() {
-            // Their rows are not where this looks.
+            // Rows above devices may not be up to date in the slab.
             return None;
         }
         let rules = groups.first()?.rules;
@@ -136,8 +135,8 @@ mod tests {
         let table = TableSpec::new(0, "t", 1, sgd);
         let mut slab = Slab::new(6, table.row_lanes()).unwrap();
         slab.lanes_mut().iter_mut().zip(0u16..).for_each(|(lane, slot)| *lane = f32::from(slot));
-        // Rank 0 asks for one row, rank 1 for four, one of which is lent. The step at hand holds
-        // two others, and one that nobody asks for.
+        // Rank 0 requests one row, rank 1 four, one of them lent. The current step holds two
+        // others, and one that nobody requests.
         let mut part = Part::default();
         Grouper::default().group_into(&[7, 1, 7, 3, 4].map(Key), 0, &mut part.request);
         part.askers.ends = vec![1, 5];

@@ -1,4 +1,4 @@
-//! Rows into the columns of a matrix: look-up, sum pooling and concatenation in one pass.
+//! Gathers rows into the columns of a matrix: look-up, sum pooling and concatenation in one pass.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use super::EmbeddingBags;
 use super::working::{TableRows, WorkingRows};
 use crate::{Columns, Field, TableSpec};
 
-/// Occurrences that the processor is asked to fetch ahead.
+/// Occurrences between the prefetch of a row and its use.
 const PREFETCH_OCCURRENCES: usize = 24;
 
-/// Where pooled rows go.
+/// Destination of pooled rows.
 #[derive(Debug)]
 pub struct Pooled<'a> {
-    /// Rows of a matrix, in whose first columns the embeddings go. // (examples, width)
+    /// Rows of a matrix whose first columns receive the embeddings. // (examples, width)
     pub x: &'a mut [f32],
-    /// Columns of that matrix, the embeddings' and others.
+    /// Number of columns of that matrix, including columns other than embeddings.
     pub width: usize,
     /// Sums of first-order weights. // (examples)
     pub first_order: &'a mut [f32],
@@ -49,7 +49,7 @@ pub(super) fn bytes(bags: &EmbeddingBags, rows: &WorkingRows<'_>, range: Range<u
     ((lanes.sum::<usize>() + range.len() * bags.columns.count) * size_of::<f32>()) as u64
 }
 
-/// Where one table's rows go.
+/// Destination of one table's rows.
 struct Place<'a> {
     table: &'a TableSpec,
     fields: &'a [Field],
@@ -63,7 +63,7 @@ struct Place<'a> {
 impl WithSimd for Place<'_> {
     type Output = ();
 
-    /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
+    /// Specialized for the usual embeddings: none, or 16 lanes.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let (table, held) = (self.table, self.rows);
@@ -95,7 +95,7 @@ impl<'a> Place<'a> {
         let mut ends = request.ends[range.start * fields..range.end * fields].iter();
         let mut occurrence = request.occurrences_before(range.start * fields);
         for (example, first_order) in first_order.iter_mut().enumerate() {
-            // A model of first-order weights alone has rows of no column.
+            // In a model of first-order weights alone, rows have no columns.
             let row_of_x = &mut x[example * width..(example + 1) * width];
             let mut sum = *first_order;
             for (Field { column, .. }, end) in of_table.iter().zip(&mut ends) {
@@ -125,7 +125,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Begins a pooled embedding with a row, or adds a row to it; times `factor` where it counts.
+/// Starts a pooled embedding with a row, or adds a row to it, times `factor` if `WEIGHED`.
 #[inline(always)]
 fn pool<const WEIGHED: bool>(pooled: &mut [f32], row: &Weights<'_>, factor: f32, first: bool) {
     match (first, WEIGHED) {

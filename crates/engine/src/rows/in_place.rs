@@ -1,4 +1,4 @@
-//! Rows that devices pool and update where they lie, for a dense part that is there as well.
+//! Rows that devices pool and update in place, for a dense part that is on devices as well.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
 }
 
 impl EmbeddingBags {
-    /// Lets devices pool rows into what a dense part has `at` each of them, where all rows of a
-    /// mini-batch are there.
+    /// Makes each device pool rows into its buffers in `at`, for mini-batches whose rows are all
+    /// on devices.
     pub fn pool_on_devices(&mut self, at: Vec<Arc<PooledAt>>) {
         self.pooled_at = at;
     }
@@ -37,7 +37,7 @@ impl EmbeddingBags {
             && parts.iter().all(|part| part.above.below.is_empty())
     }
 
-    /// Has devices pool the rows of mini-batch `number`.
+    /// Makes devices pool the rows of mini-batch `number`.
     pub(super) fn pool(
         &self,
         number: u32,
@@ -58,11 +58,12 @@ impl EmbeddingBags {
         })
     }
 
-    /// Has devices update the rows that they pooled, once the passes that were begun give them
-    /// gradients: before anybody waits for what these find. Nothing where others do it.
+    /// Makes devices update the rows that they pooled, once queued passes give them gradients;
+    /// called before the host waits for results of these passes. Does nothing if the host updates
+    /// the rows.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub fn update_early(&self, rows: &WorkingRows<'_>) -> Result<()> {
         match rows.pooled && rows.trains {
             true => on_devices(rows.groups).update(&self.pooled_at, rows.number),
@@ -70,13 +71,13 @@ impl EmbeddingBags {
         }
     }
 
-    /// Ends a step whose rows devices pooled, which were told to update them: how each occurs is
-    /// noted where a policy asks for it.
+    /// Ends a step whose rows devices pooled and update: records how each row occurs, if a policy
+    /// needs it.
     pub(super) fn note_occurrences(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) {
         assert!(on_devices(rows.groups).are_updated(), "devices update the rows that they pooled");
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
-            // Every row occurs: one that does not would leave as it was before.
+            // Every row occurs; an unset occurrence would mean that it doesn't.
             let once = Occurrence { examples: 1, ..Occurrence::default() };
             table.occurrences.clear();
             table.occurrences.resize(table.request.distinct.len(), once);

@@ -1,5 +1,5 @@
-//! The row half of a step for rows that are lent: they go whole with the answer, are updated by who
-//! has them as soon as he knows his gradients, which are all that there are, and come back whole.
+//! The row half of a step for lent rows: they are sent whole with the answer, updated by the
+//! borrower as soon as it has its own gradients, which are the only ones, and sent back whole.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ use super::{EmbeddingBags, Gradients, Laps, Moment, WorkingRows};
 use crate::ranks::{BorrowedTable, Loan, marked};
 use crate::{Borrowed, TableSpec};
 
-/// Rows that one thread updates at a time.
+/// Number of rows that one thread updates at a time.
 const UPDATED: usize = 256;
 
-/// Rows of rank `rank` that are lent like this.
+/// Number of rows with the state `loan` for rank `rank`.
 pub(super) fn count(rows: &TableRows<'_>, rank: usize, loan: Loan) -> usize {
     let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
     if rows.askers.loans.is_empty() {
@@ -30,8 +30,8 @@ pub(super) fn count(rows: &TableRows<'_>, rank: usize, loan: Loan) -> usize {
     asked.iter().filter(|row| rows.askers.loan(**row as usize) == loan).count()
 }
 
-/// Adds to `message` which of the rows that are `asked` for change hands, and those that go. Gives
-/// those whose weights are to follow.
+/// Adds to `message` which of the `asked` rows change hands, and the rows that are lent now.
+/// Returns the rows whose weights follow.
 pub(super) fn answer<'a>(
     rows: &TableRows<'_>,
     asked: &'a [u32],
@@ -56,7 +56,7 @@ pub(super) fn answer<'a>(
     }
 }
 
-/// Reads the rows that rank `rank` gives back.
+/// Reads the rows that rank `rank` returns.
 pub(super) fn read_back<'a>(
     (rows, table): (&TableRows<'_>, &TableSpec),
     rank: usize,
@@ -70,7 +70,7 @@ pub(super) fn read_back<'a>(
     }
 }
 
-/// Puts the rows that came `back`, by table and rank, into their slots.
+/// Puts the returned rows `back`, by table and rank, into their slots.
 pub(super) fn take_back(rows: &mut WorkingRows<'_>, ranks: usize, back: &[&[f32]]) {
     let rules = rows.groups.first().map_or_else(Rules::default, |group| group.rules);
     if back.is_empty() || !rules.hold(Rule::TakeBack) {
@@ -89,8 +89,8 @@ pub(super) fn take_back(rows: &mut WorkingRows<'_>, ranks: usize, back: &[&[f32]
 }
 
 impl EmbeddingBags {
-    /// Updates the rows that are `borrowed` among `rows`, which visit here for mini-batch `number`,
-    /// by the gradients of this rank's `blocks`: no other has any.
+    /// Updates the `borrowed` rows among `rows`, which visit for mini-batch `number`, by the
+    /// gradients of this rank's `blocks`; no other rank has gradients for them.
     pub fn update_borrowed(
         &self,
         (rows, number): (&WorkingRows<'_>, u32),
@@ -114,7 +114,7 @@ impl EmbeddingBags {
     }
 }
 
-/// What the update of the borrowed rows of one table reads.
+/// Inputs for the update of one table's borrowed rows.
 struct BorrowedUpdate<'a> {
     embeddings: &'a EmbeddingBags,
     table: &'a TableSpec,
@@ -124,7 +124,7 @@ struct BorrowedUpdate<'a> {
 }
 
 impl BorrowedUpdate<'_> {
-    /// Shows the rows that this mini-batch reads here to the witness.
+    /// Shows the borrowed rows that this mini-batch reads to the witness.
     fn show(&self, here: &BorrowedTable, number: u32) {
         let Some(witness) = &self.embeddings.witness else { return };
         let at = Moment { steps: self.embeddings.steps, number, evaluates: false };
@@ -191,14 +191,14 @@ mod tests {
     use super::*;
     use crate::{Grouper, Part};
 
-    /// Rows of weight and state, of a table that shares its store.
+    /// A table with weights and state that shares its store.
     fn table() -> TableSpec {
         let adagrad = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
         TableSpec { shared: true, ..TableSpec::new(0, "shared", 1, adagrad) }
     }
 
-    /// What ranks 0 and 1 ask for: the latter has four rows, of which it is lent one, has one, and
-    /// gives one back.
+    /// Requests of ranks 0 and 1; of the four rows of rank 1, one becomes lent, one is lent, one
+    /// isn't, and one is returned.
     fn asked() -> Part {
         let mut part = Part::default();
         let keys = [7, 1, 2, 3, 4].map(Key);

@@ -6,9 +6,9 @@
 //!  apply    gradients over a row's bags ─► row optimizer, in the slot            by row
 //! ```
 //!
-//! This is the seam for the place where rows are computed on: no slice of a slab leaves it. Threads
-//! share out whole examples and whole rows, so that the bits do not depend on their number
-//! (invariant I2).
+//! This is the seam for computing on rows elsewhere: no slice of a slab leaves it. Threads divide
+//! whole examples and whole rows among them, so their number doesn't affect the bits (invariant
+//! I2).
 
 mod admission;
 mod below;
@@ -50,37 +50,36 @@ use crate::ranks::Loan;
 use crate::request::BagsByRow;
 use crate::{Dense, Field, Group, Part, Result, TableSpec};
 
-/// Where the fields of each table have their columns in the matrix of pooled embeddings, and how
-/// they are pooled.
+/// Columns of each table's fields in the matrix of pooled embeddings, and their pooling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     /// The fields of each table. // (tables) of (fields)
     pub of_fields: Vec<Vec<Field>>,
-    /// Columns of all fields together.
+    /// Number of columns of all fields.
     pub count: usize,
 }
 
-/// Gradients of a mini-batch, as the model above made them.
+/// Gradients of a mini-batch, from the model above.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradients<'a> {
-    /// Of the pooled embeddings. // (examples, columns)
+    /// Gradient of the pooled embeddings. // (examples, columns)
     pub d_x: &'a [f32],
-    /// Of the sums of first-order weights. // (examples)
+    /// Gradient of the sums of first-order weights. // (examples)
     pub d_first_order: &'a [f32],
-    /// Labels: one above 0.5 is a click, whose rows are more important. // (examples)
+    /// Labels; above 0.5 is a click, which makes its rows more important. // (examples)
     pub labels: &'a [f32],
 }
 
-/// Told what the threads' parts of an update took and moved.
+/// Receives time and bytes of the threads' parts of an update.
 pub trait Laps: Sync {
     /// Seconds of processor time of the calling thread.
     fn now(&self) -> f64;
 
-    /// A part that began at `begin` is over; it read and wrote `bytes` of rows and gradients.
+    /// Ends a part that began at `begin` and read and wrote `bytes` of rows and gradients.
     fn over(&self, begin: f64, bytes: u64);
 }
 
-/// Nobody is told.
+/// Ignores all measurements.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLaps;
 
@@ -92,17 +91,17 @@ impl Laps for NoLaps {
     fn over(&self, _begin: f64, _bytes: u64) {}
 }
 
-/// Sizes of a model's embeddings.
+/// Parameters of a model's embeddings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Blocks that every mini-batch is cut into, the unit of summation.
+    /// Number of blocks of every mini-batch, the unit of summation.
     pub blocks: usize,
-    /// Steps of training that a step's reads of rows do not see.
+    /// Latest training steps that a step's row reads don't see.
     pub staleness: usize,
-    /// Whether the policy asks how often a key occurred in a mini-batch, and not just that it did.
+    /// Whether the policy needs to know how often a key occurred in a mini-batch, not only that it
+    /// did.
     pub weighs_occurrences: bool,
-    /// Bytes of the sketch that counts occurrences, by table; where there are fewer numbers than
-    /// tables, the others have the least.
+    /// Bytes of the sketch that counts occurrences, by table; missing entries mean the minimum.
     pub sketch_bytes: Vec<u64>,
 }
 
@@ -112,7 +111,7 @@ impl Default for Shape {
     }
 }
 
-/// The embeddings of a model: its tables, and what its steps need of the past.
+/// The embeddings of a model: its tables, and past state that its steps need.
 pub struct EmbeddingBags {
     tables: Vec<TableSpec>,
     columns: Columns,
@@ -123,12 +122,12 @@ pub struct EmbeddingBags {
     steps: u64,
     /// Whether rows are held for a step that has not been applied.
     is_open: bool,
-    /// By table; none where rows exist for ever from their first use.
+    /// By table; `None` if rows exist forever from their first use.
     admissions: Vec<Option<Admissions>>,
     stale: StaleRows,
     workspaces: Workspaces<Workspace>,
     witness: Option<Arc<dyn Witness>>,
-    /// What a dense part on devices has for pooled rows, by device.
+    /// Buffers of a dense part on devices for pooled rows, by device.
     pooled_at: Vec<Arc<PooledAt>>,
 }
 
@@ -140,7 +139,7 @@ impl std::fmt::Debug for EmbeddingBags {
 }
 
 impl EmbeddingBags {
-    /// The embeddings of `tables`, before the first step.
+    /// The embeddings of `tables` before the first step.
     pub fn new(tables: Vec<TableSpec>, columns: Columns, shape: Shape) -> Self {
         assert_eq!(tables.len(), columns.of_fields.len(), "columns for every table");
         Self {
@@ -166,65 +165,65 @@ impl EmbeddingBags {
         }
     }
 
-    /// The most bytes that one thread's part of an update takes.
+    /// Maximum bytes of one thread's part of an update.
     pub fn workspace_bytes_max(tables: &[TableSpec], blocks: usize) -> usize {
         Workspace::lanes_max(tables, blocks) * size_of::<f32>()
     }
 
-    /// The most bytes of the versions that stale reads need, for mini-batches of `rows` rows.
+    /// Maximum bytes of the versions for stale reads, with mini-batches of `rows` rows.
     pub fn stale_bytes_max(table: &TableSpec, staleness: u64, rows: u64) -> u64 {
         StaleRows::bytes_max(staleness, rows, table.weight_count() as u64)
     }
 
-    /// The bytes of a sketch that was given `bytes`.
+    /// Bytes that a sketch takes if assigned `bytes`.
     pub fn sketch_bytes_max(bytes: u64) -> u64 {
         Sketch::bytes(bytes)
     }
 
-    /// The most bytes of rows that are read elsewhere than in their slots.
+    /// Maximum bytes of rows that are read elsewhere than in their slots.
     pub fn elsewhere_bytes_max(table: &TableSpec, rows: u64) -> u64 {
         TableRows::elsewhere_bytes_max(rows, table.weight_count() as u64)
     }
 
-    /// Shows every row that is read from now on to `witness`.
+    /// Shows every row read from now on to `witness`.
     pub fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.witness = Some(witness);
     }
 
-    /// Lends rows to other ranks from now on, as [`Lender`](crate::Lender) says.
+    /// Lends rows to other ranks from now on; see [`Lender`](crate::Lender).
     pub fn lend(&mut self) {
         self.lends = true;
     }
 
-    /// Its tables.
+    /// The tables.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
     }
 
-    /// Where their fields have their columns.
+    /// Columns of the tables' fields.
     pub fn columns(&self) -> &Columns {
         &self.columns
     }
 
-    /// Steps trained.
+    /// Number of steps trained.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Goes on after `steps` steps.
+    /// Continues after `steps` steps.
     pub fn set_steps(&mut self, steps: u64) {
         self.steps = steps;
     }
 
-    /// Holds the rows of mini-batch `number`, by table as `parts` ask for them in `groups`, until
-    /// what is returned goes. Where it `trains`, a step begins that [`EmbeddingBags::apply`] ends;
-    /// one that is never applied leaves no trace.
+    /// Holds the rows of mini-batch `number` (`parts` by table, in `groups`) as long as the result
+    /// lives. If it `trains`, a step begins that [`EmbeddingBags::apply`] ends; a step that is
+    /// never applied leaves no trace.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     ///
     /// # Panics
-    /// When a row is not pinned and filled, or is held already.
+    /// If a row is not pinned and filled, or is already held.
     pub fn hold<'a>(
         &mut self,
         number: u32,
@@ -276,7 +275,7 @@ impl EmbeddingBags {
         held.collect()
     }
 
-    /// Forgets a step that was begun and not applied.
+    /// Undoes a step that was begun and not applied.
     fn abandon(&mut self) {
         if std::mem::take(&mut self.is_open) {
             self.stale.forget();
@@ -291,7 +290,7 @@ impl EmbeddingBags {
             let mut weights = vec![0.0; table.weight_count()];
             let state = table.weight_lanes()..table.model_lanes();
             for (row, key) in rows.request.distinct.iter().enumerate() {
-                // Whoever has it shows it.
+                // The rank that has the row shows it.
                 if matches!(rows.askers.loan(row), Loan::Runs | Loan::Ends) {
                     continue;
                 }
@@ -304,25 +303,25 @@ impl EmbeddingBags {
 
     /// Pools the rows of the examples of `range`.
     ///
-    /// A bag's rows are added in the order of the data; the first-order weights of an example in
+    /// A bag's rows are added in the order of the data, the first-order weights of an example in
     /// the order of tables and fields.
     pub fn gather(&self, rows: &WorkingRows<'_>, range: Range<usize>, pooled: Pooled<'_>) {
         gather::gather(self, rows, range, pooled);
     }
 
-    /// Bytes of rows that [`EmbeddingBags::gather`] reads, and of embeddings that it writes.
+    /// Bytes of rows that [`EmbeddingBags::gather`] reads plus bytes of embeddings that it writes.
     pub fn gather_bytes(&self, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
         gather::bytes(self, rows, range)
     }
 
-    /// Ends a step: updates the rows that were held for it, on the threads of the calling pool.
+    /// Ends a step: updates the rows held for it, on the threads of the calling pool.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     ///
     /// # Panics
-    /// When the rows were held for reading alone, others were held since, or gradients are of
-    /// another number of examples.
+    /// If the rows were only held for reading, others were held since, or the number of examples
+    /// differs.
     pub fn apply(
         &mut self,
         rows: &mut WorkingRows<'_>,
@@ -345,7 +344,7 @@ impl EmbeddingBags {
         self.send(rows)
     }
 
-    /// Sends what a step made of the rows to the devices that have them, where there are any.
+    /// Sends a step's results for rows to the devices that have them, if any.
     fn send(&self, rows: &WorkingRows<'_>) -> Result<()> {
         let Some(devices) = devices_above(rows.groups) else { return Ok(()) };
         self.step_below(rows);
@@ -369,11 +368,12 @@ impl EmbeddingBags {
         TableBags { bags, gradients, fields, columns, blocks }
     }
 
-    /// What a resumed run needs beside rows, as sections of a checkpoint's dense part: that of
-    /// rank `rank` of `ranks`. Those of all ranks, joined in their order, are that of one.
+    /// Adds the state that a resumed run needs besides rows to a checkpoint's dense part, as
+    /// sections of rank `rank` of `ranks`. Sections of all ranks, joined in their order, equal a
+    /// single rank's.
     ///
     /// # Panics
-    /// Within a step.
+    /// If called within a step.
     pub fn save(&self, dense: &mut Dense, (rank, ranks): (usize, usize)) {
         assert!(!self.is_open, "a model is saved between two steps");
         self.stale.save(dense);
@@ -382,11 +382,11 @@ impl EmbeddingBags {
         admissions.for_each(|admissions| admissions.save(dense, shards.clone()));
     }
 
-    /// Takes over what a checkpoint after `steps` steps has, of all ranks: what is of rank `rank`
-    /// of `ranks`.
+    /// Restores the state of rank `rank` of `ranks` from a checkpoint of all ranks after `steps`
+    /// steps.
     ///
     /// # Errors
-    /// Says what does not fit these tables.
+    /// Describes what doesn't match these tables.
     pub fn load(
         &mut self,
         dense: &Dense,

@@ -1,4 +1,5 @@
-//! The row half of a step that ranks share: what an owner sends and takes, what a requester does.
+//! The row half of a step with several ranks: what an owner sends and receives, what a requester
+//! does.
 
 use std::sync::Arc;
 
@@ -17,10 +18,10 @@ use crate::group::devices_above;
 use crate::ranks::Loan;
 use crate::{Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
 
-/// Rows that one thread copies at a time.
+/// Number of rows that one thread copies at a time.
 const ANSWERED: usize = 512;
 
-/// Adds the weights of the rows that are `asked` for to `message`.
+/// Adds the weights of the `asked` rows to `message`.
 pub(super) fn put_weights(rows: &TableRows<'_>, asked: &[u32], message: &mut Message) {
     let width = rows.width();
     let weights: &mut [f32] = message.room(asked.len() * width);
@@ -33,8 +34,8 @@ pub(super) fn put_weights(rows: &TableRows<'_>, asked: &[u32], message: &mut Mes
 }
 
 impl EmbeddingBags {
-    /// Adds to each rank's message the weights of the rows that it asked for, as this step reads
-    /// them. `rows` are held as [`EmbeddingBags::hold`] does for what all ranks ask of this one.
+    /// Adds to each rank's message the weights of the rows that it requested, as this step reads
+    /// them. `rows` are held by [`EmbeddingBags::hold`] for the requests of all ranks.
     pub fn answer(&self, rows: &WorkingRows<'_>, messages: &mut [Message]) {
         let trains = rows.trains;
         messages.par_iter_mut().enumerate().for_each(|(rank, message)| {
@@ -49,7 +50,7 @@ impl EmbeddingBags {
         });
     }
 
-    /// Adds to `message` the weights of the rows that `rank` alone asked for, as they are now.
+    /// Adds to `message` the current weights of the rows that `rank` alone requested.
     pub fn answer_to(&self, rank: usize, rows: &WorkingRows<'_>, message: &mut Message) {
         for rows in &rows.tables {
             let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
@@ -57,7 +58,7 @@ impl EmbeddingBags {
         }
     }
 
-    /// Bytes of what rank `rank` is answered.
+    /// Bytes of the answer to rank `rank`.
     pub fn answer_bytes(&self, rows: &WorkingRows<'_>, rank: usize) -> usize {
         let of_table = |rows: &TableRows<'_>| {
             let begun = lent::count(rows, rank, Loan::Begins) * rows.row_lanes();
@@ -67,13 +68,13 @@ impl EmbeddingBags {
         rows.tables.iter().map(of_table).sum()
     }
 
-    /// Whether owners are told how often rows of `table` occur in a mini-batch: where their history
-    /// or the policy counts that. For all else it is enough that they do.
+    /// Whether owners receive how often rows of `table` occur in a mini-batch: if their history or
+    /// the policy counts that. Otherwise it is enough that they occur.
     pub fn tells_seen(table: &TableSpec, weighs_occurrences: bool) -> bool {
         table.life.is_some() || weighs_occurrences
     }
 
-    /// The most bytes of the sums for `owner`, where `routes` go and `blocks` are this rank's.
+    /// Maximum bytes of the sums for `owner`, with these `routes` and this rank's `blocks`.
     pub fn sums_bytes_max(&self, routes: &[Routes], owner: usize, blocks: Blocks) -> usize {
         let subtrees = blocks.subtrees().count();
         let of_table = |(routes, table): (&Routes, &TableSpec)| {
@@ -84,21 +85,21 @@ impl EmbeddingBags {
         routes.iter().zip(&self.tables).map(of_table).sum()
     }
 
-    /// The rows of others that `parts` ask for, to be pooled by [`EmbeddingBags::gather`].
+    /// The rows of other ranks that `parts` request, for pooling by [`EmbeddingBags::gather`].
     pub fn visit<'a>(&self, parts: &'a mut [Part], guests: &'a Guests) -> WorkingRows<'a> {
         let tables = parts.iter_mut().enumerate();
-        // They came as f32, however their rows are kept.
+        // Guests are f32, whatever the storage of their rows.
         let rows = |(number, part)| TableRows::of_guests(part, guests.slab(number));
         let tables = tables.map(rows).collect();
         WorkingRows { tables, groups: &[], trains: false, number: 0, pooled: false }
     }
 
-    /// Adds to each owner's message the sums of gradients of its rows among `rows`, which visit
-    /// here; `routes` say which those are, and `blocks` which are of this rank. Of rows that are
-    /// `borrowed` there are none; those that are to go back follow.
+    /// Adds to each owner's message the sums of gradients of its rows among the visiting `rows`;
+    /// `routes` give each owner's rows, and `blocks` are this rank's. Borrowed rows have no sums;
+    /// those to be returned follow.
     ///
     /// # Panics
-    /// When gradients are of another number of examples.
+    /// If the number of examples differs.
     pub fn sum_for_owners(
         &self,
         rows: &WorkingRows<'_>,
@@ -148,7 +149,7 @@ impl EmbeddingBags {
         self.workspaces.put_back(workspace);
     }
 
-    /// Holds again the rows of a step that [`EmbeddingBags::hold`] began and that ranks share.
+    /// Holds again the rows of a step with several ranks that [`EmbeddingBags::hold`] began.
     pub fn hold_again<'a>(
         &self,
         number: u32,
@@ -160,11 +161,11 @@ impl EmbeddingBags {
         WorkingRows { tables, groups, trains: true, number, pooled: false }
     }
 
-    /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent, which end
-    /// what is to be read; `blocks` are those of the whole mini-batch.
+    /// Ends a step as [`EmbeddingBags::apply`] does, with the sums of all ranks, the rest of each
+    /// of `readers`; `blocks` are those of the whole mini-batch.
     ///
     /// # Errors
-    /// Names the rank whose message makes no sense, in which case no row was updated, or the device
+    /// Names the rank that sent an invalid message, in which case no row was updated, or the device
     /// that failed.
     ///
     /// # Panics
@@ -207,7 +208,7 @@ impl EmbeddingBags {
         self.send(rows)
     }
 
-    /// From here on this step's rows are those of the next one.
+    /// Ends the step: rows read from now on belong to the next one.
     pub(super) fn end_step(&mut self, rows: &WorkingRows<'_>) {
         assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
         self.is_open = false;

@@ -1,4 +1,4 @@
-//! Occurrences of keys, counted in bounded memory.
+//! Counts occurrences of keys in bounded memory.
 
 use std::ops::Range;
 
@@ -6,33 +6,34 @@ use stepwell_base::owner::{KEY_SHARDS, key_shard};
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::{Key, TableId, hash};
 
-/// What the salts of a sketch are drawn under.
+/// Name of the stream that salts of a sketch are drawn from.
 const NAME: &str = "admission sketch";
 
-/// Counts occurrences of keys in bounded memory, sometimes too many, never too few.
+/// Counts occurrences of keys in bounded memory; may overestimate, never underestimates.
 ///
 /// Source: Cormode, Muthukrishnan, "An improved data stream summary: the count-min sketch" (2005),
 /// with the conservative update of Estan and Varghese (2002).
 ///
-/// Each key shard of the table has a part of its own, in which its keys alone are counted, in the
-/// order of their first occurrence: so who has a shard counts the same whoever has the others.
+/// Each key shard of the table has a part that counts only its keys, in the order of their first
+/// occurrence. So the counts of a shard don't depend on which rank has it.
 #[derive(Debug)]
 pub(super) struct Sketch {
     pub(super) counts: Vec<u8>, // (key shards, ROWS, width)
     width: u64,
-    /// What the mini-batch at hand changed: places, and what they counted before it, in order.
+    /// Changes of the current mini-batch, in order: places and their previous counts.
     changed: Vec<(usize, u8)>,
-    /// What tells the hashes of the rows apart. // (ROWS)
+    /// Salts that make the hashes of the rows independent. // (ROWS)
     salts: [u64; Self::ROWS],
 }
 
 impl Sketch {
     const ROWS: usize = 4;
 
-    /// Rows of all key shards.
+    /// Number of rows of all key shards.
     const PARTS: u64 = (KEY_SHARDS * Self::ROWS) as u64;
 
-    /// Bytes of a sketch that was given `bytes`: a whole number for each row of each key shard.
+    /// Bytes that a sketch takes if assigned `bytes`: equal whole numbers for each row of each key
+    /// shard.
     pub(super) fn bytes(bytes: u64) -> u64 {
         (bytes / Self::PARTS).max(1) * Self::PARTS
     }
@@ -45,7 +46,7 @@ impl Sketch {
         Self { counts, width, changed: Vec::new(), salts }
     }
 
-    /// Counts `times` more; how often `key` was seen, up to 255.
+    /// Counts `key` `times` more; returns its count, up to 255.
     pub(super) fn add(&mut self, key: Key, times: usize) -> u8 {
         let places = self.places(key);
         let least = places.iter().map(|place| self.counts[*place]).min().unwrap_or(0);
@@ -60,26 +61,25 @@ impl Sketch {
         count
     }
 
-    /// A mini-batch begins; what was counted before stays.
+    /// Begins a mini-batch, which makes previous counts permanent.
     pub(super) fn begin(&mut self) {
         self.changed.clear();
     }
 
-    /// Takes back what was counted since the mini-batch began.
+    /// Undoes what was counted since the mini-batch began.
     pub(super) fn undo(&mut self) {
         for (place, before) in self.changed.drain(..).rev() {
             self.counts[place] = before;
         }
     }
 
-    /// What was counted in neighbouring key shards; those of all, one behind the other, are
-    /// `counts`.
+    /// Counts of adjacent key shards; those of all shards, joined, are `counts`.
     pub(super) fn of(&self, shards: Range<usize>) -> &[u8] {
         let shard = Self::ROWS * self.width as usize;
         &self.counts[shards.start * shard..shards.end * shard]
     }
 
-    /// Where the rows count `key`.
+    /// Positions of `key`'s counts, one per row.
     fn places(&self, key: Key) -> [usize; Self::ROWS] {
         let mixed = hash::mix(key);
         let first = usize::from(key_shard(key)) * Self::ROWS;
@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Two keys that meet in one row of the sketch meet in another as seldom as any two: that is
-    /// what makes the least of four counts a good one.
+    /// Two keys that collide in one row of the sketch collide in another as rarely as any two,
+    /// which makes the minimum of four counts a good estimate.
     #[test]
     fn keys_that_meet_in_one_row_do_not_meet_in_others() {
         const KEYS: u64 = 20_000;
@@ -119,7 +119,7 @@ mod tests {
             ("mixed", finalize),
         ];
         for (what, key) in keys {
-            // Of one key shard: others never meet.
+            // Keys of one key shard, as different shards never collide.
             let of_shard = (0..).map(|number| Key(key(number))).filter(|key| key_shard(*key) == 7);
             let of_shard: Vec<Key> = of_shard.take(KEYS as usize).collect();
             for (seed, table) in [(1, 0), (2, 0), (1, 1)] {
@@ -133,8 +133,8 @@ mod tests {
                         met.chunk_by(|x, y| x == y).map(|m| m.len()).map(pairs_of).sum();
                     let width = sketch.width as f64;
                     let expected = pairs / if a == b { width } else { width * width };
-                    // Pairs are Poisson's. Of 45 such sums, one beyond eight deviations, at means
-                    // of 12 and more, is found once in 10⁹ runs.
+                    // Colliding pairs are Poisson distributed. Of 45 such sums with means of 12 and
+                    // more, one beyond eight deviations occurs once in 10⁹ runs.
                     let deviations = (met as f64 - expected) / expected.sqrt();
                     assert!(deviations.abs() < 8.0, "{what}: {met} of {expected}, rows {a} {b}");
                 }

@@ -1,18 +1,19 @@
 //! Bounded staleness: rows as they were some steps ago.
 //!
-//! In mode `ssp(s)` step t reads every row exactly as after step t - 1 - s (as after step 0 where
-//! that is negative), and its update goes to the row as it is. Dense parameters are read as they
-//! are. Source: the bounded staleness of GeePS (section 2.2), made exact, so that a run has one
-//! result: there a read may be as stale as s, here it is.
+//! In mode `ssp(s)`, step t reads every row exactly as after step t - 1 - s (after step 0 if that
+//! is negative), and updates the current row. Dense parameters are read as they are. Source: the
+//! bounded staleness of GeePS (section 2.2), made exact so that a run has one result: there s is
+//! the maximum, here it is exact.
 //!
-//! Whether a row exists is decided by the step itself: one that expired, or is refused, is read
-//! with its initial value, whatever it was.
+//! The step itself decides whether a row exists: a row that expired or is refused is read with its
+//! initial value, whatever it was before.
 //!
-//! - **How.** Each of the last s steps left the weights that its rows had before it. A row as after
-//!   step t - 1 - s is what the oldest of these steps found that updated it, or what it is now.
+//! - **How.** Each of the last s steps saved the previous weights of the rows it updated. A row as
+//!   after step t - 1 - s is the version that the oldest of these steps saved, or the current row
+//!   if none did.
 //!
-//! - **Cost.** S look-ups a row and step, a copy of the weights of each updated row.
-//! - **Bounds.** S mini-batches of rows; the capacity plan counts them.
+//! - **Cost.** s look-ups per row and step, and a copy of the weights of each updated row.
+//! - **Bounds.** s mini-batches of rows, which the capacity plan counts.
 
 use std::collections::VecDeque;
 
@@ -24,10 +25,10 @@ use super::admission::Admissions;
 use super::working::TableRows;
 use crate::Dense;
 
-/// What one step found.
+/// Versions of rows before one step.
 #[derive(Debug, Default)]
 struct Before {
-    /// By table.
+    /// Versions by table.
     tables: Vec<TableVersions>,
 }
 
@@ -45,14 +46,14 @@ impl TableVersions {
     }
 }
 
-/// The versions that steps to come will read, oldest first.
+/// The versions that later steps will read, oldest first.
 #[derive(Debug)]
 pub(super) struct StaleRows {
     steps: VecDeque<Before>,
-    /// What the step at hand found, until it is over.
+    /// Versions before the current step, until it ends.
     found: Option<Before>,
     staleness: usize,
-    /// Weights of a row, by table.
+    /// Number of weights of a row, by table.
     widths: Vec<usize>,
 }
 
@@ -61,24 +62,24 @@ impl StaleRows {
         Self { steps: VecDeque::new(), found: None, staleness, widths }
     }
 
-    /// Steps that a read does not see.
+    /// Number of latest steps that a read doesn't see.
     pub(super) fn staleness(&self) -> usize {
         self.staleness
     }
 
-    /// The most bytes for mini-batches of `rows` rows of `width` weights.
+    /// Maximum bytes, for mini-batches of `rows` rows of `width` weights.
     pub(super) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
         let entry = (size_of::<(Key, u32)>() as u64 + 1) * 16 / 7;
-        // The version that is being made, too.
+        // Including the version that is being made.
         (staleness + u64::from(staleness > 0)) * rows * (8 + entry + width * 4)
     }
 
-    /// Whether rows are read older than they are.
+    /// Whether any step has older versions of rows.
     pub(super) fn looks_back(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// Lets rows be read as old as they should be.
+    /// Replaces the weights that are read by versions of the required age.
     pub(super) fn look_back(
         &self,
         tables: &mut [TableRows<'_>],
@@ -105,7 +106,7 @@ impl StaleRows {
         }
     }
 
-    /// The rows are about to be updated.
+    /// Saves the versions of rows that are about to be updated.
     pub(super) fn keep(&mut self, tables: &[TableRows<'_>]) {
         if self.staleness == 0 {
             return;
@@ -121,7 +122,7 @@ impl StaleRows {
         self.found = Some(before);
     }
 
-    /// The step at hand is over.
+    /// Ends the current step.
     pub(super) fn passed(&mut self) {
         let Some(before) = self.found.take() else { return };
         if self.steps.len() == self.staleness {
@@ -130,12 +131,12 @@ impl StaleRows {
         self.steps.push_back(before);
     }
 
-    /// The step at hand never was.
+    /// Discards the versions of the current step, which is not trained.
     pub(super) fn forget(&mut self) {
         self.found = None;
     }
 
-    /// Adds what a resumed run needs to `dense`.
+    /// Adds the state that a resumed run needs to `dense`.
     pub(super) fn save(&self, dense: &mut Dense) {
         for (step, before) in self.steps.iter().enumerate() {
             for (table, rows) in before.tables.iter().enumerate() {
@@ -146,7 +147,7 @@ impl StaleRows {
         }
     }
 
-    /// Takes over what a checkpoint after `steps` steps has of the keys that are `own`.
+    /// Restores versions of keys for which `own` holds from a checkpoint after `steps` steps.
     pub(super) fn load(
         &mut self,
         dense: &Dense,
@@ -184,8 +185,8 @@ impl StaleRows {
 }
 
 impl EmbeddingBags {
-    /// Names of the sections with stale versions: of step number `step` of those that count, the
-    /// oldest first, and of table `table`.
+    /// Names of the sections with stale versions: of step number `step` among those saved, oldest
+    /// first, and of table `table`.
     pub fn stale_names(step: usize, table: usize) -> [String; 2] {
         [keys_name(step, table), weights_name(step, table)]
     }
@@ -223,7 +224,7 @@ mod tests {
         part
     }
 
-    /// Rows count the steps that updated them; what a step reads is what a plain history says.
+    /// Rows count the steps that updated them; reads must match a plain history.
     fn check(staleness: usize, resume_at: Option<usize>) {
         let (table, slab) = (table(), Slab::new(20, 2).unwrap());
         let mut stale = StaleRows::new(staleness, vec![1]);
@@ -245,7 +246,7 @@ mod tests {
                 let wanted = as_of.get(key).copied().unwrap_or(0.0);
                 assert_eq!(rows[0].weights(row).get(0), wanted, "step {step}, key {key}");
             }
-            // A step that is begun and given up leaves no trace.
+            // A step that is begun and abandoned leaves no trace.
             stale.keep(&rows);
             stale.forget();
             stale.keep(&rows);

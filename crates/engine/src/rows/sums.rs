@@ -1,12 +1,12 @@
-//! The gradient of a row: the sum over its bags, in a fixed order.
+//! Sums of a row's gradient over its bags, in a fixed order.
 //!
 //! Bags are added in example order within a block, and the blocks' sums by the fixed binary tree of
-//! [`stepwell_nn::tree_sum`] over all blocks; a block without an occurrence does not take part,
-//! rather than adding a zero (invariant I2).
+//! [`stepwell_nn::tree_sum`] over all blocks. A block without an occurrence is left out, instead of
+//! adding a zero (invariant I2).
 //!
-//! - **How.** Two blocks meet where their numbers, written in bits, begin to differ. So a stack of
-//!   sums is enough: before a block is put on it, its two upper sums meet as long as they do so
-//!   further down than the upper one and the block.
+//! - **How.** Two blocks meet at the highest bit in which their numbers differ. So a stack of sums
+//!   suffices: before a block is pushed, the two upper sums are added as long as they meet at a
+//!   lower bit than the upper one and the block.
 //!
 //! ```text
 //! blocks 1 3 4 6 of 8     1 │ 1 3 │ (1+3) 4 │ (1+3) 4 6 │ (1+3) (4+6) │ (1+3)+(4+6)
@@ -24,12 +24,12 @@ use super::workspaces::refill;
 use crate::Field;
 use crate::request::BagsByRow;
 
-/// Bags between the request for a gradient and its use, be they of the same row or of later ones.
+/// Bags between the prefetch of a gradient and its use, within one row or across rows.
 const BAGS_AHEAD: usize = 16;
-/// Sums on the stack: one for each bit of a block's number, and one.
+/// Maximum number of sums on the stack: one for each bit of a block's number, plus one.
 const DEPTH_MAX: usize = u32::BITS as usize + 1;
 
-/// What sums are made in; kept from one task to the next.
+/// Buffers for sums, reused across tasks.
 #[derive(Debug, Default)]
 pub(super) struct SumsRoom {
     /// Where each block's bags end.
@@ -39,12 +39,12 @@ pub(super) struct SumsRoom {
 }
 
 impl SumsRoom {
-    /// The most lanes of one, for rows of `width` weights.
+    /// Maximum lanes of one set of buffers, for rows of `width` weights.
     pub(super) fn lanes_max(width: usize, blocks: usize) -> usize {
         blocks + width * Self::depth(blocks)
     }
 
-    /// Sums on the stack of any number of blocks.
+    /// Number of sums on the stack that suffices for any number of blocks.
     pub(super) const DEPTH: usize = DEPTH_MAX;
 
     /// The stack for sums of `width` lanes over `blocks` blocks.
@@ -54,44 +54,44 @@ impl SumsRoom {
         &mut self.sums
     }
 
-    /// Sums on the stack at once.
+    /// Maximum number of sums on the stack for `blocks` blocks.
     fn depth(blocks: usize) -> usize {
         (blocks.max(1).ilog2() as usize + 2).min(DEPTH_MAX)
     }
 }
 
-/// The bags of a table's rows, and their gradients.
+/// Bags of a table's rows, and their gradients.
 #[derive(Clone, Copy)]
 pub(super) struct TableBags<'a> {
     pub(super) bags: &'a BagsByRow,
     pub(super) gradients: Gradients<'a>,
     pub(super) fields: &'a [Field],
-    /// Columns of the pooled embeddings.
+    /// Number of columns of the pooled embeddings.
     pub(super) columns: usize,
     pub(super) blocks: Blocks,
 }
 
-/// Gradients of rows, one row after the other.
+/// Gradients of rows, requested one after another.
 pub(super) trait RowGradients {
-    /// That of row `row`, and how it occurs.
+    /// The gradient of row `row`, and how the row occurs.
     fn of(&mut self, row: usize) -> (&[f32], Occurrence);
 }
 
-/// Sums of gradients by the fixed tree, each times the factor of its row in the bag where they are
-/// `WEIGHED`.
+/// Sums of gradients by the fixed tree; if `WEIGHED`, each gradient is multiplied by its row's
+/// factor in the bag.
 pub(super) struct Sums<'a, const WEIGHED: bool> {
     gradients: BagGradients<'a>,
     /// Where the bags of each row end.
     rows: &'a [u32],
     ends: &'a [u32],
-    /// Blocks of the mini-batch before the first of `ends`.
+    /// Number of blocks of the mini-batch before the first of `ends`.
     first: u32,
     sums: &'a mut [f32],
     width: usize,
 }
 
 impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
-    /// Sums of rows of `width` weights, whose embeddings have `dim` lanes.
+    /// Sums for rows of `width` weights, whose embeddings have `dim` lanes.
     #[inline(always)]
     pub(super) fn new(
         of: &'a TableBags<'a>,
@@ -118,7 +118,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         Self { gradients, rows: &[], ends: &room.ends, first, sums: &mut room.sums, width }
     }
 
-    /// The sum over the bags with these numbers, of which there are some, and how their row occurs.
+    /// The sum over these bags (at least one), and how their row occurs.
     ///
     /// Most rows occur once or twice, which needs no tree.
     #[inline(always)]
@@ -140,7 +140,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         (&self.sums[..self.width], seen.occurrence)
     }
 
-    /// Sums the bags of each block, and lets the blocks meet.
+    /// Sums the bags of each block and combines the blocks' sums.
     #[inline(always)]
     fn by_block(&mut self, bags: Range<usize>, seen: &mut Seen) {
         let mut stack = [0u32; DEPTH_MAX];
@@ -165,7 +165,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         }
     }
 
-    /// Begins the sum number `place` of the stack with the bag number `at`.
+    /// Starts sum number `place` of the stack with bag number `at`.
     #[inline(always)]
     fn start(&mut self, place: usize, at: usize, seen: &mut Seen) {
         let bag = self.gradients.of::<WEIGHED>(at, seen);
@@ -174,8 +174,8 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         wide.fill(bag.wide::<WEIGHED>());
     }
 
-    /// Adds to the sum number `place` those of `bags` that lie before `end`; gives the number of
-    /// the first that does not.
+    /// Adds those of `bags` that are before `end` to sum number `place`; returns the number of the
+    /// first bag that isn't.
     #[inline(always)]
     fn go_on(&mut self, place: usize, bags: Range<usize>, end: u32, seen: &mut Seen) -> usize {
         let gradients = self.gradients;
@@ -194,14 +194,14 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         next
     }
 
-    /// Adds the sum number `upper` of the stack to the one below it.
+    /// Adds sum number `upper` of the stack to the one below it.
     #[inline(always)]
     fn meet(&mut self, upper: usize) {
         let (below, above) = self.sums.split_at_mut(upper * self.width);
         add(&mut below[(upper - 1) * self.width..], &above[..self.width]);
     }
 
-    /// The sum number `place` of the stack: of the embedding, and of the wide weight.
+    /// Sum number `place` of the stack: of the embedding, and of the wide weight.
     #[inline(always)]
     fn place(&mut self, place: usize) -> (&mut [f32], &mut [f32]) {
         let sum = &mut self.sums[place * self.width..(place + 1) * self.width];
@@ -219,9 +219,9 @@ impl<const WEIGHED: bool> RowGradients for Sums<'_, WEIGHED> {
 
 /// The gradient of one bag, and the factor of a row in it.
 struct BagGradient<'a> {
-    /// Of its pooled embedding.
+    /// Gradient of the bag's pooled embedding.
     values: &'a [f32],
-    /// Of its example's first order.
+    /// Gradient of the example's sum of first-order weights.
     d_wide: f32,
     factor: f32,
 }
@@ -248,7 +248,7 @@ impl BagGradient<'_> {
 struct BagGradients<'a> {
     /// Bags by row. // (occurrences)
     bags: &'a [u32],
-    /// The factor of the row in each; empty where all are 1. // (occurrences)
+    /// Factor of the row in each bag; empty if all are 1. // (occurrences)
     factors: &'a [f32],
     /// Gradient of the pooled embeddings. // (examples, embedding columns)
     d_x: &'a [f32],
@@ -278,7 +278,7 @@ impl<'a> BagGradients<'a> {
         }
     }
 
-    /// The gradient of the bag number `at`. A later one is asked for.
+    /// The gradient of bag number `at`. Prefetches a later one.
     #[inline(always)]
     fn of<const WEIGHED: bool>(&self, at: usize, seen: &mut Seen) -> BagGradient<'a> {
         if self.dim > 0
@@ -306,8 +306,9 @@ impl<'a> BagGradients<'a> {
         &self.d_x[start..start + self.dim]
     }
 
-    /// Adds the gradients of those of `bags` that lie before `end`; gives the number of the first
-    /// that does not. The loop takes no closure: one was compiled apart, and called for each bag.
+    /// Adds the gradients of those of `bags` that are before `end`; returns the number of the first
+    /// bag that isn't. The loop takes no closure, because a closure was compiled separately and
+    /// called for each bag.
     #[inline(always)]
     fn add_each<const WEIGHED: bool>(
         &self,
@@ -327,11 +328,11 @@ impl<'a> BagGradients<'a> {
     }
 }
 
-/// How a row occurs, bag by bag.
+/// Counts how a row occurs, bag by bag.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     occurrence: Occurrence,
-    /// The last example plus one.
+    /// The last example seen, plus one.
     last: u32,
 }
 
@@ -345,20 +346,20 @@ impl Seen {
     }
 }
 
-/// How a row with these `bags` occurs, of which an example has so many.
+/// How a row with these `bags` occurs, with `fields` bags per example.
 pub(super) fn occurrence((bags, fields): (&[u32], usize), labels: &[f32]) -> Occurrence {
     let (mut seen, fields) = (Seen::default(), Divisor::new(fields as u32));
     bags.iter().for_each(|bag| seen.meet(fields.quotient(*bag), labels));
     seen.occurrence
 }
 
-/// Divides by a number that stays the same, by a multiplication.
+/// Divides by a fixed number with a multiplication.
 ///
-/// Source: Lemire, Kaser, Kurz, "Faster remainder by direct computation" (2019), section 3: exact
-/// for all dividends and divisors of 32 bits.
+/// Source: Lemire, Kaser, Kurz, "Faster remainder by direct computation" (2019), section 3; exact
+/// for all 32-bit dividends and divisors.
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
-    /// 2^64 over the divisor, rounded up; 0 for a divisor of 1.
+    /// 2^64 divided by the divisor, rounded up; 0 for a divisor of 1.
     inverse: u64,
 }
 

@@ -1,8 +1,9 @@
-//! Gradients by row, and the row optimizer, in one pass over the distinct rows.
+//! Updates rows: sums gradients by row and applies the row optimizer, in one pass over distinct
+//! rows.
 //!
 //! A row's gradient is the sum over its bags: in example order within a block, then over blocks by
-//! the fixed binary tree (invariant I2). Blocks without an occurrence do not take part, rather
-//! than adding a zero. Threads share out rows, so their number does not show.
+//! the fixed binary tree (invariant I2). Blocks without an occurrence are left out, instead of
+//! adding a zero. Threads divide the rows, so their number has no effect.
 
 use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::Key;
@@ -19,47 +20,47 @@ use crate::ranks::Loan;
 use crate::request::BagsByRow;
 use crate::{History, Request, TableSpec};
 
-/// Bags that one task takes, unless a row has more by itself.
+/// Number of bags that one task takes, unless a single row has more.
 const GRAIN_BAGS: usize = 4096;
-/// Rows between the request for a row and its use.
+/// Rows between the prefetch of a row and its use.
 const ROWS_AHEAD: usize = 8;
 
-/// Everything that the update of one table reads.
+/// Inputs for the update of one table.
 pub(super) struct Update<'a> {
     pub(super) table: &'a TableSpec,
-    /// Whether gradients take the place of the rows, to be sent to where those are.
+    /// Whether gradients replace the rows, to be sent to the devices that have these.
     pub(super) sends: bool,
     pub(super) request: &'a Request,
-    /// The bags of each row, or who asked for it.
+    /// The bags of each row, or its requesters.
     pub(super) bags: &'a BagsByRow,
-    /// How each row is lent; empty where none is.
+    /// How each row is lent; empty if none is.
     pub(super) loans: &'a [Loan],
     pub(super) gradients: RowsOf<'a>,
-    /// Which rows may be updated, where not all may.
+    /// Which rows may be updated; `None` if all may.
     pub(super) admissions: Option<&'a Admissions>,
-    /// The step that this is, from 1.
+    /// The number of this step, from 1.
     pub(super) step: u64,
     pub(super) laps: &'a dyn Laps,
     pub(super) workspaces: &'a Workspaces<Workspace>,
 }
 
-/// What the gradients of rows are made of.
+/// Inputs for the gradients of rows.
 #[derive(Clone, Copy)]
 pub(super) enum RowsOf<'a> {
-    /// Bags of this rank.
+    /// This rank's bags.
     Bags(TableBags<'a>),
-    /// Sums of all ranks.
+    /// Sums from all ranks.
     Partials(&'a Partials<'a>),
 }
 
 impl Update<'_> {
-    /// Updates all `rows` and notes how each occurred.
+    /// Updates all `rows` and records how each occurred.
     pub(super) fn run(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence]) {
         self.share(rows, occurrences, 0);
     }
 
-    /// Halves the bags rather than the rows: the most frequent rows come first in a mini-batch, so
-    /// that one thread would have most of the bags.
+    /// Splits by bags, not by rows: the most frequent rows come first in a mini-batch, so one
+    /// thread would get most of the bags.
     fn share(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
         let (by_row, range) = (self.bags, first..first + rows.len());
         let before = by_row.before(range.start);
@@ -79,7 +80,8 @@ impl Update<'_> {
         );
     }
 
-    /// Bytes of gradients that the update of `rows` reads, and of rows that it reads and writes.
+    /// Bytes of gradients that the update of `rows` reads, plus bytes of rows that it reads and
+    /// writes.
     fn bytes(&self, rows: std::ops::Range<usize>) -> u64 {
         let (table, by_row) = (self.table, self.bags);
         let bags = by_row.before(rows.end) - by_row.before(rows.start);
@@ -96,23 +98,23 @@ impl Update<'_> {
     }
 }
 
-/// What one task needs beside the rows.
+/// Buffers of one task.
 #[derive(Debug, Default)]
 pub(super) struct Workspace {
     pub(super) sums: SumsRoom,
-    /// Weights in f32, where rows keep them otherwise. // (weights)
+    /// Weights in f32, if rows store them otherwise. // (weights)
     pub(super) weights: Vec<f32>,
 }
 
 impl Workspace {
-    /// The most lanes of one, for any of `tables`.
+    /// Maximum lanes of a workspace, for any of `tables`.
     pub(super) fn lanes_max(tables: &[TableSpec], blocks: usize) -> usize {
         let width = tables.iter().map(TableSpec::weight_count).max().unwrap_or(0);
         width + SumsRoom::lanes_max(width, blocks)
     }
 }
 
-/// Updates weights and state of the row of `key` by its `gradient` of step `step`.
+/// Updates weights and state of the row of `key` by its `gradient` in step `step`.
 #[inline(always)]
 pub(super) fn step_row(
     table: &TableSpec,
@@ -131,7 +133,7 @@ pub(super) fn step_row(
     }
 }
 
-/// The rows of one task, from the row number `first` of the mini-batch on.
+/// The rows of one task, from row number `first` of the mini-batch on.
 struct Rows<'a> {
     update: &'a Update<'a>,
     rows: RowsMut<'a>,
@@ -142,7 +144,7 @@ struct Rows<'a> {
 impl WithSimd for Rows<'_> {
     type Output = ();
 
-    /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
+    /// Specialized for the usual embeddings: none, or 16 lanes.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Update { table, workspaces, .. } = *self.update;
@@ -156,8 +158,8 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-/// The same where rows are multiplied before they are added: compiled apart, so that the usual
-/// loops are what they would be without it.
+/// Like [`Rows`], with factors of rows: compiled separately, so the usual loops stay as fast as
+/// without it.
 struct WeighedRows<'a>(Rows<'a>);
 
 impl WithSimd for WeighedRows<'_> {
@@ -199,7 +201,7 @@ impl Rows<'_> {
                 continue;
             }
             if update.loans.get(first + index).is_some_and(|loan| *loan != Loan::None) {
-                // Its use is one like any other.
+                // A use of a lent row counts as one occurrence.
                 *occurrence = Occurrence { examples: 1, ..Occurrence::default() };
                 continue;
             }

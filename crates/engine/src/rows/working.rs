@@ -1,4 +1,4 @@
-//! The rows of a mini-batch as a step reads them: those in their slots, or older versions of some.
+//! The rows of a mini-batch as a step reads them: in their slots, or as older versions.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::ranks::Askers;
 use crate::request::BagsByRow;
 use crate::{Group, Part, Request, TableSpec};
 
-/// The rows of a mini-batch, held until this goes.
+/// The rows of a mini-batch, held as long as this lives.
 #[derive(Debug)]
 pub struct WorkingRows<'a> {
     pub(super) tables: Vec<TableRows<'a>>,
     pub(super) groups: &'a [Arc<Group>],
-    /// Whether they were held to be trained.
+    /// Whether the rows are held for training.
     pub(super) trains: bool,
-    /// The mini-batch.
+    /// Number of the mini-batch.
     pub(super) number: u32,
-    /// Whether devices pooled them: then none of their weights is here.
+    /// Whether devices pooled the rows; then none of their weights is here.
     pub(super) pooled: bool,
 }
 
 impl WorkingRows<'_> {
-    /// Whether devices pooled them, and will update them: then no weights are here to be gathered.
+    /// Whether devices pooled the rows and will update them; then no weights are here to gather.
     pub fn are_pooled(&self) -> bool {
         self.pooled
     }
@@ -37,45 +37,45 @@ impl WorkingRows<'_> {
     }
 }
 
-/// Those of one table, by their number in the request.
+/// The rows of one table, by their number in the request.
 #[derive(Debug)]
 pub(super) struct TableRows<'a> {
     pub(super) request: &'a Request,
-    /// The bags of each, where they are trained.
+    /// The bags of each row, if it is trained.
     pub(super) bags: &'a BagsByRow,
-    /// Which rank asked for what, where several did.
+    /// Which rank requested which rows, if there are several ranks.
     pub(super) askers: &'a Askers,
-    /// How each occurs, once it was trained.
+    /// How each row occurs, set once it was trained.
     pub(super) occurrences: &'a mut Vec<Occurrence>,
-    /// Where they are on devices, where there are any.
+    /// Where the rows are on devices, if any.
     pub(super) above: &'a [OnDevice],
-    /// Numbers of those that stay on the host then, and the slots there, by number.
+    /// Numbers of the rows that stay on the host nevertheless, and the host slots, by number.
     pub(super) below: &'a [u32],
     pub(super) slots: &'a [SlotIndex],
     held: Held<'a>,
-    /// Weights that are read in place of the slab's. // (rows read elsewhere, weights)
+    /// Weights that are read instead of the slab's. // (rows read elsewhere, weights)
     elsewhere: Vec<f32>,
-    /// For each row its place in `elsewhere` plus one, or zero; empty where no row is read there.
+    /// For each row its position in `elsewhere` plus one, or zero; empty if no row is read there.
     places: Vec<u32>,
-    /// Weights of a row, and how the slab keeps them.
+    /// Number of weights of a row, and their storage in the slab.
     width: usize,
     storage: Storage,
     row_lanes: usize,
 }
 
 impl<'a> TableRows<'a> {
-    /// The rows of `slab` that `part` has.
+    /// The rows of `part` in `slab`.
     pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
         Self::of(part, slab, None, (table.weight_count(), table.storage))
     }
 
-    /// The rows that `part` has on devices, as they visit.
+    /// The rows of `part` on devices, where they visit the host.
     pub(super) fn visiting(part: &'a mut Part, at: &'a Visited, table: &TableSpec) -> Self {
         let slots = &at.slots[..part.request.distinct.len()];
         Self::of(part, &at.slab, Some(slots), (table.weight_count(), table.storage))
     }
 
-    /// The rows that `part` has in the order of its request, in a slab of weights in f32.
+    /// The rows of `part` in the order of its request, in a slab of f32 weights.
     pub(super) fn of_guests(part: &'a mut Part, slab: &'a Slab) -> Self {
         Self::of(part, slab, None, (slab.row_lanes(), Storage::F32))
     }
@@ -104,12 +104,12 @@ impl<'a> TableRows<'a> {
         }
     }
 
-    /// How the slab keeps weights.
+    /// Storage of weights in the slab.
     pub(super) fn storage(&self) -> Storage {
         self.storage
     }
 
-    /// Weights of a row.
+    /// Number of weights of a row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
@@ -128,7 +128,7 @@ impl<'a> TableRows<'a> {
         bags.iter().map(|asked| self.askers.counts[*asked as usize] as usize).sum()
     }
 
-    /// Lanes of a row in the slab.
+    /// Number of lanes of a row in the slab.
     pub(super) fn row_lanes(&self) -> usize {
         self.row_lanes
     }
@@ -138,7 +138,7 @@ impl<'a> TableRows<'a> {
         self.held.len()
     }
 
-    /// The weights of row `row`, as they lie where they are read.
+    /// The weights of row `row` that are read.
     #[inline]
     pub(super) fn weights(&self, row: usize) -> Weights<'_> {
         if let Some(place) = self.places.get(row)
@@ -150,7 +150,7 @@ impl<'a> TableRows<'a> {
         self.held_weights(row)
     }
 
-    /// The weights of row `row` as it lies in the slab, whatever is read in its place.
+    /// The weights of row `row` in the slab, even if others are read instead.
     #[inline]
     pub(super) fn held_weights(&self, row: usize) -> Weights<'_> {
         self.storage.view(self.held.row(row), self.width)
@@ -161,24 +161,24 @@ impl<'a> TableRows<'a> {
         !self.places.is_empty()
     }
 
-    /// Whether the weights of row `row` were put in place of the slab's.
+    /// Whether row `row` is read elsewhere than in the slab.
     pub(super) fn is_elsewhere(&self, row: usize) -> bool {
         self.places.get(row).is_some_and(|place| *place > 0)
     }
 
-    /// Row `row` as it lies in the slab, whatever is read in its place. // (row lanes)
+    /// Row `row` in the slab, even if other weights are read instead. // (row lanes)
     #[inline]
     pub(super) fn held(&self, row: usize) -> &[f32] {
         self.held.row(row)
     }
 
-    /// The rows as they lie in the slab.
+    /// The rows in the slab.
     #[inline]
     pub(super) fn rows(&self) -> Rows<'_> {
         self.held.rows()
     }
 
-    /// Lets `weights` be read in place of row `row`'s.
+    /// Reads the weights that `fill` writes instead of row `row`'s.
     pub(super) fn replace(&mut self, row: usize, fill: impl FnOnce(&mut [f32])) {
         if self.places.is_empty() {
             self.places.resize(self.held.len(), 0);
@@ -190,7 +190,7 @@ impl<'a> TableRows<'a> {
         self.places[row] = (start / self.width + 1) as u32;
     }
 
-    /// The rows of the slab for writing, and a place for how each occurs.
+    /// The rows of the slab for writing, and for each row how it occurs.
     pub(super) fn for_update(&mut self) -> (RowsMut<'_>, &mut [Occurrence]) {
         (self.held.rows_mut(), self.occurrences)
     }

@@ -1,11 +1,12 @@
-//! What threads work with, kept from one task to the next, so that a step does not ask for memory
-//! that grows with its mini-batch or with the model.
+//! Pools of workspaces that tasks reuse, so that a step doesn't allocate memory that grows with its
+//! mini-batch or the model.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Things that are handed out, one to each task that runs, and taken back.
+/// A pool of workspaces, each used by one task at a time.
 ///
-/// There are never more than tasks ran at once. What one task left in a thing must not show.
+/// Contains at most as many workspaces as tasks ran at once. Contents that a task leaves must have
+/// no effect.
 #[derive(Debug)]
 pub struct Workspaces<T>(Mutex<Vec<T>>);
 
@@ -16,19 +17,19 @@ impl<T> Default for Workspaces<T> {
 }
 
 impl<T> Workspaces<T> {
-    /// One that is idle, or a new one.
+    /// Returns an idle workspace, or makes a new one.
     pub fn take(&self, make: impl FnOnce() -> T) -> T {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.unwrap_or_else(make)
     }
 
-    /// Gives one back.
+    /// Returns a workspace to the pool.
     pub fn put_back(&self, workspace: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
     }
 }
 
-/// Makes `lanes` so many zeros, in memory that is no larger than the most that was ever asked for.
+/// Sets `lanes` to `count` zeros, with capacity for no more than the largest `count` so far.
 pub(super) fn refill(lanes: &mut Vec<f32>, count: usize) {
     lanes.clear();
     lanes.reserve_exact(count);

@@ -1,25 +1,25 @@
-//! What was set aside in a named directory: `DIR/set-aside-1` and its like.
+//! Entries that were set aside in a named directory: `DIR/set-aside-1` and so on.
 
 use std::fs::{self, DirEntry};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A directory of rows or checkpoints that were set aside, which no run reads.
+/// A directory of rows or checkpoints that were set aside; no run reads it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SetAside {
-    /// Its path.
+    /// Path of the directory.
     pub directory: String,
-    /// Files in it and below.
+    /// Number of files in it and below.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
 }
 
-/// What follows is a number, from 1.
+/// Followed by a number, from 1.
 pub(super) const PREFIX: &str = "set-aside-";
 
-/// Each directory of what was set aside in `path`, by number; what cannot be read counts nothing.
+/// The set-aside directories in `path`, by number; ignores unreadable entries.
 pub(super) fn of(path: &Path) -> Vec<SetAside> {
     let number =
         |entry: &DirEntry| entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse::<u64>().ok();
@@ -32,7 +32,7 @@ pub(super) fn of(path: &Path) -> Vec<SetAside> {
 }
 
 impl SetAside {
-    /// All that lies below a directory; links are not followed.
+    /// Counts everything below a directory; links are not followed.
     pub fn count(directory: &Path) -> Self {
         let directory_name = directory.display().to_string();
         let mut found = Self { directory: directory_name, ..Self::default() };

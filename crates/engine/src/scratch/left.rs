@@ -1,16 +1,17 @@
-//! Rows that lie in a named directory: which of them a run of this program made.
+//! Rows in a named directory: which of them a run of this program made.
 //!
 //! ```text
 //! DIR/
 //!   rows-0/         a store, made by a run, with a random number in `.stepwell-rows`
 //!   .rows-0         its mark: the same random number
-//!   rows-best/      of the user, never touched
-//!   set-aside-1/    what was in a run's way and is not known to be a run's
+//!   rows-best/      a user's, never touched
+//!   set-aside-1/    entries that were in a run's way and may not be a run's
 //! ```
 //!
-//! Only a directory that its mark names is ever removed. Both move, and are copied, with `DIR`; a
-//! directory that was copied or moved into `DIR` alone, or that somebody made, has no such number,
-//! whatever its name is. Marks of earlier builds name device and inode of the directory.
+//! Only a directory with a matching mark is ever removed. Both numbers stay valid when `DIR` is
+//! moved or copied; a directory that was copied or moved into `DIR` alone, or made by a user, has
+//! no matching number, whatever its name is. Marks of earlier builds have the device and inode of
+//! the directory.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -25,11 +26,11 @@ use crate::{Error, Result};
 
 const ROWS: &str = "rows-";
 const RANK: &str = "rank-";
-/// Name of the file with the number of a mark within the directory that it is for.
+/// Name of the file with a mark's number in the directory that it marks.
 const INSIDE: &str = ".stepwell-rows";
-/// What a mark begins with; 32 hexadecimal digits follow.
+/// Start of a mark; 32 hexadecimal digits follow.
 const MADE_BY: &str = "made by stepwell: rows ";
-/// Files that a checkpoint, and nothing else, holds.
+/// Files found only in checkpoints.
 const OF_CHECKPOINTS: [&str; 2] = ["checkpoint.json", "CHECKSUMS"];
 
 /// Name of the directory of table group `group`'s store.
@@ -60,7 +61,7 @@ pub(super) fn of_ranks(path: &Path, first: usize) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Refuses a directory, named by `setting`, that is a checkpoint or lies in one, or is none.
+/// Rejects a directory, named by `setting`, that is a checkpoint or in one, or isn't a directory.
 pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
         return Err(Error::Refused(format!(
@@ -70,7 +71,7 @@ pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     }
     let real = real(path);
     let has = |place: &Path, name: &&str| place.join(name).is_file();
-    // One of both files may be damaged or gone; further up, one of the name may be the user's.
+    // Either file may be missing or damaged; in parents, one with that name may be a user's.
     let is_checkpoint = |place: &&Path| match *place == real {
         true => OF_CHECKPOINTS.iter().any(|name| has(place, name)),
         false => OF_CHECKPOINTS.iter().all(|name| has(place, name)),
@@ -86,8 +87,8 @@ pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a directory, named by `setting`, that is a store or lies in one: a run that has it, now
-/// or later, takes all that is there for its own.
+/// Rejects a directory, named by `setting`, that is a store or in one: a run that uses the store
+/// treats all its contents as its own.
 pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     let real = real(path);
     let Some(store) = real.ancestors().find(|place| is_store(place)) else { return Ok(()) };
@@ -99,7 +100,7 @@ pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     )))
 }
 
-/// Whether it was opened as a store, or holds one; further up, a manifest alone may be the user's.
+/// Whether it was opened as a store, or contains one; in parents, a manifest alone may be a user's.
 fn is_store(place: &Path) -> bool {
     let has_segments = || {
         let mut listed = fs::read_dir(place).into_iter().flatten().flatten();
@@ -108,7 +109,7 @@ fn is_store(place: &Path) -> bool {
     place.join(LOCK_NAME).is_file() || (place.join(MANIFEST_NAME).is_file() && has_segments())
 }
 
-/// Where a path leads, as far as something is there.
+/// Resolves links in a path, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|place| Some((place, place.canonicalize().ok()?)));
@@ -117,7 +118,7 @@ fn real(path: &Path) -> PathBuf {
     real.components().chain(missing).collect()
 }
 
-/// Refuses rows that somebody has open, or checks.
+/// Rejects rows that are open or being checked.
 pub(super) fn refuse_open(old: &[PathBuf]) -> Result<()> {
     for rows in old.iter().filter(|rows| rows.join(LOCK_NAME).is_file()) {
         let disk = FileDisk::open(rows)?;
@@ -143,7 +144,7 @@ pub(super) fn mark(rows: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The directories in `path` that have the name of a store's, by number.
+/// The directories in `path` with a store's name, by number.
 pub(super) fn find(path: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(path).map_err(file_error("list", path))?;
     let mut found = Vec::new();
@@ -157,13 +158,13 @@ pub(super) fn find(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The number in a name that [`name_of`] gives.
+/// The number in a name from [`name_of`].
 fn number_of(name: &str) -> Option<usize> {
     let number = name.strip_prefix(ROWS)?.parse().ok()?;
     (name_of(number) == name).then_some(number)
 }
 
-/// Removes those of `old` that a run made; the others.
+/// Removes those of `old` that a run made; returns the others.
 pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     let mut others = Vec::new();
     for rows in old {
@@ -177,7 +178,7 @@ pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     Ok(others)
 }
 
-/// Moves `old` out of the way within `path`; where to.
+/// Sets `old` aside within `path`; returns the new directory.
 pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
     let aside = (1u64..)
         .map(|number| format!("{}{number}", super::aside::PREFIX))
@@ -188,7 +189,7 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
         if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
             disk.rename(name, &format!("{aside}/{name}"))?;
             unmark(from)?;
-            // It is nobody's but the user's from here on.
+            // From here on it belongs to the user alone.
             let _ = fs::remove_file(path.join(&aside).join(name).join(INSIDE));
         }
     }
@@ -201,7 +202,7 @@ fn is_marked(rows: &Path) -> Result<bool> {
     Ok(rows.is_dir() && (mark.starts_with(MADE_BY) && is_inside() || mark == identity(rows)?))
 }
 
-/// The mark that earlier builds gave it.
+/// The mark of earlier builds.
 fn identity(rows: &Path) -> Result<String> {
     let disk = FileDisk::open(rows)?;
     crate::identity(&disk, rows)
@@ -217,7 +218,7 @@ fn unmark(rows: &Path) -> Result<()> {
     }
 }
 
-/// `D/.rows-0` beside `D/rows-0`: what was put into the place of `rows-0` is told from it.
+/// `D/.rows-0` next to `D/rows-0`: so a replacement of `rows-0` doesn't match it.
 fn mark_of(rows: &Path) -> PathBuf {
     let name = rows.file_name().unwrap_or_default().to_string_lossy().into_owned();
     rows.with_file_name(format!(".{name}"))

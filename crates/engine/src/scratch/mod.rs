@@ -1,9 +1,9 @@
-//! Where the store of a run lies: in a directory that the user names, or in a temporary one that
-//! goes with the process.
+//! Directory of a run's stores: one that the user names, or a temporary one that is removed with
+//! the process.
 //!
-//! A temporary directory is locked by its process. What a killed process left is found by its
-//! lock being free, and removed by the next run. In a named one, only rows that carry a run's mark
-//! are ever removed (`left`).
+//! A process locks its temporary directory. The next run removes directories of killed processes,
+//! whose locks are free. In a named directory, only rows with a run's mark are ever removed
+//! (`left`).
 
 mod aside;
 mod left;
@@ -23,14 +23,14 @@ pub use left::{name_of_rank, refuse_checkpoint, refuse_store};
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
 
-/// Keeps other runs out of a directory while it lives, also where the process is killed.
+/// Keeps other runs out of a directory as long as it lives; a kill also releases it.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock of `directory`, which exists.
+    /// Takes the lock of `directory`, which must exist.
     pub fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(format!(".{LOCK}"));
         let options = File::options().create(true).append(true).open(&path);
@@ -50,27 +50,27 @@ impl DirectoryLock {
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Held while the process lives.
+    /// Held as long as the process lives.
     _lock: DirectoryLock,
-    /// Whether the directory goes with the process.
+    /// Whether the directory is removed with the process.
     temporary: bool,
-    /// Whether rows in a named directory stay when this goes.
+    /// Whether rows in a named directory are kept on drop.
     kept: bool,
-    /// What was set aside, to be told.
+    /// A report of what was set aside.
     note: Option<String>,
 }
 
-/// Names what was tried and where.
+/// Error with the attempted action and the path.
 pub fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }
 }
 
 impl Scratch {
-    /// A directory that `placement` allows, or a temporary one where none is named.
+    /// A named directory, if `placement` allows it, or a temporary one.
     ///
     /// # Errors
-    /// When it holds rows already and `placement` is fresh, or cannot be made.
+    /// If it already contains rows and `placement` is fresh, or can't be created.
     pub fn open(named: Option<&Path>, placement: Placement) -> Result<Self> {
         match named {
             Some(path) => Self::named(path, placement),
@@ -78,11 +78,11 @@ impl Scratch {
         }
     }
 
-    /// Refuses a directory that somebody uses, or that is another thing, as [`Scratch::open`] does;
-    /// nothing is made or moved.
+    /// Rejects a directory that is in use or contains something else, like [`Scratch::open`],
+    /// without creating or moving anything.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Why it is rejected.
     pub fn check(named: &Path) -> Result<()> {
         refuse_checkpoint("tiers.ssd", named)?;
         refuse_store("tiers.ssd", named)?;
@@ -105,7 +105,7 @@ impl Scratch {
     fn temporary() -> Result<Self> {
         let parent = temporary_parent();
         sweep(&parent);
-        // The lock is there before the directory, so that no sweep finds one without the other.
+        // The lock is created before the directory, so no sweep finds a directory without a lock.
         let free = (0u32..).find_map(|number| {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             lock_anew(&path.with_extension(LOCK)).transpose().map(|lock| (path, lock))
@@ -122,7 +122,7 @@ impl Scratch {
         };
         let lock = lock?;
         if path.exists() {
-            // Its lock was free: nobody uses it.
+            // Its lock was free, so it isn't in use.
             fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
         }
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
@@ -135,10 +135,10 @@ impl Scratch {
         })
     }
 
-    /// The directory of table group `group`'s store, made if need be.
+    /// The directory of table group `group`'s store; created if missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn rows(&self, group: usize) -> Result<PathBuf> {
         let path = self.path.join(left::name_of(group));
         match fs::create_dir(&path) {
@@ -155,13 +155,13 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Does with what a run of another number of ranks left in the directory `named` (rows of ranks
-    /// that no longer exist, and those of one rank where there are several) what
-    /// [`Scratch::open`] does with what is in the way; what was set aside, to be told. A run that
-    /// goes on leaves what somebody uses, and what bears no mark.
+    /// Treats rows that a run with another number of ranks left in `named` (those of ranks that no
+    /// longer exist, or a single rank's if there are several now) as [`Scratch::open`] treats
+    /// existing rows; returns notes of what was set aside. A resumed run leaves rows that are in
+    /// use or have no mark.
     ///
     /// # Errors
-    /// When there are some and `placement` is fresh, or they cannot be moved.
+    /// If there are such rows and `placement` is fresh, or they cannot be moved.
     pub fn clear_other_ranks(
         named: &Path,
         ranks: usize,
@@ -179,7 +179,7 @@ impl Scratch {
         let mut taken = Vec::new();
         for place in places {
             if !left::find(&place)?.is_empty() {
-                // All are taken before anything is moved.
+                // All locks are taken before anything is moved.
                 taken.push((DirectoryLock::take(&place)?, place));
             }
         }
@@ -187,29 +187,29 @@ impl Scratch {
         Ok(notes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Leaves the rows where they are, in a directory that was named. Without this they go: a run
-    /// that was refused leaves nothing that a second try would be refused for.
+    /// Keeps the rows in a named directory on drop. Otherwise they are removed, so that a run that
+    /// fails to start leaves nothing that would make the next try fail.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// What lies in a named directory since it was set aside, now or before.
+    /// Everything set aside in a named directory, now or earlier.
     pub fn aside(&self) -> Vec<SetAside> {
         if self.temporary { Vec::new() } else { Self::aside_in(&self.path) }
     }
 
-    /// What lies in a directory since runs set it aside, and in those of ranks in it.
+    /// Everything that runs set aside in a directory, and in its ranks' directories.
     pub fn aside_in(path: &Path) -> Vec<SetAside> {
         let of_ranks = Self::ranks_in(path).into_iter().flat_map(|place| aside::of(&place));
         aside::of(path).into_iter().chain(of_ranks).collect()
     }
 
-    /// The directories of ranks in a directory that was named for rows.
+    /// The ranks' directories in a directory that was named for rows.
     pub fn ranks_in(path: &Path) -> Vec<PathBuf> {
         left::of_ranks(path, 0).unwrap_or_default()
     }
 
-    /// What was set aside on opening, for the user to know.
+    /// Note for the user about what was set aside on opening.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -218,11 +218,11 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.temporary && !self.kept {
-            // All that bear a mark are of this run: earlier ones were refused, removed or moved.
+            // All marked rows belong to this run: earlier ones were rejected, removed or moved.
             let _ = left::find(&self.path).and_then(left::remove_marked);
         }
         if self.temporary {
-            // What cannot be removed now is removed by the next run, which knows it by its lock.
+            // If this fails, the next run finds the directory by its lock and removes it.
             if fs::remove_dir_all(&self.path).is_ok() {
                 let _ = fs::remove_file(self.path.with_extension(LOCK));
             }
@@ -230,8 +230,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Does with the rows in `path`, whose lock is held, what `placement` says; what was set aside, to
-/// be told.
+/// Treats the rows in `path`, whose lock is held, according to `placement`; returns a note of what
+/// was set aside.
 fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
     let old = left::find(path)?;
     left::refuse_open(&old)?;
@@ -244,7 +244,7 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
             )));
         }
         Placement::Fresh | Placement::SetAside => old,
-        // Rows of a run are what resuming makes anew from the checkpoint, by definition.
+        // Resuming always rebuilds a run's rows from the checkpoint.
         Placement::Resume | Placement::ResumeOrStart | Placement::Append => {
             left::remove_marked(old)?
         }
@@ -261,8 +261,8 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
     )))
 }
 
-/// Removes the rows that runs left in `place`, where nobody uses it. The directory stays, and its
-/// lock: somebody may be about to take it.
+/// Removes the rows that runs left in `place`, unless it is in use. The directory and its lock
+/// stay, as another run may be about to take it.
 fn forget(place: &Path) -> Result<()> {
     let old = left::find(place)?;
     if old.is_empty() {
@@ -272,10 +272,10 @@ fn forget(place: &Path) -> Result<()> {
     left::remove_marked(old).map(|_| ())
 }
 
-/// On disk where possible: the usual temporary directory may be memory.
+/// On disk if possible: the usual temporary directory may be in memory.
 fn temporary_parent() -> PathBuf {
     let on_disk = Path::new("/var/tmp");
-    // One that is set to nothing names no directory.
+    // If it is set but empty, it names no directory.
     match std::env::var_os("TMPDIR").filter(|named| !named.is_empty()) {
         Some(named) => named.into(),
         None if on_disk.is_dir() => on_disk.to_owned(),
@@ -283,7 +283,7 @@ fn temporary_parent() -> PathBuf {
     }
 }
 
-/// A new lock file, locked; none where the name is taken, or a sweep was faster.
+/// Creates and locks a lock file; `None` if the name is taken, or a sweep removed it first.
 fn lock_anew(path: &Path) -> Result<Option<File>> {
     let lock = match File::create_new(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
@@ -293,7 +293,7 @@ fn lock_anew(path: &Path) -> Result<Option<File>> {
     Ok(is_at(&lock, path).then_some(lock))
 }
 
-/// Whether the open file is the one that has this name now.
+/// Whether the open file is the one with this name now.
 fn is_at(file: &File, path: &Path) -> bool {
     let identity = |data: fs::Metadata| (data.dev(), data.ino());
     match (file.metadata(), fs::metadata(path)) {
@@ -302,7 +302,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Removes what processes that are gone have left.
+/// Removes directories of processes that no longer exist.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -312,8 +312,8 @@ fn sweep(parent: &Path) {
         }
         let lock_path = path.with_extension(LOCK);
         let Ok(lock) = File::open(&lock_path) else { continue };
-        // Another directory may have got the name since; then the lock in hand is not its lock.
-        // It is held until everything is gone.
+        // The name may belong to another directory since; then the lock isn't its own. The lock is
+        // held until everything is removed.
         if lock.try_lock().is_ok() && is_at(&lock, &lock_path) {
             let _ = fs::remove_dir_all(&path);
             let _ = fs::remove_file(&lock_path);

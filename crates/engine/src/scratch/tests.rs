@@ -21,13 +21,13 @@ fn a_temporary_directory_goes_with_its_owner() {
     let scratch = Scratch::open(None, Placement::Fresh).unwrap();
     let rows = scratch.rows(0).unwrap();
     assert!(rows.is_dir());
-    // Another run's sweep leaves what is in use alone.
+    // Another run's sweep leaves directories in use alone.
     let other = Scratch::open(None, Placement::Fresh).unwrap();
     assert!(rows.is_dir());
     assert_ne!(other.path, scratch.path);
     drop(scratch);
     assert!(!rows.exists());
-    // What a killed process left: a directory whose lock nobody holds.
+    // As a killed process leaves it: a directory with a free lock.
     let left = temporary_parent().join(format!("{PREFIX}0-left"));
     fs::create_dir_all(&left).unwrap();
     fs::write(left.with_extension(LOCK), b"").unwrap();
@@ -79,7 +79,7 @@ fn rows_of_an_earlier_run_are_refused_set_aside_or_made_anew() {
     fs::write(second.rows(0).unwrap().join("segment"), b"rows").unwrap();
     second.keep();
     drop(second);
-    // Resuming makes the rows anew, so it leaves no second copy of them.
+    // Resuming rebuilds the rows, so it leaves no second copy of them.
     let third = left.open(Placement::Resume);
     assert!(!third.rows(0).unwrap().join("segment").exists());
     assert!(!left.named.join("set-aside-2").exists());
@@ -95,7 +95,7 @@ fn a_run_that_keeps_nothing_is_in_nobodys_way() {
     refused.rows(1).unwrap();
     left.put("rows-8");
     drop(refused);
-    // Its own rows are gone, with their marks; a user's stay.
+    // Its own rows are removed, with their marks; a user's stay.
     let kept: Vec<_> = left::find(&left.named).unwrap();
     assert_eq!(kept, [left.named.join("rows-8")]);
     assert!(!left.named.join(".rows-0").exists());
@@ -113,7 +113,7 @@ fn other_names_are_never_touched() {
         fs::write(scratch.rows(0).unwrap().join("segment"), b"rows").unwrap();
         assert!(kept.iter().all(|path| path.join("segment").exists()), "{placement:?}");
     }
-    // Nor do they keep a run from beginning.
+    // They don't prevent a run from starting either.
     fs::remove_dir_all(left.named.join("rows-0")).unwrap();
     left.open(Placement::Fresh);
 }
@@ -136,7 +136,7 @@ fn rows_without_a_mark_are_set_aside_when_a_run_resumes() {
 #[test]
 fn a_mark_counts_for_the_directory_that_it_was_made_for() {
     let left = Left::new();
-    // Somebody else's rows under the name, while those of the run are still there.
+    // Foreign rows under the name, while the run's own are still there.
     fs::rename(left.named.join("rows-0"), left.named.join("bad")).unwrap();
     left.put("rows-0");
     let resumed = left.open(Placement::Resume);
@@ -232,10 +232,10 @@ fn rows_of_other_ranks_go_where_nobody_uses_them() {
     let important = left.put("rank-3/rows-1");
     fs::create_dir(rank(9)).unwrap();
     Scratch::clear_other_ranks(&left.named, 2, Placement::Resume).unwrap();
-    // Those of one rank, and of ranks that no longer exist.
+    // A single rank's rows, and those of ranks that no longer exist.
     assert!(!left.named.join("rows-0").exists() && !rank(2).join("rows-0").exists());
     assert!(!rank(3).join("rows-0").exists() && rank(0).join("rows-0").exists());
-    // What somebody uses, with its lock, and what is a user's.
+    // A directory in use, with its lock, and a user's.
     assert!(rank(4).join("rows-0/segment").exists() && DirectoryLock::take(&rank(4)).is_err());
     assert!(important.join("segment").exists() && rank(9).is_dir());
     drop(used);
@@ -258,7 +258,7 @@ fn rows_of_other_ranks_are_in_the_way_of_a_run_that_begins_anew() {
     let one = format!("tiers.ssd = {} holds rows of an earlier run", left.named.display());
     assert!(refused(2).starts_with(&one), "{}", refused(2));
     assert!(refused(1).contains("rank-") && refused(1).contains("--force"), "{}", refused(1));
-    // One that somebody uses: nothing is moved.
+    // One is in use: nothing is moved.
     let used = DirectoryLock::take(&rank(3)).unwrap();
     let error = clear(2, Placement::SetAside).unwrap_err().to_string();
     assert!(error.contains("rank-3 is in use by another run") && of_one.exists(), "{error}");

@@ -1,4 +1,4 @@
-//! What the planner counts of the units that it plans.
+//! Counts units and rows that the planner plans.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,36 +14,36 @@ pub struct Counters {
     in_flight: AtomicU64,
 }
 
-/// [`Counters`] at one moment.
+/// A snapshot of [`Counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
     /// Distinct keys per planned unit that were in the slab.
     pub hits: u64,
-    /// Those that were not.
+    /// Distinct keys per planned unit that were not.
     pub misses: u64,
-    /// Rows that left their slot.
+    /// Rows that left their slots.
     pub evictions: u64,
     /// Units planned.
     pub units: u64,
-    /// Sum over them of the units in flight once each was planned.
+    /// Units in flight after each unit was planned, summed over all units.
     pub in_flight: u64,
 }
 
 impl Counters {
-    /// What moves in one table group for a unit.
+    /// Counts what moves in one table group for a unit.
     pub(super) fn planned(&self, moves: &GroupUnit) {
         self.hits.fetch_add(moves.hits, Ordering::Relaxed);
         self.misses.fetch_add(moves.fills.len() as u64, Ordering::Relaxed);
         self.evictions.fetch_add(moves.evictions, Ordering::Relaxed);
     }
 
-    /// A unit was planned; `units` are in flight now.
+    /// Counts a planned unit, after which `units` are in flight.
     pub(super) fn in_flight(&self, units: usize) {
         self.units.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(units as u64, Ordering::Relaxed);
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn count(&self) -> Planned {
         Planned {
             hits: self.hits.load(Ordering::Relaxed),

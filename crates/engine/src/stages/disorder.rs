@@ -1,4 +1,4 @@
-//! Stage `write` with a rule switched off, for tests that must see the wrong row that comes of it.
+//! Stage `write` with a rule switched off, for tests that must see the resulting wrong row.
 
 use stepwell_base::queue::Received;
 use stepwell_base::rules::Rule;
@@ -7,12 +7,12 @@ use stepwell_base::stage::{Progress, Stage};
 use super::write::{Down, WriteStage};
 use crate::{Error, Result};
 
-/// Lands chunks later than it should: each after the one behind it, against
-/// [`Rule::WriteInOrder`], or forgotten meanwhile, against [`Rule::PutBeforeForget`].
+/// Lands chunks too late: each after the next one, against [`Rule::WriteInOrder`], or forgotten
+/// before it is put, against [`Rule::PutBeforeForget`].
 pub(super) struct Disorder {
     stage: WriteStage,
     broken: Rule,
-    /// A chunk that waits for what came after it.
+    /// A chunk that waits for the next one.
     late: Option<Down>,
 }
 

@@ -1,9 +1,9 @@
-//! When the model is written although no mark among the batches says so: before the first step,
-//! when the time has come, and when somebody asks to stop.
+//! Decides when checkpoints without a mark among the batches are due: before the first step, after
+//! a time, and when a stop is requested.
 //!
-//! The planner asks, because it alone can let everything come to rest (hazard H9). What it then
-//! writes is the model between two mini-batches, wherever in a batch that is: no bit of the model
-//! depends on it.
+//! The planner checks this, because only it can bring everything to rest (hazard H9). The
+//! checkpoint has the model between two mini-batches, anywhere in a batch; the model's bits don't
+//! depend on where.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use stepwell_base::stop::StopRequest;
 /// When checkpoints are written.
 #[derive(Debug)]
 pub struct Times {
-    /// Whether any are.
+    /// Whether any checkpoints are written.
     pub saves: bool,
-    /// Seconds from one to the next at most; none where time does not count.
+    /// Maximum seconds between checkpoints; `None` for no limit.
     pub seconds: Option<f64>,
     /// Whether one is written before the first step.
     pub initial: bool,
-    /// Whether several ranks write them together: one that fails has no part to give, for the
-    /// others are not where it is.
+    /// Whether several ranks write checkpoints together. Then a failed rank can't contribute its
+    /// part, because the others are at a different step.
     pub shared: bool,
     /// Ends the run, with a checkpoint.
     pub stop: StopRequest,
 }
 
 impl Times {
-    /// Only those that are asked for among the batches.
+    /// Only checkpoints marked among the batches.
     pub fn never() -> Self {
         Self {
             saves: false,
@@ -39,17 +39,17 @@ impl Times {
     }
 }
 
-/// Whether a checkpoint is due.
+/// Tracks whether a checkpoint is due.
 pub(super) struct Due {
     times: Times,
     clock: Arc<dyn Clock>,
-    /// When the last one was complete.
+    /// When the last checkpoint was complete.
     since: f64,
-    /// Whether something was trained since.
+    /// Whether any step was trained since.
     trained: bool,
-    /// Whether the time had come when it was looked at last.
+    /// Whether the time was up at the last check.
     late: bool,
-    /// Whether one is on its way.
+    /// Whether a checkpoint is being written.
     writing: bool,
     stopping: bool,
 }
@@ -61,27 +61,27 @@ impl Due {
         Self { times, clock, since, trained, late, writing, stopping }
     }
 
-    /// Looks whether the run is to stop, and what time it is.
+    /// Checks for a requested stop, and the time.
     pub(super) fn look(&mut self) {
         self.stopping |= self.times.stop.is_made();
         let comes = self.times.seconds.map(|seconds| self.since + seconds);
         self.late = comes.is_some_and(|comes| self.clock.seconds() >= comes);
     }
 
-    /// When a checkpoint will be due though nothing happens until then.
+    /// When a checkpoint will be due even if nothing else happens.
     pub(super) fn comes(&self) -> Option<f64> {
         let waits = self.times.saves && self.trained && !self.writing && !self.stopping;
         let seconds = self.times.seconds.filter(|_| waits && !self.late)?;
         Some(self.since + seconds)
     }
 
-    /// The run fails, and ends as if somebody had asked for it.
+    /// Ends the failed run as if a stop was requested.
     pub(super) fn fail(&mut self) {
         self.stopping = true;
         self.times.saves &= !self.times.shared;
     }
 
-    /// Whether the run ends early: nothing more is planned.
+    /// Whether the run ends early, so that nothing more is planned.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping
     }
@@ -97,17 +97,18 @@ impl Due {
         self.times.initial || (self.trained && self.late)
     }
 
-    /// A checkpoint is on its way.
+    /// Records that a checkpoint begins.
     pub(super) fn begun(&mut self) {
         (self.writing, self.times.initial) = (true, false);
     }
 
-    /// A unit is over: what was `trained` stands after the last checkpoint.
+    /// Records that a unit retired; if it was `trained`, the model differs from the last
+    /// checkpoint.
     pub(super) fn over(&mut self, trained: bool) {
         self.trained |= trained;
     }
 
-    /// A checkpoint was written.
+    /// Records that a checkpoint was written.
     pub(super) fn written(&mut self) {
         (self.writing, self.trained, self.late) = (false, false, false);
         self.since = self.clock.seconds();

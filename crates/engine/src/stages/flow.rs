@@ -1,4 +1,4 @@
-//! What flows through the stages: mini-batches, the batches they are planned in, and marks.
+//! Items that flow through the stages: mini-batches, batches that are planned together, and marks.
 
 use stepwell_base::Key;
 
@@ -6,24 +6,24 @@ use crate::device::AboveMoves;
 use crate::planner::Asked;
 use crate::{Group, GroupUnit, Part};
 
-/// What is done with a mini-batch.
+/// Purpose of a mini-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Scored, then trained on.
+    /// Scored, then trained.
     Train,
-    /// Only scored; no row comes to exist.
+    /// Only scored; creates no row.
     Evaluate,
 }
 
-/// What a caller carries along with each mini-batch.
+/// Data that a caller attaches to each mini-batch.
 pub trait Cargo: Send + 'static {
     /// Number of examples, for messages.
     fn examples(&self) -> usize;
 
-    /// Forgets everything and keeps the memory.
+    /// Clears everything and keeps the memory.
     fn clear(&mut self);
 
-    /// Parts that are the caller's own, beside those that are planned.
+    /// Parts of the caller's own, in addition to the planned ones.
     fn parts(&mut self) -> &mut [Part] {
         &mut []
     }
@@ -32,18 +32,18 @@ pub trait Cargo: Send + 'static {
 /// The rows of one step.
 #[derive(Debug)]
 pub struct MiniBatch<C> {
-    /// Count of mini-batches before it, evaluated ones included.
+    /// Number of mini-batches before it, evaluated ones included.
     pub number: u32,
-    /// What is done with it.
+    /// Whether it is trained or only evaluated.
     pub purpose: Purpose,
-    /// What it asks of each table, and where that lies.
+    /// By table, its request and where the rows are.
     pub parts: Vec<Part>,
-    /// What the caller carries along.
+    /// The caller's data.
     pub cargo: C,
 }
 
 impl<C> MiniBatch<C> {
-    /// Sorts the bags of its parts by row where it will be trained.
+    /// Sorts the bags of its parts by row, if it will be trained.
     pub(super) fn sort_bags(&mut self) {
         if self.purpose == Purpose::Train {
             self.parts.iter_mut().for_each(Part::sort_bags);
@@ -58,7 +58,7 @@ impl<C> MiniBatch<C> {
         group.members().iter().map(|table| &self.parts[*table].request.distinct[..])
     }
 
-    /// What the tables of `group` ask for.
+    /// Keys and slots of the tables of `group`.
     pub(crate) fn asked_of<'a>(&'a mut self, group: &'a Group) -> Vec<Asked<'a>> {
         // Both ascend.
         let mut members = group.members().iter().zip(0..).peekable();
@@ -71,14 +71,14 @@ impl<C> MiniBatch<C> {
     }
 }
 
-/// Mini-batches on their way to the planner, or what happens between two batches, in order.
+/// Input of the planner: mini-batches, and what happens between batches, in order.
 #[derive(Debug)]
 pub enum Item<C, M> {
     /// Mini-batches to be planned and pulled together.
     Batch(Vec<MiniBatch<C>>),
-    /// A mark of the caller's.
+    /// A caller's mark.
     Mark(M),
-    /// The model as of now is to be written.
+    /// A request to write the current model.
     Checkpoint,
 }
 
@@ -87,40 +87,40 @@ pub enum Item<C, M> {
 pub struct Unit<C> {
     /// Mini-batches with their slots.
     pub minis: Vec<MiniBatch<C>>,
-    /// What moves for them, by table group.
+    /// Rows that move for them, by table group.
     pub(crate) moves: Vec<GroupUnit>,
-    /// What moves to and from devices.
+    /// Moves to and from devices.
     pub(crate) above: AboveMoves,
-    /// Whether one of the mini-batches was trained: none is, once the run is to stop.
+    /// Whether any mini-batch was trained; none is once the run is stopping.
     pub trained: bool,
 }
 
-/// What comes up, in the order of [`Item`]s.
+/// Output of the stages, in the order of [`Item`]s.
 #[derive(Debug)]
 pub enum Ready<C, M> {
-    /// Rows that are pinned and filled. It goes back, whatever became of it.
+    /// Pinned and filled rows. Must be returned, whether trained or not.
     Unit(Unit<C>),
-    /// A mark of the caller's. It does not go back.
+    /// A caller's mark, which is not returned.
     Mark(M),
-    /// Everything is at rest, and dirty rows are on their way down: once no group's
-    /// [`Staging`](crate::Staging) has any, the model can be written. It goes back then. Rows of
-    /// later mini-batches may be on their way meanwhile, as they were when this was planned.
+    /// Everything is at rest, and dirty rows are being staged: once no group's
+    /// [`Staging`](crate::Staging) has any, the model can be written. Must then be returned. Rows
+    /// of later mini-batches may be moving, if that was planned before.
     Checkpoint(Pause),
 }
 
 /// A pause in which nothing is in flight, for a checkpoint.
 #[derive(Debug)]
 pub struct Pause {
-    /// Every dirty row, by table group; their slots keep them.
+    /// Every dirty row, by table group; the rows stay in their slots.
     pub(crate) moves: Vec<GroupUnit>,
-    /// Every row that is dirty on a device; their slots there keep them.
+    /// Every dirty row on devices; the rows stay in their slots there.
     pub(crate) above: AboveMoves,
 }
 
-/// What goes back to the planner.
+/// Items returned to the planner.
 #[derive(Debug)]
 pub enum Retired<C> {
-    /// Mini-batches that are over.
+    /// Finished mini-batches.
     Unit(Unit<C>),
     /// The model was written.
     Checkpoint(Pause),

@@ -1,4 +1,4 @@
-//! Stage `lift`: rows go up to devices.
+//! Stage `lift`: copies rows up to devices.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::flow::{Cargo, Ready, Unit};
 use crate::device::Lifter;
 use crate::{DeviceTier, Error, Group, Result};
 
-/// Stage `lift`: sends the rows of units up to the devices that have them. A unit goes on as soon
-/// as all is sent: its steps wait on the devices, by an event.
+/// Stage `lift`: copies the rows of units up to their devices. A unit continues as soon as all
+/// copies are queued; its steps wait on the devices for an event.
 pub struct LiftStage<C, M> {
     groups: Vec<Arc<Group>>,
     tier: Arc<DeviceTier>,
-    /// By device.
+    /// Lifters by device.
     lifters: Vec<Lifter>,
-    /// The unit at hand, and how many of its rows were sent: of all groups and devices before one,
-    /// and of that one.
+    /// The current unit, its current list of rows (by group and device), and how many rows of that
+    /// list were sent.
     at_hand: Option<(Unit<C>, (usize, usize))>,
     ready: Option<Ready<C, M>>,
-    /// The device whose room for rows on their way is waited for.
+    /// The device whose upload buffers are full.
     waits_for: Option<usize>,
     input: Receiver<Ready<C, M>>,
     output: Sender<Ready<C, M>>,
@@ -46,8 +46,8 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
         })
     }
 
-    /// Sends on with the rows of `unit`; done once all are sent, and what changes in tables is left
-    /// to its first step.
+    /// Continues with the rows of `unit`; `Done` once all are sent. Changes in hash tables are left
+    /// to the unit's first step.
     fn lift(&mut self, unit: &mut Unit<C>, (list, sent): &mut (usize, usize)) -> Result<Progress> {
         let devices = self.lifters.len();
         while let Some(of) = unit.above.units.get(*list) {
@@ -104,7 +104,7 @@ impl<C: Cargo, M: Send> Stage for LiftStage<C, M> {
         "lift"
     }
 
-    /// A copy that is begun late is late.
+    /// A copy that begins late finishes late.
     fn gives_way(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Stage `lower`: rows leave devices, before anybody else on the host moves.
+//! Stage `lower`: copies rows down from devices, before any other stage on the host moves rows.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::flow::{Cargo, Pause, Ready, Unit};
 use crate::device::{AboveMoves, Lowerer};
 use crate::{DeviceTier, Error, Group, Result};
 
-/// Stage `lower`: brings rows of devices down into their slots on the host.
+/// Stage `lower`: copies rows from devices down into their host slots.
 pub struct LowerStage<C, M> {
     groups: Vec<Arc<Group>>,
     tier: Arc<DeviceTier>,
-    /// By device.
+    /// Lowerers by device.
     lowerers: Vec<Lowerer>,
-    /// What is at hand, and how many of its rows were begun with: of all groups and devices before
-    /// one, and of that one.
+    /// The current item, its current list of rows (by group and device), and how many rows of that
+    /// list were begun.
     at_hand: Option<(Ready<C, M>, (usize, usize))>,
-    /// What is lowered when no more comes.
+    /// Rows to lower after the last item.
     last: Option<(AboveMoves, (usize, usize))>,
     input: Receiver<Ready<C, M>>,
     output: Sender<Ready<C, M>>,
@@ -42,7 +42,7 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
         })
     }
 
-    /// Goes on with what leaves; done once all of it is in its slots on the host.
+    /// Continues with rows that leave devices; `Done` once all are in their host slots.
     fn lower(
         &mut self,
         moves: &AboveMoves,
@@ -96,7 +96,7 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
         }
     }
 
-    /// Lowers what is left on devices when all is over.
+    /// Lowers the rows left on devices at the end.
     fn lower_last(&mut self) -> Result<Progress> {
         let (moves, mut begun) =
             self.last.take().unwrap_or_else(|| (self.tier.take_left(), (0, 0)));
@@ -115,7 +115,7 @@ impl<C: Cargo, M: Send> Stage for LowerStage<C, M> {
         "lower"
     }
 
-    /// Others wait for the slots that rows come down into.
+    /// Other stages wait for the slots that receive these rows.
     fn gives_way(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The stages of the hierarchy, joined by bounded queues, several batches in flight.
+//! The stages of the hierarchy, connected by bounded queues, with several batches in flight.
 //!
 //! ```text
 //!            items            ready            ready
@@ -9,14 +9,14 @@
 //!                      └──────────── retired ─────────────┘
 //! ```
 //!
-//! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; the caller
-//! alone rows that are pinned and filled; `write` alone writes to the store.
+//! Access: only `plan` touches the metadata; only `pull` touches rows that come or go; only the
+//! caller touches rows that are pinned and filled; only `write` writes to the store.
 //!
-//! Where there are devices, stage `lower` stands between `plan` and `pull`, and stage `lift`
-//! between `pull` and the caller.
+//! With devices, stage `lower` is between `plan` and `pull`, and stage `lift` between `pull` and
+//! the caller.
 //!
-//! They are generic over what a caller carries along with a mini-batch, and which marks he sends
-//! between two batches.
+//! The stages are generic over what a caller attaches to a mini-batch, and over the marks that it
+//! sends between batches.
 
 mod counters;
 mod disorder;
@@ -52,7 +52,7 @@ use self::write::WriteStage;
 use crate::group::devices_above;
 use crate::{Error, Group, Planner, Result};
 
-/// Batches between the caller and `plan`.
+/// Maximum number of batches queued between the caller and `plan`.
 pub const BATCHES_QUEUED: usize = 1;
 
 type Handoff<T> = Arc<Mutex<Option<T>>>;
@@ -60,7 +60,7 @@ type Handoff<T> = Arc<Mutex<Option<T>>>;
 /// How far the stages look ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Units whose rows are pinned or on their way beyond the one that trains.
+    /// Units whose rows are pinned or moving, beyond the one that trains.
     pub lookahead: usize,
     /// Batches whose keys are known ahead.
     pub horizon: usize,
@@ -69,41 +69,41 @@ pub struct Window {
 /// The stages of a hierarchy, to be driven together with the caller's own, and the caller's ends of
 /// their queues.
 pub struct Stages<C, M> {
-    /// Pins rows and lets go of them.
+    /// Pins and unpins rows.
     pub plan: PlanStage<C, M>,
-    /// Brings rows down from devices and up to them, where there are any.
+    /// Copies rows down from devices and up to them, if any.
     pub above: Option<(LowerStage<C, M>, LiftStage<C, M>)>,
-    /// Brings rows up.
+    /// Fills slots.
     pub pull: PullStage<C, M>,
-    /// Brings rows down.
+    /// Writes staged rows to the store.
     pub write: BoxedStage<Error>,
     /// The caller's ends.
     pub ends: Ends<C, M>,
-    /// The planners, once all is over.
+    /// Receives the planners at the end.
     pub finished: Finished,
 }
 
-/// Where a caller puts mini-batches and finds them again.
+/// Where a caller feeds mini-batches and receives them again.
 pub struct Ends<C, M> {
-    /// Mini-batches and marks, in order; closed, it ends the stages.
+    /// Mini-batches and marks, in order; closing it ends the stages.
     pub feed: Sender<Item<C, M>>,
-    /// The same, their rows at hand.
+    /// The same items in the same order, with rows loaded.
     pub ready: Receiver<Ready<C, M>>,
-    /// Units and pauses that are over: all of them, in order.
+    /// Finished units and pauses; all must be returned, in order.
     pub retired: Sender<Retired<C>>,
-    /// Memory of mini-batches that are over.
+    /// Memory of finished mini-batches.
     pub spares: Arc<Spares<C>>,
 }
 
-/// The planners of stages that are over.
+/// The planners of finished stages.
 #[derive(Clone, Debug, Default)]
 pub struct Finished(Handoff<Vec<Planner>>);
 
 impl Finished {
-    /// The planners, if the stages ran to their end.
+    /// Returns the planners, if the stages ran to their end.
     ///
     /// # Panics
-    /// When rows are still pinned.
+    /// If rows are still pinned.
     pub fn take(&self) -> Option<Vec<Planner>> {
         let planners = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         for planner in &planners {
@@ -114,7 +114,7 @@ impl Finished {
 }
 
 impl<C: Cargo, M: Send + 'static> Stages<C, M> {
-    /// The stages themselves, in the order of the figure, and the caller's ends.
+    /// The stages in the order of the figure, and the caller's ends.
     pub fn in_order<E: From<Error> + 'static>(
         self,
     ) -> (Vec<BoxedStage<E>>, BoxedStage<E>, Ends<C, M>, Finished) {
@@ -128,10 +128,10 @@ impl<C: Cargo, M: Send + 'static> Stages<C, M> {
     }
 }
 
-/// The stages that move the rows of `groups`, which `planners` plan.
+/// Makes the stages that move the rows of `groups`, planned by `planners`.
 ///
 /// # Errors
-/// When a device fails.
+/// If a device fails.
 pub fn stages<C: Cargo, M: Send>(
     (groups, planners): (&[Arc<Group>], Vec<Planner>),
     window: Window,
@@ -180,7 +180,7 @@ pub fn stages<C: Cargo, M: Send>(
     })
 }
 
-/// The stage that writes, by the rules that hold.
+/// The stage that writes; out of order if a rule is switched off.
 fn writing(stage: WriteStage, rules: Rules) -> BoxedStage<Error> {
     let broken = [Rule::WriteInOrder, Rule::PutBeforeForget];
     match broken.into_iter().find(|rule| !rules.hold(*rule)) {
@@ -189,7 +189,7 @@ fn writing(stage: WriteStage, rules: Rules) -> BoxedStage<Error> {
     }
 }
 
-/// The rules that hold, the same in every table group.
+/// The rules in force, the same in every table group.
 fn rules_of(groups: &[Arc<Group>]) -> Rules {
     groups.first().map(|group| group.rules).unwrap_or_default()
 }

@@ -1,15 +1,15 @@
-//! Stage `plan`: pins the rows of coming mini-batches, and unpins those of finished ones.
+//! Stage `plan`: pins the rows of coming mini-batches and unpins those of finished ones.
 //!
-//! Two distances. `horizon` batches are known by their keys, which costs some 30 bytes a key (the
-//! batch itself and what `Future` knows of it; the capacity plan has the bound) and makes the
-//! victims right; at most `lookahead + 1` units are planned and not retired, and their rows
-//! are held. The window adapts to the memory: beyond one unit ahead it grows only while the rows
-//! that it holds leave half of the slots to others. Where even less fits, a batch waits for earlier
-//! ones to retire, or is cut between its mini-batches. Only a single mini-batch that does not fit
-//! an empty slab ends the run.
+//! It works at two distances. The keys of `horizon` batches are known, at some 30 bytes per key
+//! (the batch itself and its entry in `Future`; the capacity plan has the bound), to choose the
+//! right victims. At most `lookahead + 1` units are planned and not retired, with their rows held.
+//! This window adapts to the memory: beyond one unit ahead, it grows only while its rows leave half
+//! of the slots to others. If even less fits, a batch waits for earlier ones to retire, or is split
+//! between its mini-batches. Only a single mini-batch that doesn't fit an empty slab ends the run.
 //!
-//! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
-//! written where there are any. So it does with a mini-batch that does not fit, and ends the run.
+//! When a stop is requested, it plans nothing more, waits until everything in flight is returned,
+//! and requests a last checkpoint if any are written. It does the same if a mini-batch doesn't fit,
+//! and then ends the run.
 
 mod rows;
 mod shed;
@@ -31,9 +31,10 @@ use super::{Handoff, Window, rules_of};
 use crate::device::Above;
 use crate::{DeviceTier, Error, Fit, Group, GroupUnit, Planner, Result};
 
-/// Units in flight, the one that trains included, whatever part of the slots they hold.
+/// Units in flight, including the one that trains, that are always allowed, however many slots they
+/// hold.
 const WINDOW_LEAST: usize = 2;
-/// Units beyond those are planned while one slot in so many, or less, is held.
+/// More units are planned while at most one in this many slots is held.
 const WINDOW_PART: usize = 2;
 
 #[derive(Debug)]
@@ -46,16 +47,16 @@ enum Waiting<C, M> {
 /// Stage `plan`.
 pub struct PlanStage<C, M> {
     planners: Vec<Planner>,
-    /// What plans devices, where there are any.
+    /// The planners of devices, if any.
     above: Option<Above>,
     groups: Vec<Arc<Group>>,
     window: Window,
     waiting: VecDeque<Waiting<C, M>>,
     in_flight: usize,
-    /// The front batch does not fit until something retires.
+    /// The front batch doesn't fit until something retires.
     stuck: bool,
     outgoing: Option<Ready<C, M>>,
-    /// What the run ends with, once what was trained is kept.
+    /// Error that ends the run after trained steps are saved.
     failed: Option<Error>,
     input_closed: bool,
     counters: Arc<Counters>,
@@ -68,14 +69,14 @@ pub struct PlanStage<C, M> {
     finished: Handoff<Vec<Planner>>,
 }
 
-/// Where the planner gets its work from and where it goes.
+/// Queues and state that connect the planner to the other stages.
 pub(super) struct PlanEnds<C, M> {
     pub(super) input: Receiver<Item<C, M>>,
     pub(super) output: Sender<Ready<C, M>>,
     pub(super) retired: Receiver<Retired<C>>,
     pub(super) spares: Arc<Spares<C>>,
     pub(super) due: Due,
-    /// The devices, where there are any.
+    /// The devices, if any.
     pub(super) above: Option<Arc<DeviceTier>>,
     pub(super) finished: Handoff<Vec<Planner>>,
 }
@@ -118,7 +119,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         }
     }
 
-    /// Takes back what was trained.
+    /// Processes everything that was returned.
     fn retire(&mut self) -> bool {
         let mut any = false;
         while let Received::Item(retired) = self.retired.try_recv() {
@@ -136,7 +137,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         any
     }
 
-    /// Looks at keys as far as the horizon.
+    /// Learns keys up to the horizon.
     fn learn(&mut self) -> bool {
         let mut any = false;
         if self.due.is_stopping() {
@@ -156,7 +157,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         any
     }
 
-    /// What comes next, if that can be planned now.
+    /// The next item, if it can be planned now.
     fn plan(&mut self) -> Result<Option<Ready<C, M>>> {
         if self.due.is_now() {
             return Ok(self.plan_checkpoint());
@@ -186,10 +187,10 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         }
     }
 
-    /// Whether one more unit leaves enough of the slab to rows that nobody waits for.
+    /// Whether one more unit leaves enough slots to unpinned rows.
     fn may_widen(&self) -> bool {
         let roomy = |planner: &Planner| {
-            // What stays anyway waits for no room.
+            // In a whole table all rows stay, so no room is needed.
             planner.is_whole() || planner.pinned() * WINDOW_PART <= planner.slots()
         };
         let roomy_above = || self.above.as_ref().is_none_or(|above| above.is_roomy(WINDOW_PART));
@@ -198,7 +199,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     /// A checkpoint, once everything is at rest.
     fn plan_checkpoint(&mut self) -> Option<Ready<C, M>> {
-        // The model after exactly this step: nothing may be in flight.
+        // It has the model after exactly this step: nothing may be in flight.
         if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
             return None;
         }
@@ -214,7 +215,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         Some(Ready::Checkpoint(Pause { moves, above: above.unwrap_or_default() }))
     }
 
-    /// Plans as many mini-batches of `batch` as fit; the others wait on.
+    /// Plans as many mini-batches of `batch` as fit; the others keep waiting.
     fn plan_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) -> Result<Option<Ready<C, M>>> {
         let mut moves: Vec<GroupUnit> =
             self.planners.iter().map(|_| GroupUnit::default()).collect();
@@ -227,7 +228,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             while let Some(mini) = batch.front() {
                 match self.fits_now(mini) {
                     Ok(true) => {}
-                    // Rows on devices are the only ones that keep others out.
+                    // Only rows on devices can be in the way.
                     Ok(false) if self.in_flight == 0 && minis.is_empty() && !shed => {
                         shed = true;
                         self.shed(&batch, &mut above);
@@ -235,13 +236,13 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                     }
                     Ok(false) => break,
                     Err(error) if minis.is_empty() => {
-                        // What is in flight comes back first, and is kept.
+                        // Everything in flight is returned first, and saved.
                         self.failed = Some(error);
                         self.waiting.clear();
                         self.due.fail();
                         return Ok(None);
                     }
-                    // It is met again when these are on their way.
+                    // The error recurs once these mini-batches are planned.
                     Err(_) => break,
                 }
                 let Some(mut mini) = batch.pop_front() else { break };
@@ -264,7 +265,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         Ok(Some(Ready::Unit(Unit { minis, moves, above, trained: false })))
     }
 
-    /// Whether the rows of `mini` can be pinned now; false where some earlier one has to retire
+    /// Whether the rows of `mini` can be pinned now; `false` if an earlier mini-batch has to retire
     /// first.
     fn fits_now(&mut self, mini: &MiniBatch<C>) -> Result<bool> {
         let mut now = true;
@@ -282,7 +283,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
     }
 }
 
-/// Whether a whole batch surely fits now: what is asked only where a rule is switched off.
+/// Whether a whole batch certainly fits now; needed only if a rule is switched off.
 fn fits_whole<C>(
     planners: &[Planner],
     groups: &[Arc<Group>],
@@ -294,7 +295,7 @@ fn fits_whole<C>(
     })
 }
 
-/// The batches among what waits, in order.
+/// The batches among waiting items, in order.
 fn batches<C, M>(waiting: &VecDeque<Waiting<C, M>>) -> Vec<&VecDeque<MiniBatch<C>>> {
     let mut batches = Vec::new();
     for waiting in waiting {
@@ -323,7 +324,7 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
         if self.outgoing.is_none() {
             let failed = self.failed.is_some();
             self.outgoing = self.plan()?;
-            // The run ends from here on: nobody else calls for the next look.
+            // The run ends from here on, and no other event triggers the next poll.
             any |= self.failed.is_some() != failed;
         }
         if let Some(unit) = self.outgoing.take() {

@@ -1,4 +1,4 @@
-//! Stage `pull`: rows come up. Meanwhile the bags of their mini-batches are sorted by row.
+//! Stage `pull`: fills slots, and concurrently sorts the bags of the mini-batches by row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::rules_of;
 use super::write::Down;
 use crate::{Error, Group, GroupUnit, Pull, Puller, Result};
 
-/// Units whose rows are coming up at once.
+/// Maximum number of units being filled at once.
 pub const UNITS_PULLED: usize = 4;
 
-/// A unit whose rows are coming up, or what comes between two.
+/// A unit being filled, or an item between units.
 struct Pulling<C, M> {
     next: Ready<C, M>,
     pulls: Vec<Pull>,
-    /// Its mini-batches whose bags are sorted by row.
+    /// Number of its mini-batches whose bags are sorted by row.
     sorted: usize,
 }
 
@@ -36,7 +36,7 @@ impl<C, M> Pulling<C, M> {
 /// Stage `pull`.
 pub struct PullStage<C, M> {
     pullers: Vec<Puller>,
-    /// The unit at hand and how many of its groups have staged their victims.
+    /// The current unit and how many of its groups have staged their victims.
     staging: Option<(Ready<C, M>, usize)>,
     /// In order.
     pulling: VecDeque<Pulling<C, M>>,
@@ -70,12 +70,12 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         }
     }
 
-    /// Stages a chunk of the victims of all groups, of which `staged` have done so.
+    /// Stages chunks of the victims of all groups, after the `staged` ones already done.
     fn stage_victims(&mut self, moves: &[GroupUnit], staged: &mut usize) -> Progress {
         while let Some(GroupUnit { victims, .. }) = moves.get(*staged) {
             let (group, down) = (*staged, &self.down);
             let progress = self.pullers[group].stage(victims, |chunk| {
-                // The queue has room for every chunk that there is.
+                // The queue has room for every chunk of the pool.
                 let sent = down.try_send((group, chunk));
                 assert!(!matches!(sent, Err(Refused::Full(_))), "more chunks than the pool has");
             });
@@ -92,8 +92,8 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         parts.map(|(puller, part)| puller.begin(&mut part.fills)).collect()
     }
 
-    /// Goes on with what comes next, by a chunk of its victims or to its beginning; false where
-    /// there is nothing, or staging is full.
+    /// Continues with the next item: stages a chunk of its victims, or begins it; `false` if there
+    /// is no item or staging is full.
     fn advance(&mut self) -> Result<bool> {
         let (mut next, mut staged) = match self.staging.take() {
             Some(at_hand) => at_hand,
@@ -143,8 +143,8 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         Ok(())
     }
 
-    /// Does a piece of one of the units that come up, the first of them that has any to do; false
-    /// where all wait for the disk.
+    /// Does a piece of the first unit being filled that has one ready; `false` if all wait for the
+    /// disk.
     fn step(&mut self) -> Result<bool> {
         for Pulling { next, pulls, .. } in &mut self.pulling {
             let Ready::Unit(unit) = next else { continue };
@@ -158,8 +158,8 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         Ok(false)
     }
 
-    /// Sorts the bags of a mini-batch by row, which is done while its rows come up; false where all
-    /// are sorted.
+    /// Sorts the bags of one mini-batch by row while its rows are loaded; `false` if all are
+    /// sorted.
     fn sort_bags(&mut self) -> bool {
         self.pulling.iter_mut().any(|pulling| match pulling.unsorted() {
             Some(mini) => {
@@ -171,7 +171,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         })
     }
 
-    /// Whether the first of what comes up is all there.
+    /// Whether the first item is complete.
     fn is_first_done(&mut self) -> bool {
         self.pulling.front_mut().is_some_and(|first| {
             first.pulls.iter().all(Pull::is_done) && first.unsorted().is_none()
@@ -186,7 +186,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
         "pull"
     }
 
-    /// A read that is asked for late is late.
+    /// A read that is requested late finishes late.
     fn gives_way(&self) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
                 Err(Refused::Closed(_)) => return Ok(Progress::Done),
             }
         }
-        // The disk first: it has the longest way.
+        // The disk first, as it takes longest.
         self.pullers.iter_mut().try_for_each(|puller| puller.advance(false))?;
         if self.pulling.len() < UNITS_PULLED && self.advance()? {
             return Ok(Progress::Progressed);

@@ -1,11 +1,11 @@
-//! Mini-batches that are over, whose memory the next ones get.
+//! Finished mini-batches, whose memory later ones reuse.
 //!
-//! Their lists are large, so the allocator would give each back to the system when it is dropped,
-//! in one thread, and take fresh pages for the next one, in another. What a mini-batch has only
-//! from plan to retire is kept apart: it would lie idle in all those that are known ahead.
+//! Their lists are large, so the allocator would return each to the system when it is dropped, in
+//! one thread, and map fresh pages for the next one, in another. Memory needed only from plan to
+//! retire is kept separately, as it would be idle in all mini-batches known ahead.
 //!
-//! - **Bounds.** As many mini-batches, and working sets, as were ever in flight at once: a new one
-//!   is made only where none is kept.
+//! - **Bounds.** At most as many mini-batches and working sets as were ever in flight at once: new
+//!   ones are made only if none is kept.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::flow::{Cargo, MiniBatch};
 use crate::{Part, WorkingSet};
 
-/// A place for them, between the stage that ends them and those that fill them.
+/// Pool between the stage that finishes mini-batches and those that fill them.
 #[derive(Debug)]
 pub struct Spares<C>(Mutex<Kept<C>>);
 
 #[derive(Debug)]
 struct Kept<C> {
     minis: Vec<MiniBatch<C>>,
-    /// The working sets of a mini-batch each, by part.
+    /// Working sets of finished mini-batches, by part.
     sets: Vec<Vec<WorkingSet>>,
 }
 
@@ -44,7 +44,7 @@ impl<C: Cargo> Spares<C> {
         kept.minis.push(mini);
     }
 
-    /// Gives `mini`, which is planned now, the memory of earlier working sets, if there is any.
+    /// Gives `mini`, which is being planned, the memory of earlier working sets, if any.
     pub(super) fn lend(&self, mini: &mut MiniBatch<C>) {
         let sets = self.kept().sets.pop().into_iter().flatten();
         parts(mini).zip(sets).for_each(|(part, rows)| part.rows = rows);
@@ -54,13 +54,13 @@ impl<C: Cargo> Spares<C> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty mini-batch with the memory of an earlier one, if there is one.
+    /// An empty mini-batch with the memory of an earlier one, if any.
     pub fn take(&self) -> Option<MiniBatch<C>> {
         self.kept().minis.pop()
     }
 }
 
-/// All that has a working set.
+/// All parts with a working set.
 fn parts<C: Cargo>(mini: &mut MiniBatch<C>) -> impl Iterator<Item = &mut Part> {
     mini.parts.iter_mut().chain(mini.cargo.parts())
 }

@@ -1,4 +1,4 @@
-//! A mini-batch that fits no empty slab: what to say of it.
+//! Error message for a mini-batch that doesn't fit an empty slab.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use stepwell_base::Key;
 use super::flow::{Cargo, MiniBatch};
 use crate::{Error, Group, Planner};
 
-/// Why the rows of `mini` fit the group number `number` never.
+/// Error for `mini`, whose rows can never fit table group `number`.
 pub(super) fn too_large<C: Cargo>(
     planners: &[Planner],
     number: usize,
@@ -40,8 +40,8 @@ pub(super) fn too_large<C: Cargo>(
     }
 }
 
-/// What to say for `group` to have so many bytes: those of all groups that share memory, as it is
-/// shared out now.
+/// Setting that gives `group` this many `bytes`: for groups that share memory, the total at the
+/// current division.
 fn scaled(
     bytes: u64,
     (planners, groups): (&[Planner], &[Arc<Group>]),
@@ -53,7 +53,7 @@ fn scaled(
     let of = |planner: &Planner, group: &Group, more| {
         planner.slab_bytes(planner.slots() as u64 + more, group.spec().row_lanes())
     };
-    // What was left over of each share is less than a slot.
+    // The unused rest of each share is less than a slot.
     let all: u64 = planners.iter().zip(groups).map(|(planner, group)| of(planner, group, 1)).sum();
     let own = of(planner, group, 0).max(1);
     (u128::from(bytes) * u128::from(all)).div_ceil(u128::from(own)) as u64

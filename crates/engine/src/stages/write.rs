@@ -1,4 +1,4 @@
-//! Stage `write`: rows go down.
+//! Stage `write`: writes staged rows to the store.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::{Error, Group, Result, StagedRows};
 /// A staged chunk and the number of its table group.
 pub(super) type Down = (usize, Arc<StagedRows>);
 
-/// Stage `write`: puts what left into the store.
+/// Stage `write`: puts staged chunks into the store.
 pub(super) struct WriteStage {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) input: Receiver<Down>,
-    /// Told when a chunk landed, which no queue shows.
+    /// Signaled when a chunk lands, which no queue shows.
     events: Arc<Events>,
 }
 
@@ -37,7 +37,7 @@ impl Stage for WriteStage {
         "write"
     }
 
-    /// Rows come up into buffers that others leave when they are written.
+    /// Filling slots needs chunks that this stage frees.
     fn gives_way(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What tiers take of memory, by name: the engine's part of a capacity plan.
+//! Memory bounds of the tiers, by name: the engine's part of a capacity plan.
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
@@ -13,45 +13,45 @@ use crate::{
     UNITS_PULLED,
 };
 
-/// What is asked of tiers at once.
+/// Load on the tiers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Examples of a mini-batch, and of a batch that is planned at once.
+    /// Examples of a mini-batch.
     pub mini_batch: u64,
-    /// See there.
+    /// Examples of a batch that is planned at once.
     pub batch: u64,
-    /// Batches whose rows are held beyond the one that trains.
+    /// Batches whose rows are held ahead of the one that trains.
     pub lookahead: u64,
-    /// Steps of training that reads of rows do not see.
+    /// Latest training steps that row reads don't see.
     pub staleness: u64,
     /// Bytes of the sketch that counts occurrences, by table.
     pub sketch_bytes: Vec<u64>,
     /// Whether checkpoints are written.
     pub saves: bool,
-    /// Whether rows are only read, because nothing is trained.
+    /// Whether rows are only read because nothing is trained.
     pub unchanged: bool,
-    /// Examples of an epoch, where they were counted.
+    /// Examples of an epoch, if counted.
     pub examples: Option<u64>,
 }
 
 impl Load {
-    /// Examples of a mini-batch at most.
+    /// Maximum number of examples of a mini-batch.
     fn examples_of_mini_batch(&self) -> u64 {
         self.examples.unwrap_or(u64::MAX).min(self.mini_batch)
     }
 }
 
 impl TierPlan {
-    /// The name of the bound on rows in memory, of which there is one for each group: it is mapped
-    /// from the system, not taken from the allocator.
+    /// Name of each group's bound on rows in memory. This memory is mapped from the system, not
+    /// taken from the allocator.
     pub const ROWS_IN_MEMORY: &'static str = "rows in memory";
 
-    /// Ids that an example has at most.
+    /// Maximum number of ids of an example.
     pub fn ids_max(&self) -> u64 {
         self.groups.iter().map(|group| group.ids_max).sum()
     }
 
-    /// Distinct rows of a mini-batch at most, by table: no more than its group has slots.
+    /// Maximum number of distinct rows of a mini-batch, by table: at most the slots of its group.
     pub(crate) fn rows_max(&self, load: &Load) -> Vec<usize> {
         let ids = self.loads.iter().map(|load| load.ids_max).enumerate();
         let rows = ids.map(|(table, ids)| {
@@ -62,19 +62,19 @@ impl TierPlan {
         rows.collect()
     }
 
-    /// Occurrences of a mini-batch at most, by table.
+    /// Maximum number of occurrences of a mini-batch, by table.
     pub(crate) fn occurrences_max(&self, load: &Load) -> Vec<usize> {
         let ids = self.loads.iter().map(|of_table| of_table.ids_max);
         ids.map(|ids| ids.saturating_mul(load.mini_batch) as usize).collect()
     }
 
-    /// Says of each table group that some mini-batch may need more of its rows than memory has
-    /// slots for, which is told for certain by the data alone: with what setting none does.
+    /// Describes each table group with fewer slots than a mini-batch may need (the data decides
+    /// whether one does), and the setting that would rule this out.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {
         let examples = load.examples_of_mini_batch();
         let of_group = |group: &GroupPlan| {
             let rows = examples.saturating_mul(group.ids_max);
-            // Of what stays in memory whole every row that there is has a slot.
+            // If a table stays in memory whole, every existing row has a slot.
             if group.members.whole || rows <= group.slots as u64 {
                 return None;
             }
@@ -94,7 +94,7 @@ impl TierPlan {
         self.groups.iter().filter_map(of_group).collect()
     }
 
-    /// Bytes of memory that hold any mini-batch, including what tables were given.
+    /// Bytes of memory that hold any mini-batch, including memory assigned to tables.
     pub fn dram_least(&self, tables: &[TableSpec], load: &Load) -> u64 {
         let given: u64 = self.loads.iter().filter_map(|load| load.given).sum();
         let shared = |group: &&GroupPlan| !group.members.whole && !group.members.given;
@@ -106,8 +106,8 @@ impl TierPlan {
         least.max().unwrap_or(0).max(given)
     }
 
-    /// Bytes of an index that holds `times` as many rows as memory has slots, for each table group,
-    /// and those that the group has `before` the run.
+    /// Bytes of an index that holds, for each table group, `times` as many rows as memory has
+    /// slots, plus the rows that the group has `before` the run.
     pub fn index_for(&self, times: u64, before: &[u64]) -> u64 {
         let of_group = |(number, group): (usize, &GroupPlan)| {
             let before = before.get(number).copied().unwrap_or(0);
@@ -117,7 +117,7 @@ impl TierPlan {
         self.groups.iter().enumerate().map(of_group).max().unwrap_or(0)
     }
 
-    /// Bytes of an index for `rows` rows in all, divided among table groups as the index is.
+    /// Bytes of an index for `rows` rows of all groups, divided among groups like the index.
     pub fn index_for_all(&self, rows: u64) -> u64 {
         let of_group = |group: &GroupPlan| {
             let of_all = u128::from(rows) * u128::from(group.store.index_bytes_max);
@@ -128,18 +128,18 @@ impl TierPlan {
         self.groups.iter().map(of_group).max().unwrap_or(0)
     }
 
-    /// Bytes of the index of all table groups if `group` has `bytes` of it.
+    /// Bytes of the index of all table groups if the share of `group` is `bytes`.
     pub(super) fn whole_index(&self, group: &GroupPlan, bytes: u64) -> u64 {
         let (index, has) = (self.options.index.0, group.store.index_bytes_max);
         let whole = (u128::from(index) * u128::from(bytes)).div_ceil(u128::from(has.max(1)));
         u64::try_from(whole).unwrap_or(u64::MAX).max(bytes)
     }
 
-    /// Refuses an index that is too small for the rows in memory, all of which a checkpoint puts
-    /// into the store: it would be found out when the only checkpoint of a run is written.
+    /// Rejects an index too small for the rows in memory, since a checkpoint puts all of them into
+    /// the store; otherwise this would fail only when a checkpoint is written.
     ///
     /// # Errors
-    /// Names the table and the mend.
+    /// Names the table and the fix.
     pub fn check_index(&self, load: &Load) -> Result<()> {
         if !load.saves {
             return Ok(());
@@ -164,7 +164,7 @@ impl TierPlan {
         Ok(())
     }
 
-    /// Adds the bounds of rows in every tier, and on their way between two.
+    /// Adds the bounds of rows in every tier and between tiers.
     pub fn add_rows(&self, load: &Load, budget: &mut Budget) {
         for group in &self.groups {
             let of = if self.groups.len() == 1 { "" } else { &format!(", '{}'", group.names) };
@@ -214,13 +214,13 @@ impl TierPlan {
         budget.add("rows to move", moving, format!("lists of {units} units, of a checkpoint"));
     }
 
-    /// Distinct rows of a full batch at most.
+    /// Maximum number of distinct rows of a full batch.
     fn unit_rows(&self, load: &Load) -> u64 {
         let slots: usize = self.groups.iter().map(|group| group.slots).sum();
         (load.batch * self.ids_max()).min(slots as u64)
     }
 
-    /// Adds the bounds of what plans.
+    /// Adds the bounds of planning.
     pub fn add_planning(&self, load: &Load, budget: &mut Budget) {
         let horizon = self.options.horizon;
         let unit = self.unit_rows(load);
@@ -233,8 +233,7 @@ impl TierPlan {
         budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
     }
 
-    /// Adds the bounds of what is kept of the past: versions of rows for stale reads, counts of
-    /// keys.
+    /// Adds the bounds of data about the past: versions of rows for stale reads, counts of keys.
     pub fn add_history(&self, tables: &[TableSpec], load: &Load, budget: &mut Budget) {
         // A checkpoint is written from a copy.
         let copies = 1 + u64::from(load.saves);

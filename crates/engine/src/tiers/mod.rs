@@ -1,9 +1,9 @@
-//! The tiers of a model's tables: what each table group has of memory and disk, the bounds that
-//! follow, and how its slab and its store are made.
+//! Plans and builds the tiers of a model's tables: memory and disk of each table group, the
+//! resulting bounds, slabs and stores.
 //!
-//! - **Budgets.** Memory is shared out by the bytes of rows that an example is expected to touch,
-//!   each with its metadata; a table that was given memory has that. The index goes by ids, the
-//!   page cache by bytes. Tables of a group have their shares together.
+//! - **Budgets.** Memory is divided by the bytes of rows that an example is expected to touch,
+//!   metadata included; tables with assigned memory get exactly that. The index is divided by ids,
+//!   the page cache by bytes. Tables of a group pool their shares.
 
 mod bounds;
 mod open;
@@ -19,33 +19,33 @@ use self::share::{Want, share};
 use crate::harvest::{HarvestSize, rows_within};
 use crate::{Error, GroupTables, Planner, Result, TableSpec};
 
-/// Chunks of rows on their way down, of each table group.
+/// Number of staging chunks of each table group.
 const CHUNKS: usize = 4;
-/// An index of so few bytes isn't made smaller for few rows.
+/// An index this small isn't reduced further for few rows.
 const INDEX_ANY: u64 = 16 << 20;
 
-/// What the tiers of all tables have together, by the settings that say so.
+/// Resources of all tables together, named as in the settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierOptions {
     /// Bytes of the rows in memory with their index and metadata.
     pub dram: ByteCount,
     /// Bytes of the index of rows on disk.
     pub index: ByteCount,
-    /// Bytes of segment files that go through the system's page cache.
+    /// Bytes of segment files that may go through the system's page cache.
     pub page_cache: ByteCount,
-    /// Bytes of rows that come up beside others before anybody asks for them.
+    /// Bytes of rows harvested from pages read for other rows.
     pub harvest: ByteCount,
-    /// Most bytes that are read around a row for the sake of its neighbours.
+    /// Maximum bytes read around a row to harvest adjacent rows.
     pub read_unit: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
-    /// Space of a store after a commit at most, times that of its live rows.
+    /// Maximum space of a store after a commit, as a multiple of its live rows' space.
     pub space: f64,
     /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
-    /// Bytes of a chunk of rows on their way down, about.
+    /// Approximate bytes of a chunk of staged rows.
     pub chunk_bytes: usize,
-    /// Mini-batches whose keys are known at once.
+    /// Number of mini-batches whose keys are known at once.
     pub horizon: usize,
 }
 
@@ -67,57 +67,57 @@ impl Default for TierOptions {
     }
 }
 
-/// What one table is expected to be asked.
+/// Expected load of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableLoad {
-    /// Bytes of memory that it was given; none for a share.
+    /// Bytes of memory assigned to the table; `None` for a share.
     pub given: Option<u64>,
-    /// Ids that an example is expected to have in it, in any unit, the same for all tables.
+    /// Expected ids of an example in this table, in any unit common to all tables.
     pub expected: u64,
-    /// Ids that an example has in it at most.
+    /// Maximum ids of an example in this table.
     pub ids_max: u64,
-    /// Most distinct ids that the data can ask for; none if unknown.
+    /// Maximum distinct ids that the data can request; `None` if unknown.
     pub rows_max: Option<u64>,
 }
 
 /// One table group's part of the tiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupPlan {
-    /// Its tables.
+    /// The tables.
     pub members: GroupTables,
-    /// Their names, for messages.
+    /// Names of the tables, for messages.
     pub names: String,
-    /// Slots of its slab.
+    /// Slots of the slab.
     pub slots: usize,
-    /// Rows of a chunk on its way down.
+    /// Rows of a staging chunk.
     pub chunk_rows: usize,
-    /// Chunks.
+    /// Number of staging chunks.
     pub chunks: usize,
-    /// What comes up beside others before anybody asks for it.
+    /// Size of the harvest.
     pub harvest: HarvestSize,
-    /// Options of its store.
+    /// Options of the store.
     pub store: StoreOptions,
-    /// The parts of its rows are those of this table.
+    /// A table with the row parts of the group.
     pub spec: TableSpec,
-    /// Ids that an example has in it at most.
+    /// Maximum ids of an example in this group.
     pub ids_max: u64,
 }
 
 /// The tiers of a model's tables, as they will be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierPlan {
-    /// By table group.
+    /// Plans by table group.
     pub groups: Vec<GroupPlan>,
     options: TierOptions,
     loads: Vec<TableLoad>,
 }
 
 impl TierPlan {
-    /// Shares `options` out among `tables`, which lie in `groups`.
+    /// Divides `options` among `tables`, which are in `groups`.
     ///
     /// # Errors
-    /// When memory holds no row of a group, tables were given more than there is, or a store cannot
-    /// be as it is wanted.
+    /// If memory holds no row of a group, more memory was assigned to tables than exists, or a
+    /// store's options are invalid.
     pub fn new(
         tables: &[TableSpec],
         groups: &[GroupTables],
@@ -145,7 +145,7 @@ impl TierPlan {
         let memory = shares(options.dram, &memory)?;
         let (index, cached) =
             (shares(options.index, &by_ids)?, shares(options.page_cache, &by_bytes)?);
-        // Of a table that stays in memory whole nothing comes up from the disk.
+        // Nothing is loaded from disk for a table that stays in memory whole.
         let mut from_disk = by_bytes.clone();
         let whole = groups.iter().filter(|group| group.whole).flat_map(|group| &group.tables);
         whole.for_each(|table| from_disk[*table].touched = 0);
@@ -161,7 +161,8 @@ impl TierPlan {
         Ok(plan)
     }
 
-    /// Refuses what a store cannot be; of several that need more space the one that needs most.
+    /// Rejects invalid store options; if several stores need more space, reports the one that needs
+    /// most.
     fn check_stores(&self) -> Result<()> {
         let mut stores: Vec<&StoreOptions> = self.groups.iter().map(|group| &group.store).collect();
         stores.iter().try_for_each(|store| store.check_shape())?;
@@ -169,7 +170,7 @@ impl TierPlan {
         Ok(stores.iter().try_for_each(|store| store.check())?)
     }
 
-    /// Refuses an index that is enough for one store and too small for several.
+    /// Rejects an index that suffices for one store but not for several.
     fn check_index_shares(&self) -> Result<()> {
         if self.groups.len() == 1 {
             return Ok(());
@@ -189,12 +190,12 @@ impl TierPlan {
         Ok(())
     }
 
-    /// Mini-batches whose keys are known at once.
+    /// Number of mini-batches whose keys are known at once.
     pub(crate) fn horizon(&self) -> usize {
         self.options.horizon
     }
 
-    /// Which rows leave first, of those whose next use is not known.
+    /// Which rows are evicted first, among those without a known next use.
     pub(crate) fn policy(&self) -> PolicyKind {
         self.options.policy
     }
@@ -274,8 +275,8 @@ impl TierPlan {
         &self.options
     }
 
-    /// Most distinct ids that `members` can be asked for, if known. It isn't for tables that stay
-    /// in memory as a whole, which have rows that nobody asks for.
+    /// Maximum distinct ids that can be requested of `members`, if known. It is unknown for tables
+    /// that stay in memory whole, because they also hold rows that nobody requests.
     fn rows_known(&self, members: &GroupTables) -> Option<u64> {
         if members.whole {
             return None;
@@ -284,7 +285,7 @@ impl TierPlan {
         of_tables.sum::<Option<u64>>().map(|rows| rows.max(1))
     }
 
-    /// Bytes of memory of all tables together of which `members` have `bytes`.
+    /// Bytes of memory of all tables together if `members` get `bytes` of it.
     fn whole(&self, bytes: u64, tables: &[TableSpec], members: &GroupTables) -> u64 {
         let touched = |table: usize| {
             let slot = Planner::slot_bytes(self.options.policy, tables[table].row_lanes());
@@ -304,17 +305,17 @@ impl TierPlan {
 }
 
 impl TierOptions {
-    /// Mini-batches that a row's next use is told apart by.
+    /// Number of mini-batches distinguished as a row's next use.
     fn ring(&self) -> u64 {
         self.horizon as u64 + 2
     }
 
-    /// Slots that `bytes` bytes hold, with rows of so many lanes.
+    /// Number of slots that fit into `bytes`, with rows of `row_lanes` lanes.
     fn slots_within(&self, bytes: u64, row_lanes: usize) -> usize {
         slots_within(self.policy, bytes, row_lanes, Planner::bytes_for, self.ring()) as usize
     }
 
-    /// Bytes of `slots` slots with rows of so many lanes, index and metadata included.
+    /// Bytes of `slots` slots with rows of `row_lanes` lanes, index and metadata included.
     pub fn slab_bytes(&self, slots: u64, row_lanes: usize) -> u64 {
         bytes_for(self.policy, slots, row_lanes, Planner::bytes_for, self.ring())
     }

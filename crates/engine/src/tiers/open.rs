@@ -1,4 +1,4 @@
-//! Tiers as a plan has them: slabs, stores and planners.
+//! Opens tiers according to a plan: slabs, stores and planners.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::checkpoint::OLDER;
 use crate::group::index_of_all;
 use crate::{Checkpoint, DeviceTier, Error, Group, Planner, Result, Staging, TableSpec};
 
-/// What a store begins with.
+/// Initial rows of a store.
 #[derive(Clone, Copy, Debug)]
 pub enum Begin<'a> {
     /// No rows.
     Empty,
-    /// Those of a snapshot.
+    /// The rows of a snapshot.
     Snapshot(&'a Path),
-    /// Those that table group `.1` has in a checkpoint.
+    /// The rows of table group `.1` in a checkpoint.
     Checkpoint(&'a Checkpoint, usize),
 }
 
-/// What helps where some of the rows are damaged.
+/// Fix for partially damaged rows.
 const REPAIR: &str = "`stepwell store repair` salvages the rest, which --repaired accepts";
 
-/// The store of table group `number` as a checkpoint has it. Pages of linked segments are checked
-/// when they are read, so that a run begins without reading the whole table.
+/// The store of table group `number` in a checkpoint. Pages of linked segments are checked when
+/// they are read, so that a run starts without reading the whole table.
 fn restore(
     disk: Arc<dyn Disk>,
     checkpoint: &Checkpoint,
@@ -43,7 +43,7 @@ fn restore(
         [rows] if options.key_shards == KeyShardSet::ALL => {
             Store::restore(disk, rows, Verify::Listed, options)
         }
-        // As many ranks as wrote it, or others: each has the key shards that are its own.
+        // Written by any number of ranks; each takes its own key shards.
         _ => Store::restore_shards(vec![disk], &rows, Verify::Listed, options),
     };
     store.map_err(|error| {
@@ -64,12 +64,12 @@ fn restore(
 }
 
 impl TierPlan {
-    /// Refuses a checkpoint whose tables share stores otherwise than this plan has it.
+    /// Rejects a checkpoint whose tables are grouped into stores differently from this plan.
     ///
     /// # Errors
-    /// Names a table that lies elsewhere, and the mend.
+    /// Names a table in a different store, and the fix.
     pub fn check_groups(&self, tables: &[TableSpec], checkpoint: &Checkpoint) -> Result<()> {
-        // One that was never written down says nothing of tables, and has this plan's stores.
+        // A checkpoint that was never written lists no tables, and has this plan's stores.
         if checkpoint.tables() == 0 {
             return Ok(());
         }
@@ -89,8 +89,8 @@ impl TierPlan {
         Ok(())
     }
 
-    /// Has as much of an index for each table group as its rows in `checkpoint` need: no more come
-    /// where nothing is trained, and those of several ranks lie in one store.
+    /// Sizes the index of each table group for exactly its rows in `checkpoint`, as nothing is
+    /// trained. Rows of several ranks go into one store.
     pub fn hold(&mut self, checkpoint: &Checkpoint) {
         for (number, group) in self.groups.iter_mut().enumerate() {
             if let Some(stores) = checkpoint.manifests_of_group(number) {
@@ -100,11 +100,11 @@ impl TierPlan {
         self.options.index = ByteCount(self.groups.iter().map(|of| of.store.index_bytes_max).sum());
     }
 
-    /// Table group `number` of a model's `tables`: an empty slab over a store on `disk`, with
-    /// options that `machine` changes as it is, below `devices` where there are any.
+    /// Opens table group `number` of a model's `tables`: an empty slab over a store on `disk`,
+    /// whose options `machine` adapts, below `devices` if given.
     ///
     /// # Errors
-    /// When the memory cannot be mapped, or the store cannot be made.
+    /// If the memory cannot be mapped, or the store cannot be created.
     pub fn open(
         &self,
         number: usize,
@@ -115,7 +115,7 @@ impl TierPlan {
     ) -> Result<Arc<Group>> {
         let plan = &self.groups[number];
         let options = machine(plan.store.clone());
-        // Of several ranks each has its key shards.
+        // With several ranks, each has its own key shards.
         let ranks = (KEY_SHARDS as u64).div_ceil(options.key_shards.len().max(1) as u64);
         let whole = if self.groups.len() > 1 { self.options.index.0 } else { 0 };
         let store = match begin {
@@ -143,7 +143,7 @@ impl TierPlan {
         Ok(Arc::new(group))
     }
 
-    /// A planner for each table group.
+    /// Returns a planner for each table group.
     pub fn planners(&self, rules: Rules) -> Vec<Planner> {
         let options = &self.options;
         let keeps = rules.hold(Rule::KeepWhole);

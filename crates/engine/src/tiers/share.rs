@@ -1,27 +1,27 @@
-//! How memory is shared out among tables: those that were given a figure have it, the others share
-//! what is left by the bytes of rows that an example touches.
+//! Divides memory among tables: tables with an assigned amount get it; the others divide the rest
+//! by the bytes of rows that an example touches.
 
-/// What one table wants of the memory.
+/// Memory request of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Want {
-    /// Bytes that it was given; none for a share of the rest.
+    /// Bytes assigned to the table; `None` for a share of the rest.
     pub(super) given: Option<u64>,
-    /// Bytes of its rows that an example is expected to touch: ids times bytes of a slot with its
-    /// metadata. In any unit, the same for all.
+    /// Bytes of its rows that an example is expected to touch (ids times bytes of a slot with
+    /// metadata), in any unit common to all tables.
     pub(super) touched: u64,
 }
 
-/// The bytes of each of `wants`, which are `total` together, or less where all were given.
+/// Bytes for each of `wants`; they sum to `total`, or less if all were assigned.
 ///
 /// # Errors
-/// When what was given is more than `total`: that sum.
+/// If the assigned bytes exceed `total`: their sum.
 pub(super) fn share(total: u64, wants: &[Want]) -> Result<Vec<u64>, u64> {
     let given = wants.iter().filter_map(|want| want.given);
     let given = given.fold(0u64, u64::saturating_add);
     let left = total.checked_sub(given).ok_or(given)?;
     let rest = wants.iter().filter(|want| want.given.is_none());
     let touched: u128 = rest.map(|want| u128::from(want.touched)).sum();
-    // Of what is shared, those so far have as much: so no byte is lost where parts are rounded.
+    // Shares end at rounded prefix sums, so rounding loses no byte.
     let (mut before, mut end) = (0u128, 0u64);
     let of = |want: &Want| {
         if let Some(given) = want.given {

@@ -1,4 +1,4 @@
-//! Checkpoints on a disk that loses power or fails, at every place where it can happen.
+//! Checkpoints on a disk that loses power or fails, at every possible point.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 

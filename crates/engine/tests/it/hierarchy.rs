@@ -1,5 +1,5 @@
-//! The engine without a pipeline: what is fed comes up in order, and neither slots, nor lookahead,
-//! nor who polls the stages shows in any bit.
+//! The engine without a pipeline: mini-batches come back in order, and neither slots, lookahead,
+//! nor what polls the stages affects any bit.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -27,10 +27,10 @@ const FIELDS: usize = 3;
 const DIM: usize = 4;
 const COLUMNS: usize = FIELDS * DIM;
 const EXAMPLES: usize = 20;
-/// No mini-batch has more distinct keys.
+/// Maximum number of distinct keys of a mini-batch.
 const ROWS_MOST: usize = EXAMPLES * FIELDS * 5;
 
-/// Labels, and what the mini-batch was drawn as.
+/// Labels of a mini-batch.
 #[derive(Debug, Default)]
 struct Labels(Vec<f32>);
 
@@ -54,16 +54,16 @@ fn shape() -> Shape {
     Shape { blocks: 4, staleness: 1, sketch_bytes: vec![1 << 10], ..Shape::default() }
 }
 
-/// How a model is trained, without effect on it.
+/// How a model is trained, which must not affect it.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     slots: usize,
     lookahead: usize,
     hands: Hands,
-    /// Whether every fourth step is begun and given up before it is done.
+    /// Whether every fourth step is begun and abandoned first.
     hesitates: bool,
-    /// How many devices its rows go up to, the slots of each at most, who works them off, and how
-    /// rows are found there.
+    /// Devices for its rows: their number, the maximum slots of each, how their work is run, and
+    /// how rows are found there.
     devices: Option<(usize, usize, Time, Lookup)>,
 }
 
@@ -103,7 +103,7 @@ fn tier(
     DeviceTier::new(&options, plan, &tiers, rules).unwrap()
 }
 
-/// Everything in memory, one step after the other.
+/// Everything in memory, step by step.
 const IN_MEMORY: Way =
     Way { slots: 8000, lookahead: 0, hands: Hands::Caller, hesitates: false, devices: None };
 
@@ -112,7 +112,7 @@ struct Model {
     embeddings: EmbeddingBags,
     grouper: Grouper,
     way: Way,
-    /// Everything that was read.
+    /// The bits of everything that was read.
     seen: Vec<u32>,
 }
 
@@ -168,7 +168,7 @@ impl Model {
         self.hierarchy.feed(mini)
     }
 
-    /// Trains what comes next, or notes what a pause finds.
+    /// Trains the next item, or checks a pause.
     fn take(&mut self) -> Result<(), Error> {
         match self.hierarchy.ready()?.unwrap() {
             Ready::Unit(mut unit) => {
@@ -186,7 +186,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether it was trained.
+    /// Runs a mini-batch; returns whether it was trained.
     fn run(&mut self, mini: &mut MiniBatch<Labels>) -> Result<bool, Error> {
         let trains = mini.purpose == Purpose::Train;
         if self.way.hesitates && mini.number.is_multiple_of(4) {
@@ -199,7 +199,7 @@ impl Model {
         let (x, first_order) = pooled(&self.embeddings, &rows, cargo.0.len());
         self.seen.extend(x.iter().chain(&first_order).map(|value| value.to_bits()));
         if trains {
-            // Of the squared error between the label and the sum of all columns.
+            // Gradient of the squared error between the label and the sum of all columns.
             let sums = x.chunks_exact(COLUMNS).zip(&first_order).zip(&cargo.0);
             let of_example: Vec<f32> =
                 sums.map(|((x, first), label)| x.iter().sum::<f32>() + first - label).collect();
@@ -228,7 +228,7 @@ fn pooled(
     examples: usize,
 ) -> (Vec<f32>, Vec<f32>) {
     let (mut x, mut first_order) = (vec![f32::NAN; examples * COLUMNS], vec![f32::NAN; examples]);
-    // In two parts, as threads would.
+    // In two parts, as two threads would.
     let middle = examples / 2;
     let (left, right) = x.split_at_mut(middle * COLUMNS);
     let (first_left, first_right) = first_order.split_at_mut(middle);
@@ -242,7 +242,7 @@ fn pooled(
 
 type Drawn = (Bags, Vec<f32>, Purpose);
 
-/// Mini-batches with bags of no to five ids, some of them frequent.
+/// Mini-batches with bags of zero to five ids, some of them frequent.
 fn drawn(count: usize) -> Vec<Drawn> {
     let mut dice = Stream::named(5, b"hierarchy");
     let one = |number: usize| {
@@ -328,8 +328,8 @@ fn devices_do_not_show() {
     }
 }
 
-/// Whether a run without `rule` is found: an access without an order, a broken invariant, or wrong
-/// rows.
+/// Whether switching `rule` off is detected: by an access without an order, a broken invariant, or
+/// wrong rows.
 fn is_missed(rule: Rule, lookup: Lookup, life: Option<Life>, drawn: &[Drawn]) -> bool {
     let expected = train(life, IN_MEMORY, drawn);
     let ways = [(1, 0, 2 * ROWS_MOST), (1, 5, 2 * ROWS_MOST), (1, 3, 1500), (2, 3, 1500)];

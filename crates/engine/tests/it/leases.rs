@@ -1,4 +1,4 @@
-//! Checkpoints that somebody reads stay, whoever reads them and in whichever process.
+//! Checkpoints that are being read stay, in whichever process they are read.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -16,10 +16,10 @@ use stepwell_engine::{
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Store, StoreOptions};
 
-/// Where a child is to read, and how.
+/// Environment variable with the path that a child process reads.
 const CHILD: &str = "STEPWELL_LEASES";
 
-/// A run that keeps its newest checkpoint alone.
+/// A run that keeps only its newest checkpoint.
 struct Run {
     home: tempfile::TempDir,
     writer: CheckpointWriter,
@@ -42,7 +42,7 @@ impl Run {
         Self { home, writer, group }
     }
 
-    /// Puts a row and saves; the steps of the checkpoints that are there then.
+    /// Puts a row and saves; returns the steps of the existing checkpoints.
     fn save(&mut self, step: u64) -> Vec<u64> {
         let row = vec![step as u8; self.group.spec().row_bytes()];
         self.group.store.put_many(&[Key(step)], &[step as u32], &row).unwrap();
@@ -67,7 +67,7 @@ fn a_view_keeps_the_checkpoint_that_it_looks_at() {
     assert_eq!(run.save(2), [1, 2]);
     assert_eq!((view.len(), view.refresh(&run.newest()).unwrap().anew), (1, false));
     assert_eq!(view.len(), 2);
-    // Look-ups of before may still be under way.
+    // Earlier look-ups may still be in progress.
     assert_eq!(run.save(3), [1, 2, 3]);
     view.refresh(&run.newest()).unwrap();
     assert_eq!(run.save(4), [2, 3, 4]);
@@ -102,7 +102,7 @@ fn nobody_begins_to_read_what_is_being_removed() {
     let checkpoint = run.newest();
     let (path, rows) = (checkpoint.path.clone(), checkpoint.rows[0].path.clone());
     drop(checkpoint);
-    // Who removes one has the lock of its mark alone.
+    // Removing one takes the exclusive lock of its mark.
     let removing = disk(&path).lock(".stepwell").unwrap().unwrap();
     for error in [Checkpoint::open(&path).unwrap_err(), Lease::over(&rows).unwrap_err()] {
         assert!(error.to_string().contains("is being removed"), "{error}");
@@ -111,13 +111,13 @@ fn nobody_begins_to_read_what_is_being_removed() {
     assert_eq!(run.newest().step, 1);
 }
 
-/// The child's part; a test like others where nobody asks for it.
+/// The child process's part; does nothing in other test runs.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let _checkpoint = Checkpoint::open(Path::new(&path)).unwrap();
     println!("reading");
-    // Until whoever started it lets go, or ends it.
+    // Until the parent closes standard input or kills it.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 

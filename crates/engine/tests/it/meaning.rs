@@ -1,5 +1,5 @@
-//! With a checkpoint alone, somebody can say the weights of any key: of its row, or its initial
-//! ones where it has none.
+//! A checkpoint alone determines the weights of any key: its row's, or the initial ones if it has
+//! no row.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -17,7 +17,7 @@ use stepwell_optim::{RowOptimizer, Rule, Storage};
 use stepwell_ssd::{Store, StoreOptions};
 
 const STEP: u64 = 12;
-/// Keys whose row was last used at their own number; those behind have none.
+/// Keys whose rows were last used at their own number; later keys have no row.
 const KEYS: u64 = 12;
 
 fn disk(path: &Path) -> Arc<dyn Disk> {
@@ -44,7 +44,7 @@ fn specs() -> Vec<TableSpec> {
     specs
 }
 
-/// A row that was trained: its first weight is its key.
+/// A trained row, whose first weight is its key.
 fn row(spec: &TableSpec, key: Key) -> Vec<f32> {
     let mut row = vec![0.0; spec.row_lanes()];
     let weights = [key.0 as f32, -1.0, 0.5, 2.0, 0.25];
@@ -60,7 +60,7 @@ fn options(spec: &TableSpec) -> StoreOptions {
     StoreOptions::new(spec.id.0, spec.row_bytes())
 }
 
-/// Writes a checkpoint with a row for each of the keys from 1 on.
+/// Writes a checkpoint with a row for each key from 1 to `KEYS`.
 fn write(home: &Path, spec: &TableSpec, step: u64) -> Checkpoint {
     let store = Store::create(disk(&home.join(format!("store-{step}"))), options(spec)).unwrap();
     for key in (1..=KEYS).map(Key) {
@@ -84,7 +84,7 @@ fn every_table_comes_back_and_gives_the_weights_of_every_key() {
         assert_eq!(checkpoint.table(0).unwrap(), spec);
         assert!(checkpoint.table(1).unwrap_err().to_string().contains("no table 1"));
 
-        // From here on nothing is taken from `spec` but to compare.
+        // From here on, `spec` is only used to compare.
         let read = checkpoint.table(0).unwrap();
         let view = RowsView::open(&checkpoint, 0, options(&read)).unwrap();
         assert_eq!((view.spec().unwrap(), view.step()), (&spec, STEP));
@@ -128,7 +128,7 @@ fn a_later_checkpoint_is_judged_by_its_own_step_and_must_mean_the_same() {
     assert_eq!((view.step(), existing()), (STEP + 2, 3));
 }
 
-/// Changes `checkpoint.json` as somebody might, so that sums still hold.
+/// Changes `checkpoint.json` and updates the checksums.
 fn change(checkpoint: &Checkpoint, change: impl FnOnce(&mut Value)) -> Checkpoint {
     let read = |name: &str| std::fs::read(checkpoint.path.join(name)).unwrap();
     let write = |name: &str, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Rows that are brought into memory before any mini-batch.
+//! Rows that are loaded into memory before any mini-batch.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -13,14 +13,14 @@ use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const ROWS: u64 = 40_000;
-/// What reads of one store hold at once.
+/// Maximum bytes of reads of one store in flight.
 const READER_BYTES: usize = 32 << 10;
 
 fn spec() -> TableSpec {
     TableSpec::new(0, "rows", 16, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
-/// A group over a store of `ROWS` rows, each of which is its key sixteen times.
+/// A group over a store of `ROWS` rows; each lane of a row is its key.
 fn group(slots: usize) -> Group {
     let options = StoreOptions {
         segment_bytes: 256 << 10,
@@ -38,7 +38,7 @@ fn group(slots: usize) -> Group {
     Group::new(spec(), slots, Arc::new(store), staging).unwrap()
 }
 
-/// Preloads, and gives the planner and the bytes that were read.
+/// Preloads; returns the planner and the number of bytes read.
 fn preload(group: &Group, slots: usize) -> (Planner, u64) {
     let mut planner = Planner::new(slots, 0, PolicyKind::default());
     let before = group.store.stats().bytes_read;
@@ -51,7 +51,7 @@ fn no_page_is_read_once_the_slots_are_full() {
     let slots = 100;
     let group = group(slots);
     let files = group.store.bytes_files();
-    // What is live is known from lists of keys, and reads go a little ahead.
+    // Lists of keys identify the live rows, and reads run slightly ahead.
     let lists = 10 * ROWS;
     let (planner, read) = preload(&group, slots);
     assert_eq!(planner.cache().rows(), slots);

@@ -1,5 +1,5 @@
-//! The engine for somebody with a model of his own: what does not fit is refused, evaluating and
-//! giving up leave no trace, and a directory with rows in it is not taken.
+//! The engine for applications with their own model: invalid input is rejected, evaluating and
+//! abandoned steps leave no trace, and a directory with rows is not used.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -12,8 +12,8 @@ use stepwell_optim::{RowOptimizer, Rule};
 
 const EXAMPLES: usize = 16;
 
-/// Two table groups: rows of 4 weights with two fields and, of another table, with one; rows of 2
-/// with one.
+/// Two table groups: rows of 4 weights, with two fields in one table and one in another; rows of 2
+/// weights with one field.
 fn open(tiers: &Tiers) -> Result<Session, String> {
     open_living(tiers, [None; 3])
 }
@@ -23,7 +23,7 @@ fn table(name: &str, dim: usize) -> TableSpec {
     TableSpec { init_range: 0.5, seed: 1, ..spec }
 }
 
-/// The same, whose rows live by `lives`.
+/// Like [`open`], with a life for each table.
 fn open_living(tiers: &Tiers, lives: [Option<Life>; 3]) -> Result<Session, String> {
     let table = |id, name, dim| TableSpec { id: TableId(id), ..table(name, dim) };
     let mut tables = vec![table(0, "items", 4), table(1, "places", 2), table(2, "pages", 4)];
@@ -52,7 +52,7 @@ fn drawn(number: u64) -> [Bags; 3] {
     [items, places, pages]
 }
 
-/// Trains on 300 mini-batches; every `other`th is fed once more, to be read or to be given up.
+/// Trains on 300 mini-batches; every `other`th is fed a second time, to be evaluated or abandoned.
 fn train(tiers: &Tiers, lives: [Option<Life>; 3], other: u64) -> String {
     let mut session = open_living(tiers, lives).unwrap();
     let mut waiting = Vec::new();
@@ -87,7 +87,7 @@ fn train(tiers: &Tiers, lives: [Option<Life>; 3], other: u64) -> String {
 fn neither_tiers_nor_what_leaves_no_trace_show() {
     let roomy = Tiers { lookahead: 0, ..Tiers::default() };
     let life = |admission, expire_after| Some(Life { admission, expire_after });
-    // Those that share a store expire alike, and need not admit alike.
+    // Tables that share a store expire alike, but may have different admissions.
     let living = [life(Admission::AtOnce, 9), None, life(Admission::After(2), 9)];
     for lives in [[None; 3], living] {
         let expected = train(&roomy, lives, 0);
@@ -168,7 +168,7 @@ fn a_directory_with_rows_is_not_taken() {
 }
 
 /// The rows of keys 1 to 3 of table 'items', before and after a step in which a bag of each field
-/// has them all, and the pooled embeddings of that step.
+/// has all three, and the pooled embeddings of that step.
 fn pooled(weights: &[f32]) -> ([Vec<f32>; 2], Vec<f32>) {
     let fields = [Pooling::Sum, Pooling::Mean, Pooling::SqrtN];
     let fields = (0..).zip(fields).map(|(number, pooling)| Field { column: 4 * number, pooling });

@@ -1,4 +1,4 @@
-//! Tables that are to stay in memory whole, one of which has no room for all of its rows.
+//! Tables that must stay in memory whole, one of which has no room for all of its rows.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -18,7 +18,7 @@ use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const NAMES: [&str; 3] = ["items", "pages", "users"];
 
-/// How much there is of a table.
+/// Size of a table.
 #[derive(Clone, Copy)]
 struct Table {
     slots: usize,
@@ -26,7 +26,7 @@ struct Table {
     keys: u64,
 }
 
-/// One example a mini-batch.
+/// A mini-batch of one example.
 #[derive(Debug)]
 struct One;
 
@@ -42,8 +42,7 @@ fn table(name: &str) -> TableSpec {
     TableSpec::new(0, name, 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
-/// The tables, each with so many slots and whole or not, the stages that move their rows, and the
-/// embeddings that train them.
+/// Opens the tables, the stages that move their rows, and the embeddings that train them.
 fn open(tables: [Table; 3], lookahead: usize) -> (Hierarchy<One>, EmbeddingBags) {
     let mut specs = NAMES.map(table);
     let mut groups = GroupTables::of(&mut specs, |_| true).unwrap();
@@ -67,7 +66,8 @@ fn open(tables: [Table; 3], lookahead: usize) -> (Hierarchy<One>, EmbeddingBags)
     (hierarchy, EmbeddingBags::new(specs.to_vec(), columns, shape))
 }
 
-/// What ends the training of mini-batches that have one key of each table, the next one each time.
+/// The error that ends the training of mini-batches with one key of each table, the next one each
+/// time.
 fn end(tables: [Table; 3], lookahead: usize) -> Error {
     let (mut hierarchy, mut embeddings) = open(tables, lookahead);
     let (mut grouper, mut number) = (Grouper::default(), 0);

@@ -1,4 +1,4 @@
-//! What the shim notices, on kernels that are wrong on purpose, and what it gives where none is.
+//! Faults that the shim detects in deliberately wrong kernels, and its results for correct ones.
 
 use super::*;
 use crate::kernel::{Access, Param, ScalarType};
@@ -11,7 +11,7 @@ fn faulty(name: &str) -> &'static Kernel {
     FAULTY.iter().find(|kernel| kernel.name == name).unwrap()
 }
 
-/// Launches a kernel with outputs of `words` words each and then numbers.
+/// Launches a kernel, with arguments `outputs` followed by `numbers`.
 fn launch(
     name: &str,
     shape: (u32, u32, u32),
@@ -25,8 +25,8 @@ fn launch(
         pointers.chain(numbers.iter().map(|number| (&raw const *number).cast())).collect();
     let (blocks, threads, shared_bytes) = shape;
     let launch = Launch { blocks, threads, shared_bytes };
-    // SAFETY: the kernels of this file take outputs of words and then numbers, and every test gives
-    // them as many words as they write.
+    // SAFETY: the kernels of this file take outputs of words and then numbers, and every test
+    // provides as many words as they write.
     #[expect(unsafe_code, reason = "a launch")]
     unsafe {
         run(faulty(name), launch, &args, schedule)
@@ -42,7 +42,7 @@ fn fault(name: &str, threads: u32, numbers: &[u32], outputs: usize, seed: u64) -
     launch(name, (1, threads, 0), &mut outputs, numbers, schedule(seed)).unwrap_err()
 }
 
-/// The lines of the barriers that a kernel's source has.
+/// The lines of the barriers in a kernel's source.
 fn barriers_of(name: &str) -> Vec<u32> {
     let lines = include_str!("../../cuda/faults/faults.cu").lines().enumerate();
     let of_kernel = lines.skip_while(|(_, line)| !line.contains(&format!("({name},")));
@@ -121,7 +121,7 @@ fn a_shuffle_takes_its_value_from_who_takes_part() {
 
 #[test]
 fn shared_memory_is_stale_at_first_and_has_ends() {
-    // AddressSanitizer ends the process at the very access.
+    // AddressSanitizer ends the process at the access.
     let is_watched = option_env!("STEPWELL_SANITIZE") == Some("address");
     for seed in SEEDS {
         let mut to = [vec![0; 64]];
@@ -216,7 +216,7 @@ fn orders_are_drawn_by_the_seed_and_all_threads_run() {
 fn arithmetic_that_flushes_is_refused() {
     use std::arch::asm;
     let mut was = 0u32;
-    // SAFETY: the control word is put back before anything else is computed.
+    // SAFETY: the control word is restored before anything else is computed.
     #[expect(unsafe_code, reason = "the control word of the processor")]
     unsafe {
         asm!("stmxcsr [{}]", in(reg) &raw mut was);

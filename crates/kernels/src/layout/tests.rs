@@ -1,4 +1,4 @@
-//! Both sides have the same descriptors.
+//! Rust and C++ have the same descriptors.
 
 use std::mem::offset_of;
 

@@ -1,5 +1,5 @@
-//! Layers of the dense part against plain loops, each sum in the order that the layers of
-//! `stepwell-nn` have.
+//! Layers of the dense part compared to plain loops, with each sum in the order of `stepwell-nn`'s
+//! layers.
 
 use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::host::Schedule;
@@ -27,7 +27,7 @@ impl Matrix {
     }
 }
 
-/// Launches in every order on what was there `before`; it becomes what is expected.
+/// Launches in every order on the contents `before`, and compares to the `expected` ones.
 fn check(name: &str, (before, expected): (&[f32], &[f32]), launch: impl Fn(&mut [f32], Schedule)) {
     for schedule in SCHEDULES {
         let mut changed = before.to_vec();
@@ -44,7 +44,7 @@ fn items(shape: (usize, usize)) -> u64 {
     (shape.0 * shape.1) as u64
 }
 
-/// Rows and columns of every size, the others odd.
+/// Rows and columns of every size, with an odd number of the other.
 fn shapes() -> Vec<(usize, usize)> {
     let few = || sizes().into_iter().take(8);
     few().map(|rows| (rows, 3)).chain(few().map(|columns| (5, columns.max(1)))).collect()
@@ -126,7 +126,7 @@ fn columns_are_summed_by_block_in_the_order_of_examples() {
         let mut expected = before.clone();
         for (block, rows) in rows_of.iter().map(|rows| *rows as usize).enumerate() {
             let block_values = &mut values[block * slot_rows * columns..][..slot_rows * columns];
-            // What lies behind the rows of a block is never read.
+            // Data behind the rows of a block is never read.
             block_values[rows * columns..].fill(f32::NAN);
             for column in 0..columns {
                 let of_column = (0..rows).map(|row| block_values[row * columns + column]);
@@ -176,7 +176,7 @@ fn factorization_machines() {
             let args = &mut [Arg::F(&terms), Arg::FMut(to), n(rows), n(dim)];
             run("dense_fm_total", rows as u64, schedule, args);
         });
-        // All columns, and some of a vector.
+        // All columns, then part of a vector.
         for (wanted, adds) in [(slots * dim, false), (2 * dim + dim / 2, true)] {
             let d_output = dice.numbers(rows);
             let before = Matrix::drawn((rows, wanted), 2, &mut dice);
@@ -265,7 +265,7 @@ fn cross_layers() {
     }
 }
 
-/// The vectors of an interaction: some of one matrix, the others of another.
+/// The vectors of an interaction: some from one matrix, the others from another.
 struct Vectors {
     first: Matrix,
     second: Matrix,
@@ -291,7 +291,7 @@ impl Vectors {
         [rows, self.count, self.dim, self.of_first, strides[0], strides[1]].map(n)
     }
 
-    /// The sum over the other vectors, scaled, of lane `lane` of `own`.
+    /// The scaled sum of lane `lane` over the vectors other than `own`.
     fn others(&self, row: usize, (own, lane): (usize, usize), scales: &[f32]) -> f32 {
         let scale = |other: usize| {
             let (earlier, later) = (own.min(other), own.max(other));

@@ -1,4 +1,4 @@
-//! Losses, sums over blocks and the dense optimizers, with the bits of the processor's code.
+//! Losses, sums over blocks and dense optimizers, with the same bits as the processor's code.
 
 #![expect(clippy::unwrap_used, reason = "settings of the rules are in their ranges")]
 
@@ -8,7 +8,7 @@ use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
 use stepwell_optim::{DenseOptimizer, DenseState, Rule, StepNumbers};
 
-/// Prediction, loss and slope, as `stepwell-nn` has them.
+/// Prediction, loss and slope, as in `stepwell-nn`.
 fn outcome(kind: u32, logit: f64, label: f64) -> [f64; 3] {
     if kind == 1 {
         let error = logit - label;
@@ -24,7 +24,7 @@ fn doubles(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Logits of every size: where exp and log1p change their ways, and far beyond.
+/// Logits of all sizes: where exp and log1p switch code paths, and far beyond.
 fn logits(count: usize, dice: &mut Dice) -> Vec<f32> {
     let known = [0.0, -0.0, 1e-9, 0.346, 0.347, 0.88, 1.03, 1.05, 36.8, 708.5, 744.9, 745.2, 1e30];
     let logit = |number: usize| {
@@ -49,7 +49,7 @@ struct Scored {
     weights: Vec<f32>,
 }
 
-/// What is expected of them, or found.
+/// Expected or actual results.
 #[derive(Debug, PartialEq)]
 struct Found {
     terms: Vec<u64>,
@@ -57,7 +57,7 @@ struct Found {
     sums: Vec<u64>,
 }
 
-/// Examples of the whole mini-batch.
+/// Number of examples of the whole mini-batch.
 const EXAMPLES: u32 = 1000;
 
 impl Scored {
@@ -222,7 +222,7 @@ fn optimizers_have_the_bits_of_the_processor() {
     }
 }
 
-/// Some steps of a rule, launched and by the processor's own code.
+/// A step of a rule, launched and by the processor's own code.
 fn step(rule: &Rule, number: u32, count: usize, launch: impl Fn(&mut [Arg<'_>])) {
     let mut dice = Dice(count as u64);
     let mut optimizer = DenseOptimizer::new(*rule).unwrap();

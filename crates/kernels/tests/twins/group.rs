@@ -1,4 +1,4 @@
-//! Occurrences become rows, and rows know their bags, as the engine groups them.
+//! Occurrences are grouped into rows, and bags by row, as in the engine.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::TABLE_OWN_PLACES;
 use stepwell_kernels::host::Schedule;
 
-/// Bags of keys, and what grouping makes of them.
+/// A grouping of bags of keys.
 #[derive(Debug, Default, PartialEq)]
 struct Grouped {
     distinct: Vec<u64>,
     occurrence_rows: Vec<u32>,
-    /// Where the bags of each row end; bags by row, in the order of bags; factors along.
+    /// Where the bags of each row end; bags by row, in the order of bags, and their factors.
     row_ends: Vec<u32>,
     bags: Vec<u32>,
     factors: Vec<u32>,
@@ -153,7 +153,7 @@ fn drawn(count: usize, keys: usize, dice: &mut Dice) -> Bags {
         of.extend((0..bag).map(|_| universe[dice.below(universe.len().min(keys))]));
         ends.push(of.len() as u32);
     }
-    // Bags at the end are empty, too.
+    // Empty bags also at the end.
     ends.extend([count as u32; 3]);
     let factors = dice.numbers(count);
     Bags { keys: of, ends, factors, salt: if keys.is_multiple_of(2) { 0 } else { dice.next() } }
@@ -167,7 +167,7 @@ fn rows_are_numbered_as_they_come_and_know_their_bags() {
             let of = drawn(count, keys, &mut dice);
             let expected = plain(&of);
             for schedule in SCHEDULES {
-                // A table without a place to spare, and one that is never full.
+                // A table with no spare place, and one that is never full.
                 let own = expected.distinct.iter().filter(|key| **key >= u64::MAX - 1).count();
                 for capacity in [expected.distinct.len() - own, 2 * count] {
                     let got = grouped(&of, capacity, schedule);

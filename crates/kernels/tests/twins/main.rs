@@ -1,4 +1,4 @@
-//! Every kernel against a plain twin, on this processor.
+//! Every kernel compared to a plain twin, on this processor.
 //!
 //! `stepwell-device` has the same tests, with a `runner` that launches on its devices.
 

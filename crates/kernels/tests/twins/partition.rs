@@ -1,4 +1,4 @@
-//! Keys go to their devices in the order in which they came.
+//! Keys are sent to their devices in their original order.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn keys_are_shared_out_in_order() {
 
 #[test]
 fn the_published_hash_stays_what_it_is() {
-    // Made in Python from the constants of XXH64's published finalizer.
+    // Computed in Python from the constants of XXH64's published finalizer.
     let devices = [0, 1, 2, 0x0123_4567_89AB_CDEF, u64::MAX].map(|key| device_of(key, 256));
     assert_eq!(devices, PUBLISHED);
     assert!((0..1000).all(|key| device_of(key, 1) == 0));
@@ -78,7 +78,7 @@ fn the_published_hash_stays_what_it_is() {
 
 const PUBLISHED: [u32; 5] = [0, 40, 66, 184, 16];
 
-/// Keys of one device are spread over ranks and over the places of a table as evenly as any.
+/// Keys of one device are spread over ranks and over the places of a table as evenly as any keys.
 #[test]
 fn devices_share_no_bits_with_ranks_and_tables() {
     for devices in [2, 8] {

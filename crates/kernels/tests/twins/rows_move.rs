@@ -1,11 +1,11 @@
-//! Rows go to their slots and come back, whole or in part, in every storage.
+//! Rows are copied to their slots and back, as a whole or in part, in every storage.
 
 use super::support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 use stepwell_base::random::Stream;
 use stepwell_kernels::NONE;
 use stepwell_optim::Storage;
 
-/// A slab among other things, and slots in it for `count` rows.
+/// A slab among other data, and slots in it for `count` rows.
 struct Slab {
     rows: Vec<f32>,
     slab: u64,
@@ -160,7 +160,7 @@ fn rows_without_a_slot_are_passed_over() {
     assert_eq!(rows, [8.0, 9.0, 10.0, 11.0, 7.0, 7.0, 7.0, 7.0, 0.0, 1.0, 2.0, 3.0]);
 }
 
-/// Numbers at which encodings are hard, besides usual ones.
+/// Numbers that are hard to encode, and usual ones.
 fn weights(count: usize, dice: &mut Dice) -> Vec<f32> {
     let hard = [0.0, -0.0, 65504.0, 65519.0, 65520.0, 1e6, -1e6, 6.1e-5, 6.0e-8, 2.9e-8, 1e-30]
         .into_iter()
@@ -238,7 +238,7 @@ fn weights_are_encoded_and_decoded_as_the_optimizer_does() {
     }
 }
 
-/// Every number of 16 bits is decoded to what the optimizer makes of it, and encoded to itself.
+/// Every 16-bit number is decoded as by the optimizer, and encoded to itself.
 #[test]
 fn every_half_is_what_it_is() {
     let halves: Vec<u16> = (0..=u16::MAX).collect();

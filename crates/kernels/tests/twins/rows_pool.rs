@@ -5,7 +5,7 @@ use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 use stepwell_optim::Storage;
 
-/// What the engine computes, over a matrix of `width` columns.
+/// The engine's result, in a matrix of `width` columns.
 fn pooled(batch: &Batch, width: usize) -> (Vec<f32>, Vec<f32>) {
     let mut x = vec![-5.0; batch.examples * width];
     let mut first_order = vec![0.0f32; batch.examples];
@@ -84,7 +84,7 @@ fn one_table_of_every_shape() {
             for (wide, is_weighed) in [(0, false), (1, false), (1, true)] {
                 let shape = shape(dim, wide, storage, is_weighed);
                 compare(&Batch::drawn(37, &[shape], &mut dice), dim % 3);
-                // Rows that begin where four lanes do.
+                // Rows aligned to four lanes.
                 let more_lanes = shape.model_lanes().next_multiple_of(4) - shape.model_lanes();
                 compare(&Batch::drawn(37, &[Shape { more_lanes, ..shape }], &mut dice), 0);
             }
@@ -109,7 +109,7 @@ fn several_tables_of_different_shapes_at_once() {
     }
 }
 
-/// Four columns in a row are not always four lanes in a row.
+/// Four adjacent columns are not always four adjacent lanes.
 #[test]
 fn columns_may_stand_in_any_order() {
     let mut dice = Dice(13);

@@ -1,4 +1,4 @@
-//! Sums by the fixed tree, and the optimizer: the bits of `stepwell-optim` on plain sums.
+//! Sums by the fixed tree, and the optimizer, with the bits of `stepwell-optim` on plain sums.
 
 #![expect(clippy::unwrap_used, reason = "every row occurs, and settings are in their ranges")]
 
@@ -17,12 +17,12 @@ struct Update {
     items: u32,
     d_x: Vec<f32>,
     d_first_order: Vec<f32>,
-    /// Where each block ends, in examples; the number of the first.
+    /// Where each block ends, in examples, and the number of the first block.
     block_ends: Vec<u32>,
     first_block: u32,
     rounding: Vec<Vec<u64>>,
     skipped: Vec<Vec<u32>>,
-    /// The same tables, whose frequent rows are apart; how many these are.
+    /// The same tables with frequent rows separated, and the number of these.
     apart: Vec<UpdateTable>,
     frequent_rows: u32,
 }
@@ -47,7 +47,7 @@ impl Update {
             let lists = &mut batch.lists;
             let mut of = described(table, lists);
             of.rounding = lists.put_wide(&rounding[number]);
-            // Some tables leave no row alone.
+            // Some tables skip no rows.
             of.skip = if number % 2 == 0 { lists.put(&skipped[number]) } else { NONE };
             (of.block_ends, of.blocks, of.first_block) = (block_list, blocks as u32, first_block);
             (of.first_item, of.sums) = (first_item, sums);
@@ -85,7 +85,7 @@ impl Update {
         }
     }
 
-    /// The gradient of each row of a table, of its width each: recursively, over all blocks.
+    /// The gradient of each row of a table: summed recursively, over all blocks.
     fn sums(&self, table: &Table) -> Vec<Vec<f32>> {
         let shape = table.shape;
         let mut sums = Vec::new();
@@ -111,7 +111,7 @@ impl Update {
         sums
     }
 
-    /// What the optimizer makes of the rows.
+    /// Rows after the optimizer's update, and sums.
     fn expected(&self) -> (Vec<f32>, Vec<f32>) {
         let (mut rows, mut all_sums) = (self.batch.rows.clone(), Vec::new());
         for (number, table) in self.batch.tables.iter().enumerate() {
@@ -180,7 +180,7 @@ impl Update {
         self.same(&got, rows);
     }
 
-    /// Rows that are updated by their bags, frequent ones of `tables` by blocks of threads.
+    /// Rows updated by their bags, with frequent rows of `tables` updated by blocks of threads.
     fn updated(&self, schedule: Schedule, tables: &[UpdateTable], frequent: u32) -> Vec<f32> {
         let mut rows = self.batch.rows.clone();
         for (kernel, items) in [("rows_update", self.items), ("rows_update_frequent", frequent)] {
@@ -215,7 +215,7 @@ impl Update {
         run("rows_count", u64::from(self.items), schedule, args);
     }
 
-    /// All lanes are, and where not, whose they are is said.
+    /// Compares all lanes, naming the row that differs.
     fn same(&self, got: &[f32], expected: &[f32]) {
         for table in &self.batch.tables {
             for row in 0..table.slots.len() {
@@ -237,7 +237,7 @@ fn both(left: Option<Vec<f32>>, right: Option<Vec<f32>>) -> Option<Vec<f32>> {
     }
 }
 
-/// The sum of blocks `from` to `from + count`, a power of two, of which not all are there.
+/// The sum of blocks `from` to `from + count`, a power of two, not all of which exist.
 fn tree(of: &impl Fn(usize) -> Option<Vec<f32>>, from: usize, count: usize) -> Option<Vec<f32>> {
     if count == 1 {
         return of(from);
@@ -339,8 +339,8 @@ fn several_tables_of_different_shapes_at_once() {
     }
 }
 
-/// Rows that have up to all bags of a mini-batch, in one field or in several, with weights beyond a
-/// piece of those that are added at once.
+/// Rows that have up to all bags of a mini-batch, in one field or in several, with more weights
+/// than are added at once.
 #[test]
 fn rows_that_occur_often() {
     let mut dice = Dice(25);
@@ -356,7 +356,7 @@ fn rows_that_occur_often() {
         let shapes = [
             often(1, adagrad),
             Shape { fields: 1, is_weighed: true, ..often(30, adam) },
-            // None of its rows occurs often.
+            // None of its rows is frequent.
             Shape { fields: 1, ..often(100_000, sgd) },
             Shape { fields: 3, ..often(7, sgd) },
         ];
@@ -369,7 +369,7 @@ fn rows_that_occur_often() {
     }
 }
 
-/// Rows decay to zero as they do in `stepwell-optim`, and a long training has the same bits.
+/// Rows decay to zero as in `stepwell-optim`, and long training gives the same bits.
 #[test]
 fn many_steps_of_adam() {
     let mut dice = Dice(24);

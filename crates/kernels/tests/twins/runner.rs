@@ -1,4 +1,4 @@
-//! Launches on this processor, in the order that a schedule draws.
+//! Launches on this processor, in the order of a schedule.
 
 use std::ffi::c_void;
 
@@ -7,14 +7,14 @@ use stepwell_kernels::{Kernel, Kind};
 
 use super::support::Arg;
 
-/// Launches `kernel` over `items` items; arguments are of the types of its parameters.
+/// Launches `kernel` over `items` items; arguments have the types of its parameters.
 pub(super) fn launch(
     kernel: &'static Kernel,
     items: u64,
     schedule: Schedule,
     args: &mut [Arg<'_>],
 ) {
-    // Few blocks, so that threads have more items than one.
+    // Few blocks, so that threads process more than one item.
     let launch = match kernel.kind {
         Kind::Lanes => Launch::of_items(items, 7),
         Kind::Block { threads } => Launch { blocks: items.max(1) as u32, threads, shared_bytes: 0 },
@@ -22,14 +22,14 @@ pub(super) fn launch(
     let values: Vec<u64> = args.iter_mut().map(value).collect();
     let pointers: Vec<*const c_void> =
         values.iter().map(|value| (&raw const *value).cast()).collect();
-    // SAFETY: kinds and types of the arguments were compared with those of the parameters; that
-    // buffers are as large as the kernel takes for granted is what each test sees to.
+    // SAFETY: kinds and types of the arguments were compared to the parameters; each test ensures
+    // that buffers are as large as the kernel assumes.
     #[expect(unsafe_code, reason = "a launch")]
     let ended = unsafe { host::run(kernel, launch, &pointers, schedule) };
     ended.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
-/// The bytes of an argument, as a launch takes them.
+/// The value of an argument for a launch.
 fn value(arg: &mut Arg<'_>) -> u64 {
     match arg {
         Arg::F(of) => of.as_ptr() as u64,

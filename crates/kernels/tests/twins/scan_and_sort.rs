@@ -1,4 +1,4 @@
-//! Exclusive sums and stable sorts are what plain loops make of them.
+//! Exclusive sums and stable sorts equal those of plain loops.
 
 use super::support::steps::{scan, sort};
 use super::support::{Dice, SCHEDULES, sizes};
@@ -39,7 +39,7 @@ fn sorts_are_stable() {
     let mut dice = Dice(42);
     for count in more_sizes() {
         for bits in [8, 16, 32] {
-            // Some keys come often.
+            // Some keys are frequent.
             let key = |dice: &mut Dice| match dice.below(3) {
                 0 => dice.below(4) as u32 * 0x0101_0101,
                 _ => (dice.next() >> (64 - bits)) as u32,

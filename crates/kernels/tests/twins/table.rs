@@ -1,4 +1,4 @@
-//! The hash table against a map: any keys, chosen ones, to the last place and beyond.
+//! The hash table compared to a map: with any keys and chosen ones, full and overfull.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use stepwell_base::scatter::Scatter;
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{NONE, TABLE_OWN_PLACES};
 
-/// The two keys that look like the marks of the table, and their neighbours.
+/// The two keys that equal the marks of the table, and adjacent ones.
 const HARD: [u64; 6] = [0, 1, u64::MAX, u64::MAX - 1, u64::MAX - 2, 1 << 63];
 
 struct Table {
@@ -30,7 +30,7 @@ impl Table {
         Self { keys, values, capacity: capacity as u32, schedule }
     }
 
-    /// What each key has now; keys that were new, and those for which there was no place.
+    /// The value that each key has now; the numbers of new keys and of keys without a place.
     fn insert(&mut self, keys: &[u64], values: &[u32]) -> (Vec<u32>, [u32; 2]) {
         let (mut placed, mut counters) = (vec![7; keys.len()], [0; 2]);
         run(
@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// So many different keys, the hard ones first.
+/// `count` distinct keys, the hard ones first.
 fn keys(count: usize, dice: &mut Dice) -> Vec<u64> {
     let mut seen = HashSet::new();
     let mut keys: Vec<u64> = HARD.into_iter().take(count).collect();
@@ -106,7 +106,7 @@ fn keys(count: usize, dice: &mut Dice) -> Vec<u64> {
     keys
 }
 
-/// Keys whose searches all begin at one place, whatever the capacity.
+/// Keys whose searches all begin at one place, for any capacity.
 fn of_one_home(count: usize) -> Vec<u64> {
     (0..count as u64).map(|low| Scatter::KNOWN.key_of(0x7FFF_FFFF << 32 | low).0).collect()
 }
@@ -118,7 +118,7 @@ fn a_table_is_good_to_the_last_place() {
         let chosen = if count > 100_000 { Vec::new() } else { of_one_home(count) };
         let all = [keys(count, &mut dice), chosen];
         for (keys, schedule) in all.iter().flat_map(|keys| SCHEDULES.map(|order| (keys, order))) {
-            // The keys that look like marks do not take up places.
+            // The keys that equal marks don't take up places.
             let own = keys.iter().filter(|key| **key >= u64::MAX - 1).count();
             let capacity = keys.len() - own;
             let values: Vec<u32> = (0..keys.len() as u32).map(|value| value * 3).collect();
@@ -126,7 +126,7 @@ fn a_table_is_good_to_the_last_place() {
             let (placed, counters) = table.insert(keys, &values);
             assert_eq!((placed, counters), (values.clone(), [keys.len() as u32, 0]), "{count}");
             assert_eq!(table.get(keys), values);
-            // Keys that are there keep their values; others find no place, and are counted.
+            // Existing keys keep their values; others find no place, and are counted.
             let others: Vec<u64> = (0..9).map(|_| dice.next()).collect();
             let mixed: Vec<u64> = keys.iter().chain(&others).copied().collect();
             let (placed, counters) = table.insert(&mixed, &vec![1; mixed.len()]);
@@ -192,7 +192,7 @@ fn any_operations_are_those_of_a_map() {
                 .map(|of| universe[*of as usize])
                 .collect();
             if dice.below(2) == 0 {
-                // As many as there is room for, so that the map knows which.
+                // No more than there is room for, so that the map has the same keys.
                 let room = 100 - model.len().min(100);
                 let new = some.iter().filter(|key| !model.contains_key(*key)).count();
                 if new > room {

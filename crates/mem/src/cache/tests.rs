@@ -27,7 +27,7 @@ fn many_keys_are_found_as_each_is() {
     for key in 0..250 {
         placed(&mut cache, key * key);
     }
-    // What an earlier search found is in the way.
+    // With results of an earlier search in the list.
     let (mut found, mut met) = (vec![Some(SlotIndex(9)); 7], Vec::new());
     for count in [1000, 100, 64, 1, 0] {
         let keys: Vec<Key> = (0..count).map(Key).collect();
@@ -40,7 +40,7 @@ fn many_keys_are_found_as_each_is() {
     }
 }
 
-/// So many are placed meanwhile that the index grows again and again.
+/// With enough keys placed in between that the index grows repeatedly.
 #[test]
 fn keys_are_found_in_turn_while_those_that_miss_are_placed() {
     let (mut cache, mut model) = (Cache::new(60_000, 2), HashMap::new());
@@ -93,8 +93,8 @@ fn a_row_exists_from_its_first_update() {
     assert_eq!(cache.existing().count(), 2);
 }
 
-/// Random plans against a plain map: nothing pinned is lost, no key lies in two slots, dirty rows
-/// leave as dirty.
+/// Random plans compared to a plain map: no pinned row is lost, no key is in two slots, dirty rows
+/// are evicted as dirty.
 #[test]
 fn agrees_with_a_plain_map() {
     for seed in 0..20 {
@@ -123,8 +123,8 @@ fn agrees_with_a_plain_map() {
     }
 }
 
-/// Policies remember tags by a function that all know: keys made to have one are taken for one
-/// another, and nothing else.
+/// Policies remember tags by a public hash function: keys made to share a tag are only confused
+/// with each other.
 #[test]
 fn keys_of_one_tag_are_rows_like_others() {
     let key = |n: u64| Scatter::KNOWN.key_of(0xABCD_EF01 << 32 | n).0;
@@ -183,8 +183,8 @@ fn retire(
     *pins -= 1;
 }
 
-/// Random uses, some of which pass unplanned: who leaves has no known use if anybody unpinned has
-/// none, and else the farthest.
+/// Random uses, some of them unplanned: a victim has no known use if any unpinned row has none, and
+/// otherwise the farthest.
 #[test]
 fn victims_agree_with_a_plain_list_of_next_uses() {
     for seed in 0..30 {
@@ -282,13 +282,13 @@ fn the_next_use_is_the_one_that_was_named_last() {
     assert_eq!(cache.next_use(slot), None);
     cache.expect(slot, Some(2));
     assert_eq!(cache.next_use(slot), Some(2));
-    // Of batches 2 to 7 six are known at once: the next one passes batch 2.
+    // Of batches 2 to 7, six are known at once: the next one passes batch 2.
     let other = placed(&mut cache, 2).slot;
     cache.expect(other, Some(7));
     assert_eq!(cache.next_use(slot), Some(2));
     cache.expect(other, Some(8));
     assert_eq!((cache.next_use(slot), cache.next_use(other)), (None, Some(8)));
-    // The key that comes into a slot inherits nothing.
+    // A new key in a slot inherits nothing.
     cache.expect(slot, Some(8));
     let victim = placed(&mut cache, 3);
     assert_eq!((victim.slot, cache.next_use(slot)), (slot, None));

@@ -1,33 +1,34 @@
-//! Look-ups of many keys in turn: memory is asked for ahead of its use.
+//! Sequential look-ups of many keys, with prefetching.
 //!
-//! Of a key that comes later the bucket is asked for, of one that comes sooner the record beside
-//! the slot whose tag fits. The index may change between two look-ups: what was asked for is a
-//! guess, and each look-up reads the index as it is.
+//! For distant keys the bucket is prefetched, for closer ones the record of the slot whose tag
+//! matches. The index may change between two look-ups: prefetching is a guess, and each look-up
+//! reads the index as it is.
 
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
 use super::{AHEAD, Home, Index};
 
-/// Keys whose homes are known at once.
+/// Number of keys whose homes are known at once.
 const RING: usize = 2 * AHEAD;
-/// Keys whose lines are asked for one right after the other.
+/// Number of keys whose lines are prefetched in one burst.
 pub(super) const BURST: usize = 16;
 /// No entry of a bucket.
 const NO_ENTRY: u8 = u8::MAX;
 
-/// Where a row of look-ups is.
+/// State of a sequence of look-ups.
 #[derive(Debug)]
 pub struct Seek {
-    /// Homes of the keys that come next, each at its number modulo [`RING`].
+    /// Homes of the next keys, each at its number modulo [`RING`].
     homes: [Home; RING],
-    /// The entry of each one's first bucket whose tag fits, if any, once its record was asked for.
+    /// For each next key, the entry of its first bucket with a matching tag, if any, once its
+    /// record was prefetched.
     entries: [u8; RING],
-    /// Keys whose buckets were asked for, and [`AHEAD`] more in the end.
+    /// Number of keys whose buckets were prefetched; at the end, [`AHEAD`] more.
     asked: usize,
-    /// Keys whose homes were worked out.
+    /// Number of keys whose homes were computed.
     known: usize,
-    /// Buckets that were in use when the homes were worked out.
+    /// Number of buckets in use when the homes were computed.
     used: usize,
 }
 
@@ -44,9 +45,9 @@ impl Default for Seek {
 }
 
 impl Index {
-    /// The slot of key number `at`, which there is; those before it were looked up with the same
-    /// `seek`. `keys` says each one's key, `key_in` each taken slot's, `ask` requests what that
-    /// will read of a slot.
+    /// The slot of key number `at`, which must exist; earlier keys were looked up with the same
+    /// `seek`. `keys` returns the key of a number, `key_in` the key of a taken slot, and `ask`
+    /// prefetches what that reads.
     #[inline]
     pub(crate) fn seek(
         &self,
@@ -64,13 +65,13 @@ impl Index {
         let (key, home) = (keys(at)?, &seek.homes[at % RING]);
         let slots = &self.buckets[home.buckets[0]].slots;
         let slot = slots.get(usize::from(seek.entries[at % RING]));
-        // Mostly it is still there, and no other has its key.
+        // Usually it is still there and has the key.
         let slot = slot.filter(|slot| **slot != 0).map(|slot| SlotIndex(*slot - 1));
         slot.filter(|slot| key_in(*slot) == key).or_else(|| self.find_at(key, home, key_in))
     }
 
-    /// Asks for the buckets of the keys that come next, and for the records of those before them.
-    /// Nothing else is done in between: where a page is not at hand, many are looked up at once.
+    /// Prefetches the buckets of the next keys, and the records of earlier ones. Nothing else is
+    /// done in between, so that many pages missing from the TLB are looked up at once.
     #[inline]
     fn ask_for_more(
         &self,
@@ -94,8 +95,8 @@ impl Index {
         seek.asked += BURST;
     }
 
-    /// Works out anew where keys may be that were asked for and not looked up: other buckets are
-    /// in use.
+    /// Recomputes the homes of keys that were prefetched and not looked up, as another number of
+    /// buckets is in use.
     #[cold]
     fn find_homes(&self, seek: &mut Seek, (keys, at): (impl Fn(usize) -> Option<Key>, usize)) {
         seek.used = self.used;
@@ -106,7 +107,7 @@ impl Index {
         }
     }
 
-    /// Asks for what is beside the slot whose tag fits, and says which entry that is, or for the
+    /// Prefetches the record of the slot whose tag matches and returns its entry, or prefetches the
     /// second bucket.
     #[inline]
     fn ask_for(&self, home: &Home, ask: &impl Fn(SlotIndex)) -> u8 {

@@ -6,12 +6,12 @@ use stepwell_base::random::Stream;
 use super::seek::BURST;
 use super::*;
 
-/// An index under one secret, the same each time.
+/// An index under a known secret.
 fn fresh(slots: usize) -> Index {
     Index::new(slots, Scatter::KNOWN)
 }
 
-/// Random changes to an index over `slots` slots, keys drawn by `draw`, against a map.
+/// Compares random changes to an index over `slots` slots, with keys drawn by `draw`, to a map.
 fn agree(slots: usize, seed: u64, draw: impl Fn(u64) -> u64) -> usize {
     let mut random = Stream::from_state(seed);
     let (mut index, mut keys) = (fresh(slots), vec![Key(0); slots]);
@@ -61,7 +61,7 @@ fn agrees_with_a_map_at_full_load() {
 
 #[test]
 fn keys_that_share_their_buckets_go_to_the_overflow_and_come_back() {
-    // Of nine buckets, keys with the same two.
+    // With nine buckets, keys with the same two.
     let index = fresh(81);
     let of = index.home(Key(0)).buckets;
     let same: Vec<u64> = (0..).filter(|key| index.home(Key(*key)).buckets == of).take(60).collect();
@@ -72,7 +72,7 @@ fn keys_that_share_their_buckets_go_to_the_overflow_and_come_back() {
 #[test]
 fn keys_that_share_the_buckets_of_the_known_function_do_no_harm() {
     let slots = 20_000;
-    // The high half of their value says the first bucket, the low half the second.
+    // The high half of the value determines the first bucket, the low half the second.
     let chosen: Vec<Key> = (0..600).map(|n| Scatter::KNOWN.key_of(n << 7)).collect();
     let insert_all = |scatter| {
         let mut index = Index::new(slots, scatter);
@@ -125,7 +125,7 @@ fn keys_are_found_while_the_index_grows_and_afterwards() {
         }
         assert_eq!(index.used, index.buckets.len());
         assert!(index.overflow.is_empty());
-        // A full index whose slots change hands in any order.
+        // A full index whose slots get other keys in any order.
         for slot in [7, slots - 1, 0].map(SlotIndex) {
             index.remove(keys[slot.at()], |slot| keys[slot.at()]);
             assert_eq!(index.find(keys[slot.at()], |slot| keys[slot.at()]), None);
@@ -159,7 +159,7 @@ fn what_is_found_was_asked_for_before() {
             |slot| keys[slot.at()],
             ask,
             |slot| {
-                // By its turn its own was asked for, and those of the keys that go ahead.
+                // Its own slot was prefetched, and those of the keys ahead.
                 let (least, most) = (found.len() + AHEAD - BURST + 1, found.len() + AHEAD);
                 let asked = asked.borrow().len();
                 assert!((least.min(count)..=most.min(count)).contains(&asked), "{asked}");
@@ -170,7 +170,7 @@ fn what_is_found_was_asked_for_before() {
     }
 }
 
-/// A slab of one rank holds keys of one owner alone.
+/// A slab of one rank has keys of one owner only.
 #[test]
 fn the_keys_of_one_owner_fill_it_as_any_keys_do() {
     let slots = 40_000;
@@ -191,8 +191,8 @@ fn the_keys_of_one_owner_fill_it_as_any_keys_do() {
             buckets.iter().for_each(|counts| assert_even(counts, &what));
             assert_even(&tags, &what);
             assert_eq!(index.overflow.len(), 0, "{what}");
-            // Look-ups that read two lines: a ninth more than with any keys is beyond chance, for
-            // one key moves few others, so that their deviation is some hundredths.
+            // Look-ups that read two lines: a ninth more than with any keys is beyond chance,
+            // because one key moves few others, so their deviation is some hundredths.
             let elsewhere: u32 = index.buckets.iter().map(|bucket| bucket.elsewhere).sum();
             elsewhere_of_any = elsewhere_of_any.max(if what == "any" { elsewhere } else { 0 });
             assert!(elsewhere * 9 < elsewhere_of_any * 10, "{what}: {elsewhere} of {slots}");

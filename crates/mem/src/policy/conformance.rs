@@ -1,4 +1,4 @@
-//! Tests that every policy must pass; they compare it with plain sets.
+//! Properties of every policy, checked against plain sets.
 
 #![expect(clippy::expect_used, reason = "a test ends where something is not as it should be")]
 
@@ -52,7 +52,7 @@ impl Driver {
         self.resident[slot as usize] = true;
     }
 
-    /// A use; a slot that holds nothing gets the key of its own number.
+    /// A use; an empty slot gets the key of its own number.
     pub fn visit(&mut self, slot: u32, occurrence: Occurrence) {
         if !self.resident[slot as usize] {
             self.admit(slot, slot.into());
@@ -67,7 +67,7 @@ impl Driver {
         slots.iter().for_each(|slot| self.visit(*slot, ONCE));
     }
 
-    /// A use of a key that was never here.
+    /// A use of a new key.
     pub fn admit_and_visit(&mut self, slot: u32) {
         self.next_key += 1;
         self.admit(slot, self.next_key);
@@ -133,7 +133,7 @@ fn random_run(make: Make<'_>, seed: u64) -> Vec<u32> {
                 attached.remove(&slot);
             }
             7 => {
-                // Its known use was the farthest, or it is new: another key comes.
+                // Its known use was the farthest, or it is new: another key is admitted.
                 driver.detach(slot);
                 attached.remove(&slot);
                 driver.admit(slot, random.next_u64() % 100);
@@ -202,7 +202,7 @@ fn an_empty_policy_has_no_victim_and_one_slot_is_enough(make: Make<'_>) {
     }
 }
 
-/// Rows in use are many, those that may leave are few: no victim may cost a walk over all rows.
+/// With many rows in use and few that may be evicted, no victim may cost a walk over all rows.
 fn many_detached_rows_make_no_victim_dear(make: Make<'_>) {
     let slots = 100_000;
     let mut driver = Driver::new(make(slots as usize), slots as usize);

@@ -1,11 +1,11 @@
-//! A memory of rows that left: tags in the order of leaving, the oldest forgotten first.
+//! A memory of evicted rows: tags in the order of eviction, the oldest forgotten first.
 //!
-//! - **How.** Entries lie in the spare bytes of the slots' records, one in each, whatever row the
-//!   slot holds: 16 bits of a tag and the time of its leaving. The bucket of a tag is the records
-//!   of two neighbouring cache lines. Time goes on by one with each [`PERIODS`]-th part of `most`
-//!   rows that leave. An entry counts as long as fewer than about `most` rows left after it;
-//!   expired ones are overwritten, and in a full bucket the oldest. So no list is kept, as in
-//!   S3-FIFO's own implementation.
+//! - **How.** Entries are in the spare bytes of the slots' records, one in each, independent of the
+//!   row in the slot: 16 bits of a tag and the time of eviction. The bucket of a tag is the records
+//!   of two adjacent cache lines. Time advances by one with every [`PERIODS`]-th of `most`
+//!   evictions. An entry counts as long as fewer than about `most` rows were evicted after it;
+//!   expired entries are overwritten, and in a full bucket the oldest is. So, as in
+//!   S3-FIFO's own implementation, no list is needed.
 //!
 //! ```text
 //! records      [ line ][ line ][ line ][ line ]      four records each
@@ -14,31 +14,31 @@
 //! ```
 //!
 //! - **Bounds.** About `most` entries count. A bucket that overflows forgets some early. An entry
-//!   that nobody overwrote for four times `most` leavings counts again, for time has 8 bits: of
-//!   eight entries that see some 28 others come, that is hardly one.
-//! - **Cost.** No bytes of its own; two neighbouring cache lines a look-up.
+//!   not overwritten during four times `most` evictions counts again, as time has 8 bits: since a
+//!   bucket of eight entries then receives some 28 others, this hardly happens.
+//! - **Cost.** No bytes of its own; two adjacent cache lines per look-up.
 
 use stepwell_base::SlotIndex;
 
 use crate::Records;
 use crate::records::{PER_LINE, Spare};
 
-/// Time of an entry that is vacant.
+/// Time of a vacant entry.
 const VACANT: u8 = 0;
-/// Units of time for which an entry counts, at most.
+/// Maximum units of time for which an entry counts.
 const PERIODS: u64 = 64;
 
-/// Tags of rows that left.
+/// Tags of evicted rows.
 #[derive(Debug)]
 pub(super) struct Ghost {
-    /// Rows that left, and those of a unit of time.
+    /// Number of evicted rows, and number per unit of time.
     left: u64,
     unit: u64,
     /// Units of time for which an entry counts.
     periods: u8,
 }
 
-/// An entry as it lies in a record.
+/// An entry as stored in a record.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     tag: u16,
@@ -55,7 +55,7 @@ impl Entry {
         [low, high, self.time]
     }
 
-    /// Units of time since it was made; most where it is vacant.
+    /// Units of time since it was made; the maximum if it is vacant.
     fn age(self, now: u8) -> u8 {
         match self.time {
             VACANT => u8::MAX,
@@ -66,13 +66,13 @@ impl Entry {
 }
 
 impl Ghost {
-    /// A memory of `most` rows.
+    /// A memory of about `most` rows.
     pub(super) fn new(most: usize) -> Self {
         let unit = (most as u64).div_ceil(PERIODS).max(1);
         Self { left: 0, unit, periods: (most as u64).div_ceil(unit) as u8 }
     }
 
-    /// The time now, never [`VACANT`].
+    /// The current time, never [`VACANT`].
     fn now(&self) -> u8 {
         (self.left / self.unit % u64::from(u8::MAX)) as u8 + 1
     }
@@ -86,7 +86,7 @@ impl Ghost {
         slots.map(|slot| SlotIndex(slot as u32))
     }
 
-    /// Asks the processor to fetch the bucket of `tag`.
+    /// Prefetches the bucket of `tag`.
     #[inline]
     pub(super) fn prefetch(&self, records: &Records, tag: u32) {
         if self.left > 0 {
@@ -95,7 +95,7 @@ impl Ghost {
         }
     }
 
-    /// A row left.
+    /// Records that a row was evicted.
     pub(super) fn insert(&mut self, records: &mut Records, tag: u32) {
         self.left += 1;
         let now = self.now();
@@ -108,7 +108,7 @@ impl Ghost {
         }
     }
 
-    /// Whether a row of this tag left not long ago; it is forgotten.
+    /// Whether a row with this tag was evicted recently; forgets it.
     pub(super) fn take(&mut self, records: &mut Records, tag: u32) -> bool {
         if self.left == 0 {
             return false;

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use super::{LruLfu, Policy, S3Fifo, Sven};
 
-/// Which policy.
+/// Kind of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
     /// Least recently used, whose victims go to least frequently used: [`LruLfu`].
@@ -16,7 +16,7 @@ pub enum PolicyKind {
     Sven,
 }
 
-/// What a kind is called, makes and costs.
+/// Name, constructor and memory of a kind.
 struct Facts {
     name: &'static str,
     make: fn(usize) -> Box<dyn Policy>,
@@ -24,7 +24,7 @@ struct Facts {
 }
 
 impl PolicyKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::LruLfu, Self::S3Fifo, Self::Sven];
 
     const fn facts(self) -> Facts {
@@ -49,17 +49,17 @@ impl PolicyKind {
         (self.facts().make)(slots)
     }
 
-    /// Bytes for `slots` slots beside their records: lists and all else that it keeps.
+    /// Bytes for `slots` slots in addition to their records.
     pub fn bytes_for(self, slots: u64) -> u64 {
         (self.facts().bytes_for)(slots)
     }
 
-    /// Whether it asks how often a key occurred in a mini-batch, and not just that it did.
+    /// Whether it needs to know how often a key occurred in a mini-batch, not only that it did.
     pub const fn weighs_occurrences(self) -> bool {
         matches!(self, Self::Sven)
     }
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }

@@ -1,4 +1,4 @@
-//! The paper's policy: least recently used, whose victims go to least frequently used.
+//! The paper's policy: an LRU list, and LFU lists for the rows that leave it.
 //!
 //! - **Source.** HPS paper, section 5 "Cache policy" and appendix D. "Whenever we visit a
 //!   parameter, we add it into an LRU cache. For the evicted parameters from the LRU cache, we
@@ -6,11 +6,11 @@
 //!   SSDs."
 //!
 //! - **How.** Both caches are lists over the slots of the one slab, so a row never moves. The LRU
-//!   list holds at most its share of the slots; what falls off its old end goes to the LFU list of
-//!   its frequency. Victims are the oldest row of the lowest frequency. A frequency is the number
-//!   of mini-batches that used the row since it came, and stays at 255.
+//!   list has at most its share of the slots; the oldest beyond that go to the LFU list of their
+//!   frequency. Victims are the oldest rows of the lowest frequency. A frequency is the number of
+//!   mini-batches that used the row since it was admitted, at most 255.
 //!
-//! - **Cost.** 8 bytes of links a slot; every operation is O(1).
+//! - **Cost.** 8 bytes of links per slot; every operation is O(1).
 
 use stepwell_base::SlotIndex;
 
@@ -20,11 +20,11 @@ use crate::links::{Links, ListId};
 use crate::numbers::Numbers;
 
 const LRU: ListId = ListId(0);
-/// Lists of the LFU, one a frequency.
+/// LFU lists, one per frequency.
 const FREQUENCIES: usize = u8::MAX as usize + 1;
 const LISTS: usize = 1 + FREQUENCIES;
 
-/// Where a slot is; numbers, so that fresh memory means detached and unused.
+/// Place of a slot; zero, as in fresh memory, means detached and unused.
 mod place {
     pub(super) const DETACHED: u8 = 0;
     /// Detached, and used since it was last attached.
@@ -54,7 +54,7 @@ impl LruLfu {
         }
     }
 
-    /// Bytes beside the records.
+    /// Bytes in addition to the records.
     pub fn bytes_for(slots: u64) -> u64 {
         Links::bytes_for(slots, LISTS) + Numbers::bytes_for(FREQUENCIES as u64)
     }
@@ -80,7 +80,7 @@ impl LruLfu {
         }
     }
 
-    /// Moves what exceeds the LRU's share to the LFU.
+    /// Moves the oldest slots beyond the LRU's share to the LFU.
     fn spill(&mut self, records: &mut Records) {
         while self.lru_slots > self.lru_slots_max {
             let Some(oldest) = self.links.oldest(LRU) else { break };
@@ -111,7 +111,7 @@ impl Policy for LruLfu {
                 self.lru_slots += 1;
                 self.spill(records);
             }
-            // Planned or read, never trained on since: no visit, so no place in the LRU.
+            // Planned or read, but not trained since: not used, so it doesn't belong in the LRU.
             place::DETACHED => self.push_lfu(records, slot),
             _ => unreachable!("slot {} is attached twice", slot.0),
         }
@@ -122,7 +122,7 @@ impl Policy for LruLfu {
             place::LRU => {
                 self.links.unlink(slot);
                 self.lru_slots -= 1;
-                // It was among the recent and was not visited since: it comes back as recent.
+                // It was recent and wasn't used since: it returns as recent.
                 records.set_state(slot, place::USED);
             }
             place::LFU => {
@@ -161,7 +161,7 @@ mod tests {
     fn the_least_frequent_of_the_old_leaves_first() {
         let mut driver = driver(6);
         driver.visit_all(&[0, 0, 0, 1, 1, 2, 3, 4, 5]);
-        // 3, 4, 5 are the recent half; of the old, 2 was used once, 1 twice, 0 three times.
+        // 3, 4, 5 are the recent half; of the old ones, 2 was used once, 1 twice, 0 three times.
         assert_eq!(driver.victims(), [2, 1, 0, 3, 4, 5]);
     }
 

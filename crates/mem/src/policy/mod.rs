@@ -1,31 +1,31 @@
-//! Eviction policies: the order in which unpinned rows leave the slab.
+//! Eviction policies: the order in which unpinned rows are evicted from the slab.
 //!
-//! A policy sees only slots that may leave: a slot that is pinned, or whose next use the planner
-//! knows, is detached from it. It is told about use at retire alone, once per mini-batch and key
-//! (invariant I7), so prefetching and planning leave no trace in it.
+//! A policy sees only slots that may be evicted: a slot that is pinned, or has a known next use, is
+//! detached from it. Uses are reported only at retire, once per mini-batch and key (invariant I7),
+//! so prefetching and planning leave no trace in it.
 //!
-//! Scenarios
-//! - a row enters a slot: `admit`, and it stays detached while its batch is in flight;
+//! Scenarios:
+//! - a row enters a slot: `admit`; the slot stays detached while its batch is in flight;
 //! - its batch retires: `touch` for each mini-batch that used it, then `attach`;
 //! - a later batch plans it: `detach`;
-//! - room is needed: `victim` takes the slot that the policy misses least;
-//! - a detached row leaves because its known use is farthest: `admit` of another key is all that
-//!   the policy hears.
+//! - room is needed: `victim` returns the slot that the policy values least;
+//! - a detached row is evicted because its known use is farthest: the policy sees only `admit` of
+//!   another key.
 //!
-//! - **Memory.** Six bits of state and three spare bytes in each slot's record ([`Records`]) cost
-//!   nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
-//!   foremost, is in [`PolicyKind::bytes_for`].
+//! - **Memory.** Six bits of state and three spare bytes in each slot's record ([`Records`]) are
+//!   free, and in memory that planning reads anyway. [`PolicyKind::bytes_for`] has what a policy
+//!   needs beyond them, mainly lists.
 //!
-//! What it does not do: it knows no bytes and no pins, and it keeps no keys. What it remembers of
-//! keys that left (ghosts, sketches) are tags of 32 bits or fewer, which may collide: a collision
-//! costs a worse victim, never a wrong row.
+//! A policy knows no bytes and no pins, and keeps no keys. It remembers evicted keys (in ghosts and
+//! sketches) by tags of at most 32 bits, which may collide: a collision costs a worse victim, never
+//! a wrong row.
 //!
-//! All policies agree on this: a row that was never trained on since it came leaves before any
-//! that was. The first `touch` after `admit` is the use that the row came for, not a second one.
+//! In all policies, a row that wasn't trained since it was admitted is evicted before any that was.
+//! The first `touch` after `admit` is the use that the row was admitted for, not a second one.
 //!
 //! - **Invariants.**
-//!   - A slot that is attached comes out of `victim` exactly once, unless it is detached before;
-//!   - a detached slot never does;
+//!   - `victim` returns an attached slot exactly once, unless it is detached before;
+//!   - `victim` never returns a detached slot;
 //!   - equal calls give equal victims.
 
 pub mod conformance;
@@ -49,55 +49,55 @@ use crate::{Links, ListId, Records};
 pub struct Occurrence {
     /// Number of examples that contain the key.
     pub examples: u32,
-    /// Number of those with a positive label.
+    /// Number of examples among these with a positive label.
     pub positives: u32,
-    /// What the row's history says of its uses before, faded; 0 where it keeps none.
+    /// Importance of earlier uses from the row's history, decayed; 0 if it keeps none.
     pub importance: f32,
 }
 
 /// An order of eviction over slots.
 pub trait Policy: Send + std::fmt::Debug {
-    /// The detached `slot` now holds another key: the history of what it held is forgotten.
+    /// The detached `slot` now has another key: forget the history of the previous one.
     fn admit(&mut self, records: &mut Records, slot: SlotIndex);
 
     /// The key in the detached `slot` occurred in a mini-batch that was trained.
     fn touch(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence);
 
-    /// `slot` may leave from now on.
+    /// `slot` may be evicted from now on.
     fn attach(&mut self, records: &mut Records, slot: SlotIndex);
 
-    /// `slot` may not leave for now.
+    /// `slot` may not be evicted for now.
     fn detach(&mut self, records: &mut Records, slot: SlotIndex);
 
-    /// [`Policy::touch`], then [`Policy::attach`]: what most rows need when a mini-batch is over.
+    /// [`Policy::touch`], then [`Policy::attach`]: the usual sequence when a mini-batch retires.
     fn touch_and_attach(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence) {
         self.touch(records, slot, occurrence);
         self.attach(records, slot);
     }
 
-    /// Detaches the slot that leaves first, whose key is still in its record.
+    /// Detaches the slot to evict first, whose key is still in its record.
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 
-    /// Asks the processor to fetch what attaching or detaching `slot` changes.
+    /// Prefetches what attaching or detaching `slot` changes.
     fn prefetch(&self, slot: SlotIndex) {
         if let Some(links) = self.links() {
             links.prefetch(slot);
         }
     }
 
-    /// Asks the processor to fetch what admitting `key` reads.
+    /// Prefetches what admitting `key` reads.
     fn prefetch_admit(&self, _records: &Records, _key: Key) {}
 
-    /// The lists that planning a slot will change.
+    /// The lists that planning a slot changes.
     fn links(&self) -> Option<&Links> {
         None
     }
 }
 
-/// What policies remember of a key, by a function that all know: who leaves is the same in every
-/// run. Keys chosen to have one tag cost no more time than others, for whatever has a tag is of
-/// fixed size: a bucket of eight records, four counters. They are only taken for one another, which
-/// may bring a row back too early or too late, and never a wrong one.
+/// What policies remember of a key, by a public hash function, so that evictions are the same in
+/// every run. Keys chosen to share a tag cost no more time than others, as data structures by tag
+/// have fixed size: a bucket of eight records, four counters. They are only confused, which may
+/// load a row too early or too late, but never a wrong one.
 pub fn tag_of(key: Key) -> u32 {
     (hash::mix(key) >> 32) as u32
 }
@@ -108,7 +108,7 @@ pub fn link(links: &mut Links, list: ListId, slot: SlotIndex) {
     links.push(list, slot);
 }
 
-/// Takes a slot that is being detached out of its list.
+/// Removes a slot that is being detached from its list.
 pub fn unlink(links: &mut Links, slot: SlotIndex) {
     assert!(links.is_linked(slot), "slot {} is detached twice", slot.0);
     links.unlink(slot);

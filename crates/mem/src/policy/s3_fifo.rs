@@ -1,4 +1,4 @@
-//! S3-FIFO: a small queue that sorts out rows of one use, a main queue, and a memory of ghosts.
+//! S3-FIFO: a small queue that filters rows of one use, a main queue, and a memory of ghosts.
 //!
 //! - **Source.** Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction",
 //!   SOSP 2023, section 4 and algorithm 1.
@@ -10,25 +10,26 @@
 //!                                  └──► out, its tag a ghost
 //! ```
 //!
-//! - **How.** A use only counts, up to 3. The small queue is a ring of slots in the order in which
-//!   their rows came; it gives the victim while it holds its share. The main queue is a clock: a
-//!   hand goes over all slots and stops at each that may leave, which a tree of bits says, so what
-//!   is pinned costs it nothing. A queue whose spared rows join it anew is such a clock, but for
-//!   rows that come to it in between: the slot where one lies is not where the hand just was. So
-//!   that the hand does not come by too early, a row comes to the main queue with a count of one.
+//! - **How.** A use only increments a count, up to 3. The small queue is a ring of slots in the
+//!   order in which their rows were admitted; it provides the victim while it has its share. The
+//!   main queue is a clock: a hand moves over all slots and stops at each attached one, found by a
+//!   tree of bits, so pinned slots cost nothing. A queue whose spared rows rejoin it is equivalent
+//!   to such a clock, except for rows that join in between: their slot need not be just behind the
+//!   hand. So that the hand doesn't reach them too early, rows join the main queue with a count of
+//!   one.
 //!
 //! Rows keep their place in the ring while they are detached. A detached row at its old end is in
-//! use, so it belongs to main. Of a row that left from elsewhere, because its known use was the
-//! farthest, the next one in the slot takes the place. A row that finds the ring full stays where
-//! it is, and the hand judges it as the ring would have.
+//! use, so it moves to main. If a row is evicted directly, because its known use was the farthest,
+//! the next row in the slot takes its place. If the ring is full, a row stays out of it, and the
+//! hand judges it as the ring would.
 //!
-//! A mini-batch takes its victims first and brings its rows to the ring when it retires, so the
-//! ring has room for more than its share.
+//! A mini-batch takes its victims first and adds its rows to the ring when it retires, so the ring
+//! has room for more than its share.
 //!
-//! - **Bounds.** The ring has room for a quarter of the slots; ghosts are about nine tenths of
-//!   them.
-//! - **Cost.** 1.3 bytes a slot, and the record's spare bytes; every operation takes a step a level
-//!   of the trees, `victim` amortised over uses.
+//! - **Bounds.** The ring has room for a quarter of the slots; there are ghosts for about nine
+//!   tenths of them.
+//! - **Cost.** 1.3 bytes per slot, and the record's spare bytes; every operation takes a step per
+//!   level of the trees, `victim` amortized over uses.
 
 use stepwell_base::{Key, SlotIndex};
 
@@ -37,31 +38,31 @@ use super::{Occurrence, Policy, tag_of};
 use crate::Records;
 use crate::numbers::Numbers;
 
-/// One slot in so many belongs to the small queue.
+/// One slot in this many belongs to the small queue.
 const SMALL_PART: u64 = 10;
 
-/// One slot in so many has room in its ring.
+/// The ring has room for one slot in this many.
 const ROOM_PART: u64 = 4;
 
-/// Uses beyond the first that take a row from the small queue to the main one.
+/// Uses after the first that move a row from the small queue to the main one.
 const PROMOTED_FROM: u8 = 2;
 
-/// What is known of a slot; zero is detached and never used.
+/// State of a slot; zero is detached and never used.
 mod state {
     /// Uses since the first, or since the row was last spared.
     pub(super) const COUNT: u8 = 3;
     pub(super) const ATTACHED: u8 = 4;
-    /// Trained on since it came.
+    /// Trained since it was admitted.
     pub(super) const USED: u8 = 8;
     /// Belongs to the main queue.
     pub(super) const MAIN: u8 = 16;
-    /// Stands in the ring.
+    /// In the ring.
     pub(super) const QUEUED: u8 = 32;
-    /// Count of a row that comes to the main queue.
+    /// Count of a row that joins the main queue.
     pub(super) const COUNT_AT_FIRST: u8 = 1;
 }
 
-/// Slots in the order in which they came.
+/// Slots in the order in which they were pushed.
 #[derive(Debug)]
 struct Ring {
     slots: Box<[u32]>,
@@ -74,7 +75,7 @@ impl Ring {
         Self { slots: vec![0; room].into(), oldest: 0, len: 0 }
     }
 
-    /// Puts a slot at the new end, if there is room.
+    /// Appends a slot at the new end, if there is room.
     fn push(&mut self, slot: SlotIndex) -> bool {
         let room = self.len < self.slots.len();
         if room {
@@ -102,17 +103,17 @@ impl Ring {
 pub struct S3Fifo {
     small: Ring,
     small_slots_goal: usize,
-    /// Attached slots that are not in the ring, and were trained on.
+    /// Attached slots that are not in the ring, and were trained.
     main: Numbers,
-    /// Attached slots whose rows were never trained on.
+    /// Attached slots whose rows were never trained.
     unused: Numbers,
-    /// Where the clock goes on; where the search for unused rows does.
+    /// Position of the clock's hand, and of the search for unused rows.
     hand: usize,
     hand_of_unused: usize,
     ghost: Ghost,
 }
 
-/// Slots of the small queue, and what its ring has room for.
+/// Number of slots of the small queue.
 fn small_slots(slots: u64) -> u64 {
     (slots / SMALL_PART).max(1)
 }
@@ -136,12 +137,12 @@ impl S3Fifo {
         }
     }
 
-    /// Bytes beside the records.
+    /// Bytes in addition to the records.
     pub fn bytes_for(slots: u64) -> u64 {
         ring_slots(slots) * size_of::<u32>() as u64 + 2 * Numbers::bytes_for(slots)
     }
 
-    /// Gives an attached row that was trained on its place.
+    /// Puts an attached row that was trained into its place.
     fn join(&mut self, records: &mut Records, slot: SlotIndex) {
         let state = records.state(slot);
         if state & (state::MAIN | state::QUEUED) == 0 && self.small.push(slot) {
@@ -157,7 +158,7 @@ impl S3Fifo {
         Some(SlotIndex(at as u32))
     }
 
-    /// The next row that the small queue or the clock has to judge; it has no place then.
+    /// Takes the next row that the small queue or the clock must judge from its place.
     fn next(&mut self, records: &mut Records) -> Option<SlotIndex> {
         let small_has_its_share = self.small.len >= self.small_slots_goal;
         if small_has_its_share || self.main.is_empty() {
@@ -171,7 +172,7 @@ impl S3Fifo {
     }
 }
 
-/// What becomes of the row that was taken from its place: its new state, or none where it goes.
+/// The new state of a row taken from its place, or `None` if it is evicted.
 fn spared(state: u8) -> Option<u8> {
     let count = state & state::COUNT;
     if state & state::ATTACHED == 0 {
@@ -285,7 +286,7 @@ mod tests {
             assert!(!ring.push(SlotIndex(99)), "three have room");
             (round..round + 3).for_each(|slot| assert_eq!(ring.pop(), Some(SlotIndex(slot))));
             assert_eq!((ring.pop(), ring.len), (None, 0));
-            // One more, so that the next ones begin a place further on.
+            // One more, so that the next ones begin one place further.
             assert!(ring.push(SlotIndex(5)) && ring.pop() == Some(SlotIndex(5)));
         }
     }
@@ -295,7 +296,7 @@ mod tests {
         let mut driver = driver();
         driver.visit_all(&[0, 1]);
         assert_eq!(driver.victim(), Some(0));
-        // The key of slot 0 comes back into slot 5, another one into slot 6.
+        // The key of slot 0 returns into slot 5, another one comes into slot 6.
         driver.admit(5, 0);
         driver.admit(6, 77);
         driver.visit_all(&[5, 6]);

@@ -1,28 +1,29 @@
-//! Sven's importance weights: uses that fade, clicks counting more; the lightest row leaves first.
+//! Sven's importance weights: decaying uses in which clicks count more; the lightest row is evicted
+//! first.
 //!
 //! - **Source.** Yang, doctoral thesis (Sven), equation 6.3: w' = (1 - β) w + β (p k + n l), with p
 //!   positive and n negative examples of the row in a step. The thesis gives no values.
 //!
-//! - **How.** Time is counted in uses of rows, since a policy hears of nothing else: a weight
-//!   halves in [`HALF_LIFE`] uses a slot, which fixes β. The common factor β changes no order and
-//!   is left out.
+//! - **How.** Time is counted in uses of rows, the only thing that a policy sees: a weight halves
+//!   in [`HALF_LIFE`] uses per slot, which fixes β. The common factor β doesn't change the order
+//!   and is left out.
 //!
-//! All weights fade alike, so instead of making all smaller with time, a new use is made greater:
+//! All weights decay alike, so instead of shrinking all of them over time, new uses are scaled up:
 //! a row keeps its score, the logarithm of its weight plus the time in half-lives. Scores change
-//! on use alone. Rows are listed by score in steps of an eighth of an octave; within a step, the
-//! row that was attached first leaves first.
+//! only on use. Rows are listed by score in steps of an eighth of an octave; within a step, the row
+//! that was attached first is evicted first.
 //!
 //! ```text
 //! lists    base                                             base + 511
 //!          everything lighter │ 1/8 octave │ 1/8 octave │ ... │ the heaviest
 //! ```
 //!
-//! When a row comes that is too heavy for the last list, `base` moves up: the lowest list is
-//! appended to the next, in constant time.
+//! When a row is too heavy for the last list, `base` moves up: the lowest list is appended to the
+//! next one, in constant time.
 //!
-//! - **Bounds.** 512 lists, 64 octaves between the heaviest row and those that are no longer told
-//!   apart. After 16 million half-lives time stands still.
-//! - **Cost.** 12 bytes a slot, 8 of them links; every operation is O(1), `attach` amortised over
+//! - **Bounds.** 512 lists, 64 octaves between the heaviest row and rows that are no longer
+//!   distinguished. After 16 million half-lives, time stops.
+//! - **Cost.** 12 bytes per slot, 8 of them links; every operation is O(1), `attach` amortized over
 //!   time.
 
 use stepwell_base::SlotIndex;
@@ -38,36 +39,36 @@ const HALF_LIFE: u64 = 4;
 /// Importance of an example that was clicked.
 const POSITIVE: f32 = 4.0;
 
-/// Importance of an example that was not.
+/// Importance of an example that was not clicked.
 const NEGATIVE: f32 = 1.0;
 
-/// Units of a score in an octave.
+/// Score units per octave.
 const OCTAVE: u32 = 256;
 
-/// Units of a score in a list.
+/// Score units per list.
 const LIST_UNITS: u32 = OCTAVE / 8;
 const LISTS: u32 = 512;
 const UNUSED: ListId = ListId(LISTS);
 
-/// Score of a row that was never trained on.
+/// Score of a row that was never trained.
 const NEVER: u32 = 0;
 
 /// Decayed importance weights.
 #[derive(Debug)]
 pub struct Sven {
     links: Links,
-    /// Weight's logarithm plus time, in units; from [`OCTAVE`] on, so that none is [`NEVER`].
+    /// Logarithm of the weight plus time, in units; at least [`OCTAVE`], so never [`NEVER`].
     scores: Box<[u32]>,
-    /// The lowest list that has a number of its own.
+    /// The lowest list that isn't merged with lower ones.
     base: u32,
-    /// Lists that have a slot, by their place in the ring.
+    /// Lists with a slot, by their position in the ring.
     occupied: Numbers,
     uses: u64,
     uses_per_half_life: u64,
 }
 
 impl Sven {
-    /// One more for rows that were never trained on.
+    /// One more list, for rows that were never trained.
     const LISTS: usize = LISTS as usize + 1;
 
     /// A policy over `slots` slots.
@@ -82,7 +83,7 @@ impl Sven {
         }
     }
 
-    /// Bytes beside the records.
+    /// Bytes in addition to the records.
     pub fn bytes_for(slots: u64) -> u64 {
         let scores = slots * size_of::<u32>() as u64;
         Links::bytes_for(slots, Self::LISTS) + scores + Numbers::bytes_for(LISTS.into())
@@ -93,7 +94,7 @@ impl Sven {
         u32::try_from(units).unwrap_or(u32::MAX).saturating_add(OCTAVE)
     }
 
-    /// The list of a row that was trained on.
+    /// The list of a row that was trained.
     fn list(&self, slot: SlotIndex) -> ListId {
         let list = (self.scores[slot.at()] / LIST_UNITS).max(self.base);
         ListId(list % LISTS)
@@ -126,7 +127,7 @@ impl Policy for Sven {
         let octave = OCTAVE as f32;
         let score = &mut self.scores[slot.at()];
         let faded = match *score {
-            // A row that carries its history is as heavy as it was.
+            // A row that keeps its history is as heavy as it was.
             NEVER => occurrence.importance,
             score => ((f64::from(score) - f64::from(now)) as f32 / octave).exp2(),
         };
@@ -210,7 +211,7 @@ mod tests {
     fn weights_fade() {
         let mut driver = driver(3);
         (0..8).for_each(|_| driver.visit_all(&[0]));
-        // Many half-lives later, two uses weigh more than eight did.
+        // Many half-lives later, two uses outweigh the eight.
         (0..40 * HALF_LIFE).for_each(|_| driver.visit_all(&[1]));
         driver.visit_all(&[2, 2]);
         assert_eq!(driver.victims(), [0, 2, 1]);
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_heaviest_never_comes_round_to_the_lists_of_the_light() {
-        // In two slots, each use is a list further on: the ring is passed among these.
+        // In two slots, each use is one list further, so these numbers cross the end of the ring.
         for uses in 400..600 {
             let mut driver = driver(2);
             driver.visit_all(&[0]);

@@ -1,4 +1,4 @@
-//! The formats against a crate that has them, and the rounding against its definition.
+//! The formats compared to another crate's, and the rounding to its definition.
 
 use half::{bf16, f16};
 use stepwell_base::{Key, TableId};
@@ -29,7 +29,7 @@ fn peer_nearest(storage: Storage, x: f32) -> u16 {
     }
 }
 
-/// Numbers of every exponent, some of them in neither format.
+/// Numbers of every exponent, some of which neither format can represent.
 fn samples(count: usize) -> impl Iterator<Item = (f32, u32)> {
     let mut dice = Stream::from_state(11);
     std::iter::repeat_with(move || dice.next_u64())
@@ -86,7 +86,7 @@ fn the_middle_of_all_random_bits_rounds_to_the_nearest() {
     for storage in SMALL {
         for (x, _) in samples(200_000) {
             let (below, above) = (bits(storage, x, (1 << 31) - 1), bits(storage, x, 1 << 31));
-            // They differ at ties alone, where the peer takes the even one.
+            // They differ only at ties, where the peer takes the even one.
             let nearest = peer_nearest(storage, x);
             assert!(nearest == below || nearest == above, "{storage:?} {x:e}");
         }
@@ -104,7 +104,7 @@ fn every_chance_is_exact() {
             assert_eq!(up.count() as u32, part, "{storage:?} {x}");
         }
     }
-    // A subnormal f16: 2^-24 is the distance of neighbours.
+    // A subnormal f16: adjacent ones are 2^-24 apart.
     let x = 3.25 * 2f32.powi(-24);
     let up = (0..1024u32).filter(|r| bits(Storage::F16, x, r << 22) == 4);
     assert_eq!(up.count(), 256);
@@ -203,6 +203,6 @@ fn rounded_rows_are_what_they_were() {
     assert_eq!(kept(Storage::Bf16), PUBLISHED[1]);
 }
 
-/// Worked out once; another value would make another model of every kept seed.
+/// Computed once; other values would change the model of every seed.
 const PUBLISHED: [[u32; 3]; 2] =
     [[0xadb0_b267, 0x3044_25b0, 0x0000_33d2], [0xbdb6_be4d, 0x3e09_3cb6, 0x0000_3e7a]];

@@ -1,13 +1,13 @@
-//! Least frequently used: the row with the fewest uses leaves first, the oldest of those.
+//! Least frequently used: the oldest of the rows with the fewest uses is evicted first.
 //!
 //! - **Source.** Shah, Mitra, Matani, "An O(1) algorithm for implementing the LFU cache eviction
 //!   scheme", 2010. Uses are forgotten with the row (in-cache LFU).
 //!
 //! - **How.** A list per frequency, in the order of attaching. A frequency is the number of
-//!   mini-batches that trained the row since it came; it stays at 255, above which the least recent
-//!   leaves first.
+//!   mini-batches that trained the row since it was admitted, at most 255; among those, the least
+//!   recent is evicted first.
 //!
-//! - **Cost.** 8 bytes of links a slot; every operation is O(1).
+//! - **Cost.** 8 bytes of links per slot; every operation is O(1).
 
 use std::collections::BTreeSet;
 

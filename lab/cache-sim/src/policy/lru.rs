@@ -1,11 +1,11 @@
-//! Least recently used: the row whose last use lies farthest back leaves first.
+//! Least recently used: the row with the oldest last use is evicted first.
 //!
 //! - **Source.** Folklore; Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
 //!
-//! - **How.** One list in the order of attaching, and one for rows that were never trained on,
-//!   whose rows leave first. A row that was detached and comes back is as recent as it can be.
+//! - **How.** One list in the order of attaching, and one for rows that were never trained, which
+//!   are evicted first. A row that was detached and is attached again is the most recent.
 //!
-//! - **Cost.** 8 bytes of links a slot; every operation is O(1).
+//! - **Cost.** 8 bytes of links per slot; every operation is O(1).
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::policy::{link, unlink};
@@ -14,7 +14,7 @@ use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 const USED: ListId = ListId(0);
 const UNUSED: ListId = ListId(1);
 
-/// State of a row that was trained on since it came.
+/// State of a row that was trained since it was admitted.
 const TRAINED: u8 = 1;
 
 /// Least recently used.

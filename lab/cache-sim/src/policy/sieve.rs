@@ -1,17 +1,17 @@
-//! SIEVE: one queue, a hand that spares what was used since it came by.
+//! SIEVE: one queue, and a hand that spares rows used since it last passed.
 //!
 //! - **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU", NSDI 2024,
 //!   section 3.
 //!
-//! - **How.** Rows stand in the order in which they came and never move. The hand goes from the
-//!   oldest to the newest and then starts again; it takes the mark from a marked row and goes on,
-//!   and takes the first row without a mark. A use marks a row.
+//! - **How.** Rows are queued in the order in which they were admitted and never move. The hand
+//!   moves from the oldest to the newest and then starts over; it removes the mark of a marked row
+//!   and continues, and evicts the first row without a mark. A use marks a row.
 //!
 //! Rows keep their place while they are detached. A detached row that the hand meets leaves the
-//! queue and stands at the newest end once it is attached again: each detaching costs the hand one
-//! step at most. Rows that were never trained on are in a list of their own.
+//! queue, and joins the newest end when it is attached again: each detaching costs the hand at most
+//! one step. Rows that were never trained are in a list of their own.
 //!
-//! - **Cost.** 8 bytes of links a slot; every operation is O(1), `victim` amortised over uses.
+//! - **Cost.** 8 bytes of links per slot; every operation is O(1), `victim` amortized over uses.
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::policy::{link, unlink};
@@ -20,12 +20,12 @@ use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 const QUEUE: ListId = ListId(0);
 const UNUSED: ListId = ListId(1);
 
-/// What is known of a slot; zero is detached and never used.
+/// State of a slot; zero is detached and never used.
 mod state {
     pub(super) const ATTACHED: u8 = 1;
-    /// Trained on since it came.
+    /// Trained since it was admitted.
     pub(super) const USED: u8 = 2;
-    /// Used since the hand came by.
+    /// Used since the hand last passed.
     pub(super) const MARKED: u8 = 4;
 }
 
@@ -33,7 +33,7 @@ mod state {
 #[derive(Debug)]
 pub(super) struct Sieve {
     links: Links,
-    /// The next row to look at; the oldest where there is none.
+    /// The next row to check; `None` for the oldest.
     hand: Option<SlotIndex>,
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let mut driver = Driver::new(Box::new(Sieve::new(5)), 5);
         driver.visit_all(&[0, 1, 2, 3, 4]);
         driver.visit_all(&[0, 3]);
-        // 0 is spared, 1 goes; its successor stands newest and is not looked at before 2.
+        // 0 is spared, 1 is evicted; its successor is the newest and is not checked before 2.
         assert_eq!(driver.victim(), Some(1));
         driver.admit_and_visit(1);
         assert_eq!(driver.victim(), Some(2));

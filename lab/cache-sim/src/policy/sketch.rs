@@ -1,31 +1,32 @@
-//! A count-min sketch of 4-bit counters with ageing: how often keys were used of late.
+//! A count-min sketch of 4-bit counters with ageing: how often keys were used recently.
 //!
 //! - **Source.** Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy",
 //!   ACM Transactions on Storage 2017, section 3.
 //!
-//! - **How.** A key has four counters, in four words; its frequency is the least of them. After ten
-//!   uses a slot, all counters are halved, so that what was popular long ago is forgotten.
+//! - **How.** A key has four counters, in four words; its frequency is the minimum. After ten uses
+//!   per slot, all counters are halved, so that old uses are forgotten.
 //!
 //! ```text
 //! word of 64 bits    [ row 3: 4 counters | row 2: 4 | row 1: 4 | row 0: 4 ]    4 bits each
 //! ```
 //!
-//! - **Bounds.** A frequency is at most 15; keys that share all four counters are one.
-//! - **Cost.** 8 bytes a slot, four cache lines a use; the halving reads and writes all words once
-//!   per ten uses a slot.
+//! - **Bounds.** A frequency is at most 15; keys that share all four counters are not
+//!   distinguished.
+//! - **Cost.** 8 bytes per slot, four cache lines per use; halving reads and writes all words once
+//!   per ten uses per slot.
 
 use stepwell_base::random::finalize;
 
 const ROWS: u32 = 4;
 /// Uses per slot between two halvings.
 const SAMPLE: u64 = 10;
-/// Fewer words would make every key collide in tiny slabs.
+/// With fewer words, all keys would collide in tiny slabs.
 const WORDS_MIN: usize = 16;
-/// All counters' upper three bits, shifted down.
+/// Mask of the upper three bits of all counters, shifted down.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 const COUNT_MAX: u64 = 15;
 
-/// Frequencies of tags.
+/// Frequencies by tag.
 #[derive(Debug)]
 pub(super) struct Sketch {
     words: Box<[u64]>,
@@ -34,7 +35,7 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// For a slab of `slots` slots.
+    /// A sketch for a slab of `slots` slots.
     pub(super) fn new(slots: usize) -> Self {
         let words = slots.max(WORDS_MIN);
         Self { words: vec![0; words].into(), uses: 0, sample: SAMPLE * words as u64 }
@@ -53,13 +54,13 @@ impl Sketch {
         })
     }
 
-    /// How often the key of `tag` was used of late, or more.
+    /// How often the key of `tag` was used recently, or more.
     pub(super) fn frequency(&self, tag: u32) -> u64 {
         let count = |(word, shift): (usize, u32)| (self.words[word] >> shift) & COUNT_MAX;
         self.counters(tag).map(count).into_iter().min().unwrap_or(0)
     }
 
-    /// The key of `tag` was used.
+    /// Records a use of the key of `tag`.
     pub(super) fn increment(&mut self, tag: u32) {
         for (word, shift) in self.counters(tag) {
             if (self.words[word] >> shift) & COUNT_MAX < COUNT_MAX {
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(sketch.frequency(1), 15);
         (0..60).for_each(|_| sketch.increment(2));
         assert_eq!(sketch.frequency(1), 7);
-        // After the uses of the other one alone it is forgotten, and so is who was never used.
+        // After uses of only the other key, it is forgotten; unused keys have no counts.
         (0..400).for_each(|_| sketch.increment(2));
         assert_eq!([1, 3, 4, 5].map(|tag| sketch.frequency(tag)), [0; 4]);
         assert!((7..=15).contains(&sketch.frequency(2)));

@@ -1,4 +1,5 @@
-//! W-TinyLFU: a window of the recent, and behind it only what is used more often than its victim.
+//! W-TinyLFU: a window of recent rows, then main, which admits a row only if it is used more than
+//! its victim.
 //!
 //! - **Source.** Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy",
 //!   ACM Transactions on Storage 2017, section 4.
@@ -10,17 +11,17 @@
 //!                              out                     out, when it lost
 //! ```
 //!
-//! - **How.** A sketch remembers how often keys were used of late, also those that left. The paper
-//!   turns a newcomer away where main's victim is used more often. A row that a mini-batch needs is
-//!   always placed, so the contest is between the window's oldest and probation's oldest when room
-//!   is needed: the less frequent leaves, of equals the window's, and a winner moves to probation.
+//! - **How.** A sketch counts recent uses of keys, including evicted ones. The paper rejects a
+//!   newcomer if main's victim is used more often. A row that a mini-batch needs must be placed, so
+//!   the contest is between the window's oldest and probation's oldest when room is needed: the
+//!   less frequent one is evicted, the window's if equal, and a winner moves to probation.
 //!
-//! A row counts for its part also while it is detached. So a mini-batch of more new rows than the
-//! window holds widens the window for as long as it is in flight, instead of flooding main: rows
-//! come to main by a contest alone, once it was filled.
+//! A row counts for its part also while it is detached. So a mini-batch with more new rows than the
+//! window holds widens the window as long as it is in flight, instead of flooding main: once main
+//! was full, rows enter it only by a contest.
 //!
-//! - **Bounds.** Tags collide; frequencies end at 15 (see the sketch).
-//! - **Cost.** 16 bytes a slot, 8 of them links; every operation is O(1), `victim` amortised over
+//! - **Bounds.** Tags collide; frequencies are at most 15 (see the sketch).
+//! - **Cost.** 16 bytes per slot, 8 of them links; every operation is O(1), `victim` amortized over
 //!   rows that entered the window.
 
 use stepwell_base::SlotIndex;
@@ -29,26 +30,26 @@ use stepwell_mem::{Links, ListId, Occurrence, Policy, Records};
 
 use super::sketch::Sketch;
 
-/// One slot in so many belongs to the window.
+/// One slot in this many belongs to the window.
 const WINDOW_PART: usize = 100;
 
-/// Of the slots of main, hundredths that are protected.
+/// Percentage of main's slots that are protected.
 const PROTECTED_PERCENT: usize = 80;
 
 const UNUSED: ListId = ListId(3);
 
-/// What is known of a slot: its part, which is also its list, XOR [`state::EMPTY`], so that fresh
-/// memory means that; and two bits.
+/// State of a slot: its part, which is also its list, XOR [`state::EMPTY`], so that fresh memory is
+/// empty; and two bits.
 mod state {
     pub(super) const WINDOW: u8 = 0;
     pub(super) const PROBATION: u8 = 1;
     pub(super) const PROTECTED: u8 = 2;
-    /// Holds no row yet, or one that left.
+    /// No row yet, or an evicted one.
     pub(super) const EMPTY: u8 = 3;
     pub(super) const PART: u8 = 3;
-    /// Trained on since it came.
+    /// Trained since it was admitted.
     pub(super) const USED: u8 = 4;
-    /// Trained on since it was detached.
+    /// Trained since it was detached.
     pub(super) const TOUCHED: u8 = 8;
 }
 
@@ -61,7 +62,7 @@ const PROTECTED: ListId = ListId(state::PROTECTED as u32);
 pub(super) struct WTinyLfu {
     links: Links,
     sketch: Sketch,
-    /// Slots of each part, attached or not, by its number.
+    /// Number of slots of each part, attached or not, by its number.
     slots: [usize; 4],
     window_slots_goal: usize,
     main_slots_goal: usize,
@@ -120,7 +121,7 @@ impl WTinyLfu {
         slot
     }
 
-    /// Moves what the window holds too much to main, as long as main was never full.
+    /// Moves the oldest rows of the window to main, until main was full once.
     fn fill_main(&mut self, records: &mut Records) {
         while !self.main_was_full {
             self.main_was_full = self.main_slots() >= self.main_slots_goal;
@@ -212,11 +213,11 @@ mod tests {
     fn a_newcomer_leaves_before_what_is_used_more_often() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
-        // Main holds 0, 1 and 2; the window's 3 was used once.
+        // Main has 0, 1 and 2; the window's 3 was used once.
         assert_eq!(driver.victim(), Some(3));
         driver.admit(3, 100);
         (0..4).for_each(|_| driver.visit_all(&[3]));
-        // Now it wins, and the oldest of main goes.
+        // Now it wins, and the oldest of main is evicted.
         assert_eq!(driver.victim(), Some(0));
     }
 
@@ -225,12 +226,13 @@ mod tests {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
         assert_eq!(driver.victim(), Some(3));
-        // The row of slot 0 leaves main from elsewhere; two newcomers are in the window then.
+        // The row of slot 0 leaves main directly; then two newcomers are in the window.
         driver.detach(0);
         driver.admit(0, 200);
         driver.admit(3, 100);
         driver.visit_all(&[0, 0, 0, 3]);
-        // The one of slot 0 is used most and moves to main; the other is used least, and leaves.
+        // The one in slot 0 is used most and moves to main; the other is used least, and is
+        // evicted.
         assert_eq!(driver.victim(), Some(3));
         assert_eq!(driver.victims(), [1, 2, 0]);
     }
@@ -254,7 +256,7 @@ mod tests {
         let mut driver = driver(5);
         driver.visit_all(&[0, 1, 2, 3, 0, 1, 2, 3, 4]);
         assert_eq!(driver.victim(), Some(4));
-        // Two rows leave main from elsewhere, and their newcomers win their contests.
+        // Two rows leave main directly, and their newcomers win their contests.
         for (slot, key) in [(0, 200), (1, 201), (4, 202)] {
             driver.detach(slot);
             driver.admit(slot, key);
@@ -269,7 +271,7 @@ mod tests {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 3]);
         for left in [3, 3, 0] {
-            // The key comes for the third time, used more often than any of main's by then.
+            // The key is admitted for the third time, now used more often than any of main's.
             assert_eq!(driver.victim(), Some(left));
             driver.admit(left, 100);
             driver.visit_all(&[left]);

@@ -16,7 +16,7 @@ fn dense() -> Dense {
     Dense { sections: vec![("w".to_owned(), vec![1.0, -2.5])] }
 }
 
-/// Names of all there is in a directory.
+/// Names of all entries of a directory.
 fn names(directory: &Path) -> Vec<String> {
     disk(directory).entries().unwrap().into_iter().map(|(name, _)| name).collect()
 }
@@ -26,7 +26,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// Writes steps 1 to 3, keeps all of them, and leaves a half-written one of step 4.
+/// Writes steps 1 to 3, keeps all of them, and leaves a half-written step 4.
 fn killed(directory: &Path) {
     let mut writer = CheckpointWriter::new(disk(directory), 9);
     for step in 1..=3 {
@@ -35,11 +35,11 @@ fn killed(directory: &Path) {
     writer.begin(4, &json!({})).unwrap();
     let half = directory.join(".incomplete-step-000000000004");
     std::fs::write(half.join("dense.bin"), b"half").unwrap();
-    // A kill, which drops nothing.
+    // Like a kill, which drops nothing.
     std::mem::forget(writer);
 }
 
-/// Goes on in a directory for step 4, keeping one; the names that are left, and what was said.
+/// Continues in a directory with step 4, keeping one; returns the remaining names and the notes.
 fn go_on(directory: &Path) -> (Vec<String>, Vec<String>) {
     prepare(&*disk(directory), Placement::Resume).unwrap();
     let said = Arc::new(Mutex::new(Vec::new()));
@@ -91,7 +91,7 @@ fn marks_hold_nowhere_else() {
     assert_eq!(names, stay);
     assert!(said.len() == 1 && said[0].ends_with("set-aside-1"), "{said:?}");
     assert!(at("saved/set-aside-1/.incomplete-step-000000000004/dense.bin").exists());
-    // A single one that was copied into a new directory stays there.
+    // A single checkpoint that was copied into a new directory stays there.
     std::fs::create_dir(at("new")).unwrap();
     copy(&at("other/step-000000000003"), &at("new/step-000000000003"));
     let stay = [ALONE[0], "step-000000000003", ALONE[1]].map(str::to_owned).to_vec();
@@ -132,7 +132,7 @@ fn what_was_moved_away_or_replaced_counts_no_longer() {
         [".stepwell-id", "best", "step-000000000002", "step-000000000003"],
         "two are kept beside it"
     );
-    // One of somebody's in the place of another.
+    // A user's directory in the place of a checkpoint.
     std::fs::remove_dir_all(at("step-000000000002")).unwrap();
     std::fs::create_dir(at("step-000000000002")).unwrap();
     std::fs::write(at("step-000000000002/notes"), b"mine").unwrap();

@@ -1,4 +1,4 @@
-//! Weights and gradients from each device to all others, where there are several.
+//! Exchanges weights and gradients between devices, if there are several.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::device::tier::DeviceTier;
 use crate::device::visit::{Visit, Visitor};
 
-/// Where the weights of each device's rows begin among those of all.
+/// Where the weights of each device's rows begin among those of all devices.
 pub(super) fn firsts<'a>(visits: &'a [Vec<Visit<'_>>]) -> impl Iterator<Item = usize> + 'a {
     visits.iter().scan(0usize, |end, visits| {
         let first = *end;
@@ -19,7 +19,7 @@ pub(super) fn firsts<'a>(visits: &'a [Vec<Visit<'_>>]) -> impl Iterator<Item = u
 }
 
 impl DeviceTier {
-    /// Has every device put the weights of its rows one after another.
+    /// Makes every device write the weights of its rows one after another.
     pub(super) fn read_for_others(
         &self,
         visitors: &[MutexGuard<'_, Visitor>],
@@ -32,7 +32,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Has device `device` take the weights of all.
+    /// Makes device `device` copy the weights of all devices.
     pub(super) fn take_from_others(
         &self,
         visitors: &[MutexGuard<'_, Visitor>],
@@ -52,7 +52,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Has the device of `visitor` take the gradients of all examples.
+    /// Makes the device of `visitor` copy the gradients of all examples.
     pub(super) fn gather_gradients(&self, visitor: &Visitor, at: &[Arc<PooledAt>]) -> Result<()> {
         let (sizes, room, stream) = (self.pool_sizes(), visitor.pool(), &visitor.stream);
         for (device, at) in at.iter().enumerate() {

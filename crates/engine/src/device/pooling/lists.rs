@@ -1,4 +1,4 @@
-//! What a device is told of a mini-batch that it pools and trains.
+//! Lists that describe a mini-batch to a device that pools and trains it.
 
 use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable, UpdateTable};
 use stepwell_optim::Storage;
@@ -12,14 +12,14 @@ use crate::request::BagsByRow;
 use crate::rows::Blocks;
 use crate::{Request, Result, TableSpec};
 
-/// Lists, one after another.
+/// A sequence of lists under construction.
 struct Words<'a> {
     words: &'a mut [u32],
     end: usize,
 }
 
 impl Words<'_> {
-    /// Puts `values` behind what is there; says where they begin.
+    /// Appends `values`; returns where they begin.
     fn put(&mut self, values: impl Iterator<Item = u32>) -> u32 {
         let first = self.end;
         for value in values {
@@ -36,7 +36,7 @@ impl Words<'_> {
         first as u32
     }
 
-    /// Numbers by their bits; [`NONE`] where there are none.
+    /// Appends the bits of `values` and returns where they begin; [`NONE`] if there are none.
     fn factors(&mut self, values: &[f32]) -> u32 {
         if values.is_empty() {
             return NONE;
@@ -44,23 +44,23 @@ impl Words<'_> {
         self.put(values.iter().map(|value| value.to_bits()))
     }
 
-    /// What comes next begins at an even word.
+    /// Aligns the end to an even word.
     fn make_even(&mut self) {
         self.end = self.end.next_multiple_of(2);
     }
 }
 
-/// Where the weights of each row are among those of all devices, in units of so many lanes.
+/// Position of each row's weights among those of all devices, in units of `unit` lanes.
 pub(super) struct Places {
     unit: usize,
     of_tables: Vec<Vec<u32>>, // (tables) of (rows)
 }
 
-/// The examples of a mini-batch, as devices that pool have them.
+/// How the examples of a mini-batch are laid out on devices that pool.
 pub(super) struct Laid {
     blocks: Blocks,
     slot_rows: usize,
-    /// The row of each example; none where they are the same.
+    /// Row in the matrix of each example; `None` if they are equal.
     rows: Option<Vec<u32>>,
 }
 
@@ -76,8 +76,8 @@ impl Laid {
         Self { blocks, slot_rows, rows: (!are_same).then(|| rows.collect()) }
     }
 
-    /// Puts the ends of the bags of `own` blocks, `fields` to an example, counted from the first
-    /// occurrence there; bags between blocks are empty.
+    /// Appends the bag ends of `own` blocks, with `fields` bags per example, counted from the first
+    /// occurrence there; bags of padding between blocks are empty.
     fn ends(
         &self,
         words: &mut Words<'_>,
@@ -98,7 +98,7 @@ impl Laid {
         first
     }
 
-    /// Puts the bags of one row, as they are numbered there.
+    /// Appends the bags of one row, as numbered in the layout.
     fn bags(&self, words: &mut Words<'_>, fields: u32, bags: &[u32]) {
         match &self.rows {
             None => words.copy(bags),
@@ -111,7 +111,7 @@ impl Laid {
 }
 
 impl DeviceTier {
-    /// Where all devices find the weights of all rows, where there are several.
+    /// Positions of all rows' weights on every device, if there are several devices.
     pub(super) fn places(&self, visits: &[Vec<Visit<'_>>], asked: &PoolAsked<'_>) -> Places {
         let mut of_tables = vec![Vec::new(); asked.tables.len()];
         if self.is_alone() {
@@ -134,7 +134,7 @@ impl DeviceTier {
         Places { unit, of_tables }
     }
 
-    /// Tells device `device` all that it needs of a mini-batch.
+    /// Builds all lists of a mini-batch for device `device`.
     pub(super) fn list_all(
         &self,
         visitor: &mut Visitor,
@@ -198,7 +198,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Describes the tables whose rows a device updates, all of them, in order.
+    /// Describes all tables whose rows a device updates, in order.
     fn describe_all(
         &self,
         (one, own): (&OneDevice, &[Visit<'_>]),
@@ -232,8 +232,8 @@ impl DeviceTier {
     }
 }
 
-/// Where the rows of a table are that is pooled: in slots that stand in the lists from a word on,
-/// or at places of the weights of all devices.
+/// Where the rows of a pooled table are: in slots listed from a word on, or at positions among the
+/// weights of all devices.
 enum Rows<'a> {
     In(usize, SlabAt),
     At(usize, &'a [u32]),
@@ -244,7 +244,7 @@ fn visit_of<'a, 'b>(visits: &'a [Visit<'b>], table: usize) -> &'a Visit<'b> {
     visit.unwrap_or_else(|| panic!("table {table} is not on this device"))
 }
 
-/// Describes table `table`, of which the bags of `own` blocks are pooled.
+/// Describes table `table`, whose bags in `own` blocks are pooled.
 fn pool_table(
     words: &mut Words<'_>,
     (table, rows): (usize, Rows<'_>),
@@ -280,7 +280,7 @@ fn pool_table(
     }
 }
 
-/// Puts the bags of the rows with these numbers.
+/// Appends the bags of the rows with these numbers.
 fn put_bags(
     words: &mut Words<'_>,
     table: &mut UpdateTable,

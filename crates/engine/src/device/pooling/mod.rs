@@ -1,24 +1,24 @@
-//! Rows pooled and updated where they lie, for a dense part that is computed on the same devices.
+//! Pools and updates rows in place, for a dense part on the same devices.
 //!
 //! ```text
 //!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled           passed │ rows_update
 //!  stream of layers                               └─► forward, backward ─► d_x ┘
 //! ```
 //!
-//! - **Why.** Neither weights nor gradients travel: lists do, of four bytes for what is a row of 64
-//!   there. The optimizer runs in the pass that sums gradients.
-//! - **How.** A replica of the dense part and the rows of its device share what is in between, a
-//!   [`PooledAt`]. Two events order them: layers wait until rows are `pooled`, and rows change once
-//!   layers have `passed`. The host, which reads the losses, has waited for both before it pools
-//!   others. With one device rows are pooled out of their slots. Of several each owns the rows of
-//!   its keys: all weights of a mini-batch go to all devices that pool, before, and the gradients
-//!   of all examples to all devices, after.
-//! - **Which mini-batches.** Those with all rows on devices. Of others, weights visit the host
-//!   ([`super::visit`]), and nothing of this happens; the bits are the same.
-//! - **Invariants.** Sums have the order of the host's (I2): bags in example order within a block,
-//!   blocks by the one tree, since each owner sees the gradients of all examples. What is between
-//!   the blocks of a device has empty bags, and no bag is there.
-//! - **Bounds.** [`PoolSizes`]; all is taken when the tier is made.
+//! - **Why.** Neither weights nor gradients are transferred, only lists, with four bytes for a row
+//!   of 64 bytes. The optimizer runs in the pass that sums gradients.
+//! - **How.** A [`PooledAt`] connects a replica of the dense part and the rows on its device. Two
+//!   events order them: layers wait until rows are `pooled`, and rows change after layers have
+//!   `passed`. The host, which reads the losses, has waited for both before the next mini-batch is
+//!   pooled. With one device, rows are pooled from their slots. With several, each owns the rows of
+//!   its keys: first all weights of a mini-batch are copied to all devices that pool, and
+//!   afterwards the gradients of all examples to all devices.
+//! - **Which mini-batches.** Those with all rows on devices. Otherwise weights visit the host
+//!   ([`super::visit`]) instead; the bits are the same.
+//! - **Invariants.** Sums have the host's order (I2): bags in example order within a block, blocks
+//!   by the one tree, since each owner sees the gradients of all examples. Padding between the
+//!   blocks of a device has empty bags, and no bags refer to it.
+//! - **Bounds.** [`PoolSizes`]; everything is allocated when the tier is made.
 
 mod exchange;
 mod lists;
@@ -40,13 +40,13 @@ use super::visit::{Told, Visit, Visitor};
 use crate::rows::{Blocks, Columns};
 use crate::{Group, Part, Result, TableSpec};
 
-/// What the rows of a device and the replica of a dense part there have between them. A row of it
-/// is an example; the blocks of the device begin `slot_rows` rows after each other.
+/// Buffers that connect the rows on a device with its replica of the dense part. A row of a buffer
+/// is an example; blocks of the device begin `slot_rows` rows apart.
 #[derive(Debug)]
 pub struct PooledAt {
     /// Input of the layers, pooled embeddings first. // (rows, columns)
     pub x: Buffer<f32>,
-    /// Columns of the input.
+    /// Number of columns of the input.
     pub columns: usize,
     /// Sums of first-order weights. // (rows)
     pub first_order: Buffer<f32>,
@@ -54,13 +54,13 @@ pub struct PooledAt {
     pub d_x: Buffer<f32>,
     /// Gradients of the sums of first-order weights. // (rows)
     pub d_first_order: Buffer<f32>,
-    /// Recorded once rows are pooled; layers wait for it.
+    /// Recorded after rows are pooled; layers wait for it.
     pub pooled: Event,
-    /// Recorded by whoever has the layers, once their gradients are there.
+    /// Recorded by the owner of the layers after their gradients are complete.
     pub passed: Event,
 }
 
-/// A mini-batch whose rows are all on devices.
+/// A mini-batch whose rows are all on devices, to be pooled.
 #[derive(Clone, Copy)]
 pub(crate) struct PoolAsked<'a> {
     pub(crate) parts: &'a [Part],
@@ -70,31 +70,31 @@ pub(crate) struct PoolAsked<'a> {
     pub(crate) blocks: Blocks,
     pub(crate) at: &'a [Arc<PooledAt>],
     pub(crate) number: u32,
-    /// The step that it will be, where it trains.
+    /// The step that it will be, if it trains.
     pub(crate) step: Option<u64>,
 }
 
-/// What a device was told of a mini-batch, until it is over.
+/// A pooled mini-batch on a device, until it is updated.
 #[derive(Debug)]
 pub(super) struct Pooled {
     number: u32,
     told: Told,
-    /// The rows that it updates.
+    /// The rows that the device updates.
     rows: Vec<RowsAt>,
-    /// Rows of gradients that its bags name.
+    /// Number of rows of gradients that its bags refer to.
     examples: usize,
 }
 
 impl DeviceTier {
-    /// Whether rows may be pooled on its devices.
+    /// Whether rows may be pooled on the devices.
     pub(crate) fn pools(&self) -> bool {
         self.plan.pooling.is_some()
     }
 
-    /// Pools the rows of a mini-batch on the devices that have their blocks.
+    /// Pools the rows of a mini-batch on the devices that have its blocks.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub(crate) fn pool(&self, asked: &PoolAsked<'_>) -> Result<()> {
         let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
             .map(|device| self.visits(asked.parts, asked.groups, asked.tables, (device, false)))
@@ -118,12 +118,12 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Whether all rows are on one device.
+    /// Whether all rows are on a single device.
     fn is_alone(&self) -> bool {
         self.len() == 1
     }
 
-    /// Pools the rows of the blocks of device `device` into what it has `at`.
+    /// Pools the rows of the blocks of device `device` into its buffers `at`.
     fn pool_on(
         &self,
         visitors: &[MutexGuard<'_, Visitor>],
@@ -166,10 +166,10 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Changes the rows of mini-batch `number` by the gradients that will be `at` all devices.
+    /// Updates the rows of mini-batch `number` by the gradients in all devices' buffers `at`.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub(crate) fn update(&self, at: &[Arc<PooledAt>], number: u32) -> Result<()> {
         for one in &self.devices {
             let mut visitor = one.visitor();
@@ -215,7 +215,7 @@ impl DeviceTier {
         visitor.update(one, (*told, &|| rows.clone()), ("rows_update", &gradients))
     }
 
-    /// Whether devices were told to update all rows that they pooled to train them.
+    /// Whether updates were queued for all rows that devices pooled for training.
     pub(crate) fn are_updated(&self) -> bool {
         self.devices.iter().all(|one| one.visitor().pool().pooled.is_none())
     }

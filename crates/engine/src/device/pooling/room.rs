@@ -1,4 +1,4 @@
-//! What one device has for pooling.
+//! Buffers of one device for pooling.
 
 use stepwell_device::{Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::PoolTable;
@@ -7,23 +7,23 @@ use super::{PoolSizes, Pooled};
 use crate::Result;
 use crate::device::visit::Visitor;
 
-/// What one device has.
+/// Buffers and state of one device.
 #[derive(Debug)]
 pub(in crate::device) struct PoolRoom {
     pub(super) pools_host: Pinned<PoolTable>,
     pub(super) pools: Buffer<PoolTable>,
-    /// Weights of all devices' rows, where there are several.
+    /// Weights of all devices' rows, if there are several devices.
     pub(super) rows: Buffer<f32>,
-    /// Gradients of all devices' examples, where there are several. // (rows, columns)
+    /// Gradients of all devices' examples, if there are several devices. // (rows, columns)
     pub(super) d_x: Buffer<f32>,
     pub(super) d_first_order: Buffer<f32>, // (rows)
-    /// Its rows were read for others.
+    /// Recorded after its rows were read for other devices.
     pub(super) read: Event,
     /// The mini-batch that is pooled and will be trained.
     pub(super) pooled: Option<Pooled>,
-    /// Words of its lists.
+    /// Number of words of its lists.
     pub(super) words: usize,
-    /// What each column is: a table, a field of it, and a weight of its rows.
+    /// For each column its table, field and weight of rows.
     pub(super) columns_of: Buffer<u32>,
 }
 

@@ -9,7 +9,7 @@ use crate::device::Lookup;
 const SLOTS: [usize; 3] = [1, 9, 200];
 const ROWS: usize = 40;
 
-/// One emulated device with tables, and what finds rows there.
+/// An emulated device with tables.
 struct One {
     machine: Machine,
     stream: Stream,
@@ -54,7 +54,7 @@ impl One {
         self.tables.change((&self.stream, &self.lists), (group, changes))
     }
 
-    /// The slots of `keys` in the table of group `group`.
+    /// Looks up the slots of `keys` in the table of group `group`.
     fn find(&mut self, group: usize, keys: &[Key]) -> Result<Vec<u32>> {
         let mut counts = [0; SLOTS.len()];
         counts[group] = keys.len();
@@ -67,14 +67,14 @@ impl One {
     }
 }
 
-/// Any key, now and then one that looks like a mark of the table.
+/// A random key, sometimes one that looks like a mark of the table.
 fn any_key(dice: &mut Random) -> Key {
     let hard = [0, u64::MAX, u64::MAX - 1, u64::MAX - 2];
     let drawn = dice.next_u64();
     Key(if drawn.is_multiple_of(9) { hard[(dice.next_u64() % 4) as usize] } else { drawn % 5000 })
 }
 
-/// What changes when some rows of `had`, or all, leave and others come.
+/// Changes in which some or all rows of `had` leave and others are lifted.
 fn draw(dice: &mut Random, had: &mut HashMap<Key, SlotIndex>, slots: usize) -> TableChanges {
     let mut changes = TableChanges::default();
     let mut free: Vec<SlotIndex> = (0..slots as u32).map(SlotIndex).collect();
@@ -92,7 +92,7 @@ fn draw(dice: &mut Random, had: &mut HashMap<Key, SlotIndex>, slots: usize) -> T
     });
     free.retain(|slot| !had.values().any(|taken| taken == slot));
     while let Some(slot) = free.pop() {
-        // One that has just left may come again, elsewhere.
+        // A key that has just left may return to another slot.
         let again = changes.left.first().filter(|_| dice.next_u64().is_multiple_of(3));
         let key = again.map_or_else(|| any_key(dice), |placed| placed.key);
         if let std::collections::hash_map::Entry::Vacant(place) = had.entry(key) {
@@ -114,7 +114,7 @@ fn tables_find_what_came_last() {
             let changes = draw(&mut dice, &mut had[group], SLOTS[group]);
             one.change(group, &changes).unwrap();
             if dice.next_u64().is_multiple_of(3) {
-                // Nobody looks yet.
+                // Without a look-up in between.
                 continue;
             }
             let all: Vec<(Key, SlotIndex)> =
@@ -139,14 +139,14 @@ fn a_table_of_which_many_keys_left_is_made_anew() {
         // A key leaves its slot to another.
         let (left, came) = (vec![placed(key)], vec![placed(key + slots)]);
         let words = one.change(2, &TableChanges { left, came, all_leave: false }).unwrap();
-        // With half of the slots more keys than that a quarter of the places is of none.
+        // Rebuilt after half of the slots plus one keys, a quarter of the places, were removed.
         let is_anew = (key + 1).is_multiple_of(slots / 2 + 1);
         assert_eq!(words as u64, if is_anew { 3 * slots } else { 5 }, "{key}");
         assert_eq!(one.find(2, &[Key(key + slots)]).unwrap(), [(key % slots) as u32]);
     }
 }
 
-/// What planner and table say of each other, in a panic.
+/// The panic message for a disagreement between planner and table.
 fn said(what: impl FnOnce(&mut One)) -> String {
     let mut one = One::new(1).unwrap();
     let placed = [(Key(5), SlotIndex(3)), (Key(6), SlotIndex(4))];
@@ -169,7 +169,7 @@ fn a_table_that_differs_from_the_planner_is_noticed() {
     assert!(left.contains("key 0000000000000005 leaves slot 4 of group 1"), "{left}");
     let came = said(|one| drop(one.change(1, &TableChanges { came: placed(9, 3), ..none() })));
     assert!(came.contains("key 0000000000000009 gets slot 3 of group 1"), "{came}");
-    // A key that is there already would keep its slot: it is counted, as none that is new.
+    // A key that is already there keeps its slot; it isn't counted as new.
     let twice = said(|one| {
         one.change(1, &TableChanges { came: placed(5, 0), ..none() }).unwrap();
         one.find(1, &[]).unwrap();

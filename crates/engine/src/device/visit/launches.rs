@@ -1,4 +1,4 @@
-//! What a device is given to do for a mini-batch whose rows visit.
+//! Work queued on a device for a mini-batch whose rows visit.
 
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, RowsAt};
@@ -9,33 +9,34 @@ use crate::device::pieces::MoveRows;
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::{Part, Result};
 
-/// What a device was told of tables whose rows change.
+/// Description of changing tables that was sent to a device.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::device) struct Told {
-    /// Words of its lists.
+    /// Number of words of its lists.
     pub(in crate::device) words: usize,
-    /// Tables, and the items of all.
+    /// Number of tables, and of work items over all of them.
     pub(in crate::device) tables: usize,
     pub(in crate::device) items: u32,
-    /// Rows of all that blocks of threads update.
+    /// Number of rows, over all tables, that blocks of threads update.
     pub(in crate::device) frequent: u32,
-    /// Whether rows of some count their steps.
+    /// Whether any tables' rows count their steps.
     pub(in crate::device) counts: bool,
 }
 
-/// Whether rows of some of `tables` count their steps.
+/// Whether rows of any of `tables` count their steps.
 pub(in crate::device) fn counts(tables: &[UpdateTable]) -> bool {
     tables.iter().any(|table| table.rule == RULE_ADAM)
 }
 
 impl Visitor {
-    /// Begins a mini-batch on device `device`: after the one before, and once its rows are there.
+    /// Begins a mini-batch on device `device`, after the previous one and after its rows are
+    /// lifted.
     pub(in crate::device) fn begin(
         &self,
         (tier, device): (&DeviceTier, usize),
         parts: &[Part],
     ) -> Result<()> {
-        // What the step before sent was read from the same memory.
+        // The previous step's results were sent from the same memory.
         self.sent.wait()?;
         if tier.rules.hold(Rule::WaitForLifted)
             && let Some(lifted) = parts.first().and_then(|part| part.above.lifted.as_ref())
@@ -66,7 +67,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// The optimizer changes the rows of `stepped`, by sums of their gradients.
+    /// Applies the optimizer to the rows of `stepped`, by the sums of their gradients.
     pub(super) fn step(
         &self,
         one: &OneDevice,
@@ -80,8 +81,8 @@ impl Visitor {
         self.update(one, (told, &rows), ("rows_step", &sums))
     }
 
-    /// Has `kernel`, which takes `more`, change `rows` of the tables that the device was told of,
-    /// and a kernel of its own those that are frequent; those that count their steps do so.
+    /// Launches `kernel`, with arguments `more`, to change `rows` of the described tables; another
+    /// kernel changes the frequent ones. Rows that count their steps do so.
     pub(in crate::device) fn update<'a>(
         &'a self,
         one: &'a OneDevice,
@@ -110,7 +111,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// The rows of `visit` are what they became on the host.
+    /// Writes the rows of `visit` back as the host updated them.
     pub(super) fn put_back(&self, one: &OneDevice, visit: &Visit<'_>, words: usize) -> Result<()> {
         let at = one.slabs[visit.group];
         let slab = Arg::rows(&one.rows, vec![visit.rows_at(one)]);

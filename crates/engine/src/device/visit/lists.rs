@@ -1,5 +1,5 @@
-//! Where the slots of a mini-batch's rows stand in the lists of a device, by group and by the
-//! tables of each: from a fetch on, until what became of the rows is sent.
+//! Slots of a mini-batch's rows in the lists of a device, by group and table, from a fetch until
+//! the results are sent.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::device::table::Tables;
 use crate::device::tier::{DeviceTier, OneDevice};
 
 impl Visitor {
-    /// Sends `words` of the lists up.
+    /// Copies these words of the lists up.
     pub(in crate::device) fn lists_up(&self, words: Range<usize>) -> Result<()> {
         let first = words.start;
         if words.is_empty() {
@@ -19,7 +19,7 @@ impl Visitor {
         Ok(self.stream.up((&self.lists_host, words), (&self.lists, first))?)
     }
 
-    /// Lets the lists begin with the slots of `visits`; says how many words went up.
+    /// Puts the slots of `visits` at the start of the lists; returns the number of words copied up.
     pub(in crate::device) fn list(
         &mut self,
         one: &OneDevice,
@@ -41,13 +41,14 @@ impl Visitor {
         let keys = visits.iter().flat_map(|visit| &visit.on.keys).copied();
         words += tables.find(to, keys, &counts)?;
         if cfg!(debug_assertions) {
-            // What was found is compared with what the planner knows.
+            // The slots found are compared with the planner's.
             to.0.down((&self.lists, 0..slots), (&self.lists_host, 0))?;
         }
         Ok(words)
     }
 
-    /// Waits for what tables found for `visits` where there are tables, and looks at it.
+    /// Waits for the slots that hash tables found for `visits`, if there are tables, and checks
+    /// them.
     pub(in crate::device) fn check_found(
         &mut self,
         tier: &DeviceTier,
@@ -63,7 +64,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// Looks at what tables found for `visits`, once that is here.
+    /// Checks the slots that hash tables found for `visits`, after they arrived.
     pub(in crate::device) fn check(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<()> {
         let Some(tables) = &mut self.lookup else { return Ok(()) };
         tables.check(&one.device.about().name)?;
@@ -77,8 +78,8 @@ impl Visitor {
     }
 }
 
-/// Finds the slots of what is sent where [`DeviceTier::fetch`] put them: by group, and by table
-/// within it. Says where they end.
+/// Sets the positions of slots in the lists as [`DeviceTier::fetch`] put them: by group, then by
+/// table. Returns where they end.
 pub(super) fn listed<'a>(stepped: &mut [Visit<'a>], whole: &mut [Visit<'a>]) -> usize {
     let mut all: Vec<&mut Visit<'a>> = stepped.iter_mut().chain(whole).collect();
     all.sort_by_key(|visit| (visit.group, visit.table));

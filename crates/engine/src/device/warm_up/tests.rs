@@ -10,7 +10,7 @@ fn counts() -> Counts {
     Counts { slots: SLOTS, ..Counts::default() }
 }
 
-/// The keys that may go up, by a list of all keys that are counted.
+/// The keys that may be lifted, from a plain list of all counted keys.
 fn plain(mini_batches: &[Vec<Key>]) -> Vec<Key> {
     const ROOM: usize = COUNTED_OF_SLOT * SLOTS;
     let mut seen: BTreeMap<u64, u32> = BTreeMap::new();
@@ -62,7 +62,7 @@ fn the_keys_of_most_mini_batches_may_go_up() {
     }
 }
 
-/// The room is full before it comes, and others that come once take all of it again and again.
+/// The room is full before the key occurs, and keys that occur once fill it again and again.
 #[test]
 fn a_key_that_comes_late_and_often_may_go_up() {
     let mini = |number: u64| {

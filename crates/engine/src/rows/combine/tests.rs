@@ -60,7 +60,7 @@ impl Of {
         Gradients { d_x, d_first_order, labels }
     }
 
-    /// Its bags by row.
+    /// The bags by row.
     fn by_row(&self) -> (Request, BagsByRow) {
         let request = Grouper::default().group(&self.bags);
         let mut by_row = BagsByRow::default();
@@ -79,7 +79,7 @@ impl Of {
     }
 }
 
-/// What a rank with `blocks` sends for all of its rows, and their keys.
+/// Message of a rank with `blocks` about all of its rows, and their keys.
 fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks, tells: bool) -> (Message, Bags) {
     let own = whole.of_rank(blocks);
     let (request, by_row) = own.by_row();
@@ -97,7 +97,7 @@ fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks, tells: bool) -> (Messag
     (message, Bags { keys: request.distinct, ends, ..Bags::default() })
 }
 
-/// Where what each rank asks for ends.
+/// Where each rank's requests end.
 fn ends(sent: &[(Message, Bags)]) -> Vec<u32> {
     let mut end = 0;
     let of_rank = |(_, rows): &(Message, Bags)| {
@@ -148,7 +148,7 @@ fn ranks_sum_to_the_bits_of_one() {
                 assert_eq!(same, sum, "row {row} of {keys} keys, {count} blocks, {ranks} ranks");
                 let (seen, also) =
                     ((seen.examples, seen.positives), (also.examples, also.positives));
-                // That it occurs is known in any case.
+                // That a row occurs is known in any case.
                 let known = if tells_seen { also == seen } else { also.0 > 0 };
                 assert!(known, "row {row}, {ranks} ranks: {also:?}, {seen:?}");
             }
@@ -156,8 +156,8 @@ fn ranks_sum_to_the_bits_of_one() {
     }
 }
 
-/// Who alone has a row sums its gradient over all of his blocks at once: so he updates what he
-/// borrowed.
+/// A rank that alone has a row sums its gradient over all of its blocks at once, as for borrowed
+/// rows.
 #[test]
 fn what_one_rank_alone_sums_has_the_bits_of_one() {
     let mut random = Stream::named(3, b"combine");
@@ -195,7 +195,7 @@ fn sums_that_nobody_could_have_sent_are_refused() {
     let mut random = Stream::named(2, b"combine");
     let whole = Of::draw(&mut random, 20);
     let fields: Vec<Field> = (0..FIELDS).map(|field| Field::sum(field * DIM)).collect();
-    // Of two subtrees, and of one.
+    // With two subtrees, and with one.
     for (blocks, tells_seen) in
         [(1, 3), (0, 2)].into_iter().flat_map(|of| [(of, true), (of, false)])
     {

@@ -28,7 +28,7 @@ fn tree(sums: &[Option<Vec<f32>>], low: usize, high: usize) -> Option<Vec<f32>> 
     }
 }
 
-/// As the module's text has it, with lists.
+/// The sum as the module's docs describe it, with lists.
 fn plainly(gradients: &BagGradients<'_>, bags: Range<usize>, blocks: Blocks, wide: usize) -> Sum {
     let fields = gradients.of_fields.len();
     let mut sums = vec![None::<Vec<f32>>; blocks.count()];

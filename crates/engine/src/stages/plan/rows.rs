@@ -1,4 +1,4 @@
-//! What planners do with the rows of mini-batches, those of devices beside those of the host.
+//! Operations of planners on the rows of mini-batches, for devices and the host concurrently.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::device::AboveMoves;
 use crate::{GroupUnit, Planner, Result};
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {
-    /// The keys of `batch` are known from now on.
+    /// Learns the keys of `batch`.
     pub(super) fn learn_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) {
         let Self { planners, groups, above, waiting, .. } = self;
         let before = batches(waiting);
@@ -31,7 +31,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         self.waiting.push_back(Waiting::Batch(batch));
     }
 
-    /// Pins the rows of `mini`, which fits, and says what moves for it.
+    /// Pins the rows of `mini`, which fits, and adds the required moves.
     pub(super) fn plan_mini(
         &mut self,
         mini: &mut MiniBatch<C>,
@@ -52,7 +52,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         }
     }
 
-    /// Lets go of the rows of a unit that is over.
+    /// Unpins the rows of a finished unit.
     pub(super) fn retire_unit(&mut self, unit: Unit<C>) {
         self.due.over(unit.trained);
         let Self { planners, groups, above, .. } = self;

@@ -1,4 +1,4 @@
-//! Rows on devices give way to others on the host.
+//! Makes rows leave devices so that their host slots can be reused.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use super::{MiniBatch, PlanStage, batches};
 use crate::device::AboveMoves;
 
 impl<C, M> PlanStage<C, M> {
-    /// Lets all rows leave their devices, so that those on the host may leave, too: nothing is in
-    /// flight.
+    /// Makes all rows leave their devices, so that rows on the host can be evicted, too. Nothing is
+    /// in flight.
     pub(super) fn shed(&mut self, batch: &VecDeque<MiniBatch<C>>, moves: &mut AboveMoves) {
         let Some(above) = &mut self.above else { return };
         let waiting = batches(&self.waiting);

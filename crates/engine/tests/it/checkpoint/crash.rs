@@ -1,5 +1,5 @@
-//! Power cuts after every operation that changes the disk: every checkpoint that was promised is
-//! there and whole, and the next run goes on.
+//! Power cuts after every operation that changes the disk: every promised checkpoint exists and is
+//! complete, and the next run continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use crate::checkpoint::harness::{Told, in_threads};
 use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SEVERAL, live, script};
 
-/// Random survivals of each cut.
+/// Number of random survivals per cut.
 const TORN: u64 = 4;
 
 fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
     FaultyDisk::new(Arc::new(world.clone()), Faults { cut_after, ..Faults::default() })
 }
 
-/// Cuts the power after so many changes; returns the number of crashes survived.
+/// Cuts the power after `cut_after` changes; returns the number of crashes survived.
 fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     // Failing to remove an old checkpoint doesn't end the run.
@@ -33,14 +33,15 @@ fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     survived
 }
 
-/// What a crash left is as promised, and a run goes on; returns the number of crashes survived.
+/// Checks that the rest after a crash is as promised, and that a run continues; returns the number
+/// of crashes survived.
 fn survive(world: &MemDisk, ledger: &Ledger, survival: Survival) -> u64 {
     let found = judge(world, ledger);
     let Survival::Torn(seed) = survival else {
         go_on(world, &found);
         return 1;
     };
-    // The power goes again soon, perhaps while the first crash is being cleaned up.
+    // The power fails again soon, perhaps while the first crash is being cleaned up.
     let aside = match ledger.moving {
         true => ledger.kept.iter().filter(|step| !found.contains(step)).copied().collect(),
         false => ledger.aside.clone(),
@@ -83,7 +84,7 @@ fn after_every_operation_of_several_ranks_too() {
     cut_everywhere(SEVERAL);
 }
 
-/// A checkpoint that somebody reads is not removed, whatever the disk; nor is it lost.
+/// A checkpoint that is being read is neither removed nor lost, whatever the disk.
 #[test]
 fn what_is_read_stays_in_memory_too() {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());

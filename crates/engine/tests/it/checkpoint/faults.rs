@@ -1,5 +1,5 @@
-//! Every operation fails in turn, once or from then on: what was promised stays, a checkpoint that
-//! failed leaves nothing behind, and the next run goes on.
+//! Every operation fails, one at a time, once or from then on: promised checkpoints stay, a failed
+//! one leaves nothing behind, and the next run continues.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::checkpoint::harness::{Told, in_threads};
 use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SAVED, SEVERAL, script};
 
-/// Lets one operation fail; whether the run noticed.
+/// Makes one operation fail; returns whether the run noticed.
 fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     let failure = Some(Failure { operation: None, after, kind, lasting });
     let faults = Faults { failure, ..Faults::default() };
     let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), ranks, &mut ledger);
-    // An old checkpoint that can't be removed is a note, and ends no run.
+    // An old checkpoint that can't be removed is only reported, and ends no run.
     let noticed = outcome.is_err() || ledger.noted.load(Ordering::Relaxed);
     let _told = Told(format!(
         "{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"
@@ -58,8 +58,8 @@ const KINDS: [(ErrorKind, Lasting); 3] = [
     (ErrorKind::Other, Lasting::Once),
 ];
 
-/// Lets every operation fail: in one of the ways, which take turns from `first` on; in all of them
-/// in a long run.
+/// Makes every operation fail: in one of the ways, alternately from `first` on; in a long run, in
+/// all of them.
 fn fail_everywhere(ranks: Ranks, first: usize) {
     let is_long = std::env::var_os("STEPWELL_LONG").is_some();
     let ways = if is_long { KINDS.len() } else { 1 };
@@ -74,7 +74,7 @@ fn fail_everywhere(ranks: Ranks, first: usize) {
             noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });
-    // Of what is only tried, a failure says nothing.
+    // Failures of best-effort operations go unnoticed.
     let noticed = noticed.into_inner();
     let all = operations * ways as u64;
     assert!(noticed > all * 5 / 6, "{noticed} of {all}");

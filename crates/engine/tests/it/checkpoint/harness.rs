@@ -1,9 +1,9 @@
-//! Threads for many cases, and which case it was that failed.
+//! Runs many cases on threads, and reports the one that failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Says which case a panic belongs to.
+/// Prints the case that a panic belongs to.
 pub(crate) struct Told(pub(crate) String);
 
 impl Drop for Told {
@@ -17,7 +17,7 @@ impl Drop for Told {
     }
 }
 
-/// Does something with every case, with as many threads as there are cores.
+/// Calls `work` with every case, on as many threads as there are cores.
 pub(crate) fn in_threads<T: Sync>(cases: &[T], work: &(dyn Fn(&T) + Sync)) {
     let next = AtomicUsize::new(0);
     let count = thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! Whether what a world holds is what was promised.
+//! Checks that a world contains what was promised.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use stepwell_ssd::{Store, Verify, check};
 
 use crate::checkpoint::life::{KEEP, Ledger, SAVED, dense, live, options, rows, run, scratch};
 
-/// The steps of the checkpoints that are there, each of which is whole, once all that was promised
-/// is found.
+/// Checks that all promised checkpoints exist and all existing ones are complete; returns their
+/// steps.
 pub(crate) fn judge(world: &dyn Disk, ledger: &Ledger) -> Vec<u64> {
     let found = whole(world, Path::new(SAVED));
     let aside = aside(world);
-    // What could not be removed is moved with the others.
+    // Those that could not be removed are moved with the others.
     let but_dropped = |mut steps: Vec<u64>, promised: &[u64]| {
         steps.retain(|step| promised.contains(step) || !ledger.dropped.contains(step));
         steps
@@ -28,7 +28,7 @@ pub(crate) fn judge(world: &dyn Disk, ledger: &Ledger) -> Vec<u64> {
     }
     assert_eq!(but_dropped(aside, &ledger.aside), ledger.aside);
     let written = ledger.writing.filter(|step| found.contains(step));
-    // A new one takes the place of the oldest once it is complete.
+    // A new one replaces the oldest once it is complete.
     let must = match written {
         Some(_) => &ledger.kept[ledger.kept.len().saturating_sub(KEEP - 1)..],
         None => &ledger.kept,
@@ -42,7 +42,7 @@ pub(crate) fn judge(world: &dyn Disk, ledger: &Ledger) -> Vec<u64> {
     found
 }
 
-/// Goes on in a world, and finds nothing left there that is not its own.
+/// Continues in a world, and checks that nothing foreign is left there.
 pub(crate) fn go_on(world: &dyn Disk, found: &[u64]) {
     let mut ledger = Ledger { kept: found.to_vec(), aside: aside(world), ..Ledger::default() };
     let ranks = 1 + found.len() % 3;
@@ -69,7 +69,7 @@ fn aside(world: &dyn Disk) -> Vec<u64> {
     unreachable!("there is an end to them")
 }
 
-/// Steps of the checkpoints in a directory; each is whole, and nothing else is called like one.
+/// Steps of the checkpoints in a directory; each is complete, and nothing else has such a name.
 fn whole(world: &dyn Disk, path: &Path) -> Vec<u64> {
     let Ok(directory) = world.directory(path) else { return Vec::new() };
     assert_eq!(passed_over(&*directory).unwrap(), Vec::<&Path>::new());
@@ -80,7 +80,7 @@ fn whole(world: &dyn Disk, path: &Path) -> Vec<u64> {
     found.into_iter().map(|(step, _)| step).collect()
 }
 
-/// The checkpoint at `path` holds the model after `step` steps.
+/// Checks that the checkpoint at `path` contains the model after `step` steps.
 fn holds(world: &dyn Disk, path: &Path, step: u64) {
     let checkpoint = Checkpoint::open_in(&*world.directory(path).unwrap()).unwrap();
     assert_eq!((checkpoint.step, &checkpoint.run), (step, &run(step)));

@@ -1,9 +1,8 @@
-//! Runs that write checkpoints, and what they were promised.
+//! Runs that write checkpoints, and what these must guarantee.
 //!
-//! - **How.** The model after a step follows from the step alone, as that of training does. So a
-//!   run that was resumed from step 4 writes the same checkpoint of step 5 as one that never
-//!   stopped, and a checkpoint is right or is not, whoever wrote it, and however many ranks that
-//!   were.
+//! - **How.** The model after a step is a function of the step, as in training. So a run resumed
+//!   from step 4 writes the same checkpoint of step 5 as one that never stopped, and a checkpoint
+//!   is right or wrong regardless of the run and the number of ranks that wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,44 +21,44 @@ use stepwell_engine::{
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, KeyShardSet, Store, StoreOptions, Verify};
 
-/// Where checkpoints lie.
+/// Directory of the checkpoints.
 pub(crate) const SAVED: &str = "/run/saved";
-/// Checkpoints that stay.
+/// Number of checkpoints kept.
 pub(crate) const KEEP: usize = 2;
-/// Steps of the first run.
+/// Number of steps of the first run.
 const FIRST: u64 = 4;
-/// Steps of each later one.
+/// Number of steps of each later run.
 const LATER: u64 = 2;
-/// Keys lie below this.
+/// Keys are below this.
 const KEYS: u64 = 60;
-/// Rows that a step puts.
+/// Number of rows that a step puts.
 const ROWS: u64 = 25;
 
-/// What was promised of the checkpoints, by step.
+/// Checkpoints that must exist, by step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Those that were written and not dropped, oldest first.
+    /// Checkpoints written and not dropped, oldest first.
     pub(crate) kept: Vec<u64>,
-    /// One that is being written; others may be dropped for it once it is complete.
+    /// One being written; others may be dropped once it is complete.
     pub(crate) writing: Option<u64>,
-    /// Those that later ones took the place of: gone, unless the disk refused that.
+    /// Checkpoints replaced by later ones: removed, unless the disk failed to.
     pub(crate) dropped: Vec<u64>,
-    /// Those that were set aside.
+    /// Checkpoints that were set aside.
     pub(crate) aside: Vec<u64>,
     /// Whether the kept ones are being set aside.
     pub(crate) moving: bool,
-    /// Whether something was noted that ended no run.
+    /// Whether a failure was reported that ended no run.
     pub(crate) noted: Arc<AtomicBool>,
 }
 
-/// How many ranks each process of a script has.
+/// Number of ranks of each process of a script.
 pub(crate) type Ranks = [usize; 4];
-/// One rank alone.
+/// A single rank.
 pub(crate) const ALONE: Ranks = [1; 4];
-/// Another number of ranks each time.
+/// A different number of ranks each time.
 pub(crate) const SEVERAL: Ranks = [2, 3, 1, 2];
 
-/// A run that writes, is resumed, is set aside, and written once more from its first step.
+/// A run that writes, is resumed, is set aside, and is written again from its first step.
 pub(crate) fn script(world: &dyn Disk, ranks: Ranks, ledger: &mut Ledger) -> Result<()> {
     live(world, Placement::Fresh, (ranks[0], FIRST), ledger)?;
     live(world, Placement::Resume, (ranks[1], LATER), ledger)?;
@@ -74,7 +73,7 @@ struct Rank {
     groups: Vec<Arc<Group>>,
 }
 
-/// One process of so many ranks: so many steps with a checkpoint after each.
+/// One process with `ranks` ranks: `steps` steps with a checkpoint after each.
 pub(crate) fn live(
     world: &dyn Disk,
     placement: Placement,
@@ -104,7 +103,7 @@ pub(crate) fn live(
         let writer = writer.telling(Arc::new(note));
         all.push(Rank { place, writer, groups });
     }
-    // It is held no longer: old ones may go.
+    // It isn't held any more, so old ones may be removed.
     drop(newest);
     for step in begin + 1..=begin + steps {
         all.iter().try_for_each(|rank| put(rank, step))?;
@@ -118,7 +117,7 @@ pub(crate) fn live(
     Ok(())
 }
 
-/// The store of one rank, with what a checkpoint has for it.
+/// The store of one rank, restored from its rows in the checkpoint, if given.
 fn open(
     rows: Arc<dyn Disk>,
     from: Option<&Checkpoint>,
@@ -133,7 +132,7 @@ fn open(
     Ok(Store::restore_shards(vec![rows], &saved, Verify::Everything, options)?)
 }
 
-/// Writes the checkpoint of `step`, every rank its part.
+/// Writes the checkpoint of `step`, each rank its part.
 fn write(all: &mut [Rank], step: u64) -> Result<()> {
     let (run, dense) = (run(step), dense(step));
     if let [Rank { writer, groups, .. }] = all {
@@ -142,7 +141,7 @@ fn write(all: &mut [Rank], step: u64) -> Result<()> {
     assert_eq!(all[0].writer.begin(step, &run)?, None);
     let mut kept = Vec::new();
     for Rank { place, writer, groups } in &mut *all {
-        // What only some ranks have is theirs alone.
+        // State that only some ranks have.
         let past = past(step, place.0);
         kept.push(writer.keep(&ModelPart { step, of: *place, groups, past })?);
     }
@@ -152,7 +151,7 @@ fn write(all: &mut [Rank], step: u64) -> Result<()> {
     writer.end(&whole, &kept).map(|_| ())
 }
 
-/// What a rank adds to the dense part: all of its last section in two halves.
+/// A rank's state besides rows: two ranks have half of the last section each.
 fn past(step: u64, rank: usize) -> Dense {
     let (name, values) = &dense(step).sections[1];
     let half = values.len() / 2;
@@ -164,7 +163,7 @@ fn past(step: u64, rank: usize) -> Dense {
     Dense { sections: vec![(name.clone(), own.to_vec())] }
 }
 
-/// A directory for the rows of one process, which nobody had before.
+/// A new directory for the rows of one process.
 pub(crate) fn scratch(world: &dyn Disk) -> Result<Arc<dyn Disk>> {
     let root = world.directory(Path::new("/"))?;
     let mut number = 0;
@@ -178,7 +177,7 @@ fn spec() -> TableSpec {
     TableSpec::new(0, "t", 64, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
-/// Segments of a few pages.
+/// Options with segments of a few pages.
 pub(crate) fn options() -> StoreOptions {
     StoreOptions {
         segment_bytes: 24_576,
@@ -196,7 +195,7 @@ fn group(store: Store) -> Arc<Group> {
     Arc::new(Group::new(spec(), 4, Arc::new(store), staging).unwrap())
 }
 
-/// What the trainer has written with the checkpoint of a step.
+/// The trainer's state in the checkpoint of a step.
 pub(crate) fn run(step: u64) -> Value {
     json!({ "job": "the same", "position": step * 100 })
 }
@@ -218,7 +217,7 @@ fn payload(key: u64, step: u64) -> Vec<u8> {
     (0..spec().row_bytes() / 8).flat_map(|_| dice.next_u64().to_le_bytes()).collect()
 }
 
-/// Puts the rows of a step that are the rank's.
+/// Puts the rank's rows of a step.
 fn put(Rank { place: (rank, ranks), groups, .. }: &Rank, step: u64) -> Result<()> {
     let mut keys = keys(step);
     keys.retain(|key| owner(Key(*key), *ranks) == *rank);

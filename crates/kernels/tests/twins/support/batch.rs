@@ -8,7 +8,7 @@ use stepwell_optim::{Adagrad, Adam, RowOptimizer, Rule, Storage};
 
 use super::{Dice, Lists};
 
-/// What a table of a mini-batch is to be.
+/// Shape of a table of a mini-batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub dim: usize,
@@ -17,9 +17,9 @@ pub struct Shape {
     pub storage: Storage,
     pub rule: Rule,
     pub is_weighed: bool,
-    /// Distinct keys that ids are drawn from.
+    /// Number of distinct keys that ids are drawn from.
     pub keys: usize,
-    /// Lanes behind the model: a history, or what makes rows as long as four lanes want.
+    /// Lanes behind the model: a history, or padding to four lanes.
     pub more_lanes: usize,
 }
 
@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// The rules with settings that show.
+/// The rules, with settings that affect results.
 pub fn rules() -> [Rule; 3] {
     [
         Rule::sgd(0.1),
@@ -65,7 +65,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Where the row number `row` lies.
+    /// Range of the lanes of row number `row`.
     pub fn place(&self, row: usize) -> std::ops::Range<usize> {
         let lanes = self.shape.row_lanes();
         let at = self.slab + self.slots[row] as usize * lanes;
@@ -90,12 +90,12 @@ impl Table {
     }
 }
 
-/// A mini-batch, and the rows that it asks for.
+/// A mini-batch, and the rows that it needs.
 #[derive(Default)]
 pub struct Batch {
     pub examples: usize,
     pub tables: Vec<Table>,
-    /// Columns of the pooled embeddings.
+    /// Number of columns of the pooled embeddings.
     pub columns: usize,
     pub columns_of: Vec<u32>,
     pub rows: Vec<f32>,
@@ -124,7 +124,7 @@ impl Batch {
             self.columns_of.extend((0..shape.dim).flat_map(of));
             self.columns += shape.dim;
         }
-        // Every other slab begins where no four lanes do.
+        // Every other slab is not aligned to four lanes.
         let slab = self.rows.len().next_multiple_of(4) + self.tables.len() % 2 * 3;
         self.rows.resize(slab + (distinct + 3) * shape.row_lanes(), f32::NAN);
         let table = Table { shape: *shape, slab, slots, occurrence_rows, ends, factors, columns };
@@ -152,13 +152,13 @@ impl Batch {
     }
 }
 
-/// Rows of occurrences, numbered as they come; ends of bags; distinct rows.
+/// Rows of occurrences, numbered in order; ends of bags; number of distinct rows.
 fn bags(examples: usize, shape: &Shape, dice: &mut Dice) -> (Vec<u32>, Vec<u32>, usize) {
     let (mut occurrence_rows, mut ends) = (Vec::new(), Vec::new());
     let mut row_of_key = std::collections::HashMap::new();
     for _ in 0..examples * shape.fields {
         for _ in 0..dice.below(5) {
-            // Some keys come very often.
+            // Some keys are very frequent.
             let of = if dice.below(2) == 0 { shape.keys.div_ceil(20) } else { shape.keys };
             let next = row_of_key.len() as u32;
             occurrence_rows.push(*row_of_key.entry(dice.below(of)).or_insert(next));
@@ -168,7 +168,7 @@ fn bags(examples: usize, shape: &Shape, dice: &mut Dice) -> (Vec<u32>, Vec<u32>,
     (occurrence_rows, ends, row_of_key.len())
 }
 
-/// A row in the middle of its training.
+/// Fills a row as in the middle of training.
 fn fill(row: &mut [f32], shape: &Shape, dice: &mut Dice) {
     let (model, rest) = row.split_at_mut(shape.model_lanes());
     let (lanes, state) = model.split_at_mut(shape.storage.lanes(shape.width()));

@@ -15,14 +15,14 @@ use stepwell_kernels::{Access, PoolTable, ScalarType, UpdateTable, find};
 
 use super::runner;
 
-/// Orders in which every kernel must give the same.
+/// Orders in which every kernel must give the same result.
 pub const SCHEDULES: [Schedule; 3] = [
     Schedule { seed: 1, workers: 1 },
     Schedule { seed: 2, workers: 1 },
     Schedule { seed: 3, workers: 3 },
 ];
 
-/// Sizes at which kernels tend to go wrong; a million where `STEPWELL_LONG` is set.
+/// Sizes at which kernels tend to fail; also a million if `STEPWELL_LONG` is set.
 pub fn sizes() -> Vec<usize> {
     let mut sizes = vec![0, 1, 31, 32, 33, 255, 256, 257, 4099];
     if std::env::var_os("STEPWELL_LONG").is_some() {
@@ -49,7 +49,7 @@ pub enum Arg<'a> {
 }
 
 impl Arg<'_> {
-    /// Whether it may be written; its type.
+    /// Whether it may be written, and its type.
     fn kind(&self) -> (bool, ScalarType) {
         match self {
             Self::F(_) => (false, ScalarType::F32),
@@ -132,9 +132,9 @@ pub fn bits(lanes: &[f32]) -> Vec<u32> {
 pub struct Lists(pub Vec<u32>);
 
 impl Lists {
-    /// Where the list begins that is put behind the others.
+    /// Appends a list; returns where it begins.
     pub fn put(&mut self, list: &[u32]) -> u32 {
-        // Somewhere odd, as lists of several lengths leave it.
+        // At odd offsets, as after lists of several lengths.
         self.0.push(0xDEAD_BEEF);
         let at = self.0.len() as u32;
         self.0.extend_from_slice(list);

@@ -1,4 +1,4 @@
-//! Sums and sorts: launches of several kernels after another.
+//! Sums and sorts: launches of several kernels one after another.
 
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{SCAN_TILE, SORT_DIGITS, SORT_TILE};
@@ -33,7 +33,8 @@ pub fn scan(values: &[u32], schedule: Schedule) -> (Vec<u32>, u32) {
     (scanned, total)
 }
 
-/// Keys sorted by their lowest `bits` bits, where each lay before, and the starts of the last pass.
+/// Keys sorted by their lowest `bits` bits, their original positions, and the starts of the last
+/// pass.
 pub fn sort(keys: &[u32], bits: u32, schedule: Schedule) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let count = keys.len() as u32;
     let tiles = count.div_ceil(SORT_TILE).max(1);
