@@ -18,7 +18,7 @@ use crate::models::{Model, rule};
 use crate::pipeline::{Agreement, shuffle_bytes_max};
 use crate::step::Trainer;
 
-/// The bounds.
+/// Bounds outside the tiers.
 pub(super) struct Apart {
     /// Reading, batching and the exchange with other ranks.
     pub(super) data: Budget,
@@ -37,7 +37,7 @@ impl Apart {
             Exchange::of(wanted.config, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
-        // Parameters, and as many values for each part of the optimizer's state.
+        // Parameters, and one value per parameter for each part of the optimizer's state.
         let parts = 1 + rule(&wanted.config.dense).state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
@@ -131,8 +131,8 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
     }
     let examples = wanted.examples.unwrap_or(u64::MAX);
-    // Progressive figures, where something is trained, those of an evaluation, and the best that
-    // can be reached.
+    // Progressive figures if something is trained, those of an evaluation, and those of the true
+    // probabilities.
     let mut meters = if wanted.scores { 1 } else { 2 };
     let mut has_truth = false;
     for input in wanted.inputs.into_iter().flatten() {
