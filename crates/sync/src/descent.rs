@@ -19,7 +19,7 @@ use crate::Number;
 /// How a sum of gradients counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// What makes their sum a mean.
+    /// Factor that makes the sum a mean.
     pub mean: f64,
     /// Part of a round that they make up: the rate is that of a round times this (the thesis'
     /// "linear scaling rule", section 5.3).

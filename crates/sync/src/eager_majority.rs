@@ -45,8 +45,7 @@ pub(crate) struct EagerMajority<T> {
     /// Whether this rank started the current round.
     told: bool,
     /// The last round in which this rank was refused another gradient, and the last for which it
-    /// has
-    /// announced that.
+    /// has announced that.
     refused: Option<u64>,
     urged: Option<u64>,
     /// The last round that another rank waits for.
