@@ -21,7 +21,6 @@
 //! - **Failure.** A rank that is gone ends all others with its name, through the fabric.
 //! - **Bounds.** [`Options::bytes`] is the memory of a rank, without the parameters that its
 //!   learner reads.
-//!   reads.
 
 #![forbid(unsafe_code)]
 

@@ -37,12 +37,12 @@ pub(super) struct Puts {
     /// Whether the trial has been made.
     is_tried: bool,
     piece_words: usize,
-    /// At rank 0, how many ranks have opened a window.
+    /// At rank 0, how many ranks have opened each window.
     openings: BTreeMap<WindowNumber, usize>,
     /// Windows that this rank has opened and not all others, and their bytes.
     waiting: BTreeMap<WindowNumber, usize>,
     windows: BTreeMap<WindowNumber, Open>,
-    /// Words about windows on their way.
+    /// Messages about windows in flight.
     notes: Vec<Sending>,
 }
 

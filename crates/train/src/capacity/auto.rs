@@ -5,7 +5,6 @@
 //!   room are dropped until a plan fits; a note gives the reason for each.
 //! - **Failure.** Without devices, everything is on the host, unless settings give devices memory
 //!   or work: then the plan reports why that is impossible.
-//!   have: then the plan says why they cannot.
 
 use stepwell_base::ByteCount;
 use stepwell_device::{Choice, Offer};
