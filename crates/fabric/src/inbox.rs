@@ -147,7 +147,7 @@ impl Inbox {
         waiters.push(Arc::downgrade(events));
     }
 
-    /// Notifies all who wait of an arrival.
+    /// Notifies all waiting threads of an arrival.
     pub(crate) fn notify(&self) {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let waiters: Vec<_> = waiters.iter().filter_map(Weak::upgrade).collect();

@@ -3,7 +3,7 @@
 //! - **At once.** A table's updates leave when its clock is committed, while the application
 //!   computes on other tables.
 //! - **Order.** Clocks of a table leave in order, each to all shards. When the application has
-//!   closed and everything has left, every rank is told that nothing will follow.
+//!   closed and everything has left, the pusher announces to all ranks that nothing will follow.
 //! - **Bounds.** The lists of updates are those of the cache; messages reuse the fabric's buffers.
 
 use std::sync::Arc;

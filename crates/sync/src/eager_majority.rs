@@ -1,8 +1,8 @@
 //! Eager SGD with majorities: a drawn rank starts the sum as soon as it has a gradient.
 //!
 //! ```text
-//! round r    its initiator has a gradient ─► go, to all ─► sum of what is there ─► step
-//!            who has none takes part with nothing; what comes later stays for round r + 1
+//! round r    its initiator has a gradient ─► go, to all ─► sum of available gradients ─► step
+//!            a rank without one adds nothing; a late gradient stays for round r + 1
 //! ```
 //!
 //! All ranks draw the same initiator for a round, so on average half of them have a gradient by

@@ -257,7 +257,7 @@ fn last_checkpoint_hint(saved: Option<u64>) -> String {
     saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
 }
 
-/// How to continue with the remaining rows, unless the error already says it.
+/// How to continue with the remaining rows; omits what the error already suggests.
 fn repair_hint(error: &Error) -> &'static str {
     match error.to_string().contains("store repair") {
         true => "--repaired accepts what that makes",

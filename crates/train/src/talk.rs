@@ -3,15 +3,15 @@
 //! ```text
 //!            requester                          owner
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
-//!   early    keeps them ◄────────────────────── weights for the next step, if this leaves them
-//!   answer   pools, forward, backward ◄──────── the others, once the step before is over
-//!   said     scores, gradients by subtree ────► combines those of its rows, of its lanes
+//!   early    keeps them ◄────────────────────── weights for the next step, if this keeps them
+//!   answer   pools, forward, backward ◄──────── the others, once the previous step is over
+//!   said     scores, gradients by subtree ────► combines sums of its rows and its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank
 //! ```
 //!
-//! Lent rows are sent whole with an answer, and returned whole with what is said.
+//! Lent rows are sent whole with an answer, and returned whole with the gradients (`said`).
 //!
-//! Out of step, `rows` replaces answers and `learned` replaces what is said; the dense part is
+//! Out of step, `rows` replaces `answer` and `learned` replaces `said`; the dense part is
 //! moved by a protocol with its own tags ([`stepwell_sync`]) or by a parameter server.
 
 use stepwell_fabric::Tag;

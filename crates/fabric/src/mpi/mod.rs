@@ -187,7 +187,7 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Receiver {
     queue: VecDeque<Vec<u64>>,
-    /// Whether it was told that this rank ended or failed.
+    /// Whether it received this rank's end or failure.
     is_told: bool,
     is_lost: bool,
 }

@@ -1,8 +1,8 @@
 //! The talker's part of puts: what ranks put into each other's windows without the other's help.
 //!
 //! ```text
-//! a rank    opens ─► says so to rank 0
-//! rank 0              all have ─► says so to all
+//! a rank    opens ─► tells rank 0
+//! rank 0              all have ─► tells all
 //! all                              ─► a window of MPI ─► its bytes move there ─► all put
 //! ```
 //!

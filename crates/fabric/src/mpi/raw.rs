@@ -82,7 +82,7 @@ pub(super) fn check(code: c_int) -> Result<()> {
     }
     let mut text = [0u8; ffi::MPI_MAX_ERROR_STRING as usize];
     let mut length: c_int = 0;
-    // SAFETY: the text has the room that MPI says it may take.
+    // SAFETY: the text has the size that MPI may need.
     let known = unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &raw mut length) };
     let length = if known == 0 { usize::try_from(length).unwrap_or(0) } else { 0 };
     let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
@@ -116,7 +116,7 @@ impl Port {
         let mut all = vec![0u64; self.place().1];
         let (from, to) = ((&raw const word).cast(), all.as_mut_ptr().cast());
         let (kind, world) = (u64::equivalent_datatype().as_raw(), self.world.as_raw());
-        // SAFETY: a word is there to be read, and one for each rank to be written to; the call
+        // SAFETY: there is one word to read, and room for one of each rank to write; the call
         // returns when it is done with them.
         let code = unsafe { ffi::MPI_Allgather(from, 1, kind, to, 1, kind, world) };
         check(code).map(|()| all)
@@ -138,7 +138,7 @@ impl Port {
         let mut handle = MaybeUninit::uninit();
         let mut status = MaybeUninit::uninit();
         let (to_handle, to_status) = (handle.as_mut_ptr(), status.as_mut_ptr());
-        // SAFETY: the communicator is alive, and the places are there to be written to.
+        // SAFETY: the communicator is alive, and the places may be written to.
         let code = unsafe {
             ffi::MPI_Improbe(any_source, any_tag, world, &raw mut flag, to_handle, to_status)
         };

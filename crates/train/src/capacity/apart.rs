@@ -144,8 +144,8 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Most bytes of the threads that compute beside the trainer if ranks are out of step, and of the
-/// protocol for the dense part.
+/// The most bytes of a learner's threads and of the dense part's protocol, if ranks are out of
+/// step.
 fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();

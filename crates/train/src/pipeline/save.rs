@@ -1,9 +1,9 @@
-//! Writing checkpoints, by one rank or by several together.
+//! Writes checkpoints, by one rank or by several together.
 //!
 //! ```text
-//!  begin   rank 0 makes the place, and says so ──────► every rank
-//!  keep    every rank puts its part there, and says what ──────► rank 0
-//!  end     rank 0 binds all parts and names it, and says so ──────► every rank
+//!  begin   rank 0 makes the place, and tells ─────────► every rank
+//!  keep    every rank puts its part there, and describes it to ──────► rank 0
+//!  end     rank 0 binds all parts and names it, and tells ─────────► every rank
 //! ```
 //!
 //! It begins when all ranks are idle after the same step. Rank 0 names the checkpoint only after

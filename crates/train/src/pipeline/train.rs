@@ -335,7 +335,7 @@ impl Stage for TrainStage {
 impl TrainStage {
     fn finish(&mut self) -> Progress {
         if self.stopping {
-            // Earlier stages still send items, which nobody takes; the writing stage must finish
+            // Earlier stages still send items, which are not taken; the writing stage must finish
             // storing evicted rows.
             if !self.is_idle() {
                 return Progress::Blocked;

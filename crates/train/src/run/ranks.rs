@@ -50,7 +50,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         // Each rank now holds the warm start's checkpoint itself.
         around.from.iter().for_each(WarmStart::release);
         for (end, thread) in ends.iter().zip(&ranks) {
-            // Report a rank that could not be started to those that were.
+            // Reports a rank that could not be started to those that were.
             thread.as_ref().map_or_else(|error| end.fail(&error.to_string()), |_| ());
         }
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Report>>>| {

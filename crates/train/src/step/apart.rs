@@ -2,7 +2,7 @@
 //! update rows when all parts of a step have arrived.
 //!
 //! ```text
-//!  answer   rows that some ranks ask of this one, as they are now                         own rows
+//!  answer   current rows that some ranks ask of this one                                  own rows
 //!  learn    answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
 //!  apply    row gradients of all ranks, in the one tree ─► rows                           own rows
 //! ```

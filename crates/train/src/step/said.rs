@@ -22,8 +22,8 @@ pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usi
     count * rank / ranks..count * (rank + 1) / ranks
 }
 
-/// The rank that receives the scores of single examples, since its report is that of all. Every
-/// rank receives the losses, so that all end together if a model diverges.
+/// The rank that receives the scores of single examples and reports for all. Every rank receives
+/// the losses, so that all end together if a model diverges.
 const MEASURES: usize = 0;
 /// Sections that [`Said`] adds for every rank, and for the one that measures.
 const SECTIONS: usize = 2;

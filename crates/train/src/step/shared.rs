@@ -1,8 +1,8 @@
 //! A step that ranks share: each computes its blocks of the mini-batch, and updates its own rows.
 //!
 //! ```text
-//!  answer   rows that all ranks ask of this one, as they are now                         own rows
-//!  early    those of the next step that this one leaves alone                             own rows
+//!  answer   current rows that all ranks ask of this one                                   own rows
+//!  early    rows of the next step that this step does not change                          own rows
 //!  compute  answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
 //!  sum      dense gradients of all ranks, in the one tree                               own lanes
 //!  update   row gradients of all ranks, in the one tree ─► rows; dense parameters        own rows

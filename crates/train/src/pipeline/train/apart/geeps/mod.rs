@@ -5,7 +5,7 @@
 //!  begin ─► read all tables ─► gradient … give ─► optimizer ─► updates ─► clock of every table
 //!            as old as staleness lets them be       this rank's own │
 //!                                                                   ▼
-//!                                        shards add them: a row is the sum of what ranks said
+//!                                        shards add them: a row is the sum of ranks' updates
 //! ```
 //!
 //! - **How.** Each tensor of the model is a table with the tensor's rows ([`Tables`]). A worker
