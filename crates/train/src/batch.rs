@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) parts: Vec<Part>,
     /// Owners of its keys, by table.
     pub(crate) routes: Vec<Routes>,
-    /// Whether rows may be lent beyond it, since no run ends here.
+    /// Whether rows may be lent beyond this mini-batch, since no run can end with it.
     pub(crate) lends_on: bool,
 }
 

@@ -55,7 +55,7 @@ pub struct Capacity {
     pub dense_bytes: u64,
     /// Rows of each table group, of all ranks, that the run begins with.
     pub rows_before: Vec<u64>,
-    /// `memory`: the bytes shared out among all ranks of a machine, if given.
+    /// `memory`: the bytes divided among all ranks of a machine, if given.
     pub memory: Option<ByteCount>,
     /// Why this machine can't hold the run, if it can't.
     pub lacks: Option<String>,
@@ -101,7 +101,7 @@ pub struct Wanted<'a> {
     pub rows: Option<u64>,
     /// Blocks of the cache that is made of the data, and its bytes.
     pub cache: Option<(u64, u64)>,
-    /// Where the ranks are.
+    /// Number of ranks on this machine.
     pub ranks: RanksHere,
 }
 
@@ -213,7 +213,7 @@ impl Capacity {
         format!("; the largest part is '{name}' with {bytes} ({why}); lower {mend}")
     }
 
-    /// What the ranks of this process use, and other processes of the run on this machine.
+    /// What this process needs, and how many processes of the run are on this machine.
     fn wants(&self, wanted: &Wanted<'_>) -> Wants {
         let bounds = self.budget.bounds().iter();
         let mapped = bounds.filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);

@@ -205,7 +205,8 @@ impl RunState {
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
-        // A setting named only if not its default is missing once it is set to the default.
+        // Settings that are listed only if they differ from their default are missing in `now` if
+        // they were changed back.
         let unnamed = self.model.iter().find_map(|(key, was)| {
             let is = unnamed_text(key).filter(|_| key.starts_with("columns."))?;
             lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
@@ -250,7 +251,7 @@ impl RunState {
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
             let nothing = || "nothing".to_owned();
-            // Settings named only if not their default had the default.
+            // Settings that are listed only if they differ from their default had their default.
             let unnamed = || unnamed_text(key);
             // Tables, features and columns that are not named did not exist.
             let parts = ["tables.", "features.", "columns."];

@@ -3,7 +3,7 @@
 //! ```text
 //!            requester                          owner
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
-//!   early    keeps them ◄────────────────────── weights for the next step, if this keeps them
+//!   early    keeps them ◄────────────────────── next step's weights, if unchanged by this one
 //!   answer   pools, forward, backward ◄──────── the others, once the previous step is over
 //!   said     scores, gradients by subtree ────► combines sums of its rows and its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank

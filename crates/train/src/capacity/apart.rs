@@ -150,7 +150,7 @@ fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
     let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
-    // Parameters and gradient of the current step, and what ranks show each other at a mark, as
+    // Parameters and gradient of the current step, and what ranks send each other at a mark, as
     // messages and after reading.
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();

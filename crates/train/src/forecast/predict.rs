@@ -215,7 +215,7 @@ mod tests {
         near(seconds(&one, COMPUTE), 11e-3);
         near(one.examples_per_second, 1.0 / 11e-3);
         assert_eq!(one.bound, COMPUTE);
-        // Half as much time again is added to cores and steps.
+        // A run that took half as long again: cores and steps take half as long again.
         let costs = Costs::of(&profile(&[("train_seconds", json!(16.5))]));
         let one = Predicted::on_one_machine(&costs, &step(1, 50.0), 1);
         near(one.slack, 1.5);

@@ -67,7 +67,7 @@ impl std::fmt::Debug for Machine {
 /// The connection of a rank to the others.
 #[derive(Clone, Debug)]
 pub struct Ranks {
-    /// The others.
+    /// The fabric that joins them.
     pub fabric: Fabric,
     /// Asks all ranks to end after the same step, requested on any rank.
     pub stop: StopRequest,

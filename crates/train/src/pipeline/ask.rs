@@ -1,8 +1,8 @@
 //! Stage `ask`, with several ranks: each rank asks the owners of the rows that its part of a
 //! mini-batch needs, and from then on holds what all ranks ask of it.
 //!
-//! Keys travel as far ahead as the planner knows them, so a rank waits for others only if the
-//! slowest reader is behind.
+//! Keys travel as far ahead as the planner knows them, so a rank only waits for another one that is
+//! slower to read its data.
 //!
 //! Once a batch is complete, the stage also decides which rows are lent for it ([`Lending`]).
 //!
@@ -10,7 +10,8 @@
 //! the same place. A rank whose part of a mini-batch is malformed sends that in place of a request:
 //! all end before this mini-batch, as one rank would.
 //!
-//! - **Bounds.** [`ASKS`] mini-batches wait for other ranks' requests; they become one batch.
+//! - **Bounds.** [`ASKS`] mini-batches wait for other ranks' requests, and one batch is being
+//!   completed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -291,7 +292,7 @@ impl Stage for AskStage {
 impl AskStage {
     fn advance(&mut self) -> Result<Progress> {
         if self.failed.is_none() {
-            // If all stages are idle, this one notices that another rank has failed.
+            // If all stages are idle, it is this one that notices another rank's failure.
             self.fabric.check()?;
         }
         let mut any = self.unite()?;

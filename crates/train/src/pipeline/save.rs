@@ -8,8 +8,8 @@
 //!
 //! It begins when all ranks are idle after the same step. Rank 0 names the checkpoint only after
 //! all have reported their parts durable: it appears as a whole, or not at all. All ranks wait for
-//! that, since a rank that failed afterwards would end rank 0 before it. The next step waits for
-//! rank 0 anyway.
+//! the name: one that continued and failed would end rank 0 before it gives the name. The next step
+//! waits for rank 0 anyway.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

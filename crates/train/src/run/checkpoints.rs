@@ -73,7 +73,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     Ok(Start { from, resumes, position, saver })
 }
 
-/// Starts a warm start at the beginning of new data, or where the checkpoint's run stopped.
+/// Begins a warm start at the beginning of new data, or where the checkpoint's run stopped.
 fn begin_with(
     (warm, checkpoint): (&WarmStart, &Checkpoint),
     around: &Surroundings,

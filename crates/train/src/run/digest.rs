@@ -1,8 +1,8 @@
 //! The digest of the model, over all ranks; it can be abandoned at any time.
 //!
-//! Every rank sends its digest or that it gave up, once. Only these messages count: if one rank
-//! gave up, all end without a digest; else all have one. A rank that has sent its digest and is
-//! asked to stop asks the others to give up, which they do unless they are also done.
+//! Every rank sends one message: its digest, or that it gave up. Only these messages count: if one
+//! rank gave up, all end without a digest; else all have one. A rank that has sent its digest and
+//! is asked to stop asks the others to give up, which they do unless they are also done.
 
 use std::sync::Arc;
 

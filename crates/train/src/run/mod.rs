@@ -94,8 +94,8 @@ impl std::fmt::Debug for Surroundings {
     }
 }
 
-/// Trains and evaluates as `config` says: runs all ranks as threads of this process, or the one
-/// rank that this machine is.
+/// Trains and evaluates as `config` says: runs all ranks as threads of this process, or only the
+/// rank of `around.machine`.
 ///
 /// # Errors
 /// Everything that the user can fix, and I/O errors.

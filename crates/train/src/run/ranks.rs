@@ -168,7 +168,7 @@ fn check(config: &Config, around: &Surroundings) -> Result<()> {
     checked.and_then(|()| check_rows(around)).map_err(Error::Config)
 }
 
-/// Refuses start rows, which only one rank alone can begin with.
+/// Refuses rows to start with, which only a single rank supports.
 fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
     match around.rows.from.is_empty() {
         true => Ok(()),

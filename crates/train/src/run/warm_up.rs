@@ -10,7 +10,8 @@ pub(super) fn is_wanted(config: &Config) -> bool {
     config.tables.iter().any(|table| table.place == PlaceKind::Device)
 }
 
-/// The note for a run of `has` mini-batches, evaluation included, if the warm-up has as many.
+/// The note for a run with `mini_batches` mini-batches, including evaluation, if the warm-up needs
+/// at least as many.
 fn note(config: &Config, mini_batches: u64, has: &str) -> Option<String> {
     let table = config.tables.iter().find(|table| table.place == PlaceKind::Device)?;
     let warm_up = config.tiers.warm_up;

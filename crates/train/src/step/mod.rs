@@ -206,7 +206,7 @@ impl Trainer {
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         if config.dense_place == DensePlace::Device {
-            // Copies for saving and loading checkpoints, two each; rows are updated here.
+            // Two copies of the dense part, for checkpoints; rows are updated here.
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = Self::example_bytes(model, mini_batch);
             // Emulated devices multiply here, each one product at a time.

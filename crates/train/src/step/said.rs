@@ -141,7 +141,7 @@ pub(crate) struct Scored {
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<f32>,
     pub(crate) weights: Vec<f32>,
-    /// As [`Examples::truth`].
+    /// True click probabilities, as in [`Examples::truth`].
     pub(crate) truth: Vec<f32>,
     /// Whether each rank has sent rows for the next step. // (ranks)
     pub(super) ahead: Vec<bool>,

@@ -3,7 +3,7 @@
 //! ```text
 //!   table group with the same tables, rows of the same parts ──► links to its segments
 //!   a table of that name, rows of other parts ────────────────► each row rewritten
-//!   a table that is not there ────────────────────────────────► no rows yet
+//!   a new table ──────────────────────────────────────────────► no rows yet
 //! ```
 
 use std::collections::HashMap;

@@ -36,7 +36,7 @@ use crate::resume::{Began, DataFile, RunState};
 use crate::run::identify;
 use crate::{Error, Result};
 
-/// Start of a warm start.
+/// The model and the data position that a warm start begins with.
 #[derive(Debug)]
 pub struct WarmStart {
     /// The checkpoint, until its model is taken over; its lease keeps it from being removed.

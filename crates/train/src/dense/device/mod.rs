@@ -205,7 +205,7 @@ impl DenseExecutor for DeviceDense {
         self.sizes.parameters
     }
 
-    /// Buffers have a rank's size from the start.
+    /// Buffers have the size of a rank's share from the start.
     fn share(&mut self, _: usize) {}
 
     fn begin(&mut self, work: &Work<'_>) -> Result<()> {

@@ -16,10 +16,10 @@
 //!   whole steps, in order.
 //! - **Invariants.** O1: rows that a rank reads for step t lack at most `ahead_max` of the steps
 //!   before t. O2: rows change by the sums of all ranks' gradients of a step, once, in the order of
-//!   steps. O3: between two marks every rank gives the protocol as many gradients; at a mark all
-//!   steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all end
-//!   after the same step, `ahead_max` after the one with which they learned of it: no rank can have
-//!   begun a later one.
+//!   steps. O3: between two marks every rank gives the protocol the same number of gradients; at a
+//!   mark all steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all
+//!   end after the same step, `ahead_max` after the one with which they learned of it: no rank can
+//!   have begun a later one.
 //! - **Bounds.** At most `ahead_max` + 1 gradient messages of each rank wait; their mini-batches
 //!   are pinned, as many as the planner lets be in flight.
 //! - **Source.** Rows: Ho et al., "More effective distributed ML via a stale synchronous parallel
@@ -60,7 +60,7 @@ pub(in crate::pipeline) struct ApartStage {
     is_open: bool,
     /// Whether no step follows the window; the protocol then knows how many there are.
     closes: bool,
-    /// The most steps before the run ends.
+    /// The number of steps after which the run ends at the latest.
     end: u64,
     /// Steps that are in the rows, and steps that this rank has begun.
     applied: u64,

@@ -26,7 +26,7 @@ pub(super) struct Others {
 struct Rank {
     /// Its gradients of steps that are not in the rows.
     learned: VecDeque<Message>,
-    /// Steps whose gradients it has sent, and steps whose rows it was sent.
+    /// Number of steps whose gradients it has sent, and whose rows it was sent.
     heard: u64,
     answered: u64,
 }
