@@ -98,7 +98,7 @@ impl Fabric {
         self.inbox.spare(bytes)
     }
 
-    /// Returns a message's buffer for reuse.
+    /// Takes back a message's buffer for reuse.
     pub fn keep(&self, message: Message) {
         self.inbox.keep(message);
     }

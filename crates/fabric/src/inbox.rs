@@ -94,7 +94,7 @@ impl Inbox {
         self.notify();
     }
 
-    /// Stops all ranks for this reason, unless there was an earlier one.
+    /// Records why ranks cannot continue, unless there is an earlier reason.
     #[cfg(feature = "mpi")]
     pub(crate) fn breaks(&self, error: Error) {
         self.lock().breaks(error);

@@ -126,8 +126,8 @@ impl Drop for Request {
     }
 }
 
-/// A buffer that the application holds until it returns it. Dropping it returns it without its
-/// values: nothing is updated, and local data that is not pinned is unchanged. On a device,
+/// A buffer that the application holds until it gives it back. Dropping it gives it back without
+/// its values: nothing is updated, and local data that is not pinned is unchanged. On a device,
 /// dropping a buffer that a stream may still use is an error that ends all ranks.
 #[derive(Debug)]
 pub struct Access {
@@ -231,7 +231,7 @@ impl Access {
         if self.is_used { Err(Error::call(call, why)) } else { Ok(()) }
     }
 
-    /// Takes out its content to return it.
+    /// Takes out its content to give it back.
     pub(crate) fn give(mut self) -> Option<Held> {
         self.held.take()
     }
@@ -260,7 +260,7 @@ impl Drop for Access {
 }
 
 impl crate::state::State {
-    /// Records that the application returned an access.
+    /// Records that the application gave an access back.
     pub(crate) fn released(&mut self, acquire: &Acquire, served: &Served) {
         self.held -= 1;
         if !served.is_lent {

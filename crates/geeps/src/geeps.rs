@@ -93,7 +93,7 @@ impl Geeps {
         self.acquire(What::Read(table.0 as usize, staleness), keys)
     }
 
-    /// Returns a buffer of [`Geeps::read`].
+    /// Gives back a buffer of [`Geeps::read`].
     ///
     /// # Errors
     /// If the buffer is of another call, or the server failed.
@@ -110,7 +110,7 @@ impl Geeps {
         self.acquire(What::PreUpdate(table.0 as usize), keys)
     }
 
-    /// Returns a buffer of [`Geeps::pre_update`] and adds its values to the rows.
+    /// Gives back a buffer of [`Geeps::pre_update`] and adds its values to the rows.
     ///
     /// # Errors
     /// If the buffer is of another call, or the server failed.
@@ -131,7 +131,7 @@ impl Geeps {
         self.acquire(What::Local(local.0 as usize, fetch), keys)
     }
 
-    /// Returns a buffer of [`Geeps::local_access`].
+    /// Gives back a buffer of [`Geeps::local_access`].
     ///
     /// # Errors
     /// If the buffer is of another call, or the server failed.
@@ -371,7 +371,7 @@ impl Geeps {
     }
 }
 
-/// What is returned, and how many of its bytes need not be saved.
+/// What is given back, and how many of its bytes need not be saved.
 struct Given {
     reclaim: Reclaim,
     avoided: u64,

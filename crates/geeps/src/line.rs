@@ -9,7 +9,7 @@
 //! - **Invariants.** Requests precede all that is only foreseen, and are served in this order: so
 //!   foreseen accesses never hold memory that a request needs. If the application requests the
 //!   first foreseen access, that becomes its request, served or not; if it requests anything else,
-//!   all foreseen accesses are returned first.
+//!   all foreseen accesses are given back first.
 
 use std::collections::VecDeque;
 

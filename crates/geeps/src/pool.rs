@@ -42,7 +42,7 @@ struct Spare {
 #[derive(Debug)]
 pub(crate) enum Taken {
     Piece(Piece),
-    /// Others must be returned first.
+    /// Others must be given back first.
     Full,
     /// There is room once this is over.
     Busy(Arc<Event>),
@@ -106,12 +106,12 @@ impl Pool {
         Ok(first)
     }
 
-    /// Returns a buffer.
+    /// Takes back a buffer.
     pub(crate) fn give(&mut self, piece: Piece) {
         self.keep(piece, None);
     }
 
-    /// Returns a buffer that has all of this local data, as it was just saved.
+    /// Takes back a buffer that has all of this local data, as it was just saved.
     pub(crate) fn give_saved(&mut self, piece: Piece, local: usize) {
         self.forget(local);
         self.keep(piece, Some(local));
@@ -160,7 +160,7 @@ mod tests {
         let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
         assert_eq!(small.len(), 16);
         assert!(taken(&mut pool, &memory, 1).is_none(), "it is full");
-        // Every other one is returned: half is free, in pieces of one.
+        // Every other one is given back: half is free, in pieces of one.
         let mut held = Vec::new();
         for (number, piece) in small.into_iter().enumerate() {
             if number % 2 == 0 { pool.give(piece) } else { held.push(piece) }

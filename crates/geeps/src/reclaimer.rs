@@ -1,4 +1,4 @@
-//! The reclaimer: processes what the application returns, in that order.
+//! The reclaimer: processes what the application gives back, in that order.
 //!
 //! - **Buffers** of reads go back to the pool, with the event of the application's last use.
 //! - **Updates** are added to those of their clock. From a device they are copied down first; their

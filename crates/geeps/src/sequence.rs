@@ -20,7 +20,7 @@ use crate::placement::{Data, Kind, Usage, Used};
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Acquire(Acquire),
-    /// Returns what the operation at this place acquired.
+    /// Gives back what the operation at this place acquired.
     Release(usize),
     Clock(usize),
 }

@@ -39,7 +39,7 @@ pub(crate) struct Local {
     pub(crate) is_held: bool,
 }
 
-/// What the application returned.
+/// What the application gave back.
 #[derive(Debug)]
 pub(crate) enum Reclaim {
     /// A buffer whose content is not needed.
@@ -135,7 +135,7 @@ impl State {
         self.caches.iter().map(|cache| cache.clock).collect()
     }
 
-    /// Returns all that was foreseen and not requested; returns the place of the first.
+    /// Gives back all that was foreseen and not requested; returns the place of the first.
     pub(crate) fn drop_foreseen(&mut self) -> Option<usize> {
         let dropped = self.line.drop_foreseen();
         let first = dropped.front().and_then(|waiting| waiting.place);
@@ -147,7 +147,7 @@ impl State {
         first
     }
 
-    /// Returns a buffer that was not written to.
+    /// Gives back a buffer that was not written to.
     pub(crate) fn undo(&mut self, acquire: &Acquire, served: Served) {
         if let Some(local) = acquire.local() {
             self.locals[local].is_out = false;
@@ -159,8 +159,8 @@ impl State {
         self.pool.give(served.piece);
     }
 
-    /// Passes a return to the reclaimer, unless it takes neither a copy nor a sum and waits for
-    /// nothing.
+    /// Gives something back: to the reclaimer, unless that takes neither a copy nor a sum and waits
+    /// for nothing.
     pub(crate) fn give_back(&mut self, reclaim: Reclaim) {
         match reclaim {
             Reclaim::Buffer(piece) => self.pool.give(piece),

@@ -10,9 +10,9 @@ pub struct Statistics {
     pub bytes_up: u64,
     /// Bytes copied from it: data that is not pinned, and updates from a device.
     pub bytes_down: u64,
-    /// Bytes of updates sent to shards, including this rank's.
+    /// Bytes of updates sent to shards, including this rank's own.
     pub bytes_pushed: u64,
-    /// Bytes of rows received from shards, including this rank's.
+    /// Bytes of rows received from shards, including this rank's own.
     pub bytes_pulled: u64,
     /// Accesses of local data that the application chose not to fetch.
     pub fetches_avoided: u64,

@@ -47,9 +47,9 @@ pub(crate) struct AdPsgd<T> {
 enum Averaging {
     /// Nothing to do.
     Rest,
-    /// This rank is to be asked.
+    /// The rank to ask.
     Due(usize),
-    /// This rank was asked.
+    /// The rank that was asked.
     Asked(usize),
 }
 

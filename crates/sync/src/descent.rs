@@ -53,7 +53,7 @@ pub enum Schedule {
     Constant,
     /// By `factor`, every `every` rounds.
     Exponential {
-        /// The factor.
+        /// Factor of the rate.
         factor: f64,
         /// Number of rounds.
         every: u64,

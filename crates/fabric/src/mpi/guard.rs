@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::{Phase, Shared, broken};
 use crate::{Inbox, Result};
 
-/// The least checks within the patience.
+/// Minimum number of checks within the patience.
 const LOOKS: u32 = 4;
 /// The longest time between two checks.
 const LOOK_SECONDS: f64 = 1.0;

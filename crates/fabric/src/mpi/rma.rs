@@ -8,11 +8,11 @@
 //! - **Why unsafe.** Other processes write into memory of this one at any time.
 //! - **Rules.** [`Memory`] is read and written by atomic operations alone, so that no reference
 //!   claims exclusive access. MPI owns it; it is valid as long as it has an owner here: a window is
-//!   returned to MPI when the last owner of its memory closes it, and is kept forever otherwise.
-//!   Only memory leaves the thread that made the [`Port`].
+//!   freed only by the last owner of its memory, and otherwise kept forever. Only memory leaves the
+//!   thread that made the [`Port`].
 //! - **Memory model.** MPI must report that puts become visible in this memory without a call of
-//!   its owner (`MPI_WIN_UNIFIED`). Words of 8 bytes are never visible in part; MPI does not
-//!   promise that, but everything that copies into memory does.
+//!   its owner (`MPI_WIN_UNIFIED`). Words of 8 bytes become visible whole: MPI does not promise
+//!   that, but whatever copies into memory does so.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

@@ -365,7 +365,7 @@ impl Talker {
         (is_broken && now - since > GRACE.as_secs_f64()).then_some(false)
     }
 
-    /// Returns windows that others no longer put into.
+    /// Gives back windows that others no longer put into.
     fn close(self) {
         // What MPI does not take back is freed with the process.
         drop(self.puts.close(&self.inbox));

@@ -48,7 +48,7 @@ use crate::{Counts, Kind, Number, OptionsError, Protocol, Rules, Work};
 pub enum Staleness {
     /// They contain all gradients of all earlier steps, and no others: only under `bsp`.
     Exact,
-    /// They lack gradients of at most the last `s` updates.
+    /// They lack gradients of at most this many of the last updates.
     Bounded(u64),
     /// They contain what has arrived.
     Async,

@@ -135,7 +135,7 @@ impl Sharing {
         })
     }
 
-    /// Returns the buffers of messages.
+    /// Gives back the buffers of messages.
     pub(super) fn keep(&self, messages: Vec<Message>) {
         messages.into_iter().for_each(|message| self.fabric.keep(message));
     }
@@ -382,7 +382,7 @@ impl Trainer {
         self.sharing.as_mut().map(|sharing| std::mem::take(&mut sharing.scored)).unwrap_or_default()
     }
 
-    /// Returns the buffers of these scores.
+    /// Takes back the buffers of these scores.
     pub(crate) fn keep_scored(&mut self, scored: Scored) {
         if let Some(sharing) = &mut self.sharing {
             sharing.scored = scored;
