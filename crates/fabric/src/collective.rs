@@ -1,27 +1,27 @@
-//! What all ranks do together, made of messages: started by each, polled until it is over.
+//! Operations of all ranks together, made of messages: started by each, polled until complete.
 //!
-//! All ranks start the same ones of a tag in the same order; several of one tag may be under way,
-//! as long as each rank polls them in that order.
+//! All ranks start the same operations of a tag in the same order; several of one tag may be in
+//! progress, as long as each rank polls them in that order.
 
 use crate::{Error, Fabric, Message, Result, Tag};
 
-/// Something that all ranks do together.
+/// An operation of all ranks together.
 pub trait Collective {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// What came of it, once it is over; it is not polled after that.
+    /// The result, once complete; it must not be polled after that.
     ///
     /// # Errors
-    /// When some rank is gone.
+    /// If a rank is gone.
     fn poll(&mut self, fabric: &Fabric) -> Result<Option<Self::Output>>;
 }
 
-/// Every rank sends every rank a message of its own.
+/// Every rank sends a message to every rank.
 #[derive(Debug)]
 pub struct AllToAll {
     tag: Tag,
-    /// Those that have come, by sender.
+    /// Received messages, by sender.
     came: Vec<Option<Message>>,
 }
 
@@ -29,10 +29,10 @@ impl AllToAll {
     /// Sends `messages`, one for each rank.
     ///
     /// # Errors
-    /// When some rank is gone.
+    /// If a rank is gone.
     pub fn start(fabric: &Fabric, tag: Tag, messages: Vec<Message>) -> Result<Self> {
         assert_eq!(messages.len(), fabric.size(), "a message for each rank");
-        // Each begins with its neighbour, so that not all send to one at a time.
+        // Each begins with its neighbour, so that not all send to the same rank at once.
         let mut messages: Vec<_> = messages.into_iter().map(Some).collect();
         for distance in 1..=fabric.size() {
             let to = (fabric.rank() + distance) % fabric.size();
@@ -60,7 +60,7 @@ impl Collective for AllToAll {
 /// Every rank sends every rank the same message.
 ///
 /// # Errors
-/// When some rank is gone.
+/// If a rank is gone.
 pub fn all_gather(fabric: &Fabric, tag: Tag, message: Message) -> Result<AllToAll> {
     for distance in 1..fabric.size() {
         let mut copy = fabric.message_of(message.bytes());
@@ -71,7 +71,7 @@ pub fn all_gather(fabric: &Fabric, tag: Tag, message: Message) -> Result<AllToAl
     Ok(AllToAll { tag, came: vec![None; fabric.size()] })
 }
 
-/// Every rank sends one of them a message.
+/// Every rank sends a message to the root.
 #[derive(Debug)]
 pub struct Gather {
     /// What the root waits for.
@@ -82,7 +82,7 @@ impl Gather {
     /// Sends `message` to `root`.
     ///
     /// # Errors
-    /// When some rank is gone.
+    /// If a rank is gone.
     pub fn start(fabric: &Fabric, tag: Tag, root: usize, message: Message) -> Result<Self> {
         fabric.send(root, tag, message)?;
         let waits = AllToAll { tag, came: vec![None; fabric.size()] };
@@ -91,7 +91,7 @@ impl Gather {
 }
 
 impl Collective for Gather {
-    /// By sender; none but for the root.
+    /// By sender; empty except at the root.
     type Output = Vec<Message>;
 
     fn poll(&mut self, fabric: &Fabric) -> Result<Option<Vec<Message>>> {
@@ -99,18 +99,18 @@ impl Collective for Gather {
     }
 }
 
-/// One rank sends every rank the same message, who hand it on: a rank is told after as many steps
-/// as its distance from the root has bits.
+/// One rank sends every rank the same message, and ranks pass it on: a rank receives it after as
+/// many steps as its distance from the root has bits.
 #[derive(Debug)]
 pub struct Broadcast {
     tag: Tag,
     root: usize,
-    /// The root's own.
+    /// The root's message.
     message: Option<Message>,
 }
 
 impl Broadcast {
-    /// Sends `message`, which `root` alone has.
+    /// Sends `message`, which only `root` has.
     pub fn start(fabric: &Fabric, tag: Tag, root: usize, message: Option<Message>) -> Self {
         assert_eq!(message.is_some(), fabric.rank() == root, "the root has the message");
         Self { tag, root, message }
@@ -143,17 +143,17 @@ impl Collective for Broadcast {
     }
 }
 
-/// Nobody goes on before all have come.
+/// Completes only after all ranks have started it.
 #[derive(Debug)]
 pub struct Barrier {
     tag: Tag,
-    /// How far the next message goes; each round twice as far.
+    /// Distance of the next message, which doubles in each round.
     distance: usize,
     sent: bool,
 }
 
 impl Barrier {
-    /// This rank has come.
+    /// Enters the barrier.
     pub fn start(tag: Tag) -> Self {
         Self { tag, distance: 1, sent: false }
     }

@@ -1,4 +1,4 @@
-//! What every carrier promises, as a program that all ranks run side by side.
+//! The promises of every carrier, as a program that all ranks run concurrently.
 
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
@@ -14,7 +14,7 @@ const OTHER: Tag = Tag(2);
 /// Runs the whole suite as one of the ranks of `fabric`, which it ends.
 ///
 /// # Panics
-/// On the first promise that does not hold.
+/// If a promise does not hold.
 pub fn run(fabric: &Fabric) {
     let _tells = Tells(fabric);
     messages_of_a_pair_keep_their_order(fabric);
@@ -31,7 +31,7 @@ pub fn run(fabric: &Fabric) {
     nothing_comes_of_who_has_ended(fabric);
 }
 
-/// Tells the others of a panic, who would wait for ever.
+/// Reports a panic to the other ranks, which would wait forever.
 struct Tells<'a>(&'a Fabric);
 
 impl Drop for Tells<'_> {
@@ -42,10 +42,10 @@ impl Drop for Tells<'_> {
     }
 }
 
-/// Runs a job in which rank 0 fails: all others hear why.
+/// Runs a job in which rank 0 fails: all others learn why.
 ///
 /// # Panics
-/// When they do not.
+/// If they do not.
 pub fn run_failing(fabric: &Fabric) {
     if fabric.rank() == 0 {
         return fabric.fail("the disk is full");
@@ -129,7 +129,7 @@ fn messages_have_any_size(fabric: &Fabric) {
     }
 }
 
-/// How much `from` sends `to` in round `round`: much, little or nothing.
+/// Number of values that `from` sends `to` in round `round`: many, few or none.
 fn share(from: usize, to: usize, round: usize) -> usize {
     (from * 7 + to * 3 + round * 5) % 4 * 1000
 }
@@ -211,7 +211,7 @@ fn word(fabric: &Fabric, window: WindowNumber, number: usize) -> u64 {
     word[0]
 }
 
-/// The least of the words that all ranks put, once it is so large.
+/// Waits until the least of the words that all ranks put reaches a value.
 struct Reaches(WindowNumber, u64);
 
 impl Collective for Reaches {
@@ -224,7 +224,7 @@ impl Collective for Reaches {
     }
 }
 
-/// Data and then its number, of all ranks into all windows, and nothing is sent.
+/// All ranks put data and then its number into all windows, and no messages are sent.
 fn who_waits_is_told_of_what_is_put(fabric: &Fabric) {
     const ROOM: usize = 1 << 18;
     let (rank, size, window) = (fabric.rank(), fabric.size(), WindowNumber(4));
@@ -263,7 +263,7 @@ fn drawn_traffic_arrives(fabric: &Fabric) {
         let count = if draw(2).is_multiple_of(16) { draw(3) % 40_000 } else { draw(3) % 40 };
         (to, tag, count as usize)
     };
-    // A few at a time: no more may wait than an inbox holds.
+    // A few at a time: an inbox holds no more.
     for first in (0..MESSAGES).step_by(20) {
         for number in first..first + 20 {
             let (to, tag, count) = drawn(rank, number);
@@ -288,7 +288,7 @@ fn nothing_comes_of_who_has_ended(fabric: &Fabric) {
     }
     fabric.end();
     for from in (0..size).filter(|from| *from != rank) {
-        // What was sent before arrives.
+        // Earlier messages arrive.
         receive(fabric, from, TAG, (1, 1));
         let error = fabric.wait(Receive(from, TAG)).unwrap_err();
         assert_eq!(error, Error::Ended { rank: from });

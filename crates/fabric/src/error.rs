@@ -1,55 +1,55 @@
-//! What can go wrong between ranks; every error names the rank.
+//! Errors between ranks; every one names the rank.
 
 use crate::Malformed;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why ranks cannot go on together.
+/// Why ranks cannot continue together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A rank ended and said why.
+    /// A rank failed and sent its reason.
     #[error("rank {rank} failed: {why}")]
     Failed {
         /// The rank.
         rank: usize,
-        /// Its own words.
+        /// Its reason.
         why: String,
     },
-    /// A rank ended in good order, and something was still expected of it.
+    /// A rank ended normally, but something was still expected of it.
     #[error("rank {rank} has ended, and other ranks still need it")]
     Ended {
         /// The rank.
         rank: usize,
     },
-    /// A rank went without a word.
+    /// A rank vanished.
     #[error("rank {rank} is lost: {why}")]
     Lost {
         /// The rank.
         rank: usize,
-        /// How that shows.
+        /// The evidence.
         why: String,
     },
-    /// A message that nobody could have sent.
+    /// A message that no correct rank sends.
     #[error("a message of rank {rank} makes no sense: {source}; do all ranks run the same build?")]
     Malformed {
-        /// Who sent it.
+        /// The sender.
         rank: usize,
         /// What is wrong with it.
         source: Malformed,
     },
-    /// A rank sends more than it may before others take it.
+    /// A rank sends more messages than may wait to be taken.
     #[error("rank {rank} has {count} messages of tag {tag} waiting: this is a bug in stepwell")]
     Flooded {
-        /// Who sends.
+        /// The sender.
         rank: usize,
-        /// Under which tag.
+        /// The messages' tag.
         tag: u16,
-        /// Messages that wait.
+        /// Number of waiting messages.
         count: usize,
     },
-    /// What joins the ranks does not work.
+    /// The connection between ranks does not work.
     #[error("the ranks are not joined: {why}")]
     Carrier {
         /// The carrier's reason.
@@ -58,7 +58,7 @@ pub enum Error {
     /// A parcel cannot be sent.
     #[error("cannot send to rank {rank}: {why}")]
     Refused {
-        /// Whom it was for.
+        /// The receiver.
         rank: usize,
         /// The carrier's reason.
         why: String,
@@ -66,7 +66,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// `source` about a message of rank `rank`.
+    /// `source` in a message of rank `rank`.
     pub fn malformed(rank: usize, source: Malformed) -> Self {
         Self::Malformed { rank, source }
     }

@@ -9,7 +9,7 @@ use stepwell_base::queue::Events;
 use crate::collective::{Barrier, Collective};
 use crate::{Carrier, Inbox, Message, Parcel, Result, Tag, WindowNumber};
 
-/// One rank's end of what joins all ranks.
+/// One rank's end of the fabric that joins all ranks.
 ///
 /// ```
 /// use stepwell_fabric::{Tag, threads};
@@ -31,12 +31,12 @@ pub struct Fabric {
     sent: Arc<Counters>,
 }
 
-/// What a rank has sent to others.
+/// Traffic that a rank has sent to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Messages, and what was put into windows.
+    /// Number of messages and puts.
     pub messages: u64,
-    /// Bytes of them, as [`Message::bytes`] counts; what a carrier adds is not among them.
+    /// Their bytes, as counted by [`Message::bytes`], without the carrier's overhead.
     pub bytes: u64,
 }
 
@@ -54,24 +54,24 @@ impl Counters {
 }
 
 impl Fabric {
-    /// The end of rank `rank` of `size`: parcels for it arrive in `inbox`, those for others go by
-    /// `carrier`.
+    /// The end of rank `rank` of `size`: parcels for it arrive in `inbox`, `carrier` takes those
+    /// for others.
     pub fn new((rank, size): (usize, usize), inbox: Arc<Inbox>, carrier: Arc<dyn Carrier>) -> Self {
         assert!(rank < size, "rank {rank} of {size}");
         Self { rank, size, inbox, carrier, sent: Arc::default() }
     }
 
-    /// Its number, from 0.
+    /// The rank's number, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Ranks in all.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What this end has sent to other ranks so far.
+    /// Traffic that this end has sent to other ranks so far.
     pub fn sent(&self) -> Sent {
         let Counters { messages, bytes } = &*self.sent;
         let [messages, bytes] = [messages, bytes].map(|count| count.load(Ordering::Relaxed));
@@ -83,36 +83,36 @@ impl Fabric {
         self.carrier.takes_time()
     }
 
-    /// The same end, its parcels carried by what `wrap` makes of its carrier.
+    /// The same end with the carrier that `wrap` makes of its carrier.
     pub fn carried_by(self, wrap: impl FnOnce(Arc<dyn Carrier>) -> Arc<dyn Carrier>) -> Self {
         Self { carrier: wrap(self.carrier), ..self }
     }
 
-    /// Memory for a message.
+    /// An empty message, in a spare buffer if there is one.
     pub fn message(&self) -> Message {
         self.message_of(1)
     }
 
-    /// Memory for a message of about so many bytes.
+    /// An empty message with a buffer of about `bytes` bytes.
     pub fn message_of(&self, bytes: usize) -> Message {
         self.inbox.spare(bytes)
     }
 
-    /// Takes back the memory of a message.
+    /// Takes back a message's buffer for reuse.
     pub fn keep(&self, message: Message) {
         self.inbox.keep(message);
     }
 
-    /// Keeps memory of messages that were taken of so many bytes at most, for others.
+    /// Limits the buffers kept for reuse to `bytes` bytes.
     pub fn keep_at_most(&self, bytes: usize) {
         self.inbox.keep_at_most(bytes);
     }
 
-    /// Starts to send `message` to rank `to`, which may be this one: then it is there at once, and
-    /// nobody is woken by it.
+    /// Starts to send `message` to rank `to`. If that is this rank, it arrives at once and wakes no
+    /// waiting thread.
     ///
     /// # Errors
-    /// When it will not arrive, or some rank is gone.
+    /// If it will not arrive, or a rank is gone.
     pub fn send(&self, to: usize, tag: Tag, message: Message) -> Result<()> {
         self.carry(to, Parcel::Message(tag, message))
     }
@@ -120,30 +120,30 @@ impl Fabric {
     /// The next message of rank `from` under `tag`, if it has arrived.
     ///
     /// # Errors
-    /// When some rank is gone, or `from` has ended and this message will never come.
+    /// If a rank is gone, or `from` has ended and this message will never arrive.
     pub fn receive(&self, from: usize, tag: Tag) -> Result<Option<Message>> {
         self.inbox.take(from, tag)
     }
 
-    /// Opens a window of so many bytes, all zero, that others may put into. All ranks open it, each
-    /// with a size of its own, and nobody puts before: a barrier comes between. What is put into a
+    /// Opens a window of `bytes` bytes, all zero, that others may put into. All ranks open it, each
+    /// with its own size, and none puts before all have: a barrier must come between. A put into a
     /// window that is not open breaks the fabric.
     ///
     /// # Panics
-    /// When it is open.
+    /// If it is open.
     pub fn open_window(&self, window: WindowNumber, bytes: usize) {
         self.inbox.open_window(window, bytes);
         self.carrier.opened(window, bytes);
     }
 
-    /// Starts to put `bytes` into a window of rank `to`, from `offset` on. They show there in any
-    /// order, and all of them before what this rank puts into the same window, or sends to `to`,
-    /// later; a barrier does not wait for them. They may overtake what it sent earlier. No two
-    /// ranks put into one word of 8 bytes; such a word shows whole where it is put alone or among
-    /// others that begin at a whole word.
+    /// Starts to put `bytes` into a window of rank `to`, at `offset`. They become visible there in
+    /// any order, but all of them before this rank's later puts into the same window or messages to
+    /// `to`; a barrier does not wait for them. They may overtake what it sent earlier. No two ranks
+    /// may put into the same word of 8 bytes; such a word is never visible in part if it is put
+    /// alone or among others that begin at a whole word.
     ///
     /// # Errors
-    /// As [`Fabric::send`].
+    /// As for [`Fabric::send`].
     pub fn put(&self, to: usize, window: WindowNumber, offset: usize, bytes: &[u8]) -> Result<()> {
         let mut message = self.message_of(bytes.len());
         message.put(bytes);
@@ -151,10 +151,10 @@ impl Fabric {
     }
 
     /// Copies values out of this rank's window, from `offset` on, a multiple of 8. Others may put
-    /// into it meanwhile: what has then changed is old in part, and new in part.
+    /// into it concurrently: values that change may be partly old and partly new.
     ///
     /// # Panics
-    /// When it is not open, or not as long.
+    /// If it is not open, or shorter.
     pub fn read<T: Pod>(&self, window: WindowNumber, offset: usize, values: &mut [T]) {
         self.inbox.read(window, offset, values);
     }
@@ -162,12 +162,12 @@ impl Fabric {
     /// Whether others reach this rank's window without its help.
     ///
     /// # Panics
-    /// When it is not open.
+    /// If it is not open.
     pub fn is_exposed(&self, window: WindowNumber) -> bool {
         self.inbox.at_window(window, |window| window.is_exposed())
     }
 
-    /// Whether ranks can go on together.
+    /// Checks that ranks can continue together.
     ///
     /// # Errors
     /// Why they cannot.
@@ -175,23 +175,23 @@ impl Fabric {
         self.inbox.check()
     }
 
-    /// `events` are told of all that arrives, as long as anybody has them.
+    /// Notifies `events` of every arrival, as long as they have another owner.
     pub fn wakes(&self, events: &Arc<Events>) {
         self.inbox.wakes(events);
     }
 
-    /// Waits until `collective` is over: for what happens before a run and after it.
+    /// Blocks until `collective` is complete; for use before and after a run.
     ///
     /// # Errors
-    /// Those of its [`Collective::poll`].
+    /// The errors of its [`Collective::poll`].
     pub fn wait<C: Collective>(&self, collective: C) -> Result<C::Output> {
         self.wait_at(collective, &Events::new())
     }
 
-    /// The same, polled again at other `events`, too.
+    /// The same, but also polls again at other `events`.
     ///
     /// # Errors
-    /// Those of its [`Collective::poll`].
+    /// The errors of its [`Collective::poll`].
     pub fn wait_at<C: Collective>(
         &self,
         mut collective: C,
@@ -207,33 +207,32 @@ impl Fabric {
         }
     }
 
-    /// From now on a rank that is not heard of for so many seconds is lost, where one can go
-    /// without a word. All ranks come here together, with the same number; `tag` is that of a
-    /// barrier.
+    /// Changes the number of seconds after which a silent rank is lost, if ranks can vanish. All
+    /// ranks call this together, with the same number; `tag` is that of a barrier.
     ///
     /// # Errors
-    /// When some rank is gone.
+    /// If a rank is gone.
     pub fn be_patient(&self, seconds: f64, tag: Tag) -> Result<()> {
-        // Nobody waits for less before all let themselves be heard as often as that needs.
+        // No rank shortens its wait before all send signs of life often enough for it.
         self.carrier.be_patient(seconds, false);
         self.wait(Barrier::start(tag))?;
         self.carrier.be_patient(seconds, true);
         Ok(())
     }
 
-    /// This rank fails: all others are told why, and nobody goes on.
+    /// Fails this rank: all others receive the reason, and none continues.
     pub fn fail(&self, why: &str) {
         self.tell(&Parcel::Failed(why.to_owned()));
     }
 
-    /// This rank has sent all that it ever will.
+    /// Declares that this rank has sent everything.
     pub fn end(&self) {
         self.tell(&Parcel::Ended);
     }
 
     fn tell(&self, parcel: &Parcel) {
         for to in (0..self.size).filter(|to| *to != self.rank) {
-            // Whoever cannot be told any more has ended, too, or is told by others.
+            // A rank that cannot be reached has ended, too, or learns it from others.
             drop(self.carrier.carry(to, parcel.clone()));
         }
     }
@@ -248,7 +247,7 @@ impl Fabric {
         match self.carrier.carry(to, parcel) {
             Ok(None) => {}
             Ok(Some(message)) => self.inbox.keep(message),
-            // It may refuse because of what broke after the check, which says more.
+            // The carrier may refuse because of a fault after the check, which explains more.
             Err(refused) => return self.inbox.check().and(Err(refused)),
         }
         self.sent.add(bytes);

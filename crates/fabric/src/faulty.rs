@@ -1,17 +1,17 @@
 //! A carrier that fails on demand, around another one.
 //!
-//! Fault model  What is asked for in [`Faults`] and nothing else; parcels are counted from 1, over
-//! all receivers:
+//! Fault model: the faults of [`Faults`] and no others; parcels are counted from 1, over all
+//! receivers:
 //! - *refused*: the n-th parcel is refused with an error and does not arrive.
 //! - *damaged*: the n-th parcel, if it is a message, arrives without its last word.
-//! - *silent*: from the n-th parcel on nothing arrives, and nobody says so.
+//! - *silent*: from the n-th parcel on nothing arrives, without an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Carrier, Error, Message, Parcel, Result, WindowNumber};
 
-/// What goes wrong.
+/// The faults to produce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The parcel that is refused.

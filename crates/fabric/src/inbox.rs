@@ -1,4 +1,4 @@
-//! Where parcels arrive: messages by sender and tag until they are taken, windows, and who is gone.
+//! Where parcels arrive: messages by sender and tag until they are taken, windows, and lost ranks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,12 +9,12 @@ use stepwell_base::queue::Events;
 use crate::window::Window;
 use crate::{Error, Malformed, Message, Parcel, Result, Tag, WindowNumber};
 
-/// Messages of one sender and tag that may wait to be taken.
+/// The most messages of one sender and tag that may wait to be taken.
 pub const QUEUED_MAX: usize = 64;
-/// Messages whose memory is kept for others.
+/// The most messages whose buffers are kept for reuse.
 pub const SPARES_MAX: usize = 64;
 
-/// The inbox of a rank, into which the carriers of others put.
+/// The inbox of a rank, which the carriers of others put into.
 #[derive(Debug)]
 pub struct Inbox {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub struct Inbox {
     spares: Mutex<Spares>,
 }
 
-/// Memory of messages that were taken.
+/// Buffers of taken messages.
 #[derive(Debug)]
 struct Spares {
     messages: Vec<Message>,
@@ -35,14 +35,14 @@ struct State {
     /// By sender.
     messages: Vec<BTreeMap<Tag, VecDeque<Message>>>,
     windows: BTreeMap<WindowNumber, Window>,
-    /// Senders that ended in good order.
+    /// Senders that ended normally.
     ended: Vec<bool>,
-    /// The first reason why ranks cannot go on together.
+    /// The first reason why ranks cannot continue together.
     broken: Option<Error>,
 }
 
 impl Inbox {
-    /// One for parcels of `size` ranks.
+    /// An inbox for parcels of `size` ranks.
     pub fn new(size: usize) -> Arc<Self> {
         let state = State {
             messages: vec![BTreeMap::new(); size],
@@ -59,13 +59,13 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A parcel of rank `from` is here.
+    /// Delivers a parcel of rank `from`.
     pub fn deliver(&self, from: usize, parcel: Parcel) {
         self.put(from, parcel);
         self.notify();
     }
 
-    /// The same, of which nobody needs to be told.
+    /// Delivers a parcel without notifying anyone.
     pub(crate) fn put(&self, from: usize, parcel: Parcel) {
         let mut state = self.lock();
         match parcel {
@@ -88,20 +88,20 @@ impl Inbox {
         }
     }
 
-    /// Rank `rank` went without a word: nobody goes on.
+    /// Reports that rank `rank` vanished: no rank continues.
     pub fn lost(&self, rank: usize, why: &str) {
         self.lock().breaks(Error::Lost { rank, why: why.to_owned() });
         self.notify();
     }
 
-    /// Nobody goes on, for this reason, unless there was one before.
+    /// Records why ranks cannot continue, unless there is an earlier reason.
     #[cfg(feature = "mpi")]
     pub(crate) fn breaks(&self, error: Error) {
         self.lock().breaks(error);
         self.notify();
     }
 
-    /// The next message of rank `from` under `tag`, once it is here.
+    /// The next message of rank `from` under `tag`, if it has arrived.
     pub(crate) fn take(&self, from: usize, tag: Tag) -> Result<Option<Message>> {
         let mut state = self.lock();
         state.broken.clone().map_or(Ok(()), Err)?;
@@ -112,7 +112,7 @@ impl Inbox {
         Ok(next)
     }
 
-    /// Why nobody goes on, where that is so.
+    /// Reports why ranks cannot continue, if they cannot.
     pub(crate) fn check(&self) -> Result<()> {
         self.lock().broken.clone().map_or(Ok(()), Err)
     }
@@ -122,7 +122,7 @@ impl Inbox {
         assert!(twice.is_none(), "window {} is opened once", window.0);
     }
 
-    /// What `at` makes of a window, which is open.
+    /// Calls `at` with a window, which is open.
     pub(crate) fn at_window<R>(
         &self,
         window: WindowNumber,
@@ -140,24 +140,24 @@ impl Inbox {
         self.at_window(window, |window| window.read(offset, values));
     }
 
-    /// `events` are told of whatever arrives, as long as anybody has them.
+    /// Notifies `events` of every arrival, as long as they have another owner.
     pub(crate) fn wakes(&self, events: &Arc<Events>) {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.retain(|known| known.strong_count() > 0);
         waiters.push(Arc::downgrade(events));
     }
 
-    /// Something has come: whoever waits is told.
+    /// Notifies all waiting threads of an arrival.
     pub(crate) fn notify(&self) {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let waiters: Vec<_> = waiters.iter().filter_map(Weak::upgrade).collect();
-        // Nothing is held here by now: whoever wakes may take this thread's core at once.
+        // No lock of the state is held: a woken thread may take this thread's core at once.
         waiters.iter().for_each(|events| events.notify());
     }
 
-    /// Memory for a message, which is empty: the least that has so many bytes, so that small
-    /// messages do not take that of large ones; new where there is none, and up to an eighth more
-    /// than that, so that it fits the next one, too.
+    /// An empty message in the smallest spare buffer with `bytes` bytes, so that small messages do
+    /// not take large buffers; in a new one if none fits, up to an eighth larger so that it fits
+    /// the next message, too.
     pub fn spare(&self, bytes: usize) -> Message {
         let mut spares = self.spares();
         let all = spares.messages.iter().enumerate();
@@ -171,7 +171,7 @@ impl Inbox {
         message
     }
 
-    /// Keeps the memory of a message for another one, where there is room.
+    /// Keeps the message's buffer for reuse, if there is room.
     pub fn keep(&self, mut message: Message) {
         message.clear();
         let (mut spares, bytes) = (self.spares(), message.capacity());
@@ -182,7 +182,7 @@ impl Inbox {
         }
     }
 
-    /// Keeps memory of so many bytes at most.
+    /// Limits the kept buffers to `bytes` bytes.
     pub(crate) fn keep_at_most(&self, bytes: usize) {
         self.spares().bytes_max = bytes;
     }

@@ -1,4 +1,4 @@
-//! The outside world of other ranks: messages behind one small trait.
+//! Messages between ranks, behind one small trait.
 //!
 //! ```text
 //!             ┌───────────── Fabric ─────────────┐
@@ -7,22 +7,22 @@
 //!             └──────────────────────────────────┘
 //! ```
 //!
-//! - **Why.** Ranks train one model together. Whatever joins them, threads of one process, MPI, a
-//!   scheduler that simulates a network, or one that loses messages, keeps the same promises, so
-//!   that all above is written once and tested on every one of them.
-//! - **How.** A [`Carrier`] takes parcels from one rank to another and does nothing else. All that
-//!   callers have is made of that, once: messages by tag, all-to-all, gather, broadcast and barrier
-//!   ([`collective`]), windows that others put bytes into. Everything is started and polled,
-//!   nothing waits.
-//! - **Order.** What one rank sends another arrives in the order in which it was sent, once.
-//!   Between different pairs of ranks there is no order.
-//! - **Failure.** A rank that fails says why to all, and from then on everybody's sends and
-//!   receives say it; one that goes without a word is named by its carrier. No message is lost as
-//!   long as nobody is said to be gone.
+//! - **Why.** Ranks train one model together. Whatever joins them (threads of one process, MPI, a
+//!   scheduler that simulates a network, or a carrier that loses messages) keeps the same promises,
+//!   so all code above is written once and tested on each of them.
+//! - **How.** A [`Carrier`] takes parcels from one rank to another and does nothing else.
+//!   Everything that callers use is built on that, once: messages by tag, all-to-all, gather,
+//!   broadcast and barrier ([`collective`]), windows that others put bytes into. Everything is
+//!   started and polled; nothing blocks.
+//! - **Order.** Messages from one rank to another arrive once, in the order in which they were
+//!   sent. Between different pairs of ranks there is no order.
+//! - **Failure.** A rank that fails sends its reason to all, and from then on the sends and
+//!   receives of all ranks report it; a rank that vanishes is named by its carrier. No message is
+//!   lost as long as no rank is reported gone.
 //! - **Bounds.** [`QUEUED_MAX`] messages of a pair and tag wait to be taken; [`Fabric::message`]
-//!   gives memory of messages that were taken, of which [`SPARES_MAX`] are kept.
+//!   reuses buffers of taken messages, of which [`SPARES_MAX`] are kept.
 //!
-//! One conformance suite, [`conformance::run`], holds all carriers to these promises.
+//! One conformance suite, [`conformance::run`], checks all carriers for these promises.
 
 #![deny(unsafe_code)]
 

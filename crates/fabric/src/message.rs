@@ -1,73 +1,72 @@
-//! A message: sections of plain values, which are read where they lie.
+//! A message: sections of plain values, which are read in place.
 //!
-//! A section is a word of 64 bits with the number of its bytes, and these, filled up to a whole
+//! A section is a word of 64 bits with its number of bytes, followed by these, padded to a whole
 //! word. So values of any kind are aligned, and nothing is copied to be read.
 
 use bytemuck::Pod;
 
 const WORD: usize = size_of::<u64>();
-/// Words that are copied at once. A section lies a word further than the values of which it is made
-/// where both begin a page. Long copies (`rep movsb`) to such a place took 16 times as long on an
-/// EPYC.
+/// Words copied at once. A section begins a word later than the values that it is copied from, if
+/// both start a page. Long copies (`rep movsb`) with this offset took 16 times as long on an EPYC.
 const PART: usize = 128;
 
-/// A message, or the memory of one.
+/// A message, or the buffer of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     words: Vec<u64>,
 }
 
 impl Message {
-    /// An empty one.
+    /// An empty message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty one with memory for so many bytes.
+    /// An empty message with a buffer of `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { words: Vec::with_capacity(bytes.div_ceil(WORD)) }
     }
 
-    /// One of these words, as [`Message::words`] gave them.
+    /// A message of these words, from [`Message::words`].
     pub fn from_words(words: Vec<u64>) -> Self {
         Self { words }
     }
 
-    /// All that it is made of.
+    /// All words of the message.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The same, and the memory with it.
+    /// All words of the message, with their buffer.
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
 
-    /// What it takes on its way.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.words.len() * WORD
     }
 
-    /// Bytes of memory that it has.
+    /// Capacity of its buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.words.capacity() * WORD
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all content and keeps the buffer.
     pub fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// Makes it equal to `other`, in the memory that it has.
+    /// Makes it equal to `other`, reusing its buffer.
     pub fn copy_from(&mut self, other: &Self) {
         self.words.clear();
         self.words.reserve_exact(other.words.len());
         self.words.extend_from_slice(&other.words);
     }
 
-    /// Adds a section of `values`.
+    /// Appends a section of `values`.
     pub fn put<T: Pod>(&mut self, values: &[T]) {
-        // Values that lie as whole words do are copied without clearing their place first.
+        // Values aligned as words are copied without zeroing their place first.
         if let Ok(words) = bytemuck::try_cast_slice::<T, u64>(values) {
             self.words.reserve_exact(1 + words.len());
             self.words.push(size_of_val(values) as u64);
@@ -76,11 +75,11 @@ impl Message {
         self.room(values.len()).copy_from_slice(values);
     }
 
-    /// Adds a section of `count` values, all bits of them zero, to be filled where it lies.
+    /// Appends a section of `count` zero values, to be filled in place.
     pub fn room<T: Pod>(&mut self, count: usize) -> &mut [T] {
         assert!(align_of::<T>() <= WORD, "values of a message are aligned as words are");
         let bytes = count * size_of::<T>();
-        // A message has few sections, and its memory is bounded by what they take.
+        // A message has few sections, and its buffer is bounded by their size.
         self.words.reserve_exact(1 + bytes.div_ceil(WORD));
         self.words.push(bytes as u64);
         let start = self.words.len();
@@ -89,7 +88,7 @@ impl Message {
         bytemuck::cast_slice_mut::<u8, T>(&mut section[..bytes])
     }
 
-    /// Adds two sections, as [`Message::room`] adds one, to be filled side by side.
+    /// Appends two sections, like [`Message::room`], to be filled at the same time.
     pub fn two_rooms<A: Pod, B: Pod>(&mut self, a: usize, b: usize) -> (&mut [A], &mut [B]) {
         let start = self.words.len();
         let bytes = size_of_val(self.room::<A>(a));
@@ -101,7 +100,7 @@ impl Message {
         (bytemuck::cast_slice_mut(first), bytemuck::cast_slice_mut(second))
     }
 
-    /// Reads its sections, from the first on.
+    /// A reader of its sections, from the first.
     pub fn reader(&self) -> Reader<'_> {
         Reader { words: &self.words, section: 0 }
     }
@@ -110,21 +109,21 @@ impl Message {
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It ends before a section that is wanted.
+    /// It ends before an expected section.
     #[error("it has {0} sections and one more is wanted")]
     Ends(usize),
-    /// A section does not hold whole values of the kind that is wanted, or is cut off.
+    /// A section does not hold whole values of the expected kind, or is truncated.
     #[error("its section {section} of {bytes} bytes does not hold what is wanted")]
     Section {
         /// Number of the section, from 0.
         section: usize,
-        /// What it says to have.
+        /// Its declared size.
         bytes: u64,
     },
-    /// Something is left over.
+    /// It has more sections than expected.
     #[error("it has more than {0} sections")]
     GoesOn(usize),
-    /// What it says contradicts itself or what is known.
+    /// Its content contradicts itself or known facts.
     #[error("{0}")]
     Wrong(&'static str),
 }
@@ -140,7 +139,7 @@ impl<'a> Reader<'a> {
     /// The values of the next section.
     ///
     /// # Errors
-    /// When there is none, or it holds no such values.
+    /// If there is none, or it holds no such values.
     pub fn take<T: Pod>(&mut self) -> Result<&'a [T], Malformed> {
         let Some((bytes, rest)) = self.words.split_first() else {
             return Err(Malformed::Ends(self.section));
@@ -157,7 +156,7 @@ impl<'a> Reader<'a> {
     /// The next section, of `count` values.
     ///
     /// # Errors
-    /// As [`Reader::take`], and when it holds another number of them.
+    /// As for [`Reader::take`], and if it holds another number of them.
     pub fn take_exactly<T: Pod>(&mut self, count: usize) -> Result<&'a [T], Malformed> {
         let section = self.section;
         let values = self.take::<T>()?;
@@ -165,18 +164,18 @@ impl<'a> Reader<'a> {
         (values.len() == count).then_some(values).ok_or(Malformed::Section { section, bytes })
     }
 
-    /// Passes over so many sections.
+    /// Skips `sections` sections.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If there are fewer.
     pub fn skip(&mut self, sections: usize) -> Result<(), Malformed> {
         (0..sections).try_for_each(|_| self.take::<u8>().map(|_| ()))
     }
 
-    /// Nothing is left.
+    /// Checks that nothing is left.
     ///
     /// # Errors
-    /// When something is.
+    /// If something is left.
     pub fn end(self) -> Result<(), Malformed> {
         if self.words.is_empty() { Ok(()) } else { Err(Malformed::GoesOn(self.section)) }
     }

@@ -1,18 +1,18 @@
-//! What joins ranks on separate machines, as people write it: `25Gbit,5us`.
+//! A network that joins ranks on separate machines, in the notation `25Gbit,5us`.
 
 use std::str::FromStr;
 
 /// A link of each rank to all others, both ways at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// What each rank's link carries, each way.
+    /// Rate of each rank's link, in each direction.
     pub bytes_per_second: f64,
-    /// From a link's end to the receiver: what an empty message takes.
+    /// Time of an empty message from a link's end to its receiver.
     pub latency_seconds: f64,
 }
 
 const RATES: [(&str, f64); 4] = [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-/// How many make a second; `s` comes last, since the others end with it.
+/// Units per second; `s` comes last, since the others end with it.
 const TIMES: [(&str, f64); 4] = [("ns", 1e9), ("us", 1e6), ("ms", 1e3), ("s", 1.0)];
 
 impl FromStr for Network {
@@ -38,12 +38,12 @@ impl FromStr for Network {
     }
 }
 
-/// Bits per second of links that there are.
+/// Allowed rates, in bits per second.
 const RATE: std::ops::RangeInclusive<f64> = 1e3..=1e15;
-/// Seconds.
+/// The longest latency in seconds.
 const LATENCY_MAX: f64 = 60.0;
 
-/// A number, not negative, and its unit, one of `units`.
+/// A non-negative number and its unit, one of `units`.
 fn value(text: &str, units: &[(&str, f64)]) -> Option<(f64, f64)> {
     let of_unit = |(unit, of): &(&str, f64)| Some((text.strip_suffix(unit)?, *of));
     let (number, unit) = units.iter().find_map(of_unit)?;

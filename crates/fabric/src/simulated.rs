@@ -1,17 +1,17 @@
-//! Ranks whose parcels somebody delivers when he likes: any delay, any order between pairs, ranks
-//! that die.
+//! Ranks whose parcels are delivered by a scheduler: any delay, any order between pairs, ranks that
+//! die.
 //!
-//! Fault model  Parcels of a pair arrive in order; which pair's comes next is the scheduler's
-//! choice. What is put arrives in two parts, the last one first. A rank that dies sends nothing any
-//! more, and what it sent and what is for it may never arrive. The others are told that it is lost
-//! when the scheduler says so, as by a deadline.
+//! Fault model: parcels of a pair arrive in order; the scheduler chooses which pair's comes next. A
+//! put arrives in two parts, the last one first. A rank that dies sends nothing more; parcels that
+//! it sent, and parcels for it, may never arrive. The others learn that it is lost when the
+//! scheduler decides, as by a deadline.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Carrier, Fabric, Inbox, Message, Parcel, Result};
 
-/// All parcels under way among some ranks.
+/// All parcels in flight among some ranks.
 #[derive(Debug)]
 pub struct Post {
     inboxes: Vec<Arc<Inbox>>,
@@ -23,12 +23,12 @@ struct State {
     /// By sender and receiver. // (ranks, ranks)
     ways: Vec<VecDeque<Parcel>>,
     dead: Vec<bool>,
-    /// Whether nothing waits to be delivered any more.
+    /// Whether parcels are delivered as they are sent.
     at_once: bool,
 }
 
 impl Post {
-    /// The ends of `size` ranks, by rank, and who delivers among them.
+    /// The ends of `size` ranks, by rank, and the post that delivers between them.
     pub fn new(size: usize) -> (Arc<Self>, Vec<Fabric>) {
         let inboxes: Vec<_> = (0..size).map(|_| Inbox::new(size)).collect();
         let ways = (0..size * size).map(|_| VecDeque::new()).collect();
@@ -46,8 +46,8 @@ impl Post {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delivers one parcel: `pick` is told between how many pairs of ranks some are under way, and
-    /// says which comes first. False where there is none.
+    /// Delivers one parcel: `pick` gets the number of pairs with parcels in flight, and chooses
+    /// one. Returns false if there is none.
     pub fn deliver(&self, pick: impl FnOnce(usize) -> usize) -> bool {
         let mut state = self.lock();
         let busy: Vec<usize> =
@@ -63,24 +63,24 @@ impl Post {
         true
     }
 
-    /// Delivers all parcels that are under way, and those to come as they are sent.
+    /// Delivers all parcels in flight, and later ones as they are sent.
     pub fn deliver_at_once(&self) {
         self.lock().at_once = true;
         while self.deliver(|_| 0) {}
     }
 
-    /// From now on parcels wait again until they are delivered.
+    /// Makes later parcels wait until they are delivered.
     pub fn hold(&self) {
         self.lock().at_once = false;
     }
 
-    /// Parcels under way.
+    /// Number of parcels in flight.
     pub fn under_way(&self) -> usize {
         self.lock().ways.iter().map(VecDeque::len).sum()
     }
 
-    /// Rank `rank` dies: nothing of it arrives any more, but for the first `arrive` parcels to each
-    /// other rank, and nothing reaches it.
+    /// Kills rank `rank`: only its first `arrive` parcels to each other rank still arrive, and
+    /// nothing reaches it.
     pub fn kill(&self, rank: usize, arrive: usize) {
         let (mut state, size) = (self.lock(), self.inboxes.len());
         state.dead[rank] = true;
@@ -90,7 +90,7 @@ impl Post {
         }
     }
 
-    /// The deadline of a dead rank is over: all others are told.
+    /// Ends the deadline of a dead rank: all others learn that it is lost.
     pub fn give_up(&self, rank: usize) {
         let others = self.inboxes.iter().enumerate().filter(|(other, _)| *other != rank);
         others.for_each(|(_, inbox)| inbox.lost(rank, "nothing was heard of it"));
@@ -118,8 +118,7 @@ impl Carrier for Sender {
     }
 }
 
-/// What is put may show in any order, but for words, which show whole: here its second half comes
-/// first.
+/// A put may become visible in any order, in whole words: here its second half comes first.
 fn in_parts(parcel: Parcel) -> Vec<Parcel> {
     let Parcel::Put(window, offset, message) = &parcel else { return vec![parcel] };
     let Ok(bytes) = message.reader().take::<u8>() else { return vec![parcel] };

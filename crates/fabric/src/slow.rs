@@ -1,16 +1,16 @@
-//! A network that is slower than this machine: parcels of another carrier, held back.
+//! A network that is slower than this machine: delays the parcels of another carrier.
 //!
-//! - **Why.** What ranks do while they wait for a network is measured on one machine, too.
-//! - **How.** Each rank has one link for all that it sends, as a network card is: a parcel leaves
-//!   it when all before it have, and its bytes have passed at the network's rate. It arrives a
-//!   latency later, when a thread hands it to the carrier within. What comes in is held up by
-//!   nothing else, and an empty parcel takes the latency alone.
-//! - **Order.** All that a rank sends leaves in one order.
-//! - **Failure.** What the carrier within refuses is said by the next call.
-//! - **Bounds.** [`SLOW_MAX`] parcels are under way, and one more is refused.
-//! - **Cost.** A parcel is late by what the system takes to wake a thread: some tens of
-//!   microseconds, which do not add up, as the link keeps its own time. The last end of the fabric
-//!   that is dropped waits for what is under way.
+//! - **Why.** One machine can then also measure what ranks do while they wait for a network.
+//! - **How.** Each rank has one link for all its parcels, like a network card: a parcel leaves it
+//!   when all earlier ones have, and its bytes have passed at the network's rate. It arrives a
+//!   latency later, when a thread hands it to the inner carrier. Incoming parcels have no other
+//!   delay, and an empty parcel takes only the latency.
+//! - **Order.** All parcels of a rank leave in one order.
+//! - **Failure.** A refusal by the inner carrier is returned by the next call.
+//! - **Bounds.** [`SLOW_MAX`] parcels may be in flight; further ones are refused.
+//! - **Cost.** A parcel is late by the time that the system takes to wake a thread: some tens of
+//!   microseconds, which do not add up, as the link keeps its own time. Dropping the last end of
+//!   the fabric waits for parcels in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,17 +22,17 @@ use stepwell_base::clock::Clock;
 
 use crate::{Carrier, Error, Fabric, Message, Network, Parcel, Result, WindowNumber};
 
-/// Parcels of a rank that are under way.
+/// The most parcels of a rank in flight.
 pub const SLOW_MAX: usize = 4096;
 
 impl Network {
-    /// Gives `end` a link of this network; parcels go on by the carrier that it has.
+    /// Gives `end` a link of this network in front of its carrier.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// If the system cannot start a thread for it.
     ///
     /// # Panics
-    /// When the network carries less than a byte a second, or takes a minute.
+    /// If the network carries less than a byte per second, or its latency is a minute or more.
     pub fn slow_down(self, end: Fabric, clock: &Arc<dyn Clock>) -> io::Result<Fabric> {
         assert!(self.bytes_per_second >= 1.0, "{self:?}");
         assert!((0.0..60.0).contains(&self.latency_seconds), "{self:?}");
@@ -50,15 +50,15 @@ impl Network {
     }
 }
 
-/// What a rank's link is busy with.
+/// State of a rank's link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// When all that it was given has passed.
+    /// When it will have passed everything that it was given.
     free_at: f64,
 }
 
 impl Link {
-    /// When so many bytes arrive that are given to it `now`.
+    /// Returns when `bytes` bytes that are sent at `now` arrive.
     fn carry(&mut self, bytes: usize, now: f64, network: Network) -> f64 {
         self.free_at = self.free_at.max(now) + bytes as f64 / network.bytes_per_second;
         self.free_at + network.latency_seconds
@@ -72,7 +72,7 @@ struct SlowCarrier {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What senders and the thread share.
+/// State that senders and the thread share.
 #[derive(Debug)]
 struct Shared {
     network: Network,
@@ -84,9 +84,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     link: Link,
-    /// In the order in which they arrive.
+    /// In order of arrival.
     under_way: VecDeque<Held>,
-    /// Memory of messages that have arrived, for who sends next.
+    /// Buffers of delivered messages, for senders.
     spares: Vec<Message>,
     refused: Option<Error>,
     is_closing: bool,
@@ -144,7 +144,7 @@ impl Drop for SlowCarrier {
     fn drop(&mut self) {
         self.shared.lock().is_closing = true;
         self.shared.more.notify_one();
-        // Where it panicked, somebody was told.
+        // A panic of the thread was already reported.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -154,7 +154,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands on what arrives, until all has and nobody sends any more.
+    /// Delivers parcels as they arrive, until none is left and no rank sends any more.
     fn deliver(&self, inner: &dyn Carrier) {
         let mut state = self.lock();
         loop {
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(arrives(1000, 20.0), 21.5, "the link was idle");
     }
 
-    /// Two ranks, the first of which has a link of `network`, and faults behind it.
+    /// Two ranks, the first with a link of `network`, and faults behind it.
     fn ranks(network: Network, faults: Faults) -> Vec<Fabric> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut ranks = threads(2);

@@ -1,20 +1,20 @@
-//! How long ranks take to exchange messages, for benchmarks.
+//! Measures how long ranks take to exchange messages, for benchmarks.
 
 use stepwell_base::clock::{Clock, SystemClock};
 
 use crate::collective::AllToAll;
 use crate::{Fabric, Message, Result, Tag};
 
-/// Exchanges that are not counted: they bring memory and connections about.
+/// Exchanges that are not measured: they allocate buffers and connect.
 pub const WARM_UP: usize = 10;
 const TAG: Tag = Tag(1);
 
-/// Seconds that `times` exchanges of messages take, one of `bytes` bytes from every rank to every
-/// other one. All ranks call this alike. Nobody sends to itself, and what came is sent back, so
-/// that nothing but the exchange is measured.
+/// Seconds of `times` exchanges in which every rank sends `bytes` bytes to every other. All ranks
+/// call this with the same arguments. No rank sends to itself, and received messages are sent back,
+/// so that only the exchange is measured.
 ///
 /// # Errors
-/// When some rank is gone.
+/// If a rank is gone.
 pub fn all_to_all_seconds(fabric: &Fabric, bytes: usize, times: usize) -> Result<f64> {
     let message = |peer| {
         // A section is a word longer than its bytes.

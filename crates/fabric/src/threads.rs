@@ -1,7 +1,7 @@
 //! Ranks as threads of one process.
 //!
-//! Messages are copied, as they would be on a wire, so that figures taken here hide no cost; what a
-//! rank sends to itself is not.
+//! Messages are copied, as on a wire, so that measurements hide no cost; messages to the rank
+//! itself are not.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Memory of a rank that others put bytes into.
 //!
-//! - **Why.** Other processes may write into it at any time, without a lock of this one. So nobody
-//!   gets a reference to bytes of it: they are copied in and out, word by word.
-//! - **How.** Words are atomic. Reading ends with a fence, so that what is read after a word shows
-//!   is at least as new as it was when that word was written.
-//! - **Bounds.** Words as they were asked for; they are counted where windows are opened.
+//! - **Why.** Other processes may write into it at any time, without a lock of this one. So there
+//!   are no references to its bytes: they are copied in and out, word by word.
+//! - **How.** Words are atomic. Reading ends with a fence, so that what is read after seeing a word
+//!   is at least as new as when that word was written.
+//! - **Bounds.** The requested words; they are counted where windows are opened.
 
 use std::fmt::{Debug, Formatter};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::Malformed;
 
 const WORD: usize = size_of::<u64>();
 
-/// Where a window lies.
+/// Memory of a window.
 pub(crate) type Words = Arc<dyn AsRef<[AtomicU64]> + Send + Sync>;
 
 /// A window of this rank.
 pub(crate) struct Window {
     words: Words,
     bytes: usize,
-    /// Others reach it without this rank's help.
+    /// Whether others reach it without this rank's help.
     is_exposed: bool,
 }
 
@@ -35,7 +35,7 @@ impl Debug for Window {
 }
 
 impl Window {
-    /// One of so many bytes, all zero.
+    /// A window of `bytes` bytes, all zero.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { words: own_words(bytes), bytes, is_exposed: false }
     }
@@ -44,14 +44,14 @@ impl Window {
         self.is_exposed
     }
 
-    /// From now on it lies in `words`, which others reach, too.
+    /// Moves it to `words`, which others reach, too.
     #[cfg(feature = "mpi")]
     pub(crate) fn expose(&mut self, words: Words) {
         self.move_to(words);
         self.is_exposed = true;
     }
 
-    /// From now on it lies in memory of this process alone, where nobody else puts any more.
+    /// Moves it to memory of this process alone, which no other rank puts into any more.
     #[cfg(feature = "mpi")]
     pub(crate) fn recall(&mut self) {
         self.move_to(own_words(self.bytes));
@@ -68,8 +68,8 @@ impl Window {
         self.words = words;
     }
 
-    /// Puts `bytes` from `offset` on. Words at both ends are read and written again, so nobody else
-    /// puts into them meanwhile.
+    /// Puts `bytes` at `offset`. Words at both ends are read and written again, so no other rank
+    /// may put into them concurrently.
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Malformed> {
         let start = usize::try_from(offset).ok();
         let end = start.and_then(|start| start.checked_add(bytes.len()));
@@ -89,7 +89,7 @@ impl Window {
         Ok(())
     }
 
-    /// Copies values out, from `offset` on, a whole word.
+    /// Copies values out, from `offset` on, a multiple of a word.
     pub(crate) fn read<T: Pod>(&self, offset: usize, values: &mut [T]) {
         let (bytes, length) = (bytemuck::cast_slice_mut::<T, u8>(values), self.bytes);
         assert!(offset.is_multiple_of(WORD), "words of a window are read, not from byte {offset}");

@@ -1,4 +1,4 @@
-//! The conformance suite on every carrier that ranks of one process can have, and what faults do.
+//! The conformance suite on every carrier that works in one process, and the effects of faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use stepwell_fabric::{
     QUEUED_MAX, Sent, Tag, WindowNumber, conformance, threads,
 };
 
-/// Runs `job` as each of `ranks` on a thread of its own.
+/// Runs `job` as each of `ranks`, on a thread each.
 fn on_threads(ranks: Vec<Fabric>, job: impl Fn(&Fabric) + Sync) {
     std::thread::scope(|scope| {
         for rank in &ranks {
@@ -20,7 +20,7 @@ fn on_threads(ranks: Vec<Fabric>, job: impl Fn(&Fabric) + Sync) {
     });
 }
 
-/// The same, its parcels delivered in an order that `seed` chooses.
+/// The same, with parcels delivered in an order drawn from `seed`.
 fn on_post(size: usize, seed: u64, job: impl Fn(&Fabric) + Sync) {
     let (post, ranks) = Post::new(size);
     let over = AtomicBool::new(false);
@@ -34,7 +34,7 @@ fn on_post(size: usize, seed: u64, job: impl Fn(&Fabric) + Sync) {
                 }
             }
         });
-        // Set also where a rank panics, or the post would deliver for ever.
+        // Set even if a rank panics, or the post would deliver forever.
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
             fn drop(&mut self) {
@@ -65,7 +65,7 @@ fn a_faulty_carrier_without_faults_keeps_the_promises() {
     on_threads(faulty(3, Faults::default()), conformance::run);
 }
 
-/// Ranks on a network that is fast enough for tests, and slow enough to hold all of them up.
+/// Ranks on a network that is fast enough for tests, and slow enough to delay all of them.
 #[expect(clippy::unwrap_used, reason = "without a thread there is nothing to test")]
 fn slow(size: usize) -> Vec<Fabric> {
     let network = Network { bytes_per_second: 1e9, latency_seconds: 2e-5 };
@@ -145,7 +145,7 @@ fn what_is_refused_is_an_error_and_names_the_rank() {
     assert_eq!(ranks[1].receive(0, Tag(1)), Ok(Some(numbers(3))));
 }
 
-/// Refuses what another rank, which fails at that moment, would not receive any more.
+/// Refuses parcels to another rank, which fails at that moment.
 #[derive(Debug)]
 struct FailsMeanwhile(Fabric);
 

@@ -1,6 +1,6 @@
-//! The conformance suite over MPI, and what is said of a rank that goes without a word.
+//! The conformance suite over MPI, and the errors when a rank vanishes.
 //!
-//! Not launched by MPI, this program launches itself by `mpirun`, once for each case.
+//! If MPI did not launch it, this program launches itself by `mpirun`, once for each case.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
@@ -18,12 +18,12 @@ use stepwell_fabric::mpi::launcher::again;
 use stepwell_fabric::mpi::{self, Options, Puts};
 use stepwell_fabric::{Error, Fabric, Tag, WindowNumber, conformance};
 
-/// Of ranks that are lost on purpose.
+/// Patience of ranks in cases that lose one.
 const PATIENCE_SECONDS: f64 = 2.0;
-/// After which a case has failed.
+/// Time after which a case has failed.
 const LIMIT: Duration = Duration::from_secs(50);
 
-/// What ranks do, and how.
+/// What ranks do, and with which options.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -70,13 +70,13 @@ const CASES: [Case; 28] = [
     case("STOP", 3),
     case("STOP", 2),
     case("CONT", 2),
-    // The same while others put into the rank's window all the time.
+    // The same while others constantly put into the rank's window.
     case("KILL putting", 3),
     case("STOP putting", 3),
     case("STOP putting", 3).by_messages(),
     case("CONT putting", 3),
     case("CONT putting", 2).by_messages(),
-    // Ranks that are less patient than they were when they joined.
+    // Ranks with less patience than when they joined.
     case("sooner", 3),
 ];
 
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         stepwell_skip::skipped(error);
         return ExitCode::SUCCESS;
     }
-    // What is asked for by name, as with other tests.
+    // Cases selected by name, as with other tests.
     let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
     if wanted.is_some_and(|wanted| wanted == "speed") {
         for case in [case("speed", 2), case("speed", 2).by_messages()] {
@@ -135,10 +135,10 @@ fn said_of(puts: Puts) -> &'static str {
     if puts == Puts::Messages { BY_MESSAGES } else { "one-sided puts" }
 }
 
-/// What all ranks of a case print, and whether they ended well, unless it took too long.
+/// The output of all ranks of a case, and whether they succeeded; `None` if it took too long.
 fn launch(case: Case) -> (Option<bool>, String) {
     let Case { name, ranks, piece_words, puts } = case;
-    // One that is killed does not end the others.
+    // A rank that is killed does not end the others.
     let options: &[&str] = if name.starts_with("KILL") { &["--enable-recovery"] } else { &[] };
     let mut launcher = again(ranks, options).unwrap();
     if name == "emulated" {
@@ -162,7 +162,7 @@ fn launch(case: Case) -> (Option<bool>, String) {
             break Some(status.success());
         }
         if start.elapsed() > LIMIT {
-            // It hands this on to the ranks, before it ends.
+            // It passes the signal on to the ranks before it ends.
             signal("TERM", child.id());
             child.wait().unwrap();
             break None;
@@ -202,7 +202,7 @@ fn signal(name: &str, process: u32) {
 fn run_rank(name: &str, piece_words: usize, puts: Puts) {
     let patience_seconds = match name {
         "KILL" | "STOP" | "KILL putting" | "STOP putting" | "idle" => PATIENCE_SECONDS,
-        // Much longer than it is held up, for a machine that is busy.
+        // Much longer than the suspension, for a busy machine.
         "CONT" | "CONT putting" => 4.0 * PATIENCE_SECONDS,
         _ => 30.0,
     };
@@ -234,10 +234,10 @@ fn run_rank(name: &str, piece_words: usize, puts: Puts) {
     println!("{rank}: done");
 }
 
-/// The conformance suite, and whether windows were where others reach them.
+/// The conformance suite, and whether others could reach the windows.
 fn promises(fabric: &Fabric, puts: Puts, name: &str) {
     conformance::run(fabric);
-    // A large one may not be, for want of memory.
+    // A large window may lack memory.
     let are_exposed = [3, 4].map(|window| fabric.is_exposed(WindowNumber(window)));
     let may_be = puts == Puts::OneSided && name != "emulated" && fabric.size() > 1;
     assert!(may_be || are_exposed == [false; 2], "puts are messages");
@@ -250,7 +250,7 @@ fn promises(fabric: &Fabric, puts: Puts, name: &str) {
 fn puts_beyond(fabric: &Fabric) {
     let window = WindowNumber(1);
     fabric.open_window(window, 16 << fabric.rank());
-    // Rank 2 may have put before others have seen that all came.
+    // Rank 2 may have put before others have seen that all arrived.
     let came = fabric.wait(Barrier::start(Tag(0)));
     if fabric.rank() == 2 {
         came.unwrap();
@@ -272,7 +272,7 @@ fn puts_beyond(fabric: &Fabric) {
     }
 }
 
-/// Goes because of what nobody else sees, and does not say why.
+/// Ends because of a fault that no other rank sees, without a reason.
 fn breaks(fabric: &Fabric) {
     // The others wait for it here.
     while !matches!(fabric.receive(0, Tag(1)), Err(Error::Malformed { rank: 0, .. })) {
@@ -280,7 +280,7 @@ fn breaks(fabric: &Fabric) {
     }
 }
 
-/// Goes without a word.
+/// Vanishes.
 fn go(fabric: &Fabric, name: &str) {
     let name = if name == "sooner" { "STOP" } else { name };
     fabric.wait(Barrier::start(Tag(0))).unwrap();
@@ -291,7 +291,7 @@ fn go(fabric: &Fabric, name: &str) {
 }
 
 fn names_who_went(fabric: &Fabric) {
-    // It may go before this rank has seen that it came.
+    // It may vanish before this rank has seen its arrival.
     let came = fabric.wait(Barrier::start(Tag(0)));
     let start = Instant::now();
     let error = came.and_then(|()| fabric.wait(Barrier::start(Tag(1)))).unwrap_err();
@@ -300,7 +300,7 @@ fn names_who_went(fabric: &Fabric) {
     assert!(seconds < 1.5 * PATIENCE_SECONDS, "named in time: {seconds}");
 }
 
-/// Nobody is lost for saying nothing, and nobody works at it.
+/// No rank is lost for being silent, and silence takes no processor time.
 fn is_quiet(fabric: &Fabric) {
     fabric.wait(Barrier::start(Tag(0))).unwrap();
     let before = processor_seconds();
@@ -312,14 +312,14 @@ fn is_quiet(fabric: &Fabric) {
     fabric.end();
 }
 
-/// Of all threads of this process, in hundredths, as Linux counts them.
+/// Processor time of all threads of this process, from Linux's count in hundredths.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields = stat.rsplit(')').next().unwrap().split_whitespace().skip(11).take(2);
     fields.map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }
 
-/// One that was stopped for less than the others are patient goes on.
+/// A rank that was stopped for less than the others' patience continues.
 fn held_up(fabric: &Fabric) {
     for _ in 0..3 {
         fabric.wait(Barrier::start(Tag(0))).unwrap();

@@ -1,5 +1,5 @@
-//! What indexes made once, rows moved in one pass, copies ahead of the application, and tables that
-//! travel while layers compute are worth, each beside the same without it.
+//! Measures the gains from indexes made once, rows moved in one pass, copies ahead of the
+//! application, and tables sent while layers compute, each compared with running without it.
 //!
 //! ```text
 //! cargo run --release -p stepwell-geeps --example gain
@@ -24,7 +24,7 @@ use stepwell_geeps::{
 const TABLE: TableId = TableId(0);
 
 fn keys(count: u64, by: u64) -> Vec<Key> {
-    // Scattered, as hashes are.
+    // Scattered like hashes.
     (0..count).map(|key| Key((key + 1).wrapping_mul(by))).collect()
 }
 
@@ -32,7 +32,7 @@ fn start(settings: &Settings) -> Result<Running> {
     Running::start(settings, threads(1).remove(0), Arc::new(SystemClock::new()))
 }
 
-/// Seconds of an iteration that reads and updates so many rows.
+/// Seconds of an iteration that reads and updates `rows` rows.
 fn batches(rows: u64, row_floats: usize, batched: bool) -> Result<f64> {
     const ITERATIONS: u32 = 20;
     let by = 0x9E37_79B9_7F4A_7C15;
@@ -46,7 +46,7 @@ fn batches(rows: u64, row_floats: usize, batched: bool) -> Result<f64> {
     let settings =
         Settings { tables: vec![table], batched, indexed: batched, ..Settings::default() };
     let running = start(&settings)?;
-    // Every other row, so that no piece is copied whole.
+    // Every other row, so that nothing is copied whole.
     let some: Vec<Key> = keys(rows, by).into_iter().rev().step_by(2).collect();
     let iterate = |geeps: &Geeps| -> Result<()> {
         let read = geeps.read(TABLE, &some, Staleness::BSP)?.wait()?;
@@ -71,7 +71,7 @@ const ROWS: u64 = 64;
 const ROW_FLOATS: usize = 4096;
 const COMPUTES: Duration = Duration::from_millis(2);
 
-/// Computes with a buffer: once it is there, for a while.
+/// Computes with a buffer for a while, once it is there.
 fn compute(access: &mut Access, stream: &Stream) -> Result<()> {
     if !access.is_virtual() {
         access.on(stream)?;
@@ -92,7 +92,7 @@ fn layers(geeps: &Geeps, stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of an iteration through layers of 1 MiB each on a device that has so many of them.
+/// Seconds of an iteration through layers of 1 MiB each on a device with `budget_bytes` of memory.
 fn layers_of(budget_bytes: u64, prefetch: bool) -> Result<f64> {
     const ITERATIONS: u32 = 5;
     let rate = Rate { bytes_per_second: 1e9, latency: Duration::from_micros(10) };
@@ -128,13 +128,13 @@ fn layers_of(budget_bytes: u64, prefetch: bool) -> Result<f64> {
 /// When tables are clocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clocks {
-    /// Each as soon as its layer is over.
+    /// Each as soon as its layer is done.
     ByLayer,
     /// All after the last layer, as if they were one.
     AtOnce,
 }
 
-/// Seconds of an iteration of two workers, whose tables travel over a slow network.
+/// Seconds of an iteration of two workers, whose tables are sent over a slow network.
 fn tables(clocks: Clocks) -> std::result::Result<f64, String> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let network: Network = "1Gbit,50us".parse()?;

@@ -1,12 +1,12 @@
-//! A network of two layers that several workers train together, each on examples of its own,
-//! through a parameter server. Its loop is that of Cui et al., GeePS (2016), algorithm 1.
+//! A network of two layers that several workers train together through a parameter server, each on
+//! its own examples. Its loop is that of Cui et al., GeePS (2016), algorithm 1.
 //!
 //! ```text
 //! cargo run --release -p stepwell-geeps --example mlp -- WORKERS BUDGET
 //! ```
 //!
-//! It prints the loss, what lies pinned in a budget of so many bytes (56 KiB, if none is given),
-//! and what was copied.
+//! It prints the loss, the data pinned in a budget of `BUDGET` bytes (56 KiB by default), and the
+//! bytes copied.
 
 #![expect(clippy::print_stdout, reason = "its figures are what it is for")]
 
@@ -48,12 +48,12 @@ fn keys(count: usize) -> Vec<Key> {
     (0..count as u64).map(Key).collect()
 }
 
-/// What layer number `layer` reads, and, of number `layer + 1`, what it writes.
+/// Input of layer number `layer`, which is the output of the previous one.
 fn values_of(layer: usize) -> LocalId {
     LocalId(layer as u32)
 }
 
-/// Gradients of the same.
+/// Gradients of these values.
 fn gradients_of(layer: usize) -> LocalId {
     LocalId((WIDTHS.len() + layer) as u32)
 }
@@ -82,7 +82,7 @@ fn settings(budget_bytes: u64) -> Settings {
     }
 }
 
-/// One mini-batch, or, without one, a virtual iteration. Says the sum of losses.
+/// Trains on a mini-batch, or without one, runs a virtual iteration. Returns the sum of losses.
 fn train(geeps: &Geeps, batch: Option<&Batch>) -> Result<f32> {
     let examples = keys(EXAMPLES);
     let local = |id, fetch| geeps.local_access(id, &examples, fetch)?.wait();
@@ -130,13 +130,13 @@ fn train(geeps: &Geeps, batch: Option<&Batch>) -> Result<f32> {
         geeps.post_local_access(from, Save::NoSave)?;
         geeps.post_local_access(gradients, Save::NoSave)?;
         geeps.post_local_access(below, Save::Save)?;
-        // It travels while the layers below compute.
+        // It is sent while the layers below compute.
         geeps.table_clock(table)?;
     }
     Ok(loss)
 }
 
-/// Units are rectified, but for the output.
+/// Units are rectified, except the output.
 fn forward(layer: usize, weights: &[f32], from: &[f32], to: &mut [f32]) {
     let (inputs, units) = (WIDTHS[layer], WIDTHS[layer + 1]);
     for (x, y) in from.chunks_exact(inputs).zip(to.chunks_exact_mut(units)) {
@@ -150,7 +150,7 @@ fn forward(layer: usize, weights: &[f32], from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// Losses, and what they say of the outputs.
+/// Losses, and gradients of the outputs.
 fn logistic(labels: &[f32], outputs: &[f32], gradients: &mut [f32]) -> f32 {
     let mut loss = 0.0;
     for ((label, output), gradient) in labels.iter().zip(outputs).zip(gradients) {
@@ -161,7 +161,7 @@ fn logistic(labels: &[f32], outputs: &[f32], gradients: &mut [f32]) -> f32 {
     loss
 }
 
-/// The step of the weights, and gradients of what the layer read.
+/// The step of the weights, and gradients of the layer's input.
 fn backward(
     layer: usize,
     (weights, from, gradients): (&[f32], &[f32], &[f32]),

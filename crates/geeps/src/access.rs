@@ -1,5 +1,4 @@
-//! What the application gets: a request that is polled or waited for, and the buffer that comes of
-//! it.
+//! Requests of the application, which it polls or waits for, and the buffers that it receives.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -12,23 +11,23 @@ use crate::operation::{Acquire, Fetch, What};
 use crate::state::{Reclaim, Shared};
 use crate::{Error, Result};
 
-/// Something that was asked for. Whoever drops it does not want it any more.
+/// A pending request. Dropping it cancels it.
 #[derive(Debug)]
 #[must_use = "a request that is dropped is taken back"]
 pub struct Request {
     shared: Arc<Shared>,
     acquire: Acquire,
     kind: Asked,
-    /// When it was asked for.
+    /// Time of the request.
     since: f64,
-    /// Whether it was not there at the first look.
+    /// Whether it was not ready at the first poll.
     waited: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Ticket(u64),
-    /// In a virtual iteration, the operation of this place.
+    /// In a virtual iteration, the operation at this place.
     Virtual(usize),
     /// It was taken.
     Over,
@@ -48,7 +47,7 @@ impl Request {
     /// The buffer, if it is ready.
     ///
     /// # Errors
-    /// Why it never will be.
+    /// Why it never will be ready.
     pub fn poll(&mut self) -> Result<Poll<Access>> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -97,7 +96,7 @@ impl Request {
     /// Waits until the buffer is ready.
     ///
     /// # Errors
-    /// Why it never will be.
+    /// Why it never will be ready.
     pub fn wait(mut self) -> Result<Access> {
         let events = Arc::clone(&self.shared.events);
         loop {
@@ -127,15 +126,15 @@ impl Drop for Request {
     }
 }
 
-/// A buffer that the application has until it gives it back. One that is dropped is given back
-/// without its values: nothing is updated, and local data that is not pinned is as it was. On a
-/// device, one that a stream may still use is never given back: that is an error, and ends all.
+/// A buffer that the application holds until it gives it back. Dropping it gives it back without
+/// its values: nothing is updated, and local data that is not pinned is unchanged. On a device,
+/// dropping a buffer that a stream may still use is an error that ends all ranks.
 #[derive(Debug)]
 pub struct Access {
     pub(crate) shared: Arc<Shared>,
     pub(crate) acquire: Acquire,
     held: Option<Held>,
-    /// Whether a stream was given its memory, and nobody said that it was done with it.
+    /// Whether a stream was given its memory without a later `done_on`.
     is_used: bool,
 }
 
@@ -146,12 +145,12 @@ pub(crate) enum Held {
 }
 
 impl Access {
-    /// Whether it is one of a virtual iteration, which has no memory.
+    /// Whether it belongs to a virtual iteration, and has no memory.
     pub fn is_virtual(&self) -> bool {
         matches!(self.held, Some(Held::Virtual(_)))
     }
 
-    /// Floats of it: those of a row for each key, one after another.
+    /// Number of floats: those of a row for each key, one after another.
     pub fn floats(&self) -> usize {
         match &self.held {
             Some(Held::Served(served)) => served.piece.floats(),
@@ -159,8 +158,8 @@ impl Access {
         }
     }
 
-    /// Of a buffer of [`Geeps::read`](crate::Geeps::read): it has all updates of all workers of so
-    /// many clocks, and perhaps some of later ones.
+    /// Data age of a buffer of [`Geeps::read`](crate::Geeps::read): it has all updates of all
+    /// workers of that many clocks, and perhaps some of later ones.
     pub fn data_age(&self) -> u64 {
         match &self.held {
             Some(Held::Served(served)) => served.age,
@@ -175,10 +174,10 @@ impl Access {
         }
     }
 
-    /// Its values, in memory of the host. // (keys, row_floats)
+    /// Its values in host memory. // (keys, row_floats)
     ///
     /// # Errors
-    /// When it is in memory of a device, or virtual.
+    /// If it is in memory of a device, or virtual.
     pub fn values(&mut self) -> Result<&mut [f32]> {
         match self.piece("values")? {
             Piece::Host(values) => Ok(values),
@@ -186,11 +185,11 @@ impl Access {
         }
     }
 
-    /// Its memory on a device, for what `stream` is given from now on; [`Access::done_on`] is to
-    /// follow. // (keys, row_floats)
+    /// Its memory on a device, for later operations of `stream`, to be followed by
+    /// [`Access::done_on`]. // (keys, row_floats)
     ///
     /// # Errors
-    /// When it is in memory of the host, or virtual, or the device failed.
+    /// If it is in host memory, or virtual, or the device failed.
     pub fn on(&mut self, stream: &Stream) -> Result<&Buffer<f32>> {
         if !matches!(self.piece("on")?, Piece::Device(_)) {
             return Err(Error::call("on", "the buffer is on the host: use `values`"));
@@ -205,11 +204,11 @@ impl Access {
         }
     }
 
-    /// What `stream` was given so far is the last that it does with this memory: whoever has it
-    /// next waits for that.
+    /// Marks the operations that `stream` has so far as its last on this memory: the next user
+    /// waits for them.
     ///
     /// # Errors
-    /// When the device failed.
+    /// If the device failed.
     pub fn done_on(&mut self, stream: &Stream) -> Result<()> {
         let event = self.shared.lock().memory.event()?;
         match (self.piece("done_on")?, event) {
@@ -223,16 +222,16 @@ impl Access {
         }
     }
 
-    /// Whether nobody uses it any more.
+    /// Checks that no stream uses it.
     ///
     /// # Errors
-    /// When a stream may.
+    /// If a stream may.
     pub(crate) fn check_unused(&self, call: &'static str) -> Result<()> {
         let why = "a stream was given the buffer: say `done_on` before it is given back";
         if self.is_used { Err(Error::call(call, why)) } else { Ok(()) }
     }
 
-    /// Takes out what is given back.
+    /// Takes out its content to give it back.
     pub(crate) fn give(mut self) -> Option<Held> {
         self.held.take()
     }
@@ -246,7 +245,7 @@ impl Drop for Access {
     fn drop(&mut self) {
         let Some(Held::Served(served)) = self.held.take() else { return };
         if let Err(error) = self.check_unused("drop") {
-            // Whoever had it next would not know when it may be used.
+            // The next user would not know when it may be used.
             self.shared.fail(&error);
         }
         let state = &mut *self.shared.lock();
@@ -261,7 +260,7 @@ impl Drop for Access {
 }
 
 impl crate::state::State {
-    /// The application gave something back.
+    /// Records that the application gave an access back.
     pub(crate) fn released(&mut self, acquire: &Acquire, served: &Served) {
         self.held -= 1;
         if !served.is_lent {

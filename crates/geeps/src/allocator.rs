@@ -1,17 +1,17 @@
-//! The allocator: gives buffers to who waits for them, filled as asked, ahead of the application
-//! where it knows what will be asked.
+//! The allocator: serves requests for buffers, filled as requested, ahead of the application if it
+//! knows the next requests.
 //!
-//! - **Order.** One after another, as they stand in line; who cannot be served yet holds up those
-//!   behind it, who were asked for later, or not at all yet.
-//! - **Read** waits until the cache is as fresh as its bound wants, at the clock that the table has
-//!   when it is asked for; all shards count. Whoever is `clocks_ahead` clocks ahead of their
-//!   answers waits, too, and so does PreUpdate.
-//! - **Local data** is at one place at a time: it is handed out, or fetched, after what was handed
-//!   out before came back. What is pinned is handed out where it lies if all of it is wanted.
-//! - **Memory.** Nothing is allocated beyond the pool: who finds it full waits until others give
-//!   back, and is refused where what the application itself holds leaves too little.
-//! - **Plan.** What a virtual iteration led to is installed as soon as all is at rest, before
-//!   anybody is served who asks after it.
+//! - **Order.** In the order of the line; a request that cannot be served yet delays those behind
+//!   it, which were requested later or are only foreseen.
+//! - **Read** waits until the cache is as fresh as its bound requires, at the table's clock at the
+//!   time of the request; all shards count. A worker that is `clocks_ahead` clocks ahead of their
+//!   answers waits, too, as does PreUpdate.
+//! - **Local data** is in one place at a time: it is lent or fetched only after an earlier access
+//!   was returned. Pinned data is lent in place if all of it is requested.
+//! - **Memory.** Nothing is allocated beyond the pool: a request waits until others are returned if
+//!   the pool is full, and is refused if the application itself holds too much.
+//! - **Plan.** The plan of a virtual iteration is installed as soon as nothing is in use, before
+//!   any later request is served.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) struct Allocator {
     busy: Option<Arc<Event>>,
 }
 
-/// What came of a try to serve somebody.
+/// Outcome of trying to serve a request.
 enum Step {
     Served(Served),
     NotYet,
@@ -48,7 +48,7 @@ impl Allocator {
         Self { shared: Arc::clone(shared), busy: None }
     }
 
-    /// Lets the line be as long as may be foreseen.
+    /// Extends the line by foreseen operations, up to the limit.
     fn foresee(&self, state: &mut State) {
         while self.shared.prefetch && state.line.foreseen() < FORESEEN_MAX {
             let Some(foreseen) = state.sequence.foresee() else { break };
@@ -57,11 +57,11 @@ impl Allocator {
     }
 }
 
-/// Serves who was asked for last, if that takes no copy and nobody stands before: so that the
+/// Serves the last request if that takes no copy and no other waits before it, so that the
 /// application need not wait for a thread to wake up.
 ///
 /// # Errors
-/// When memory has none, though it should.
+/// If memory cannot be allocated, although it should be available.
 pub(crate) fn serve_at_once(shared: &Shared, state: &mut State) -> Result<()> {
     let Some(at) = state.line.next().filter(|_| state.plan.is_none()) else { return Ok(()) };
     let waiting = &state.line.waiting[at];
@@ -117,7 +117,7 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
     }
 }
 
-/// Whether a table is as far ahead of its shards, at that clock, as it may be.
+/// Whether a table at this clock is as far ahead of its shards as it may be.
 fn waits(shared: &Shared, state: &State, (table, clock): (usize, u64)) -> bool {
     state.caches[table].ahead_at(clock) >= shared.clocks_ahead
 }
@@ -166,7 +166,7 @@ fn serve_local(
     Ok(Step::Served(Served { piece, is_lent, age }))
 }
 
-/// A buffer for who stands at `at`.
+/// Takes a buffer for the request at `at`.
 fn take(state: &mut State, at: usize, floats: usize) -> Result<Step> {
     let taken = state.pool.take(&state.memory, floats)?;
     state.note_peak();
@@ -189,7 +189,7 @@ fn take(state: &mut State, at: usize, floats: usize) -> Result<Step> {
     })
 }
 
-/// Bytes of buffers that the application has, or has only to take.
+/// Bytes of buffers that the application holds, or can take.
 fn held_bytes(state: &State) -> u64 {
     let asked = state.line.waiting.iter().filter(|waiting| waiting.ticket.is_some());
     let served = asked.filter_map(|waiting| match &waiting.outcome {
@@ -199,7 +199,7 @@ fn held_bytes(state: &State) -> u64 {
     state.taken_bytes + served.sum::<u64>()
 }
 
-/// The buffer, or back with it.
+/// Serves the filled buffer, or returns it to the pool.
 fn filled(state: &mut State, (piece, age): (Piece, u64), moved: Moved) -> Step {
     match moved {
         Moved::Now(()) => Step::Served(Served { piece, is_lent: false, age }),

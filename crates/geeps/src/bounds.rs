@@ -1,8 +1,7 @@
-//! The bounds of all that a rank's parameter server holds in memory.
+//! The bounds of all memory of a rank's parameter server.
 //!
-//! - **Beside these** are one entry of a few words for each key and each operation of a sequence,
-//!   and, on a device, memory that it copies to and from, of which the device's own pool is the
-//!   bound.
+//! - **Not included** are an entry of a few words for each key and each operation of a sequence,
+//!   and, on a device, pinned memory, which the device's own pool bounds.
 
 use stepwell_base::TableId;
 use stepwell_base::budget::Budget;
@@ -15,7 +14,7 @@ impl Settings {
     /// Every bound of rank `rank` of `ranks`, by name.
     ///
     /// # Errors
-    /// When settings cannot be.
+    /// If settings are invalid.
     pub fn bounds(&self, (rank, ranks): (usize, usize)) -> Result<Budget> {
         self.check()?;
         let (mut all, mut touched, mut part) = (0, 0, 0);

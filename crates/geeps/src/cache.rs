@@ -1,12 +1,12 @@
-//! The parameter cache: a table's rows as they were last heard of, and updates on their way back.
+//! The parameter cache: a table's rows as last received, and updates on their way back.
 //!
 //! - **Write-back.** Updates are summed in the cache, over all of a clock, and leave with its
-//!   commit. They show in what is read once the shard has them: a read sees data of some age, and
-//!   never a part of the reader's own clock. So what is read under BSP is the same for all workers.
-//! - **First touch.** The first update of a row in a clock is copied and not added to zero, so that
-//!   a sum of one update is that update to the bit.
+//!   commit. They are visible to reads once the shard has them: a read sees data of some age, and
+//!   never a part of the reader's current clock. So reads under BSP are the same for all workers.
+//! - **First touch.** The first update of a row in a clock is copied, not added to zero, so that a
+//!   sum of one update equals that update to the bit.
 //! - **Bounds.** A worker is at most `clocks_ahead` clocks ahead of what all shards have answered;
-//!   so many lists of updates are on their way at most.
+//!   at most that many lists of updates are in flight.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::{Result, Settings};
 /// Sums of updates of one clock.
 #[derive(Debug)]
 pub(crate) struct Updates {
-    /// What no row has is not to be relied on. // (rows, row_floats)
+    /// Values of untouched rows are unspecified. // (rows, row_floats)
     pub(crate) values: Vec<f32>,
     // (rows)
     touched: Vec<bool>,
@@ -65,7 +65,7 @@ impl Updates {
 #[derive(Debug)]
 pub(crate) struct Committed {
     pub(crate) clock: u64,
-    /// None where there were none.
+    /// `None` if there were none.
     pub(crate) updates: Option<Updates>,
 }
 
@@ -76,26 +76,26 @@ pub(crate) struct Cache {
     pub(crate) store: Store,
     /// Data age of each shard's part. // (ranks)
     ages: Vec<u64>,
-    /// Own clocks whose updates are in it. // (ranks)
+    /// Number of this worker's clocks whose updates are in each shard's part. // (ranks)
     answered: Vec<u64>,
     /// How often the application clocked.
     pub(crate) clock: u64,
-    /// How many of these were committed.
+    /// Number of these clocks that were committed.
     committed: u64,
-    /// Of the clock that goes on.
+    /// Updates of the current clock.
     pending: Option<Updates>,
-    /// Whether the application updated since it clocked.
+    /// Whether the application updated since its last clock.
     pub(crate) is_updated: bool,
-    /// For the pusher.
+    /// Committed updates for the pusher.
     pub(crate) outgoing: VecDeque<Committed>,
     spares: Vec<Updates>,
 }
 
 impl Cache {
-    /// That of table number `number`, for so many ranks.
+    /// The cache of table number `number`, for `ranks` ranks.
     ///
     /// # Errors
-    /// When settings cannot be.
+    /// If settings are invalid.
     pub(crate) fn begin(settings: &Settings, number: usize, ranks: usize) -> Result<Self> {
         let table = &settings.tables[number];
         let layout = Layout::new(TableId(number as u32), table, ranks)?;
@@ -109,7 +109,7 @@ impl Cache {
         Ok(Self::new(Arc::new(layout), values))
     }
 
-    /// One whose rows begin with these values, by place.
+    /// A cache whose rows begin with these values, by place.
     fn new(layout: Arc<Layout>, values: Vec<f32>) -> Self {
         let ranks = layout.parts.len();
         assert_eq!(values.len(), layout.rows.floats(), "values of all rows");
@@ -127,7 +127,7 @@ impl Cache {
         }
     }
 
-    /// What the rows `places` begin with: before anything else is done with it.
+    /// Initial values of the rows `places`: valid before anything else is done with the cache.
     pub(crate) fn initial(&self, places: Range<usize>) -> Vec<f32> {
         let row = self.layout.rows.row_floats;
         match &self.store {
@@ -141,17 +141,17 @@ impl Cache {
         self.ages.iter().copied().min().unwrap_or(0)
     }
 
-    /// Clocks that some shard has not answered.
+    /// Number of clocks that some shard has not answered.
     pub(crate) fn ahead(&self) -> u64 {
         self.ahead_at(self.clock)
     }
 
-    /// The same, when the application is at this clock.
+    /// That number when the application is at `clock`.
     pub(crate) fn ahead_at(&self, clock: u64) -> u64 {
         clock.saturating_sub(self.answered.iter().copied().min().unwrap_or(0))
     }
 
-    /// Part `shard` is of this age now, with so many own clocks.
+    /// Records that part `shard` is now of this age, with `own` of this worker's clocks.
     pub(crate) fn refreshed(&mut self, shard: usize, (age, own): (u64, u64)) {
         assert!(age >= self.ages[shard] && own >= self.answered[shard], "shards go forward");
         (self.ages[shard], self.answered[shard]) = (age, own);
@@ -164,14 +164,14 @@ impl Cache {
         pending.add(index, layout.rows.row_floats, values);
     }
 
-    /// The updates so far are those of the next clock.
+    /// Commits the updates so far to the next clock.
     pub(crate) fn commit(&mut self) {
         let (clock, updates) = (self.committed, self.pending.take());
         self.committed += 1;
         self.outgoing.push_back(Committed { clock, updates });
     }
 
-    /// Memory of updates that were sent.
+    /// Keeps the memory of sent updates.
     pub(crate) fn keep(&mut self, mut updates: Updates) {
         updates.clear();
         self.spares.push(updates);
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(touched, 2);
         let second = cache.outgoing.pop_front().unwrap();
         assert!(second.clock == 1 && second.updates.is_none());
-        // Its memory is used again, and nothing of it shows.
+        // Its memory is reused, without its content.
         cache.keep(updates);
         cache.update(&some, &[7.0; 4]);
         cache.commit();

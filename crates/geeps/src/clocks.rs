@@ -1,8 +1,8 @@
-//! Vector clocks: how often each worker clocked a table, as a shard knows it.
+//! Vector clocks: how often each worker clocked a table, as known to a shard.
 //!
-//! - **Data age.** The least of them: all updates of all workers up to that clock are in. Source:
-//!   Cui et al., GeePS (2016), section 4.2; Ho et al., "More effective distributed ML via a Stale
-//!   Synchronous Parallel parameter server" (NIPS 2013).
+//! - **Data age.** The least of them: all updates of all workers up to that clock are included.
+//!   Source: Cui et al., GeePS (2016), section 4.2; Ho et al., "More effective distributed ML via a
+//!   Stale Synchronous Parallel parameter server" (NIPS 2013).
 
 use crate::Staleness;
 
@@ -19,7 +19,7 @@ impl VectorClock {
         self.0[worker]
     }
 
-    /// A worker clocked; whether the data age is another one now.
+    /// Advances a worker's clock; returns whether the data age changed.
     pub(crate) fn tick(&mut self, worker: usize) -> bool {
         let before = self.age();
         self.0[worker] += 1;
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_worker_at_clock_t_needs_what_was_committed_up_to_t_less_one_less_the_slack() {
-        // Updates of clocks 0 to a - 1 are in data of age a.
+        // Data of age a has updates of clocks 0 to a - 1.
         assert_eq!(age_needed(5, Staleness::BSP), 5);
         assert_eq!(age_needed(5, Staleness::Clocks(2)), 3);
         assert_eq!(age_needed(1, Staleness::Clocks(2)), 0);

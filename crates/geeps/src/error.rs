@@ -1,4 +1,4 @@
-//! What can go wrong, one line each.
+//! Errors, one line each.
 
 use stepwell_base::{ByteCount, NO_THREAD};
 
@@ -9,13 +9,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another rank is gone, or the way to it.
+    /// Another rank, or the connection to it, is gone.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] stepwell_device::Error),
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("{0}")]
     Setting(String),
     /// A key that its table does not have.
@@ -25,15 +25,15 @@ pub enum Error {
         table: String,
         /// The key.
         key: u64,
-        /// How many it has.
+        /// Number of keys.
         rows: usize,
     },
-    /// A table of another number.
+    /// A table number that does not exist.
     #[error("there is no table {number}: {count} were set up")]
     NoTable {
         /// The number.
         number: usize,
-        /// Tables there are.
+        /// Number of tables.
         count: usize,
     },
     /// Less memory than double buffering needs.
@@ -43,17 +43,17 @@ pub enum Error {
          bytes of indexes; raise the budget to {total} bytes, or access less at once"
     )]
     Budget {
-        /// Bytes there are.
+        /// Budget in bytes.
         budget: u64,
         /// Bytes in use at the peak.
         peak: u64,
-        /// What is in use there.
+        /// What is in use at the peak.
         most: String,
-        /// Twice that.
+        /// Twice the peak.
         need: u64,
-        /// What indexes take on the device.
+        /// Bytes of indexes on the device.
         indexes: u64,
-        /// What would do.
+        /// A sufficient budget.
         total: u64,
     },
     /// An access that could never be served.
@@ -62,19 +62,19 @@ pub enum Error {
          the {pool} of access buffers: release some first, or raise the budget"
     )]
     TooLarge {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: ByteCount,
-        /// For what.
+        /// Purpose.
         what: String,
-        /// Bytes that were not given back.
+        /// Bytes that were not returned.
         held: ByteCount,
         /// Bytes of all buffers.
         pool: ByteCount,
     },
-    /// Local data is held and asked for again.
+    /// Local data is requested while the application holds it.
     #[error("local data '{0}' is held by the application: release it before it is accessed again")]
     Twice(String),
-    /// A worker that never waits went too far ahead.
+    /// A worker that never waits is too far ahead.
     #[error(
         "table '{table}' is {clocks} clocks ahead of its shards, the most there may be: read or \
          pre-update it before its next clock, which waits for them"
@@ -88,18 +88,18 @@ pub enum Error {
     /// A call at the wrong time, or with the wrong buffer.
     #[error("{call}: {why}")]
     Call {
-        /// Which.
+        /// The call.
         call: &'static str,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Ranks were set up unlike.
+    /// Ranks have different tables.
     #[error(
         "rank {rank} has another table '{table}' than this one: name, keys, row length, initial \
          values and order of updates must be alike"
     )]
     Unlike {
-        /// Who.
+        /// The differing rank.
         rank: usize,
         /// The table's name.
         table: String,
@@ -107,7 +107,7 @@ pub enum Error {
     /// A thread did not start.
     #[error("no thread for {name}: {why}{NO_THREAD}")]
     NoThread {
-        /// For whom.
+        /// The thread's purpose.
         name: &'static str,
         /// The system's reason.
         why: String,

@@ -1,10 +1,10 @@
-//! The virtual iteration: operations are written down, and what follows from them is planned.
+//! The virtual iteration: operations are recorded, and what follows from them is planned.
 //!
 //! - **How.** Between [`Geeps::begin_virtual`] and [`Geeps::end_virtual`] every call returns at
-//!   once, with accesses that have no memory. When it ends, data moves where its placement wants;
-//!   or, where something is still being given back, as soon as that is over.
-//! - **Failure.** Where the budget is less than twice what is accessed at once, that is refused
-//!   with the arithmetic, and all is as it was before, without a sequence.
+//!   once, with accesses that have no memory. When it ends, data moves where its placement
+//!   requires, or as soon as pending returns are complete.
+//! - **Failure.** If the budget is less than twice what is accessed at once, that is refused with
+//!   the arithmetic, and everything is as before, without a sequence.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::state::{Plan, State};
 use crate::{Error, Geeps, Result};
 
 impl Geeps {
-    /// From now on operations are written down, and nothing is done.
+    /// Starts recording operations instead of executing them.
     ///
     /// # Errors
-    /// When the application has buffers, or gathers already.
+    /// If the application holds buffers, or records already.
     pub fn begin_virtual(&self) -> Result<()> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -31,16 +31,16 @@ impl Geeps {
             return Err(Error::call("begin_virtual", why));
         }
         state.drop_foreseen();
-        // Its indexes are gone before new ones are made.
+        // Its indexes are dropped before new ones are made.
         state.sequence = Sequence::default();
         state.gathering = Some(Vec::new());
         Ok(())
     }
 
-    /// The iteration is over: places data, and makes ready for as many like it as will come.
+    /// Ends the iteration: places data, and prepares for further iterations like it.
     ///
     /// # Errors
-    /// When the budget is too small for what the application uses at once, or the device refuses.
+    /// If the budget is too small for what the application uses at once, or the device refuses.
     pub fn end_virtual(&self) -> Result<Placement> {
         let mut state = self.shared.lock();
         state.check()?;

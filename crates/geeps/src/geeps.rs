@@ -1,4 +1,4 @@
-//! The application's end: the calls of the paper's table 1.
+//! The application's interface: the calls of the paper's table 1.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -21,14 +21,14 @@ use crate::sequence::{Operation, Sequence};
 use crate::state::{Local, Reclaim, Shared, State};
 use crate::{Error, LocalSettings, Result, Rule, Settings, Staleness, Statistics};
 
-/// A parameter server as the application of one rank has it. It is of one thread, which owns its
-/// loop; all that moves data is done by the machines that came with it.
+/// A rank's parameter server, as seen by the application. It belongs to one thread, which owns its
+/// loop; the machines returned with it move all data.
 #[derive(Debug)]
 pub struct Geeps {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The rows of a table that this rank's shard has, with their keys.
+/// The rows of a table in this rank's shard, with their keys.
 pub type ShardRows = Vec<(Key, Vec<f32>)>;
 
 fn local(settings: &LocalSettings, memory: &Memory) -> Result<Local> {
@@ -40,12 +40,12 @@ fn local(settings: &LocalSettings, memory: &Memory) -> Result<Local> {
 }
 
 impl Geeps {
-    /// One end of a parameter server, and the machines that are to be polled until all are done:
-    /// by threads ([`crate::Running`]), or by a scheduler. All ranks of `fabric` do the same, with
-    /// the same tables.
+    /// Creates one end of a parameter server, and the machines to poll until all are done: by
+    /// threads ([`crate::Running`]), or by a scheduler. All ranks of `fabric` do this, with the
+    /// same tables.
     ///
     /// # Errors
-    /// When settings cannot be, or a device refuses.
+    /// If settings are invalid, or a device refuses.
     pub fn new(
         settings: &Settings,
         fabric: Fabric,
@@ -85,35 +85,35 @@ impl Geeps {
         Ok((Self { shared }, machines))
     }
 
-    /// Asks for a buffer with the rows of `keys`, as old as `staleness` lets them be.
+    /// Requests a buffer with the rows of `keys`, no older than `staleness` allows.
     ///
     /// # Errors
-    /// When there are no such rows, or the server failed.
+    /// If there are no such rows, or the server failed.
     pub fn read(&self, table: TableId, keys: &[Key], staleness: Staleness) -> Result<Request> {
         self.acquire(What::Read(table.0 as usize, staleness), keys)
     }
 
-    /// Gives a buffer of [`Geeps::read`] back.
+    /// Gives back a buffer of [`Geeps::read`].
     ///
     /// # Errors
-    /// When it is another one, or the server failed.
+    /// If the buffer is of another call, or the server failed.
     pub fn post_read(&self, access: Access) -> Result<()> {
         let is_read = matches!(access.what(), What::Read(..));
         self.release("post_read", is_read, access, |_, served| Reclaim::Buffer(served.piece))
     }
 
-    /// Asks for a buffer of zeros for updates of the rows of `keys`.
+    /// Requests a buffer of zeros for updates of the rows of `keys`.
     ///
     /// # Errors
-    /// As [`Geeps::read`].
+    /// As for [`Geeps::read`].
     pub fn pre_update(&self, table: TableId, keys: &[Key]) -> Result<Request> {
         self.acquire(What::PreUpdate(table.0 as usize), keys)
     }
 
-    /// Gives a buffer of [`Geeps::pre_update`] back: its values are added to the rows.
+    /// Gives back a buffer of [`Geeps::pre_update`] and adds its values to the rows.
     ///
     /// # Errors
-    /// When it is another one, or the server failed.
+    /// If the buffer is of another call, or the server failed.
     pub fn update(&self, access: Access) -> Result<()> {
         let is_update = matches!(access.what(), What::PreUpdate(_));
         if let (What::PreUpdate(table), false) = (access.what(), access.is_virtual()) {
@@ -123,18 +123,18 @@ impl Geeps {
         self.release("update", is_update, access, reclaim)
     }
 
-    /// Asks for local data, or for room for it.
+    /// Requests local data, or a buffer for it.
     ///
     /// # Errors
-    /// As [`Geeps::read`], and when the application has it.
+    /// As for [`Geeps::read`], and if the application holds it.
     pub fn local_access(&self, local: LocalId, keys: &[Key], fetch: Fetch) -> Result<Request> {
         self.acquire(What::Local(local.0 as usize, fetch), keys)
     }
 
-    /// Gives a buffer of [`Geeps::local_access`] back.
+    /// Gives back a buffer of [`Geeps::local_access`].
     ///
     /// # Errors
-    /// When it is another one, or the server failed.
+    /// If the buffer is of another call, or the server failed.
     pub fn post_local_access(&self, access: Access, save: Save) -> Result<()> {
         let is_local = matches!(access.what(), What::Local(..));
         let bytes = bytes_counted(access.floats());
@@ -144,10 +144,10 @@ impl Geeps {
         })
     }
 
-    /// Commits the updates of one table that were made so far: the next clock begins.
+    /// Commits the updates of one table so far, and begins its next clock.
     ///
     /// # Errors
-    /// When the table is too far ahead of its shards, a read of it waits, or the server failed.
+    /// If the table is too far ahead of its shards, a read of it waits, or the server failed.
     pub fn table_clock(&self, table: TableId) -> Result<()> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -163,7 +163,7 @@ impl Geeps {
             return Err(Error::Ahead { table, clocks });
         }
         if state.line.reads(number) {
-            // It might see this clock or not: that would be chance.
+            // It would be chance whether it sees this clock.
             let why = format!("a read of '{}' waits: take it before", cache.layout.name);
             return Err(Error::call("table_clock", why));
         }
@@ -178,7 +178,7 @@ impl Geeps {
         Ok(())
     }
 
-    /// What was done so far.
+    /// Statistics since the start.
     pub fn statistics(&self) -> Statistics {
         let state = self.shared.lock();
         let [bytes_up, bytes_down] = state.memory.copied();
@@ -188,23 +188,23 @@ impl Geeps {
     /// The data age of a table in this rank's cache.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// If there is no such table.
     pub fn data_age(&self, table: TableId) -> Result<u64> {
         let state = self.shared.lock();
         self.known(table.0 as usize, state.caches.len())?;
         Ok(state.caches[table.0 as usize].age())
     }
 
-    /// The application fails, and with it all ranks.
+    /// Fails the application, and with it all ranks.
     pub fn fail(&self, why: &str) {
         self.shared.fail(&Error::call("fail", why));
     }
 
-    /// The application will ask for nothing more: what it committed is sent, and machines end when
-    /// all ranks have closed.
+    /// Declares that the application requests nothing more: its commits are sent, and machines end
+    /// when all ranks have closed.
     ///
     /// # Errors
-    /// When buffers are held, or updates were not committed.
+    /// If buffers are held, or updates were not committed.
     pub fn close(&self) -> Result<()> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -222,10 +222,10 @@ impl Geeps {
         Ok(())
     }
 
-    /// The rows that this rank's shard has, by table, once all ranks have closed.
+    /// The rows of this rank's shard, by table, once all ranks have closed.
     ///
     /// # Errors
-    /// When the server failed, or was not closed.
+    /// If the server failed, or was not closed.
     pub fn poll_closed(&self) -> Result<Poll<Vec<ShardRows>>> {
         let state = &mut *self.shared.lock();
         state.check()?;
@@ -294,24 +294,24 @@ impl Geeps {
                 Ok(())
             }
         };
-        // A request that is dropped takes the lock.
+        // Dropping a request takes the lock.
         drop(guard);
         self.shared.events.notify();
         served.inspect_err(|error| self.shared.fail(error))?;
         request
     }
 
-    /// Lets the application stand in line.
+    /// Adds the application's request to the line.
     fn ask(&self, state: &mut State, (what, keys): (What, &[Key])) -> Result<Request> {
         let clock = match what {
             What::Read(table, _) | What::PreUpdate(table) => state.caches[table].clock,
             What::Local(..) => 0,
         };
-        // What was foreseen for another clock is older, or waits for longer, than it should.
+        // Data foreseen for another clock may be too old, or wait too long.
         let is_local = matches!(what, What::Local(..));
         let counts = !is_local && self.shared.rules.hold(Rule::ClockOfForeseen);
         if self.shared.prefetch && state.line.foreseen() == 0 {
-            // The allocator has not come to it.
+            // The allocator has not yet foreseen anything.
             let foreseen = state.sequence.foresee();
             foreseen.into_iter().for_each(|foreseen| state.line.push_foreseen(foreseen));
         }
@@ -371,7 +371,7 @@ impl Geeps {
     }
 }
 
-/// What is given back, and the bytes of it that need not be saved.
+/// What is given back, and how many of its bytes need not be saved.
 struct Given {
     reclaim: Reclaim,
     avoided: u64,

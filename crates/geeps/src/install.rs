@@ -1,7 +1,7 @@
-//! Puts data where the placement wants it, while nothing moves.
+//! Moves data to where the placement requires, while nothing else moves.
 //!
-//! - **Order.** Everything is brought to the host first, and buffers that are kept are let go: so
-//!   that what lies in the application's memory never adds up to more than its budget.
+//! - **Order.** Everything is first brought to the host, and kept buffers are freed, so that the
+//!   content of the application's memory never exceeds its budget.
 
 use crate::Result;
 use crate::layout::Index;
@@ -9,7 +9,7 @@ use crate::memory::{Chosen, Memory, Moved, Piece, Store, bytes_counted};
 use crate::pool::Pool;
 use crate::state::{Local, Plan, State};
 
-/// Installs the plan of `state`, whose buffers are all given back.
+/// Installs the plan of `state`, whose buffers have all been returned.
 pub(crate) fn install(state: &mut State) -> Result<()> {
     let Some(plan) = state.plan.take() else { return Ok(()) };
     let Plan { mut sequence, placement, index_bytes } = plan;
@@ -24,7 +24,7 @@ pub(crate) fn install(state: &mut State) -> Result<()> {
     for local in &mut *locals {
         unplace_local(local, memory)?;
     }
-    // What was copied from is free once the copies are over.
+    // Sources of copies are free once the copies are over.
     memory.finish()?;
     let mut pinned_bytes = index_bytes;
     for (cache, _) in caches.iter_mut().zip(&placement.pinned).filter(|(_, pinned)| **pinned) {
@@ -45,7 +45,7 @@ pub(crate) fn install(state: &mut State) -> Result<()> {
     raise_indexes(&mut sequence, &placement.pinned, memory)?;
     memory.finish()?;
     *pool = Pool::new(placement.buffer_bytes);
-    // What was asked for since the iteration was gathered is behind the application already.
+    // Requests made since the iteration was recorded are already behind the application.
     let next = state.line.waiting.iter().fold(0, |next, waiting| {
         let (what, keys) = (waiting.acquire.what, &waiting.acquire.index.keys);
         sequence.find(what, keys, next).map_or(next, |place| place + 1)
@@ -57,7 +57,7 @@ pub(crate) fn install(state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// Each list of keys once, for all of its reads.
+/// Copies each list of keys to the device once, for all of its reads.
 fn raise_indexes(
     sequence: &mut crate::sequence::Sequence,
     pinned: &[bool],
@@ -77,7 +77,7 @@ fn raise_indexes(
     Ok(())
 }
 
-/// Brings a cache to the host.
+/// Moves a cache to the host.
 fn unplace(store: &mut Store, memory: &mut Memory) -> Result<()> {
     match std::mem::replace(store, Store::Lent) {
         Store::Placed(Piece::Host(values)) => *store = Store::Host(values),
@@ -92,7 +92,7 @@ fn unplace(store: &mut Store, memory: &mut Memory) -> Result<()> {
     Ok(())
 }
 
-/// Brings local data to memory of the host.
+/// Moves local data to host memory.
 fn unplace_local(local: &mut Local, memory: &mut Memory) -> Result<()> {
     match std::mem::replace(&mut local.store, Store::Lent) {
         Store::Placed(mut piece) => {

@@ -1,21 +1,21 @@
-//! The keeper: a shard of all tables, its vector clocks, and what it tells the caches.
+//! The keeper: a shard of all tables, its vector clocks, and its messages to caches.
 //!
 //! ```text
 //!   push of worker w, clock c ──► waiting[w] ──► applied ──► clocks[w] = c + 1 ──► snapshots
 //! ```
 //!
-//! - **By clock.** Updates wait until every worker that goes on has sent those of the same clock;
-//!   then they are applied, those of rank 0 first, and the data age is one more. So a sum has one
-//!   order, whatever came when, and no snapshot holds a part of a clock.
-//! - **On arrival.** Updates are applied as they come; the age is the least clock still.
-//! - **Snapshots.** All workers get one when the age grows; on arrival, whoever pushed gets one in
-//!   any case, so that it hears that its updates are in. A worker takes [`CREDIT`] at most before
-//!   it says that it took one; what it missed meanwhile is in the next, which is newer.
-//! - **End.** A worker that has ended holds nobody back. When all have, and their updates are in,
-//!   the keeper says so to all; when all keepers have, it is done: nothing is on its way any more,
-//!   and another parameter server may have the same tags.
-//! - **Invariants.** A push has the clock that follows that of the one before, and the digest of
-//!   this rank's table; else, ranks are not alike, and all end.
+//! - **By clock.** Updates wait until every worker that has not ended has sent those of the same
+//!   clock; then they are applied, those of rank 0 first, and the data age grows by one. So a sum
+//!   has one order, whatever the order of arrival, and no snapshot has a part of a clock.
+//! - **On arrival.** Updates are applied as they arrive; the age is still the least clock.
+//! - **Snapshots.** All workers get one when the age grows; on arrival, the pushing worker always
+//!   gets one, which acknowledges its updates. A worker gets at most [`CREDIT`] before it
+//!   acknowledges one; later changes are in the next, newer one.
+//! - **End.** A worker that has ended delays no other. When all have, and their updates are
+//!   applied, the keeper announces that to all; when all keepers have, it is done: no messages are
+//!   in flight, and another parameter server may have the same tags.
+//! - **Invariants.** A push has the clock after that of the previous one, and the digest of this
+//!   rank's table; otherwise, ranks differ, and all end.
 //! - **Bounds.** `clocks_ahead` pushes of each worker and table wait.
 
 use std::collections::VecDeque;
@@ -31,10 +31,10 @@ use crate::state::Shared;
 use crate::wire::{About, Push, Snapshot, ended, tag};
 use crate::{Applies, Error, Result, Rule};
 
-/// Snapshots of a table that are on their way to a worker at once.
+/// The most snapshots of a table on their way to a worker.
 pub(crate) const CREDIT: u32 = 2;
 
-/// The part of a table that this rank has.
+/// This rank's part of a table.
 #[derive(Debug)]
 struct Part {
     layout: Arc<Layout>,
@@ -45,7 +45,7 @@ struct Part {
     waiting: Vec<VecDeque<Message>>,
     /// Snapshots that a worker may be sent. // (ranks)
     credit: Vec<u32>,
-    /// Whether it is to have one. // (ranks)
+    /// Whether a worker is owed a snapshot. // (ranks)
     owed: Vec<bool>,
 }
 
@@ -53,11 +53,11 @@ struct Part {
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     parts: Vec<Part>,
-    /// Ranks that will push nothing more. // (ranks)
+    /// Ranks that push nothing more. // (ranks)
     ended: Vec<bool>,
-    /// Whether all ranks were told that this one knows it of all, and will send nothing more.
+    /// Whether this rank has announced that all ranks have ended, and that it sends nothing more.
     is_told: bool,
-    /// Ranks that said the same. // (ranks)
+    /// Ranks that have announced the same. // (ranks)
     over: Vec<bool>,
 }
 
@@ -77,10 +77,10 @@ impl Keeper {
         Self { shared: Arc::clone(shared), parts, ended, is_told: false, over }
     }
 
-    /// Takes what has come of one rank.
+    /// Receives the messages of one rank.
     fn receive(&mut self, from: usize) -> Result<bool> {
         let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
-        // Read first: what was pushed before it is here, then.
+        // Read first: then earlier pushes have arrived.
         let ends = match fabric.receive(from, ended(first, self.parts.len()))? {
             Some(message) => {
                 fabric.keep(message);
@@ -110,7 +110,7 @@ impl Keeper {
         Ok(moved)
     }
 
-    /// Whether no keeper sends anything any more: each says so once all has come to it.
+    /// Whether no keeper sends anything more: each announces that once it has received everything.
     fn is_over(&mut self) -> Result<bool> {
         let Shared { fabric, first_tag, .. } = &*self.shared;
         let tag = ended(*first_tag, self.parts.len());
@@ -132,8 +132,8 @@ impl Keeper {
         Ok(self.over.iter().all(|over| *over))
     }
 
-    /// Takes what was sent to a worker that had ended: whoever uses these tags next finds nothing.
-    /// A rank that has left the fabric meanwhile has sent nothing more.
+    /// Takes messages to a worker that had ended, so that the next user of these tags finds none. A
+    /// rank that has left the fabric has sent nothing more.
     fn drain(&self) -> Result<()> {
         let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
         for (table, from) in (0..self.parts.len())
@@ -152,13 +152,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// Sends the snapshots that are owed, as far as there is credit.
+    /// Sends owed snapshots, as far as there is credit.
     fn send(&mut self, table: usize) -> Result<bool> {
         let (fabric, first) = (&self.shared.fabric, self.shared.first_tag);
         let part = &mut self.parts[table];
         let mut sent = false;
         for worker in 0..fabric.size() {
-            // Who ended does not listen.
+            // Workers that have ended do not receive.
             if self.ended[worker] || !part.owed[worker] || part.credit[worker] == 0 {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Keeper {
 }
 
 impl Part {
-    /// Whether a push is the one that must come.
+    /// Checks that a push is the expected one.
     fn check(&self, from: usize, message: &Message) -> Result<()> {
         let push = self.read(from, message)?;
         if push.digest != self.layout.digest {
@@ -193,7 +193,7 @@ impl Part {
         push.map_err(|why| Error::malformed(from, why))
     }
 
-    /// Applies the oldest push of a worker; whether the age grew.
+    /// Applies the oldest push of a worker; returns whether the age grew.
     fn apply(&mut self, worker: usize, shared: &Shared) -> Result<bool> {
         let Some(message) = self.waiting[worker].pop_front() else { return Ok(false) };
         let row_floats = self.layout.rows.row_floats;
@@ -205,7 +205,7 @@ impl Part {
         Ok(self.clocks.tick(worker))
     }
 
-    /// Applies what may be applied now; whether anything was.
+    /// Applies what may be applied now; returns whether anything was.
     fn advance(&mut self, ended: &[bool], shared: &Shared) -> Result<bool> {
         let workers = self.waiting.len();
         let waits = shared.rules.hold(Rule::WaitForAllWorkers);
@@ -233,7 +233,7 @@ impl Part {
         Ok(moved)
     }
 
-    /// Whoever has ended and has nothing left holds nobody back.
+    /// A worker that has ended and has no pushes left delays no other.
     fn let_go(&mut self, ended: &[bool]) {
         let age = self.clocks.age();
         for worker in (0..ended.len()).filter(|worker| ended[*worker]) {
@@ -273,7 +273,7 @@ impl Stage for Keeper {
             return Ok(Progress::Done);
         }
         if moved {
-            // What a rank sends itself wakes nobody.
+            // A rank's messages to itself wake no thread.
             self.shared.events.notify();
         }
         Ok(if moved { Progress::Progressed } else { Progress::Blocked })

@@ -1,8 +1,8 @@
-//! Where the rows of a table lie: which shard has a key, and at which place of a cache a row is.
+//! The places of a table's rows: which shard has a key, and which place of a cache has its row.
 //!
 //! - **How.** A key is owned by the rank that has its key shard (`base::owner`), after it is salted
-//!   by the name of its table. Places are ordered by owner, then as keys were given, so that the
-//!   part of each shard is one piece of every cache, and travels without its keys.
+//!   by the name of its table. Places are ordered by owner, then in the given order of keys, so
+//!   that the part of each shard is one piece of every cache, and is sent without its keys.
 //!
 //! ```text
 //!   places  0 … a        a … b        b … rows
@@ -30,7 +30,7 @@ pub(crate) struct Layout {
     pub(crate) rows: Rows,
     /// The places of each shard. // (ranks)
     pub(crate) parts: Vec<Range<usize>>,
-    /// What all ranks must have in common.
+    /// Digest of what all ranks must have in common.
     pub(crate) digest: u64,
 }
 
@@ -87,7 +87,7 @@ impl Layout {
         Ok(Self { id, name, applies, initial, rows, parts, digest })
     }
 
-    /// The same for a table that begins with `values`, and these by place.
+    /// The layout of a table with initial `values`, and these values by place.
     pub(crate) fn with_values(
         mut self,
         settings: &TableSettings,
@@ -107,7 +107,7 @@ impl Layout {
         (self, placed)
     }
 
-    /// The values that rows `places` begin with.
+    /// The initial values of rows `places`.
     pub(crate) fn initial(&self, places: Range<usize>) -> Vec<f32> {
         let row = self.rows.row_floats;
         let mut values = vec![0.0; places.len() * row];
@@ -133,16 +133,16 @@ fn digest(settings: &TableSettings) -> Checksum {
     sum
 }
 
-/// Where the rows of a list of keys lie: made once for each list, used for each access.
+/// The places of a list of keys: made once for each list, used for each access.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    /// As the application gave them.
+    /// The keys, in the application's order.
     pub(crate) keys: Arc<[Key]>,
     // (keys)
     pub(crate) places: Arc<[u32]>,
-    /// Whether these are all rows in the order in which they lie.
+    /// Whether these are all rows in the order of places.
     pub(crate) is_whole: bool,
-    /// The places where kernels find them, if they were put there.
+    /// The places in device memory, for kernels, if they were copied there.
     pub(crate) on_device: Option<Arc<Buffer<u32>>>,
 }
 

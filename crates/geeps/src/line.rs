@@ -1,4 +1,4 @@
-//! Who waits for buffers: what the application asked for, and behind it what it will ask for.
+//! The line of requests for buffers: the application's, and behind them foreseen ones.
 //!
 //! ```text
 //!   front                                                      back
@@ -6,10 +6,10 @@
 //!        └ taken by the application as soon as it looks
 //! ```
 //!
-//! - **Invariants.** What was asked for stands before all that is merely foreseen, and is served in
-//!   this order: so what is foreseen never holds the memory that an access needs which was asked
-//!   for. Where the application asks for the first of what is foreseen, it becomes that, served or
-//!   not; where it asks for anything else, all that is foreseen is given back before.
+//! - **Invariants.** Requests precede all that is only foreseen, and are served in this order: so
+//!   foreseen accesses never hold memory that a request needs. If the application requests the
+//!   first foreseen access, that becomes its request, served or not; if it requests anything else,
+//!   all foreseen accesses are given back first.
 
 use std::collections::VecDeque;
 
@@ -24,26 +24,26 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) piece: Piece,
-    /// Whether it is local data itself, and no access buffer.
+    /// Whether it is local data in place, and not an access buffer.
     pub(crate) is_lent: bool,
-    /// Of what was read: the data age of its table at that moment; else 0.
+    /// For a read, the data age of its table at that moment; else 0.
     pub(crate) age: u64,
 }
 
-/// Somebody who waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) acquire: Acquire,
-    /// The clock of its table when it is asked for.
+    /// The clock of its table at the time of the request.
     pub(crate) clock: u64,
     /// Its place in the sequence, if it was foreseen.
     pub(crate) place: Option<usize>,
-    /// Of the application's request, once it asked.
+    /// Ticket of the application's request, once it has been made.
     pub(crate) ticket: Option<u64>,
     pub(crate) outcome: Option<Result<Served>>,
 }
 
-/// All of them, in order.
+/// All waiting requests, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     pub(crate) waiting: VecDeque<Waiting>,
@@ -65,8 +65,8 @@ impl Line {
         self.waiting.push_back(Waiting { acquire, clock, place: Some(place), ticket, outcome });
     }
 
-    /// The application asks for this, at this clock: if it is the first of what is foreseen, its
-    /// ticket.
+    /// Claims the first foreseen access for a request of the application at this clock, if it
+    /// matches; returns its ticket.
     pub(crate) fn claim(
         &mut self,
         (what, keys): (What, &[Key]),
@@ -82,13 +82,13 @@ impl Line {
         Some((self.last_ticket, first.acquire.clone()))
     }
 
-    /// Takes out all that is foreseen.
+    /// Removes all that is foreseen.
     pub(crate) fn drop_foreseen(&mut self) -> VecDeque<Waiting> {
         let at = self.first_foreseen();
         self.waiting.split_off(at)
     }
 
-    /// The application asks for something that was not foreseen.
+    /// Adds a request of the application that was not foreseen.
     pub(crate) fn ask(&mut self, acquire: Acquire, clock: u64) -> u64 {
         assert_eq!(self.foreseen(), 0, "what is foreseen was given back before");
         self.last_ticket += 1;
@@ -97,7 +97,7 @@ impl Line {
         self.last_ticket
     }
 
-    /// What came of a request, once something did.
+    /// The outcome of a request, once there is one.
     pub(crate) fn take(&mut self, ticket: u64) -> Option<Result<(Acquire, Served)>> {
         let is_it = |waiting: &Waiting| waiting.ticket == Some(ticket);
         let at = self.waiting.iter().position(is_it)?;
@@ -115,13 +115,13 @@ impl Line {
         })
     }
 
-    /// Nobody waits for this request any more.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, ticket: u64) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.ticket == Some(ticket))?;
         self.waiting.remove(at)
     }
 
-    /// The first who was not served.
+    /// The first request that was not served.
     pub(crate) fn next(&self) -> Option<usize> {
         self.waiting.iter().position(|waiting| waiting.outcome.is_none())
     }

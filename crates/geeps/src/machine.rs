@@ -1,4 +1,4 @@
-//! The machines of a rank, each watched: its first error ends all, on all ranks.
+//! The machines of a rank, with error handling: the first error ends all, on all ranks.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::reclaimer::Reclaimer;
 use crate::state::Shared;
 use crate::{Error, Result};
 
-/// How many a rank has.
+/// Number of machines of a rank.
 pub(crate) const MACHINES: usize = 5;
 
 /// All machines of a rank.
@@ -28,7 +28,7 @@ pub(crate) fn machines(shared: &Arc<Shared>) -> Vec<BoxedStage<Error>> {
     machines.into_iter().map(watch).collect()
 }
 
-/// A machine whose failure is everybody's.
+/// A machine whose failure fails the server.
 struct Watched {
     shared: Arc<Shared>,
     machine: BoxedStage<Error>,

@@ -1,4 +1,4 @@
-//! An operation that asks for a buffer, as the application and the gathered sequence name it.
+//! Operations that request a buffer, in the application's calls and in the recorded sequence.
 
 use stepwell_base::Key;
 
@@ -9,36 +9,36 @@ use crate::layout::Index;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalId(pub u32);
 
-/// What is asked for, and of which table.
+/// What is requested, and of which table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Parameters, as they are.
+    /// Current parameters.
     Read(usize, Staleness),
-    /// Room for updates.
+    /// A buffer for updates.
     PreUpdate(usize),
-    /// Local data, or room for it.
+    /// Local data, or a buffer for it.
     Local(usize, Fetch),
 }
 
-/// Whether local data is to be brought.
+/// Whether to fetch local data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
     /// The buffer is filled with it.
     Fetch,
-    /// The buffer's values are not to be relied on.
+    /// The buffer's values are unspecified.
     NoFetch,
 }
 
-/// Whether local data is to be kept.
+/// Whether to save local data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Save {
-    /// What lies in the buffer is kept.
+    /// The buffer's content is saved.
     Save,
-    /// What was written is not to be relied on; who has only read finds the data as it was.
+    /// Written values are unspecified afterwards; data that was only read is unchanged.
     NoSave,
 }
 
-/// An operation that asks for a buffer.
+/// An operation that requests a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire {
     pub(crate) what: What,
@@ -50,7 +50,7 @@ impl Acquire {
         self.what == what && *self.index.keys == *keys
     }
 
-    /// The table of parameter data that it is about.
+    /// The table of parameter data that it concerns.
     pub(crate) fn table(&self) -> Option<usize> {
         match self.what {
             What::Read(table, _) | What::PreUpdate(table) => Some(table),
@@ -58,7 +58,7 @@ impl Acquire {
         }
     }
 
-    /// The local data that it is about.
+    /// The local data that it concerns.
     pub(crate) fn local(&self) -> Option<usize> {
         match self.what {
             What::Local(local, _) => Some(local),

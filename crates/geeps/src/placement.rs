@@ -1,62 +1,61 @@
-//! What lies in the application's memory for good: the paper's policy of placement, to the letter.
+//! Which data stays in the application's memory: the paper's placement policy, to the letter.
 //!
-//! - **Why.** Copies between host and device are what a budget costs. Local data that is pinned is
-//!   handed out where it lies and takes no access buffer; parameter data is copied to one even
-//!   then, since refreshes may change the cache meanwhile. So local data comes first, and of that
-//!   what is used at the peak, which makes the buffers smaller, too.
-//! - **How.** From the sequence of operations follow moments: which data has access buffers at
-//!   once. The moment with the most bytes is the peak, and buffers are twice that, so that the next
-//!   ones are filled while these are used. Source: Cui et al., GeePS (2016), section 4.4, algorithm
-//!   2.
+//! - **Why.** A limited budget costs copies between host and device. Pinned local data is lent in
+//!   place and takes no access buffer; parameter data is copied to one even if pinned, since
+//!   refreshes may change the cache during the access. So local data comes first, starting with
+//!   what is used at the peak, which also makes the buffers smaller.
+//! - **How.** The sequence of operations determines moments: which data has access buffers at once.
+//!   The moment with the most bytes is the peak, and buffers are twice that, so that the next ones
+//!   are filled while these are used. Source: Cui et al., GeePS (2016), section 4.4, algorithm 2.
 //! - **Order.** Where the paper says "any data", it is the first in the order of the set-up.
-//! - **Invariants.** The bytes of what is pinned and of access buffers are the budget, exactly.
+//! - **Invariants.** Pinned data and access buffers take exactly the bytes of the budget.
 
 /// Whether data is shared by workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Parameter data: is copied to a buffer even where it is pinned.
+    /// Parameter data: is copied to a buffer even if it is pinned.
     Parameters,
-    /// Local data: needs no buffer where it is pinned and accessed whole.
+    /// Local data: needs no buffer if it is pinned and accessed whole.
     Local,
 }
 
-/// An entry of data that is pinned whole, or not.
+/// An entry of data, which is pinned whole or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
     /// Whether it is shared.
     pub kind: Kind,
-    /// What it takes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 /// An access buffer in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// Which entry it is for.
+    /// The entry that it is for.
     pub data: usize,
-    /// What it takes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Whether all of the entry is accessed: local data then needs no buffer once it is pinned.
     pub is_whole: bool,
 }
 
-/// All that the application accesses.
+/// Everything that the application accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Entries, parameter data and local data.
     pub data: Vec<Data>,
-    /// What is accessed at once, at each moment of an iteration.
+    /// Buffers in use at each moment of an iteration.
     pub moments: Vec<Vec<Used>>,
 }
 
-/// What is pinned.
+/// Which data is pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// By entry. // (data)
     pub pinned: Vec<bool>,
     /// The most bytes of access buffers in use at once.
     pub peak_bytes: u64,
-    /// Bytes of access buffers, at least twice that.
+    /// Bytes of access buffers, at least twice the peak.
     pub buffer_bytes: u64,
 }
 
@@ -70,12 +69,12 @@ impl Usage {
         moment.iter().filter(needs).map(|used| used.bytes).sum()
     }
 
-    /// Whether any moment has a buffer for an entry: only such are placed.
+    /// Whether any moment has a buffer for an entry: only accessed entries are placed.
     fn is_accessed(&self, entry: usize) -> bool {
         self.moments.iter().flatten().any(|used| used.data == entry)
     }
 
-    /// The first moment with the most bytes, and these.
+    /// The first moment with the most bytes, and these bytes.
     fn peak(&self, pinned: &[bool]) -> (usize, u64) {
         let mut peak = (0, 0);
         for (number, moment) in self.moments.iter().enumerate() {
@@ -87,20 +86,20 @@ impl Usage {
         peak
     }
 
-    /// The number of the first moment with the most bytes when nothing is pinned, and these.
+    /// The number of the first moment with the most bytes when nothing is pinned, and these bytes.
     pub fn peak_unpinned(&self) -> (usize, u64) {
         self.peak(&vec![false; self.data.len()])
     }
 }
 
-/// Places data in `total_bytes` bytes; none where that is less than twice the peak.
+/// Places data in `total_bytes` bytes; `None` if that is less than twice the peak.
 pub fn place(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     let Usage { data, .. } = usage;
     let mut pinned = vec![false; data.len()];
     let (_, mut peak) = usage.peak(&pinned);
     let mut available = total_bytes.checked_sub(peak.checked_mul(2)?)?;
 
-    // First local data that is used at the peak, as long as there is room.
+    // First, local data that is used at the peak, as long as there is room.
     while let Some((entry, peak_then)) = local_at_peak(usage, &pinned) {
         let freed = 2 * (peak - peak_then);
         if available + freed < data[entry].bytes {
@@ -122,7 +121,7 @@ pub fn place(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     Some(Placement { pinned, peak_bytes: peak, buffer_bytes: 2 * peak + available })
 }
 
-/// The same with nothing pinned, for comparison: all bytes are access buffers.
+/// A placement that pins nothing, for comparison: all bytes are access buffers.
 pub fn pin_none(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     let (_, peak_bytes) = usage.peak_unpinned();
     let pinned = vec![false; usage.data.len()];
@@ -130,7 +129,7 @@ pub fn pin_none(usage: &Usage, total_bytes: u64) -> Option<Placement> {
     fits.then_some(Placement { pinned, peak_bytes, buffer_bytes: total_bytes })
 }
 
-/// Local data that is not pinned and takes a buffer at the peak, and the peak once it is pinned.
+/// Unpinned local data that takes a buffer at the peak, and the peak once it is pinned.
 fn local_at_peak(usage: &Usage, pinned: &[bool]) -> Option<(usize, u64)> {
     let (number, _) = usage.peak(pinned);
     let moment = usage.moments.get(number)?;

@@ -1,14 +1,14 @@
 //! The pool of access buffers.
 //!
-//! - **How.** A buffer is one piece of memory of exactly the size of its access. Those that were
-//!   given back are kept by size, since an iteration asks for the same sizes again; where there is
-//!   no room for a new one, kept ones of other sizes make room. So memory never comes in pieces
-//!   that are too small: what is not in use is available, all of it.
-//! - **Saved.** A buffer whose local data was saved still has it. Until somebody else needs it,
-//!   that data need not be fetched: layers mostly read what the one before has just written.
-//! - **Invariants.** Bytes in use and kept are never more than the pool's. A piece that is kept is
-//!   let go only after the last operation that used it.
-//! - **Cost.** In an iteration like the one before, none is allocated, as long as all sizes fit.
+//! - **How.** A buffer is one piece of memory of exactly the size of its access. Returned buffers
+//!   are kept by size, since an iteration requests the same sizes again; if there is no room for a
+//!   new one, kept ones of other sizes are freed. So memory is never split into pieces that are too
+//!   small: all memory that is not in use is available.
+//! - **Saved.** A buffer whose local data was saved still holds it. Until it is reused, that data
+//!   need not be fetched: layers mostly read what the previous one has just written.
+//! - **Invariants.** Bytes in use and kept never exceed the pool's. A kept piece is freed only
+//!   after the last operation that used it.
+//! - **Cost.** An iteration like the previous one allocates nothing, as long as all sizes fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use stepwell_device::Event;
 use crate::Result;
 use crate::memory::{Memory, Piece, bytes_counted};
 
-/// Access buffers of a stated size.
+/// Access buffers of a given total size.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     bytes: u64,
     used: u64,
     kept: u64,
-    /// By floats.
+    /// By number of floats.
     spares: BTreeMap<usize, Vec<Spare>>,
     /// The most bytes in use and kept.
     peak: u64,
 }
 
-/// A buffer that nobody has.
+/// A buffer that is not in use.
 #[derive(Debug)]
 struct Spare {
     piece: Piece,
-    /// The number of the local data that it still has, all of it as it was saved.
+    /// The number of the local data that it still holds whole, as it was saved.
     saved: Option<usize>,
 }
 
-/// What came of asking for a buffer.
+/// Outcome of taking a buffer.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Piece(Piece),
-    /// Others have to be given back first.
+    /// Others must be given back first.
     Full,
     /// There is room once this is over.
     Busy(Arc<Event>),
@@ -68,7 +68,7 @@ impl Pool {
     pub(crate) fn take(&mut self, memory: &Memory, floats: usize) -> Result<Taken> {
         let bytes = bytes_counted(floats);
         if let Some(spares) = self.spares.get_mut(&floats).filter(|spares| !spares.is_empty()) {
-            // What may still be wanted goes last.
+            // Buffers with saved data are reused last.
             let empty = spares.iter().rposition(|spare| spare.saved.is_none());
             let spare = spares.remove(empty.unwrap_or(spares.len() - 1));
             (self.kept, self.used) = (self.kept - bytes, self.used + bytes);
@@ -88,7 +88,7 @@ impl Pool {
         Ok(Taken::Piece(piece))
     }
 
-    /// Drops a kept piece that nobody uses any more; else, the event of one.
+    /// Frees a kept piece that is not in use; else returns the event of one.
     fn let_one_go(&mut self) -> Result<Option<Arc<Event>>> {
         let mut first = None;
         for (floats, spares) in &mut self.spares {
@@ -106,18 +106,18 @@ impl Pool {
         Ok(first)
     }
 
-    /// Takes a buffer back.
+    /// Takes back a buffer.
     pub(crate) fn give(&mut self, piece: Piece) {
         self.keep(piece, None);
     }
 
-    /// Takes one back that has all of this local data, as it was saved just now.
+    /// Takes back a buffer that has all of this local data, as it was just saved.
     pub(crate) fn give_saved(&mut self, piece: Piece, local: usize) {
         self.forget(local);
         self.keep(piece, Some(local));
     }
 
-    /// The buffer that still has this local data, if there is one.
+    /// Takes the buffer that still holds this local data, if there is one.
     pub(crate) fn take_saved(&mut self, local: usize, floats: usize) -> Option<Piece> {
         let spares = self.spares.get_mut(&floats)?;
         let at = spares.iter().position(|spare| spare.saved == Some(local))?;
@@ -126,7 +126,7 @@ impl Pool {
         Some(spares.remove(at).piece)
     }
 
-    /// This local data is another one now.
+    /// Records that this local data has changed.
     pub(crate) fn forget(&mut self, local: usize) {
         let spares = self.spares.values_mut().flatten();
         spares.filter(|spare| spare.saved == Some(local)).for_each(|spare| spare.saved = None);
@@ -160,7 +160,7 @@ mod tests {
         let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
         assert_eq!(small.len(), 16);
         assert!(taken(&mut pool, &memory, 1).is_none(), "it is full");
-        // Every other one comes back: half is free, in pieces of one.
+        // Every other one is given back: half is free, in pieces of one.
         let mut held = Vec::new();
         for (number, piece) in small.into_iter().enumerate() {
             if number % 2 == 0 { pool.give(piece) } else { held.push(piece) }
@@ -181,11 +181,11 @@ mod tests {
         pool.give_saved(a, 7);
         pool.give(b);
         pool.give_saved(c, 8);
-        // The one that has nothing goes first.
+        // The one without saved data goes first.
         let other = taken(&mut pool, &memory, 64).unwrap();
         let saved = pool.take_saved(7, 64).unwrap();
         assert_eq!((pool.used(), pool.take_saved(7, 64).is_some()), (2 * 256, false));
-        // Saved anew, or in part: the older buffer has it no more.
+        // Saved again, or partly: the older buffer no longer holds it.
         pool.give_saved(saved, 8);
         pool.give(other);
         assert!(pool.take_saved(8, 64).is_some() && pool.take_saved(8, 64).is_none());

@@ -1,11 +1,11 @@
 //! The puller: takes rows that shards send, and refreshes the cache with them.
 //!
 //! - **Invariants.** The rows of a shard are of one moment, and so is their age: both change under
-//!   one lock. What is pinned is written by a copy that waits for the last read of it.
-//! - **Credit.** Each snapshot that was taken is answered, so that shards never send more than a
-//!   slow worker takes.
-//! - **End.** Once the application has closed, nobody reads the cache, and what still comes is
-//!   left.
+//!   one lock. Pinned data is written by a copy that waits for its last read.
+//! - **Credit.** Each taken snapshot is acknowledged, so that shards never send more than a slow
+//!   worker takes.
+//! - **End.** Once the application has closed, the cache is not read, and further snapshots are
+//!   ignored.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Puller {
     shared: Arc<Shared>,
-    /// What came and could not be copied yet: table, shard, message.
+    /// A snapshot that could not be copied yet: table, shard, message.
     left: Option<(usize, usize, Message)>,
     busy: Option<Arc<Event>>,
 }
@@ -31,7 +31,7 @@ impl Puller {
         Self { shared: Arc::clone(shared), left: None, busy: None }
     }
 
-    /// A snapshot that has come.
+    /// The next snapshot that has arrived.
     fn next(&mut self) -> Result<Option<(usize, usize, Message)>> {
         if self.left.is_some() {
             return Ok(self.left.take());
@@ -48,7 +48,7 @@ impl Puller {
         Ok(None)
     }
 
-    /// Whether it could be taken now.
+    /// Refreshes the cache; returns whether the snapshot could be taken now.
     fn refresh(&mut self, (table, shard): (usize, usize), message: &Message) -> Result<bool> {
         let layout = &self.shared.layouts[table];
         let snapshot = Snapshot::read(message, layout, shard);

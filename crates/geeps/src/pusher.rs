@@ -3,9 +3,8 @@
 //! - **At once.** A table's updates leave when its clock is committed, while the application
 //!   computes on other tables.
 //! - **Order.** Clocks of a table leave in order, each to all shards. When the application has
-//!   closed and all has left, every rank is told that nothing will follow.
-//! - **Bounds.** The lists of updates are those of the cache; messages are made from memory that
-//!   the fabric keeps.
+//!   closed and everything has left, the pusher announces to all ranks that nothing will follow.
+//! - **Bounds.** The lists of updates are those of the cache; messages reuse the fabric's buffers.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ impl Pusher {
         Self { shared: Arc::clone(shared) }
     }
 
-    /// The next updates that are to leave, and of which table.
+    /// The next updates to send, and their table.
     fn next(&self) -> Option<(usize, Committed)> {
         let mut state = self.shared.lock();
         let caches = state.caches.iter_mut().enumerate();
@@ -36,13 +35,13 @@ impl Pusher {
         outgoing.next()
     }
 
-    /// Sends the updates of a clock to all shards; the bytes of that.
+    /// Sends the updates of a clock to all shards; returns their bytes.
     fn push(&self, table: usize, committed: &Committed) -> Result<u64> {
         let Shared { fabric, layouts, first_tag, .. } = &*self.shared;
         let layout = &layouts[table];
         let row = layout.rows.row_floats;
         let mut bytes = 0;
-        // Each begins with its neighbour, so that not all send to one at a time.
+        // Each begins with its neighbour, so that not all send to the same rank at once.
         for distance in 1..=fabric.size() {
             let shard = (fabric.rank() + distance) % fabric.size();
             let part = &layout.parts[shard];
@@ -64,7 +63,7 @@ impl Pusher {
         Ok(bytes)
     }
 
-    /// Tells all ranks that nothing will follow, of pushes or of credit.
+    /// Announces to all ranks that no pushes or credit will follow.
     fn end(&self) -> Result<()> {
         let Shared { fabric, layouts, first_tag, .. } = &*self.shared;
         for to in 0..fabric.size() {
@@ -90,7 +89,7 @@ impl Stage for Pusher {
                 state.caches[table].keep(updates);
             }
             drop(state);
-            // What a rank sends itself wakes nobody.
+            // A rank's messages to itself wake no thread.
             self.shared.events.notify();
             return Ok(Progress::Progressed);
         }

@@ -1,12 +1,12 @@
-//! The reclaimer: takes back what the application gives back, in that order.
+//! The reclaimer: processes what the application gives back, in that order.
 //!
 //! - **Buffers** of reads go back to the pool, with the event of the application's last use.
 //! - **Updates** are added to those of their clock. From a device they are copied down first; their
-//!   buffer goes back at once, and is used again after the event of that copy.
-//! - **Local data** is saved, where the application did not say otherwise, and may be fetched again
-//!   from then on; on a device the fetch waits for the copy, in its own stream.
-//! - **Commits** wait for all updates before them: those of a clock are what was updated before
-//!   the application clocked, and nothing else.
+//!   buffer goes back at once, and is reused after the event of that copy.
+//! - **Local data** is saved, unless the application declined, and may then be fetched again; on a
+//!   device the fetch waits for the copy, in its own stream.
+//! - **Commits** wait for all earlier updates: a clock has what was updated before the application
+//!   clocked, and nothing else.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Reclaimer {
     }
 }
 
-/// Adds updates that have arrived on the host; whether there were any.
+/// Adds updates that have arrived on the host; returns whether there were any.
 fn arrived(state: &mut State) -> Result<bool> {
     let mut moved = false;
     while let Some(lowered) = state.lowered.front() {
@@ -45,7 +45,7 @@ fn arrived(state: &mut State) -> Result<bool> {
     Ok(moved)
 }
 
-/// Takes back the first of what was given back; else, what it waits for.
+/// Processes the first return; else reports what it waits for.
 fn reclaim(state: &mut State) -> Result<Option<Moved>> {
     let Some(first) = state.reclaims.pop_front() else { return Ok(None) };
     match first {

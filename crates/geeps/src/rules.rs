@@ -1,28 +1,28 @@
-//! The rules that keep what is read right, each of which a test can switch off.
+//! The rules that keep reads correct, each of which a test can switch off.
 //!
-//! - **Why.** A test that has never failed shows little: without a rule the tests of this crate
-//!   must find a wrong bit, a read that is too old, or an access that nothing puts in order.
+//! - **Why.** A test that has never failed shows little: without a rule, the tests of this crate
+//!   must find a wrong bit, a read that is too old, or an unordered access.
 
 /// A rule, and the hazard that it excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// A read waits until the cache is as fresh as it wants. Else: it is older than its bound.
+    /// A read waits until the cache is fresh enough. Else: it is older than its bound.
     AgeAtRead,
-    /// Where updates go by clock, a shard waits for those of all workers. Else: some are read
-    /// before, in the clock that makes them.
+    /// If updates go by clock, a shard waits for those of all workers. Else: some are read early,
+    /// in the clock that makes them.
     WaitForAllWorkers,
-    /// It then applies them in order of ranks. Else: sums have the order in which messages come.
+    /// It then applies them in order of ranks. Else: sums follow the order of messages.
     ApplyInOrderOfRanks,
-    /// Memory that was used by an operation of a stream is used again after the event of that.
-    /// Else: it is overwritten while it is copied.
+    /// Memory used by an operation of a stream is reused after that operation's event. Else: it is
+    /// overwritten while it is copied.
     EventBeforeReuse,
-    /// Local data is fetched after it was saved. Else: what was there before is read.
+    /// Local data is fetched after it was saved. Else: its previous values are read.
     SaveBeforeFetch,
-    /// What was read ahead for another clock than the one of its read is thrown away. Else: an
-    /// application that clocks otherwise than it said reads what is too old.
+    /// Data read ahead for another clock than that of its read is discarded. Else: an application
+    /// that clocks differently than recorded reads data that is too old.
     ClockOfForeseen,
-    /// A clock commits the updates that came before it. Else: some belong to the next one.
+    /// A clock commits the updates before it. Else: some belong to the next one.
     UpdatesBeforeClock,
 }
 
@@ -39,7 +39,7 @@ impl Rule {
     ];
 }
 
-/// The rules that hold: all of them, but for the one that a test switched off.
+/// The rules that hold: all, except one that a test switches off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     off: Option<Rule>,

@@ -1,4 +1,4 @@
-//! The thin driver: a thread for each machine, beside the application's.
+//! A driver with a thread for each machine, next to the application's.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use stepwell_fabric::Fabric;
 
 use crate::{Error, Geeps, Result, Settings, ShardRows, Statistics};
 
-/// A parameter server whose machines run on threads. One that is dropped without
-/// [`Running::finish`] fails, and all ranks with it.
+/// A parameter server whose machines run on threads. Dropping it without [`Running::finish`] fails
+/// it, and all ranks with it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -73,20 +73,20 @@ pub struct Running {
     is_finished: bool,
 }
 
-/// What is left of a parameter server.
+/// What remains of a parameter server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// The rows of this rank's shard, by table.
     pub shard: Vec<ShardRows>,
-    /// What was done.
+    /// Statistics of the run.
     pub statistics: Statistics,
 }
 
 impl Running {
-    /// Starts one end of a parameter server; all ranks of `fabric` do.
+    /// Starts one end of a parameter server; all ranks of `fabric` must.
     ///
     /// # Errors
-    /// When settings cannot be, a device refuses, or the system has no threads.
+    /// If settings are invalid, a device refuses, or the system has no threads.
     pub fn start(settings: &Settings, fabric: Fabric, clock: Arc<dyn Clock>) -> Result<Self> {
         let (geeps, machines) = Geeps::new(settings, fabric, Arc::clone(&clock))?;
         let events = Arc::clone(&geeps.shared.events);
@@ -94,7 +94,7 @@ impl Running {
         let rhythm = Rhythm { events, clock, pace: Arc::new(FullSpeed) };
         for machine in machines {
             let (name, rhythm) = (machine.name(), rhythm.clone());
-            // What went wrong is told to the application by the machine itself.
+            // The machine itself reports errors to the application.
             let drive = move || drop(stage::drive_here(machine, &rhythm));
             let thread = Builder::new().name(format!("geeps {name}")).spawn(drive);
             let thread = thread.map_err(|error| Error::NoThread { name, why: error.to_string() });
@@ -109,11 +109,11 @@ impl Running {
         Ok(running)
     }
 
-    /// Closes it and waits until all ranks have done so; says what is left. Nothing of it is on its
-    /// way then, and the fabric may be ended.
+    /// Closes it, waits until all ranks have done so, and returns what remains. No messages are in
+    /// flight then, and the fabric may be ended.
     ///
     /// # Errors
-    /// As [`Geeps::close`], and what fails until then.
+    /// As for [`Geeps::close`], and any failure until then.
     pub fn finish(mut self) -> Result<Finished> {
         self.geeps.close()?;
         let events = Arc::clone(&self.geeps.shared.events);
@@ -144,7 +144,7 @@ impl Drop for Running {
             self.geeps.fail("its application ended before the others");
         }
         for thread in self.threads.drain(..) {
-            // A panic was told by the machine.
+            // The machine reported a panic.
             drop(thread.join());
         }
     }

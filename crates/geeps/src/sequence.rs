@@ -1,14 +1,14 @@
-//! The sequence of operations of an iteration, gathered once, and what is foreseen from it.
+//! The sequence of operations of an iteration, recorded once, and what is foreseen from it.
 //!
-//! - **Why.** Applications do the same in every iteration. What they will ask for next can be
-//!   brought before they ask, its index is made once, and what to pin follows from all of it.
-//! - **How.** In a virtual iteration operations are written down and nothing is done. Later the
-//!   sequence is followed around and around, ahead of the application; the clocks that tables will
-//!   have by then are counted on the way.
-//! - **A hint.** Nothing relies on it: an application that does something else gets that. Where it
-//!   is in the sequence then is looked up by what it did; while that is nowhere in it, nothing is
-//!   foreseen. Source: Cui et al., GeePS (2016), section 4.1; Cui et al., "Exploiting
-//!   iterative-ness for parallel ML computations" (SoCC 2014).
+//! - **Why.** Applications do the same in every iteration. Their next requests can be served before
+//!   they ask, their indexes are made once, and what to pin follows from all of it.
+//! - **How.** In a virtual iteration, operations are recorded and nothing is done. Later the
+//!   sequence is followed cyclically, ahead of the application; the clocks that tables will have by
+//!   then are counted on the way.
+//! - **A hint.** Nothing relies on it: an application may deviate. Its place in the sequence is
+//!   then looked up by its operation; while it has no place, nothing is foreseen. Source: Cui et
+//!   al., GeePS (2016), section 4.1; Cui et al., "Exploiting iterative-ness for parallel ML
+//!   computations" (SoCC 2014).
 
 use stepwell_base::Key;
 
@@ -20,22 +20,22 @@ use crate::placement::{Data, Kind, Usage, Used};
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Acquire(Acquire),
-    /// Gives back what the operation of this place acquired.
+    /// Gives back what the operation at this place acquired.
     Release(usize),
     Clock(usize),
 }
 
-/// Operations as they were gathered, and how far ahead of the application they were followed.
+/// The recorded operations, and how far ahead of the application they were followed.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) operations: Vec<Operation>,
-    /// The next one to follow; none while the application is nowhere in it.
+    /// The next one to follow; `None` while the application has no place in it.
     next: Option<usize>,
-    /// What each table's clock will be there. // (tables)
+    /// The clock that each table will have there. // (tables)
     clocks: Vec<u64>,
 }
 
-/// An operation that will be asked for.
+/// A request that is expected.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreseen {
     pub(crate) acquire: Acquire,
@@ -50,18 +50,18 @@ impl Sequence {
         Self { operations, next: None, clocks: Vec::new() }
     }
 
-    /// The application is about to do the operation of this place, with tables at these clocks.
+    /// The application is about to do the operation at this place, with tables at these clocks.
     pub(crate) fn go_to(&mut self, place: usize, clocks: Vec<u64>) {
         self.next = (!self.operations.is_empty()).then(|| place % self.operations.len());
         self.clocks = clocks;
     }
 
-    /// The application is nowhere in the sequence.
+    /// The application has no place in the sequence.
     pub(crate) fn stop(&mut self) {
         self.next = None;
     }
 
-    /// Follows the sequence to the next operation that asks for a buffer.
+    /// Follows the sequence to the next operation that requests a buffer.
     pub(crate) fn foresee(&mut self) -> Option<Foreseen> {
         let mut next = self.next?;
         for _ in 0..self.operations.len() {
@@ -81,7 +81,7 @@ impl Sequence {
         None
     }
 
-    /// The place of such an operation, the first from `from` on, and around.
+    /// The place of such an operation: the first from `from` on, cyclically.
     pub(crate) fn find(&self, what: What, keys: &[Key], from: usize) -> Option<usize> {
         let len = self.operations.len();
         let mut places = (0..len).map(|step| (from + step) % len);
@@ -96,7 +96,7 @@ impl Sequence {
         index(&self.operations, what, keys)
     }
 
-    /// Indexes of its reads, to be put where kernels find them.
+    /// Indexes of its reads, to be copied to where kernels find them.
     pub(crate) fn indexes(&mut self) -> impl Iterator<Item = (usize, &mut Index)> {
         self.operations.iter_mut().filter_map(|operation| match operation {
             Operation::Acquire(Acquire { what: What::Read(table, _), index }) => {
@@ -107,7 +107,7 @@ impl Sequence {
     }
 }
 
-/// As [`Sequence::index`].
+/// As for [`Sequence::index`].
 pub(crate) fn index(operations: &[Operation], what: What, keys: &[Key]) -> Option<Index> {
     let same_table = |other: &Acquire| match (other.what, what) {
         (What::Local(a, _), What::Local(b, _)) => a == b,
@@ -122,15 +122,15 @@ pub(crate) fn index(operations: &[Operation], what: What, keys: &[Key]) -> Optio
     })
 }
 
-/// How large a table is, or local data.
+/// Size of a table, or of local data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) floats: usize,
     pub(crate) row_floats: usize,
 }
 
-/// What the operations access at once, of tables and local data of these sizes; parameter data
-/// comes first, and so many floats count as so many `bytes`.
+/// Buffers that the operations use at each moment, for tables and local data of these sizes;
+/// parameter data comes first, and `bytes` converts floats to bytes.
 pub(crate) fn usage(
     operations: &[Operation],
     (tables, locals): (&[Size], &[Size]),
@@ -179,7 +179,7 @@ mod tests {
 
     const READ: What = What::Read(0, Staleness::BSP);
 
-    /// Read, release; pre-update and local data at once, releases, clock.
+    /// Read, release; pre-update and local data together, releases, clock.
     fn operations() -> Vec<Operation> {
         vec![
             Operation::Acquire(acquire(READ, &[0, 1])),
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!([0, 1, 7].map(|from| sequence.find(READ, &keys, from)), [0, 7, 7].map(Some));
         assert_eq!(sequence.find(READ, &keys[..1], 0), None);
         assert_eq!(sequence.find(What::Read(0, Staleness::Clocks(1)), &keys, 0), None);
-        // An index is one of a table, whatever is done with it.
+        // An index belongs to a table, for any operation on it.
         let known = sequence.index(What::Read(0, Staleness::Unbounded), &keys).unwrap();
         let Operation::Acquire(first) = &sequence.operations[0] else { panic!("a read") };
         assert!(std::sync::Arc::ptr_eq(&known.places, &first.index.places), "made once");

@@ -1,4 +1,4 @@
-//! What a parameter server is told: tables, local data, memory, and how workers keep in step.
+//! Settings of a parameter server: tables, local data, memory, and how far workers may be apart.
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
@@ -6,23 +6,23 @@ use stepwell_device::Device;
 
 use crate::{Error, Result, Rules};
 
-/// Most clocks that a worker may be ahead of what shards have answered, by default.
+/// Default of the most clocks that a worker may be ahead of what shards have answered.
 pub const CLOCKS_AHEAD: u64 = 16;
-/// The most that [`Settings::clocks_ahead`] may say: messages of as many clocks wait at a shard.
+/// The greatest [`Settings::clocks_ahead`]: messages of as many clocks wait at a shard.
 pub const CLOCKS_AHEAD_MAX: u64 = 32;
-/// Operations that are foreseen at once.
+/// Operations foreseen at once.
 pub const FORESEEN_MAX: usize = 64;
-/// Tables, at most: each has three tags of messages.
+/// The most tables: each has three message tags.
 pub const TABLES_MAX: usize = 16_384;
-/// Floats of a row, at most.
+/// The most floats of a row.
 pub const ROW_FLOATS_MAX: usize = 1 << 24;
 
-/// How old what is read may be.
+/// Allowed age of what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Staleness {
-    /// A worker at clock t sees all updates of all workers up to clock t - 1 - so many.
+    /// A worker at clock t sees all updates of all workers up to clock t - 1 minus this number.
     Clocks(u64),
-    /// Whatever is there.
+    /// Any age.
     Unbounded,
 }
 
@@ -31,17 +31,17 @@ impl Staleness {
     pub const BSP: Self = Self::Clocks(0);
 }
 
-/// When a shard applies what workers update.
+/// When a shard applies workers' updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applies {
     /// The updates of a clock together, once all workers have committed theirs, in order of ranks:
     /// the bits depend on nothing else.
     ByClock,
-    /// As they come: fresher, and sums have any order.
+    /// As they arrive: fresher, and sums have any order.
     OnArrival,
 }
 
-/// What rows begin as.
+/// Initial values of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Initial {
     /// Zeros.
@@ -56,7 +56,7 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// Writes the values that the row `key` of table number `table` begins with.
+    /// Writes the initial values of row `key` of table number `table`.
     pub fn fill(&self, (table, key): (TableId, Key), row: &mut [f32]) {
         match *self {
             Self::Zeros => row.fill(0.0),
@@ -71,30 +71,31 @@ impl Initial {
 /// A table of parameter data, which all workers share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSettings {
-    /// Its name, in messages and for who owns its keys.
+    /// Name in messages, which also determines the owners of its keys.
     pub name: String,
     /// Floats of a row.
     pub row_floats: usize,
-    /// Its keys, each once.
+    /// Its keys, without duplicates.
     pub keys: Vec<Key>,
-    /// What rows begin as.
+    /// Initial values of its rows.
     pub initial: Initial,
     /// When shards apply updates.
     pub applies: Applies,
 }
 
-/// A table of local data, which one worker has for itself; zeros at first.
+/// A table of one worker's local data; initially zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalSettings {
-    /// Its name, in messages.
+    /// Name in messages.
     pub name: String,
     /// Floats of a row.
     pub row_floats: usize,
-    /// Its keys, each once. Whoever accesses all of them in this order has them where they lie.
+    /// Its keys, without duplicates. An access of all of them in this order may use the data in
+    /// place.
     pub keys: Vec<Key>,
 }
 
-/// Where buffers are that the application is handed.
+/// Memory of the application's buffers.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In memory of the host.
@@ -108,31 +109,31 @@ pub enum Place {
 pub struct Settings {
     /// Parameter data; the number of a table is its place here.
     pub tables: Vec<TableSettings>,
-    /// What rows begin with in the place of [`TableSettings::initial`], which all ranks say alike:
-    /// of every table, or of none. // (tables)(keys, row_floats)
+    /// Initial values that replace [`TableSettings::initial`], the same on all ranks: for every
+    /// table, or for none. // (tables)(keys, row_floats)
     pub values: Vec<Vec<f32>>,
-    /// Local data; likewise.
+    /// Local data, numbered likewise.
     pub locals: Vec<LocalSettings>,
-    /// Where the application has its buffers.
+    /// Memory of the application's buffers.
     pub place: Place,
     /// Bytes of that memory for pinned data and access buffers together.
     pub budget_bytes: u64,
-    /// Most clocks that a worker may be ahead of what shards have answered.
+    /// The most clocks that a worker may be ahead of what shards have answered.
     pub clocks_ahead: u64,
-    /// Whether rows are moved in one pass; else each on its own, for comparison.
+    /// Whether rows are moved in one pass, rather than one by one for comparison.
     pub batched: bool,
-    /// Whether indexes that were gathered are kept; else each access looks its keys up, for
+    /// Whether recorded indexes are kept, rather than looking up the keys of each access for
     /// comparison.
     pub indexed: bool,
-    /// Whether data is pinned that there is room for; else all of the budget is access buffers,
-    /// for comparison.
+    /// Whether data is pinned if there is room, rather than using the whole budget for access
+    /// buffers for comparison.
     pub pins: bool,
-    /// Whether a buffer whose local data was saved is handed out for it again, as long as it has
-    /// it; else it is fetched, as in the paper.
+    /// Whether a buffer whose local data was saved is reused for that data while it still holds it,
+    /// rather than fetching the data again as in the paper.
     pub hands_over: bool,
-    /// Whether operations that were gathered are done ahead of the application.
+    /// Whether recorded operations are served ahead of the application.
     pub prefetch: bool,
-    /// The first tag of messages that is this server's: three for each table, and one.
+    /// The first message tag of this server, which uses three for each table, and one more.
     pub first_tag: u16,
     /// The rules that hold.
     pub rules: Rules,
@@ -159,10 +160,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether they can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// What cannot, and what can.
+    /// What is not allowed, and what is.
     pub fn check(&self) -> Result<()> {
         let wrong = |text: String| Err(Error::Setting(text));
         // Three tags each, and one more.

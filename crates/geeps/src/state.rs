@@ -1,11 +1,11 @@
-//! What the application and the machines of a rank share.
+//! State that the application and the machines of a rank share.
 //!
-//! - **Lock.** One for all of it, and one count of events: the application has one thread, and what
-//!   is moved under the lock is moved in one pass. Source: Cui et al., GeePS (2016), section 4.2,
-//!   "Locking". Whoever changes something that others wait for notifies the events.
-//! - **Who.** Line and pool: allocator, reclaimer, the application as it asks. Values of caches:
-//!   puller writes, allocator reads. Updates: reclaimer sums, pusher takes. Local data: allocator
-//!   and reclaimer. Rows of shards: none of this, the keeper alone has them.
+//! - **Lock.** One for everything, and one count of events: the application has one thread, and
+//!   data moved under the lock is moved in one pass. Source: Cui et al., GeePS (2016), section 4.2,
+//!   "Locking". Every change that others wait for notifies the events.
+//! - **Who.** Line and pool: allocator, reclaimer, and the application's requests. Values of
+//!   caches: puller writes, allocator reads. Updates: reclaimer sums, pusher takes. Local data:
+//!   allocator and reclaimer. Rows of shards are not here: only the keeper has them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,27 +30,27 @@ use crate::{Error, Result, Rules, Statistics};
 pub(crate) struct Local {
     pub(crate) name: String,
     pub(crate) rows: Rows,
-    /// All of it.
+    /// An index of all of it.
     pub(crate) whole: Index,
     pub(crate) store: Store,
-    /// Whether a buffer has what will be saved here, or may.
+    /// Whether a buffer has, or may have, values that will be saved here.
     pub(crate) is_out: bool,
-    /// Whether the application asked for it and did not give it back.
+    /// Whether the application requested it and has not returned it.
     pub(crate) is_held: bool,
 }
 
 /// What the application gave back.
 #[derive(Debug)]
 pub(crate) enum Reclaim {
-    /// Nothing in it is wanted.
+    /// A buffer whose content is not needed.
     Buffer(Piece),
     Update(Acquire, Piece),
     Local(Acquire, Served, Save),
-    /// The updates of this table so far are those of a clock.
+    /// Commits this table's updates so far to a clock.
     Commit(usize),
 }
 
-/// Updates on their way from a device.
+/// Updates being copied from a device.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     pub(crate) table: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Lowered {
     pub(crate) staged: Staged,
 }
 
-/// What a virtual iteration led to.
+/// The plan made by a virtual iteration.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) sequence: Sequence,
@@ -77,39 +77,39 @@ pub(crate) struct State {
     pub(crate) pinned_bytes: u64,
     pub(crate) line: Line,
     pub(crate) sequence: Sequence,
-    /// The operations of a virtual iteration that goes on.
+    /// The operations recorded so far in a virtual iteration.
     pub(crate) gathering: Option<Vec<Operation>>,
-    /// What is to be installed once all is at rest.
+    /// The plan to install once nothing is in use.
     pub(crate) plan: Option<Plan>,
     pub(crate) placement: Option<Placement>,
     pub(crate) reclaims: VecDeque<Reclaim>,
     pub(crate) lowered: VecDeque<Lowered>,
-    /// Accesses that were asked for and not given back.
+    /// Accesses that were requested and not returned.
     pub(crate) held: usize,
     /// Bytes of access buffers that the application took.
     pub(crate) taken_bytes: u64,
     pub(crate) statistics: Statistics,
-    /// The application will ask for nothing more.
+    /// Whether the application requests nothing more.
     pub(crate) is_closing: bool,
-    /// The puller takes nothing more, and says of nothing more that it took it.
+    /// Whether the puller takes and acknowledges nothing more.
     pub(crate) is_deaf: bool,
-    /// Machines that are done.
+    /// Number of machines that have ended.
     pub(crate) done: usize,
-    /// The shard's rows by table, once the keeper is done.
+    /// The shard's rows by table, once the keeper has ended.
     pub(crate) shard: Option<Vec<Vec<f32>>>,
     pub(crate) failed: Option<Error>,
 }
 
 impl State {
-    /// Whether anything goes on.
+    /// Checks that the server has not failed.
     ///
     /// # Errors
-    /// Why nothing does.
+    /// Why it failed.
     pub(crate) fn check(&self) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// The keys of what is asked for, and its name.
+    /// The name and rows of what is requested.
     pub(crate) fn rows(&self, what: What) -> (&str, &Rows) {
         match what {
             What::Read(table, _) | What::PreUpdate(table) => {
@@ -135,7 +135,7 @@ impl State {
         self.caches.iter().map(|cache| cache.clock).collect()
     }
 
-    /// Gives back whatever was foreseen and not asked for; the place of the first of it.
+    /// Gives back all that was foreseen and not requested; returns the place of the first.
     pub(crate) fn drop_foreseen(&mut self) -> Option<usize> {
         let dropped = self.line.drop_foreseen();
         let first = dropped.front().and_then(|waiting| waiting.place);
@@ -147,7 +147,7 @@ impl State {
         first
     }
 
-    /// A buffer that nobody wrote to is given back.
+    /// Gives back a buffer that was not written to.
     pub(crate) fn undo(&mut self, acquire: &Acquire, served: Served) {
         if let Some(local) = acquire.local() {
             self.locals[local].is_out = false;
@@ -159,8 +159,8 @@ impl State {
         self.pool.give(served.piece);
     }
 
-    /// Something is given back: to the reclaimer, but for what takes neither a copy nor a sum, nor
-    /// waits for anything.
+    /// Gives something back: to the reclaimer, unless that takes neither a copy nor a sum and waits
+    /// for nothing.
     pub(crate) fn give_back(&mut self, reclaim: Reclaim) {
         match reclaim {
             Reclaim::Buffer(piece) => self.pool.give(piece),
@@ -170,14 +170,14 @@ impl State {
         }
     }
 
-    /// Notes the most memory in use.
+    /// Records the most memory in use.
     pub(crate) fn note_peak(&mut self) {
         let bytes = self.pinned_bytes + self.pool.peak();
         self.statistics.peak_bytes = self.statistics.peak_bytes.max(bytes);
     }
 }
 
-/// What belongs to a rank.
+/// State of a rank.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -224,7 +224,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing goes on on any rank, for this reason, unless there was one before.
+    /// Fails the server on all ranks for this reason, unless there was an earlier one.
     pub(crate) fn fail(&self, error: &Error) {
         let is_first = {
             let failed = &mut self.lock().failed;
@@ -239,7 +239,7 @@ impl Shared {
         self.events.stop();
     }
 
-    /// Why nothing goes on, if that is so.
+    /// Reports why the server failed, if it did.
     pub(crate) fn check(&self) -> Result<()> {
         self.lock().check()?;
         if self.events.is_stopped() {

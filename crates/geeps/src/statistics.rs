@@ -1,34 +1,34 @@
-//! What a parameter server did for its application.
+//! Statistics of a parameter server.
 
 use crate::operation::What;
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Bytes that were copied to the application's memory: data that is not pinned, and refreshes
-    /// of caches that are.
+    /// Bytes copied to the application's memory: data that is not pinned, and refreshes of pinned
+    /// caches.
     pub bytes_up: u64,
-    /// Bytes that were copied from it: data that is not pinned, and updates from a device.
+    /// Bytes copied from it: data that is not pinned, and updates from a device.
     pub bytes_down: u64,
-    /// Bytes of updates that were sent to shards, the own one included.
+    /// Bytes of updates sent to shards, including this rank's own.
     pub bytes_pushed: u64,
-    /// Bytes of rows that came from shards, the own one included.
+    /// Bytes of rows received from shards, including this rank's own.
     pub bytes_pulled: u64,
-    /// Accesses of local data that was not fetched, as the application said.
+    /// Accesses of local data that the application chose not to fetch.
     pub fetches_avoided: u64,
-    /// Bytes of these.
+    /// Bytes of these accesses.
     pub fetch_bytes_avoided: u64,
-    /// Accesses of local data that was not saved, as the application said.
+    /// Accesses of local data that the application chose not to save.
     pub saves_avoided: u64,
-    /// Bytes of these.
+    /// Bytes of these accesses.
     pub save_bytes_avoided: u64,
-    /// Accesses of local data that was handed out where it lies.
+    /// Accesses of local data in place.
     pub handed_out: u64,
-    /// Accesses of local data that was not fetched, since a buffer still had it.
+    /// Accesses of local data that a buffer still had, so that it was not fetched.
     pub handed_over: u64,
     /// Requests that were foreseen.
     pub foreseen: u64,
-    /// Requests that were not.
+    /// Requests that were not foreseen.
     pub not_foreseen: u64,
     /// Seconds that the application waited in Read.
     pub read_seconds: f64,

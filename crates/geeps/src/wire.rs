@@ -8,15 +8,15 @@
 //!             shard ──► cache   nothing, after that: no snapshot will follow
 //! ```
 //!
-//! - **Touched rows** are numbered within the part of the shard; where all were touched none is
-//!   listed. `rows` says how many they are.
-//! - **Tags.** Three for each table; the last one of all says that a rank ended.
+//! - **Touched rows** are numbered within the part of the shard; if all were touched, none is
+//!   listed. `rows` is their number.
+//! - **Tags.** Three for each table; the very last one announces a rank's end.
 
 use stepwell_fabric::{Malformed, Message, Tag};
 
 use crate::layout::Layout;
 
-/// What a message between cache and shard is about.
+/// Kind of a message between cache and shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Push,
@@ -29,7 +29,7 @@ pub(crate) fn tag(first: u16, table: usize, about: About) -> Tag {
     Tag(first + 3 * table as u16 + about as u16)
 }
 
-/// The tag by which ranks say that no push will follow, and then, that nothing will.
+/// The tag by which ranks announce that no push will follow, and later, that nothing will.
 pub(crate) fn ended(first: u16, tables: usize) -> Tag {
     Tag(first + 3 * tables as u16)
 }
@@ -40,7 +40,7 @@ pub(crate) struct Push<'a> {
     pub(crate) digest: u64,
     pub(crate) clock: u64,
     rows: usize,
-    /// None where all rows were touched.
+    /// Empty if all rows were touched.
     touched: &'a [u32],
     values: &'a [f32],
 }
@@ -52,7 +52,7 @@ impl<'a> Push<'a> {
         message.put(if touched.len() == all { &[] } else { touched });
     }
 
-    /// Reads one for a part of `rows` rows of `row_floats` floats.
+    /// Reads a push for a part of `rows` rows of `row_floats` floats.
     pub(crate) fn read(
         message: &'a Message,
         (rows, row_floats): (usize, usize),
@@ -92,7 +92,7 @@ impl<'a> Push<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Snapshot<'a> {
     pub(crate) age: u64,
-    /// Clocks of the receiver whose updates are in.
+    /// Number of the receiver's clocks whose updates are included.
     pub(crate) own: u64,
     pub(crate) values: &'a [f32],
 }

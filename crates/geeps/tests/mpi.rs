@@ -1,6 +1,7 @@
 //! Ranks as processes: the same machines, on threads, over MPI.
 //!
-//! Not launched by MPI, this program launches itself by `mpirun`, once for each number of ranks.
+//! If MPI did not launch it, this program launches itself by `mpirun`, once for each number of
+//! ranks.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// One rank: trains, and compares the rows that it has with the oracle's.
+/// One rank: trains, and compares its rows with the oracle's.
 fn run_rank() {
     let options = Options { patience_seconds: 30.0, ..Options::default() };
     let fabric = mpi::join(options).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Asynchronous decentralised SGD: a rank averages its parameters with those of one drawn neighbour
-//! while it computes, and then takes its step.
+//! Asynchronous decentralised SGD: a rank averages its parameters with a drawn neighbour's while it
+//! computes, and then takes its step.
 //!
 //! ```text
 //! even rank (asks)     begin ─┬─ gradient ───────────────────┬─► x = (x + theirs) / 2 - rate g
@@ -7,13 +7,13 @@
 //! odd rank (answers)   whenever asked: sends its x, and x = (x + theirs) / 2
 //! ```
 //!
-//! Even ranks ask and odd ones answer, so that no two wait for each other.
+//! Even ranks ask and odd ranks answer, so that no two wait for each other.
 //!
 //! - **Invariants.** Averaging keeps the sum of all ranks' parameters: an asking rank changes
-//!   nothing from asking to averaging (S8), an answering one averages at once. So each gradient
-//!   moves the mean of the parameters, which is the model, by rate / N of it, once.
+//!   nothing between asking and averaging (S8), an answering rank averages at once. So each
+//!   gradient moves the mean of the parameters, which is the model, by rate / N of it, once.
 //! - **Source.** Lian, Zhang, Zhang, Liu, "Asynchronous decentralized parallel stochastic gradient
-//!   descent" (2018): what the RNA thesis compares with.
+//!   descent" (2018), with which the RNA thesis compares.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
@@ -37,7 +37,7 @@ pub(crate) struct AdPsgd<T> {
     /// Whether a gradient waits for the averaging of its step.
     given: bool,
     averaging: Averaging,
-    /// Asking ranks that have said that they are through.
+    /// Asking ranks that have reported their end.
     through: Vec<bool>,
     said_so: bool,
     counts: Counts,
@@ -47,9 +47,9 @@ pub(crate) struct AdPsgd<T> {
 enum Averaging {
     /// Nothing to do.
     Rest,
-    /// To be asked for, of this rank.
+    /// The rank to ask.
     Due(usize),
-    /// Asked of this rank.
+    /// The rank that was asked.
     Asked(usize),
 }
 
@@ -79,7 +79,7 @@ impl<T: Number> AdPsgd<T> {
         self.rank.is_multiple_of(2)
     }
 
-    /// The odd rank that this one averages with at its present step.
+    /// The odd rank that this one averages with in its current step.
     fn neighbour(&self) -> usize {
         let name = [b"sync/neighbour/".as_slice(), &(self.rank as u64).to_le_bytes()].concat();
         let drawn = Stream::named(self.options.seed, &name).at(self.counts.given);
@@ -101,7 +101,7 @@ impl<T: Number> AdPsgd<T> {
         Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
-    /// Answers the asking ranks whose messages are here.
+    /// Answers the asking ranks whose messages have arrived.
     fn answer(&mut self, fabric: &Fabric) -> Result<Work> {
         for from in (0..self.ranks).step_by(2) {
             if self.through[from] {
@@ -130,7 +130,7 @@ impl<T: Number> AdPsgd<T> {
         Work::additions::<T>(1, self.parameters.len())
     }
 
-    /// An asking rank tells those that answer that it is through.
+    /// Reports an asking rank's end to the answering ranks.
     fn say_so(&mut self, fabric: &Fabric) -> Result<Work> {
         for to in (1..self.ranks).step_by(2) {
             fabric.send(to, ASK, slice_message::<T>(fabric, [1, 0], &[]))?;
@@ -144,7 +144,7 @@ impl<T: Number> AdPsgd<T> {
     }
 }
 
-/// The mean of both, in place.
+/// Sets `parameters` to the mean of both vectors.
 fn average<T: Number>(parameters: &mut [T], theirs: &[T], from: usize) -> Result<()> {
     if parameters.len() != theirs.len() {
         let why = Malformed::Wrong("it has another number of parameters");

@@ -1,12 +1,12 @@
-//! The sum over some ranks of what they have, in a fixed order.
+//! Sums the values of some ranks in a fixed order.
 //!
 //! ```text
 //! rank i ── its lanes of slice j ──► rank j: sum by the tree of ranks ── slice j ──► all
 //! ```
 //!
 //! A rank sends and receives (n-1)/n of the lanes twice, as in a ring, in two rounds of messages
-//! instead of 2(n-1). A rank that has nothing takes part with an empty message; who had something
-//! is the same for all slices, and everybody learns how many gradients are in the sum.
+//! instead of 2(n-1). A rank without values takes part with an empty message; the same ranks are
+//! present in all slices, and all learn how many gradients are in the sum.
 //!
 //! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum`
 //!   over all ranks, with the absent ones left out: it depends on who is present, never on what
@@ -18,14 +18,14 @@ use stepwell_nn::tree_sum_of_subtrees;
 
 use crate::{Number, Work};
 
-/// What came of a sum.
+/// Result of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reduced {
-    /// Gradients that are in it: of a rank none, one or several.
+    /// Gradients in the sum: none, one or several of each rank.
     pub(crate) gradients: u64,
 }
 
-/// The sum among `members`, again and again: one at a time.
+/// Repeated sums among `members`, one at a time.
 #[derive(Debug)]
 pub(crate) struct AllReduce<T> {
     members: Vec<usize>,
@@ -36,21 +36,21 @@ pub(crate) struct AllReduce<T> {
     state: State,
     came: Vec<Option<Message>>,
     gradients: u64,
-    /// By member, whether it has said that it gives no more gradients.
+    /// By member, whether it has announced that it gives no more gradients.
     through: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Rest,
-    /// Waits for the members' lanes of its own slice.
+    /// Waits for the members' lanes of this rank's slice.
     Slices,
     /// Waits for the sums of the other slices.
     Sums,
 }
 
 impl<T: Number> AllReduce<T> {
-    /// The sum of `lanes` numbers among `members`, which ascend and have this rank.
+    /// The sum of `lanes` numbers among `members`, which ascend and include this rank.
     pub(crate) fn new(fabric: &Fabric, members: Vec<usize>, tags: [Tag; 2], lanes: usize) -> Self {
         let place = members.iter().position(|member| *member == fabric.rank());
         let Some(place) = place else { unreachable!("rank {} is a member", fabric.rank()) };
@@ -59,8 +59,8 @@ impl<T: Number> AllReduce<T> {
         Self { members, place, tags, sum, state, came, gradients: 0, through }
     }
 
-    /// Takes part, with the sum of so many gradients: of none it does not matter. Whoever is
-    /// through gives no more after these.
+    /// Takes part, with the `sum` of a number of gradients; without gradients, `sum` is ignored. A
+    /// rank that is `through` gives no more after these.
     pub(crate) fn start(
         &mut self,
         fabric: &Fabric,
@@ -78,12 +78,12 @@ impl<T: Number> AllReduce<T> {
         Ok(())
     }
 
-    /// Whether it is under way.
+    /// Whether a sum is in progress.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state != State::Rest
     }
 
-    /// Goes on; says what came of it once it is over.
+    /// Advances the sum; returns its result once it is complete.
     pub(crate) fn poll(&mut self, fabric: &Fabric) -> Result<(Work, Option<Reduced>)> {
         let round = match self.state {
             State::Rest => return Ok((Work::NONE, None)),
@@ -103,22 +103,22 @@ impl<T: Number> AllReduce<T> {
         Ok((Work::STEP, Some(Reduced { gradients: self.gradients })))
     }
 
-    /// The sum, after it is over.
+    /// The sum, after it is complete.
     pub(crate) fn sum(&self) -> &[T] {
         &self.sum
     }
 
-    /// By member, whether it has said in a sum that is over that it is through: the same on all.
+    /// By member, whether it has announced its end in a completed sum: the same on all ranks.
     pub(crate) fn through(&self) -> &[bool] {
         &self.through
     }
 
-    /// Whether all have said so.
+    /// Whether all have announced their end.
     pub(crate) fn all_are_through(&self) -> bool {
         self.through.iter().all(|through| *through)
     }
 
-    /// All members go on.
+    /// All members continue.
     pub(crate) fn go_on(&mut self) {
         self.through.fill(false);
     }
@@ -129,7 +129,7 @@ impl<T: Number> AllReduce<T> {
         place * lanes / count..(place + 1) * lanes / count
     }
 
-    /// Whether all members' messages are here.
+    /// Whether all members' messages have arrived.
     fn gather(&mut self, fabric: &Fabric, round: usize) -> Result<bool> {
         for (place, came) in self.came.iter_mut().enumerate().filter(|(_, came)| came.is_none()) {
             *came = fabric.receive(self.members[place], self.tags[round])?;
@@ -137,7 +137,7 @@ impl<T: Number> AllReduce<T> {
         Ok(self.came.iter().all(Option::is_some))
     }
 
-    /// Sums its own slice, and sends it to all.
+    /// Sums this rank's slice, and sends it to all.
     fn add(&mut self, fabric: &Fabric) -> Result<Work> {
         let own = self.slice(self.place);
         let mut values: Vec<(usize, &[T])> = Vec::with_capacity(self.members.len());
@@ -190,7 +190,7 @@ impl<T: Number> AllReduce<T> {
     }
 }
 
-/// A head of two numbers, and values.
+/// A message with a head of two numbers, and values.
 pub(crate) fn slice_message<T: Pod>(fabric: &Fabric, head: [u64; 2], values: &[T]) -> Message {
     let mut message = fabric.message_of(size_of_val(values) + 40);
     message.put(&head);
@@ -198,7 +198,7 @@ pub(crate) fn slice_message<T: Pod>(fabric: &Fabric, head: [u64; 2], values: &[T
     message
 }
 
-/// What [`slice_message`] made.
+/// Reads a message of [`slice_message`].
 pub(crate) fn slice_of<T: Pod>(from: usize, message: &Message) -> Result<([u64; 2], &[T])> {
     let mut reader = message.reader();
     let read = reader.take::<u64>().and_then(|head| {

@@ -1,4 +1,4 @@
-//! Bulk-synchronous steps: every rank's gradient goes into every step.
+//! Bulk-synchronous steps: every rank's gradient is in every step.
 //!
 //! ```text
 //! begin ─► gradient ─► sum over all ranks ─► step along its mean ─► begin
@@ -32,7 +32,7 @@ enum State {
     /// The next gradient may begin.
     Ready,
     Computing,
-    /// The gradient is there.
+    /// The gradient is computed.
     Given,
     Reducing,
 }

@@ -1,38 +1,39 @@
-//! How parameters move along a gradient: a seam, and gradient descent with momentum, weight decay
-//! and a schedule of rates, for f32 and f64.
+//! Optimizers of the dense part: an interface, and gradient descent with momentum, weight decay and
+//! a schedule of rates, for f32 and f64.
 //!
 //! ```text
 //! v = momentum v + (g + weight_decay w)      without momentum v is g + weight_decay w itself
 //! w = w - rate(round) share v
 //! ```
 //!
-//! A round is a gradient of every rank. Whoever updates more often than that, for fewer gradients,
-//! says how many rounds the run has seen, in fractions: so that a rate falls after as many examples
-//! whatever the protocol. And it says how much of a round an update is ([`Share`]): optimizers that
-//! adapt to how long gradients are would step as far along a part of them as along all.
+//! A round is a gradient of every rank. A protocol that updates more often, for fewer gradients,
+//! passes the fractional number of rounds that the run has seen, so that a rate falls after equally
+//! many examples under every protocol. It also passes the part of a round that an update is
+//! ([`Share`]): optimizers that adapt to the length of gradients would step as far along a part of
+//! them as along all.
 
 use std::fmt::Debug;
 
 use crate::Number;
 
-/// What gradients that were added up stand for.
+/// How a sum of gradients counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// What makes their sum a mean.
+    /// Factor that makes the sum a mean.
     pub mean: f64,
-    /// How much of a round they are: the rate is that of a round times this (the thesis' "linear
-    /// scaling rule", section 5.3).
+    /// Part of a round that they make up: the rate is that of a round times this (the thesis'
+    /// "linear scaling rule", section 5.3).
     pub of_round: f64,
 }
 
 impl Share {
-    /// So many gradients, added up, of `ranks` that are a round.
+    /// A sum of `gradients` gradients, with `ranks` to a round.
     pub fn of(gradients: u64, ranks: usize) -> Self {
         let gradients = gradients as f64;
         Self { mean: 1.0 / gradients, of_round: gradients / ranks as f64 }
     }
 
-    /// A whole round, that is a sum over so many ranks.
+    /// A whole round: a sum over `ranks` ranks.
     pub fn whole(ranks: usize) -> Self {
         Self { mean: 1.0 / ranks as f64, of_round: 1.0 }
     }
@@ -40,34 +41,34 @@ impl Share {
 
 /// The rule by which parameters move, and its state.
 pub trait Optimizer<T>: Debug + Send {
-    /// Moves `parameters` along `gradient`, which is that of `share`, after so many rounds of the
-    /// run.
+    /// Moves `parameters` along `gradient`, a sum described by `share`, after `rounds` rounds of
+    /// the run.
     fn apply(&mut self, parameters: &mut [T], gradient: &[T], share: Share, rounds: f64);
 }
 
-/// How the rate of learning changes.
+/// How the learning rate changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
     /// Not at all.
     Constant,
-    /// By `factor`, each time that so many rounds are over.
+    /// By `factor`, every `every` rounds.
     Exponential {
-        /// What is left of it.
+        /// Factor of the rate.
         factor: f64,
-        /// Rounds.
+        /// Number of rounds.
         every: u64,
     },
-    /// Linearly from nothing over so many rounds.
+    /// Linearly from zero over `rounds` rounds.
     WarmUp {
-        /// Rounds.
+        /// Number of rounds.
         rounds: u64,
     },
-    /// At given rounds, by given factors, which multiply. They ascend.
+    /// At given, ascending rounds, by given factors, which multiply.
     Steps(Vec<(u64, f64)>),
 }
 
 impl Schedule {
-    /// What the rate is multiplied by after so many rounds.
+    /// Factor of the rate after `rounds` rounds.
     pub fn factor(&self, rounds: f64) -> f64 {
         match self {
             Self::Constant => 1.0,
@@ -83,7 +84,7 @@ impl Schedule {
     }
 }
 
-/// By squaring, since `powi` may differ between machines.
+/// Raises to a power by squaring, since `powi` may differ between machines.
 fn power(base: f64, exponent: u64) -> f64 {
     let (mut square, mut rest, mut product) = (base, exponent, 1.0);
     while rest > 0 {
@@ -96,22 +97,22 @@ fn power(base: f64, exponent: u64) -> f64 {
     product
 }
 
-/// How far a step goes.
+/// Length of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
-    /// At the beginning.
+    /// Initial rate.
     pub base: f64,
-    /// And later.
+    /// Change of the rate.
     pub schedule: Schedule,
 }
 
 impl Rate {
-    /// One that stays.
+    /// A constant rate.
     pub fn constant(base: f64) -> Self {
         Self { base, schedule: Schedule::Constant }
     }
 
-    /// After so many rounds.
+    /// The rate after `rounds` rounds.
     pub fn at(&self, rounds: f64) -> f64 {
         self.base * self.schedule.factor(rounds)
     }
@@ -128,7 +129,7 @@ pub struct Descent<T> {
 }
 
 impl<T: Number> Descent<T> {
-    /// The rule for so many parameters, before its first step.
+    /// The rule for `lanes` parameters, before its first step.
     pub fn new(rate: Rate, momentum: f64, weight_decay: f64, lanes: usize) -> Self {
         let velocity = vec![T::ZERO; if momentum == 0.0 { 0 } else { lanes }];
         let [momentum, weight_decay] = [momentum, weight_decay].map(T::from_f64);

@@ -6,8 +6,8 @@
 //! communicating  poll, poll, poll … ──────────────────────── poll       waits for what arrives
 //! ```
 //!
-//! - **Failure.** Where the fabric breaks, both threads end with its error, as on all other ranks.
-//!   A learner that panics fails the fabric first, so that no other rank waits for this one.
+//! - **Failure.** If the fabric fails, both threads end with its error, as on all other ranks. A
+//!   learner that panics fails the fabric first, so that no other rank waits for this one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,12 +21,12 @@ use crate::{Counts, Number, Protocol};
 /// No rank ends before all have.
 const CLOSE: Tag = Tag(0x53ff);
 
-/// What computes gradients.
+/// Computes gradients.
 pub trait Learner<T>: Send {
     /// Writes the gradient of the mean over this rank's mini-batch number `step`.
     fn gradient(&mut self, step: u64, parameters: &[T], gradient: &mut [T]);
 
-    /// What that costs, relative to a usual gradient: for models of time.
+    /// Cost of that gradient, relative to a usual one: for models of time.
     fn cost(&self, _step: u64) -> f64 {
         1.0
     }
@@ -38,14 +38,14 @@ impl<T, F: FnMut(u64, &[T], &mut [T]) + Send> Learner<T> for F {
     }
 }
 
-/// What came of a rank's run.
+/// Result of a rank's run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Driven<T> {
     /// Its part of the model: see [`Protocol::model`].
     pub model: Vec<T>,
-    /// What became of its gradients.
+    /// Outcomes of its gradients.
     pub counts: Counts,
-    /// Seconds until its protocol had ended.
+    /// Seconds until its protocol ended.
     pub seconds: f64,
     /// Seconds of these in which it computed gradients.
     pub computing: f64,
@@ -69,10 +69,10 @@ impl<T> Shared<T> {
 /// Runs a rank's end of `protocol` until it has ended on all ranks.
 ///
 /// # Errors
-/// When some rank is gone.
+/// If a rank is gone.
 ///
 /// # Panics
-/// When `learner` does.
+/// If `learner` panics.
 pub fn drive<T: Number>(
     fabric: &Fabric,
     protocol: Box<dyn Protocol<T>>,
@@ -88,7 +88,7 @@ pub fn drive<T: Number>(
             compute(&shared, learner, &clock)
         });
         let outcome = communicate(fabric, &shared);
-        // What is still being computed is not wanted.
+        // A gradient in progress is not used.
         let seconds = clock.seconds();
         shared.turns.stop();
         let computing = computes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -122,7 +122,7 @@ fn communicate<T>(fabric: &Fabric, shared: &Shared<T>) -> Result<()> {
     }
 }
 
-/// Computes whenever a gradient may begin; returns the seconds that it took.
+/// Computes whenever a gradient may begin; returns the seconds spent computing.
 fn compute<T: Number>(
     shared: &Shared<T>,
     learner: &mut dyn Learner<T>,
@@ -155,7 +155,7 @@ fn compute<T: Number>(
     seconds
 }
 
-/// Tells all ranks, this one's other thread included, that a learner has panicked.
+/// Reports a learner's panic to all ranks, including this one's other thread.
 struct FailsAtPanic<'a> {
     fabric: &'a Fabric,
     arrivals: &'a Events,

@@ -1,21 +1,21 @@
-//! Eager SGD with majorities: a drawn rank starts the sum as soon as it has a gradient itself.
+//! Eager SGD with majorities: a drawn rank starts the sum as soon as it has a gradient.
 //!
 //! ```text
-//! round r    its initiator has a gradient ─► go, to all ─► sum of what is there ─► step
-//!            who has none takes part with nothing; what comes later stays for round r + 1
+//! round r    its initiator has a gradient ─► go, to all ─► sum of available gradients ─► step
+//!            a rank without one adds nothing; a late gradient stays for round r + 1
 //! ```
 //!
 //! All ranks draw the same initiator for a round, so on average half of them have a gradient by
-//! then. A rank whose gradient was in time waits for the sum; one that was late goes on at once. A
-//! rank that gives no more says so with its last gradient and is drawn no more; if it was drawn for
-//! the next round before it knew, it starts that one with nothing. So does one that is at rest
-//! ([`Options::may_rest`]) and hears that another one waits for the round.
+//! then. A rank whose gradient was in time waits for the sum; a late one continues at once. A rank
+//! that gives no more announces it with its last gradient and is not drawn again; if it was drawn
+//! for the next round before it knew, it starts that round without a gradient. So does a resting
+//! rank ([`Options::may_rest`]) when it learns that another waits for the round.
 //!
-//! - **Invariants.** All ranks have the same parameters after as many rounds. A gradient that comes
-//!   late is added to the next one of its rank (S9), none is lost; nothing bounds its age.
+//! - **Invariants.** All ranks have the same parameters after equally many rounds. A late gradient
+//!   is added to its rank's next one (S9), none is lost; its age is unbounded.
 //! - **Source.** Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming unbalanced training workloads
-//!   in deep learning with partial collective operations" (2020), majority allreduce: what the RNA
-//!   thesis compares with.
+//!   in deep learning with partial collective operations" (2020), majority allreduce, with which
+//!   the RNA thesis compares.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
@@ -26,7 +26,7 @@ use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);
-/// To the initiator of a round, from who can do nothing before it.
+/// To the initiator of a round, from a rank that cannot continue before it.
 const WAITS: Tag = Tag(0x5323);
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct EagerMajority<T> {
     options: Options,
     ranks: usize,
     parameters: Vec<T>,
-    /// The sum of the gradients that wait, and the rounds in which these began.
+    /// The sum of the waiting gradients, and the rounds in which they began.
     waiting: Vec<T>,
     waiting_since: Vec<u64>,
     optimizer: Box<dyn Optimizer<T>>,
@@ -42,17 +42,18 @@ pub(crate) struct EagerMajority<T> {
     /// The round in which the last gradient began.
     began: Option<u64>,
     computing: bool,
-    /// Whether this rank told all to begin the present round.
+    /// Whether this rank started the current round.
     told: bool,
-    /// The last round in which this rank was refused another gradient, and the last one for which
-    /// it has said so.
+    /// The last round in which this rank was refused another gradient, and the last for which it
+    /// has announced that.
     refused: Option<u64>,
     urged: Option<u64>,
-    /// The last round for which another one waits.
+    /// The last round that another rank waits for.
     awaited: Option<u64>,
-    /// Gradients that this rank gives in all, once it knows.
+    /// Number of gradients that this rank gives in all, once known.
     last: Option<u64>,
-    /// Gradients of all ranks in the sums so far, over the ranks: what a rate of learning falls by.
+    /// Gradients of all ranks in the sums so far, over the ranks: the progress of the rate's
+    /// schedule.
     seen: f64,
     counts: Counts,
 }
@@ -84,12 +85,12 @@ impl<T: Number> EagerMajority<T> {
         }
     }
 
-    /// Rounds that are over.
+    /// Number of completed rounds.
     fn round(&self) -> u64 {
         self.counts.updates
     }
 
-    /// The rank that all ranks draw for the present round, of those that go on.
+    /// The rank that all ranks draw for the current round, of those that continue.
     fn initiator(&self) -> usize {
         let drawn = Stream::named(self.options.seed, b"sync/initiator").at(self.round());
         let through = self.reduce.through();
@@ -102,7 +103,7 @@ impl<T: Number> EagerMajority<T> {
         !self.computing && self.last == Some(self.counts.given)
     }
 
-    /// The initiator tells all, itself included.
+    /// The initiator starts the round on all ranks, including itself.
     fn tell(&mut self, fabric: &Fabric) -> Result<Work> {
         let mine = self.initiator() == fabric.rank();
         let rests = !self.computing && self.awaited == Some(self.round());
@@ -119,7 +120,7 @@ impl<T: Number> EagerMajority<T> {
         Ok(Work::STEP)
     }
 
-    /// Tells the initiator that this rank waits for it, and hears who waits for this one.
+    /// Tells the initiator that this rank waits for it, and reads such messages from others.
     fn urge(&mut self, fabric: &Fabric) -> Result<Work> {
         if !self.options.may_rest {
             return Ok(Work::NONE);
@@ -145,7 +146,7 @@ impl<T: Number> EagerMajority<T> {
         Ok(Work::STEP)
     }
 
-    /// Takes part in the round as soon as its initiator says so.
+    /// Takes part in the round as soon as its initiator starts it.
     fn take_part(&mut self, fabric: &Fabric) -> Result<Work> {
         let from = self.initiator();
         let Some(message) = fabric.receive(from, GO)? else { return Ok(Work::NONE) };
@@ -170,8 +171,8 @@ impl<T: Number> EagerMajority<T> {
 
     fn update(&mut self, reduced: Reduced) -> Work {
         if reduced.gradients > 0 {
-            // As in its paper, whose sum has zeros of those who are late: a mean over all ranks,
-            // at the whole rate.
+            // As in the paper, whose sum has zeros for late ranks: a mean over all ranks, at the
+            // whole rate.
             let share = Share::whole(self.ranks);
             self.optimizer.apply(&mut self.parameters, self.reduce.sum(), share, self.seen);
         }

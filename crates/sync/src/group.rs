@@ -1,19 +1,19 @@
-//! Which ranks sum among themselves: one group, or several that meet at a server.
+//! Groups of ranks that sum among themselves: one, or several that meet at a server.
 //!
-//! - **Source.** The RNA thesis (Yang, chapter 5.2): where the difference ζ between the slowest and
-//!   the fastest task is larger than the mean time v of a step, ranks are parted at v, again and
-//!   again within each part.
+//! - **Source.** The RNA thesis (Yang, chapter 5.2): if the difference ζ between the slowest and
+//!   the fastest task is larger than the mean time v of a step, ranks are split at v, repeatedly
+//!   within each part.
 
 /// Groups of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Groups {
     /// All ranks.
     One,
-    /// These; each ascends, and each rank is in one of them.
+    /// Several groups; each ascends, and each rank is in one of them.
     Several(Vec<Vec<usize>>),
 }
 
-/// How long a rank took for a gradient, over some of them, in seconds.
+/// Times of a rank for a gradient, over several gradients, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// The fastest.
@@ -25,7 +25,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// That of one rank's times; there is at least one.
+    /// The timing of one rank's times, of which there is at least one.
     pub fn of(seconds: &[f64]) -> Self {
         let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let slowest = seconds.iter().copied().fold(0.0, f64::max);
@@ -35,14 +35,14 @@ impl Timing {
 }
 
 impl Groups {
-    /// Those that the times of ranks, in their order, ask for.
+    /// The groups that ranks' times suggest; `timings` are in the order of ranks.
     pub fn by_times(timings: &[Timing]) -> Self {
         let mut groups = Vec::new();
         part((0..timings.len()).collect(), timings, &mut groups);
         if groups.len() < 2 { Self::One } else { Self::Several(groups) }
     }
 
-    /// The members of the group that `rank` is in, of `ranks`.
+    /// The members of the group of `rank`, of `ranks` ranks.
     pub fn members(&self, rank: usize, ranks: usize) -> Vec<usize> {
         match self {
             Self::One => (0..ranks).collect(),
@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// How many there are.
+    /// Number of groups.
     pub fn count(&self) -> usize {
         match self {
             Self::One => 1,
@@ -73,7 +73,7 @@ impl Groups {
     }
 }
 
-/// Parts `ranks` at their mean time, as long as they differ by more than that.
+/// Splits `ranks` at their mean time, as long as they differ by more than that.
 fn part(ranks: Vec<usize>, timings: &[Timing], groups: &mut Vec<Vec<usize>>) {
     let of = |ranks: &[usize]| ranks.iter().map(|rank| timings[*rank]).collect::<Vec<_>>();
     let times = of(&ranks);
@@ -103,7 +103,7 @@ mod tests {
         let parted = Groups::by_times(&mixed);
         assert_eq!(parted, Groups::Several(vec![vec![0, 2], vec![1, 3]]));
         assert_eq!((parted.members(2, 4), parted.count()), (vec![0, 2], 2));
-        // And once more within the fast ones.
+        // And again within the fast ones.
         let three = [time(1.0, 1.0), time(10.0, 10.0), time(100.0, 100.0), time(101.0, 101.0)];
         let groups = vec![vec![0], vec![1], vec![2, 3]];
         assert_eq!(Groups::by_times(&three), Groups::Several(groups));

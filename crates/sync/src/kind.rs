@@ -15,17 +15,17 @@ use crate::{Number, OpenEnded, Optimizer, Options, OptionsError, Protocol, rdma_
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Every rank's gradient goes into every step: the blocking sum.
+    /// Every rank's gradient is in every step: the blocking sum.
     Bsp,
-    /// The same by a server, rank 0, that has the parameters: its workers step together.
+    /// The same through a server, rank 0, which has the parameters: its workers step together.
     SyncDsgd,
-    /// One drawn rank's gradient starts a sum of those that are there.
+    /// The gradient of a drawn rank starts a sum of the available ones.
     EagerMajority,
-    /// Every rank has parameters of its own and averages them with those of one other.
+    /// Every rank has its own parameters and averages them with another rank's.
     AdPsgd,
-    /// A server, rank 0, uses gradients as they come and answers who sent them.
+    /// A server, rank 0, uses gradients as they arrive and answers their senders.
     RdmaWild,
-    /// The first of some probed ranks starts a sum of those that are there; in groups where ranks
+    /// The first of some probed ranks starts a sum of the available gradients; in groups if ranks
     /// differ too much.
     Rna,
 }
@@ -35,7 +35,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Bsp, Self::SyncDsgd, Self::EagerMajority, Self::AdPsgd, Self::RdmaWild, Self::Rna];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bsp => "bsp",
@@ -52,12 +52,12 @@ impl Kind {
         matches!(self, Self::SyncDsgd | Self::RdmaWild)
     }
 
-    /// Ranks that compute, of `ranks`.
+    /// Number of ranks that compute, of `ranks`.
     pub const fn workers(self, ranks: usize) -> usize {
         if self.has_server() { ranks - 1 } else { ranks }
     }
 
-    /// Which of the ranks' parameters are the model: their mean.
+    /// The ranks whose parameters' mean is the model.
     pub fn model_of(self, ranks: usize) -> std::ops::Range<usize> {
         match self {
             Self::AdPsgd => 0..ranks,
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// This rank's end of it. All ranks begin with the same parameters and options.
+    /// Begins this rank's end. All ranks begin with the same parameters and options.
     ///
     /// # Errors
     /// Options that do not fit the ranks.
@@ -80,8 +80,8 @@ impl Kind {
         Ok(self.end_of(fabric, parameters, (optimizer, options)))
     }
 
-    /// This rank's end of it where parameters move by `optimizer`, whatever `options` say of that,
-    /// and go on until all ranks have said how many gradients they give.
+    /// Begins this rank's end with parameters that move by `optimizer`, regardless of those
+    /// `options`, until all ranks have set the number of gradients.
     ///
     /// # Errors
     /// Options that do not fit the ranks.

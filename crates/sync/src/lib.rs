@@ -1,4 +1,4 @@
-//! How ranks that train one dense model agree on its parameters: protocols over the fabric.
+//! Protocols by which ranks that train one dense model agree on its parameters, over the fabric.
 //!
 //! ```text
 //!            computing side                       communication side
@@ -7,20 +7,20 @@
 //!     └────────────── begin: parameters ◄─────────────┘
 //! ```
 //!
-//! - **Why.** The blocking sum makes everybody wait for the slowest rank. Three systems relax it in
-//!   three ways; here they stand side by side, with the same learners, the same fabric and the same
-//!   clock, so that they can be compared.
-//! - **How.** A [`Protocol`] is one rank's end: a state machine that is polled, says when the next
-//!   gradient may begin and on which parameters, and takes the gradient once it is there. It never
-//!   waits and starts no thread, so the same code runs on threads ([`drive`]), over MPI, and under
-//!   a scheduler that owns the clock.
-//! - **Invariants.** Each gradient that was given is used once, or dropped by a rule of its
-//!   protocol and counted, or left over when the run ends: [`Counts`]. What is older than a bound
-//!   is not used. Each protocol's own stand above it in its file; [`Rule`] names those that a test
-//!   can switch off.
-//! - **Failure.** A rank that is gone ends all others, with its name, as the fabric does.
-//! - **Bounds.** [`Options::bytes`] says what a rank takes beside the parameters that its learner
-//!   reads.
+//! - **Why.** The blocking sum makes every rank wait for the slowest. Three systems relax it in
+//!   three ways; here they run with the same learners, the same fabric and the same clock, so that
+//!   they can be compared.
+//! - **How.** A [`Protocol`] is one rank's end: a polled state machine that decides when the next
+//!   gradient may begin and on which parameters, and takes the gradient when it is computed. It
+//!   never blocks and starts no thread, so the same code runs on threads ([`drive`]), over MPI, and
+//!   under a scheduler that owns the clock.
+//! - **Invariants.** Each given gradient is used once, or dropped by a rule of its protocol and
+//!   counted, or left over when the run ends: [`Counts`]. Gradients older than a bound are not
+//!   used. Each protocol's file states its own invariants; [`Rule`] names those that a test can
+//!   switch off.
+//! - **Failure.** A rank that is gone ends all others with its name, through the fabric.
+//! - **Bounds.** [`Options::bytes`] is the memory of a rank, without the parameters that its
+//!   learner reads.
 
 #![forbid(unsafe_code)]
 

@@ -1,49 +1,49 @@
-//! What a protocol is told.
+//! Options of a protocol.
 
 use crate::{Descent, Groups, Kind, Number, Optimizer, Rate, Rules};
 
-/// What becomes of several gradients of a rank that are in one sum.
+/// How several gradients of a rank in one sum count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Several {
-    /// Each counts as it would alone.
+    /// Each counts as if alone.
     #[default]
     Summed,
-    /// They count as one, their mean with weights that rise with their updates: the thesis's
-    /// section 5.1.3.
+    /// They count as one: their mean, with weights that rise with their updates (the thesis,
+    /// section 5.1.3).
     Averaged,
 }
 
-/// What all ranks of a run have in common.
+/// Options that all ranks of a run share.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Gradients that each rank gives; of `eager_majority` and `rna`, sums that are made.
+    /// Number of gradients that each rank gives; for `eager_majority` and `rna`, number of sums.
     pub steps: u64,
-    /// How far a step along the mean of all ranks' gradients goes.
+    /// Length of a step along the mean of all ranks' gradients.
     pub rate: Rate,
-    /// What is left of the velocity after a step.
+    /// Part of the velocity that remains after a step.
     pub momentum: f64,
-    /// What is added of the parameters to their gradient.
+    /// Part of the parameters that is added to their gradient.
     pub weight_decay: f64,
-    /// What drawn ranks follow from.
+    /// Seed of drawn ranks.
     pub seed: u64,
-    /// Of `rna`: ranks that are probed for each sum.
+    /// For `rna`: ranks that are probed for each sum.
     pub probes: usize,
-    /// Of `rna`: the most updates that a gradient may have missed.
+    /// For `rna`: the most updates that a gradient may have missed.
     pub age_max: u64,
-    /// Of `rna`: gradients that wait on a rank at most.
+    /// For `rna`: the most gradients that wait on a rank.
     pub waiting_max: usize,
-    /// Whether a rank may begin no gradient for a while though it will give more, as where it waits
-    /// for data: then others that wait for it say so.
+    /// Whether a rank may pause before its next gradient, as when it waits for data; others that
+    /// wait for it then send it a message.
     pub may_rest: bool,
-    /// Of `rna`: what becomes of several that waited.
+    /// For `rna`: how several waiting gradients count.
     pub several: Several,
-    /// Of `rna`: ranks that sum among themselves.
+    /// For `rna`: groups of ranks that sum among themselves.
     pub groups: Groups,
-    /// Which rules hold: all, but in tests.
+    /// The rules that hold: all, except in tests.
     pub rules: Rules,
 }
 
-/// Options that do not fit.
+/// Options that do not fit each other or the ranks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OptionsError(String);
@@ -55,7 +55,7 @@ impl OptionsError {
 }
 
 impl Options {
-    /// The usual ones for so many steps at this rate.
+    /// The usual options for `steps` steps at this rate.
     pub fn new(steps: u64, rate: Rate) -> Self {
         Self {
             steps,
@@ -73,14 +73,14 @@ impl Options {
         }
     }
 
-    /// Most bytes that the end of a rank takes for parameters of so many bytes, its windows and
-    /// messages included.
+    /// The most bytes of a rank's end for parameters of `parameter_bytes`, including its windows
+    /// and messages.
     pub fn bytes(&self, kind: Kind, ranks: usize, parameter_bytes: usize) -> usize {
-        // Parameters, gradient, velocity, and messages under way, each way.
+        // Parameters, gradient, velocity, and messages in flight in both directions.
         let replica = 3 + 4;
         let copies = match kind {
             Kind::Bsp | Kind::EagerMajority => replica + 1,
-            // A window, and another of its size while MPI takes it over, or messages that wait.
+            // A window, and another of its size during MPI's transfer, or waiting messages.
             Kind::SyncDsgd | Kind::RdmaWild => replica + 2 * ranks,
             Kind::AdPsgd => replica + 2,
             Kind::Rna => replica + 3 + self.waiting_max,
@@ -88,7 +88,7 @@ impl Options {
         copies * parameter_bytes
     }
 
-    /// Their rule for so many parameters.
+    /// The update rule of these options for `lanes` parameters.
     pub(crate) fn descent<T: Number>(&self, lanes: usize) -> Box<dyn Optimizer<T>> {
         Box::new(Descent::new(self.rate.clone(), self.momentum, self.weight_decay, lanes))
     }

@@ -1,27 +1,27 @@
-//! The seam: one rank's end of a protocol.
+//! The interface of protocols: one rank's end.
 
 use std::fmt::Debug;
 
 use stepwell_fabric::{Fabric, Result};
 
-/// What a poll did.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Whether anything happened: then polling again may do more.
+    /// Whether anything happened, so that polling again may do more.
     pub progressed: bool,
     /// Bytes of parameters and gradients that its arithmetic read and wrote, counted as additions
-    /// of one vector to another: of n vectors to a sum, each reads two and writes one, though here
-    /// they are added in one pass. A model of costs turns them into time.
+    /// of one vector to another: adding each of n vectors to a sum reads two and writes one,
+    /// although they are added in one pass. A cost model turns them into time.
     pub bytes: u64,
 }
 
 impl Work {
     /// Nothing happened.
     pub const NONE: Self = Self { progressed: false, bytes: 0 };
-    /// Something happened that takes no time to speak of.
+    /// Something happened, in negligible time.
     pub const STEP: Self = Self { progressed: true, bytes: 0 };
 
-    /// So many additions of a vector of `lanes` numbers of type `T` to another.
+    /// `count` additions of a vector of `lanes` numbers of type `T` to another.
     pub(crate) fn additions<T>(count: usize, lanes: usize) -> Self {
         Self { progressed: true, bytes: (3 * count * lanes * size_of::<T>()) as u64 }
     }
@@ -31,40 +31,41 @@ impl Work {
         Self { progressed: true, bytes: (2 * lanes * size_of::<T>()) as u64 }
     }
 
-    /// Both.
+    /// The combined work of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { progressed: self.progressed || other.progressed, bytes: self.bytes + other.bytes }
     }
 }
 
-/// What became of gradients, as one rank counts them: of its own, but for servers, which count
-/// those that they used.
+/// Outcomes of gradients, as one rank counts them: workers count their own, servers those that they
+/// used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Gradients that this rank computed.
     pub given: u64,
     /// Gradients that reached the parameters.
     pub used: u64,
-    /// Gradients that were older than the bound.
+    /// Gradients dropped because they were older than the bound.
     pub dropped: u64,
-    /// Gradients that wait to be used. Workers of a server do not know whether it has used their
+    /// Gradients that wait to be used. A server's workers do not know whether it has used their
     /// last.
     pub left: u64,
     /// Updates of the parameters that this rank made or took part in.
     pub updates: u64,
     /// The largest age, in updates, of a gradient that was used.
     pub age_max: u64,
-    /// Where there are rows: gradients of rows that this rank sent to owners.
+    /// With rows: row gradients that this rank sent to owners.
     pub rows_pushed: u64,
-    /// Gradients of rows that came to this rank as their owner, and changed them.
+    /// Row gradients that this rank received as an owner and applied.
     pub rows_applied: u64,
-    /// The most updates before the clock of a rank, as it read rows here, that another had read
-    /// those of a gradient that was not yet in, or was still to read them; 0 where rows are exact.
+    /// The largest staleness of reads of this rank's rows: how many updates the reader's clock was
+    /// ahead of the earliest clock at which another rank read, or may yet read, rows for a gradient
+    /// that has not arrived; 0 if rows are exact.
     pub staleness_max: u64,
 }
 
 impl Counts {
-    /// Those of several ranks together; updates and ages are the largest.
+    /// Sums over several ranks; updates and ages are the largest.
     pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter().fold(Self::default(), |sum, counts| Self {
             given: sum.given + counts.given,
@@ -79,12 +80,12 @@ impl Counts {
         })
     }
 
-    /// Gradients of rows that are under way between ranks; once all have ended, that are lost.
+    /// Row gradients in flight between ranks; once all ranks have ended, lost ones.
     pub fn rows_lost(&self) -> i64 {
         self.rows_pushed.cast_signed() - self.rows_applied.cast_signed()
     }
 
-    /// Gradients of which nothing is known any more; below zero, some were used twice.
+    /// Gradients without an outcome; if negative, some were used twice.
     pub fn lost(&self) -> i64 {
         let known = self.used + self.dropped + self.left;
         self.given.cast_signed() - known.cast_signed()
@@ -93,62 +94,62 @@ impl Counts {
 
 /// One rank's end of a protocol.
 ///
-/// Its caller polls it whenever something arrives or was given, and, where a rank may rest, after
-/// it was asked in vain. It asks [`Protocol::begin`] while nothing is being computed, and computes
-/// on a copy of [`Protocol::parameters`]: these may change while it computes.
+/// The caller polls it whenever a message arrives or a gradient was given, and, if ranks may rest,
+/// after `begin` returned `None`. It calls [`Protocol::begin`] while nothing is being computed, and
+/// computes on a copy of [`Protocol::parameters`], which may change during the computation.
 pub trait Protocol<T>: Debug + Send {
-    /// Goes one piece further, with what has arrived.
+    /// Advances by one piece, with the messages that have arrived.
     ///
     /// # Errors
-    /// When some rank is gone, or sends what makes no sense.
+    /// If a rank is gone, or sends an invalid message.
     fn poll(&mut self, fabric: &Fabric) -> Result<Work>;
 
-    /// The number of the next gradient of this rank, from 0, if it may begin now; it is then under
-    /// way until it is given.
+    /// Returns the number of this rank's next gradient, from 0, if it may begin now; it is then in
+    /// progress until it is given.
     fn begin(&mut self) -> Option<u64>;
 
-    /// The parameters as this rank knows them.
+    /// The parameters known to this rank.
     fn parameters(&self) -> &[T];
 
-    /// This rank's part of the model that is trained: its parameters, but where it has a server's.
+    /// This rank's part of the trained model: its parameters, or the server's if it has the server.
     fn model(&self) -> &[T] {
         self.parameters()
     }
 
-    /// The gradient that began last, of the mean over the rank's mini-batch; memory of the same
-    /// size comes back in its place.
+    /// Gives the gradient that began last, of the mean over the rank's mini-batch; replaces it by a
+    /// buffer of the same size.
     fn give(&mut self, gradient: &mut Vec<T>);
 
-    /// Whether there is nothing left to do: it is not polled any more, and what is being computed
-    /// is not wanted.
+    /// Whether nothing is left to do: it needs no more polls, and a gradient in progress is not
+    /// used.
     fn ended(&self) -> bool;
 
-    /// What became of gradients so far.
+    /// Outcomes of gradients so far.
     fn counts(&self) -> Counts;
 
-    /// How far the parameters are that this rank knows, in updates: those of all ranks, but under
-    /// `ad_psgd`, where a rank knows its own alone, and between groups of `rna`.
+    /// Number of updates in the parameters that this rank knows: updates by all ranks, except under
+    /// `ad_psgd`, which counts only its own, and with groups of `rna`, which count their group's.
     fn clock(&self) -> u64 {
         self.counts().updates
     }
 }
 
-/// A protocol of the dense part whose ranks learn on the way how many gradients they give, and that
-/// begins again after it has ended.
+/// A protocol of the dense part whose number of gradients is set while it runs, and that can begin
+/// again after it has ended.
 pub trait OpenEnded<T>: Protocol<T> {
-    /// Each rank that computes gives so many gradients in all, those before the last
-    /// [`OpenEnded::resume`] included. It has ended once all of them are used, or dropped. All
-    /// ranks say the same number, each as soon as it knows.
+    /// Sets the number of gradients that each computing rank gives in all, including those before
+    /// the last [`OpenEnded::resume`]. It has ended once all of them are used or dropped. All ranks
+    /// pass the same number, each as soon as it is known.
     ///
     /// # Panics
-    /// When this rank has begun more.
+    /// If this rank has begun more.
     fn end_after(&mut self, gradients: u64);
 
-    /// Begins again after it has ended on all ranks, with these parameters, which all ranks say
-    /// alike.
+    /// Begins again after it has ended on all ranks, with these parameters, which are the same on
+    /// all ranks.
     ///
     /// # Panics
-    /// When it has not ended, or these are of another model.
+    /// If it has not ended, or these are of another model.
     fn resume(&mut self, parameters: &[T]);
 }
 

@@ -1,5 +1,5 @@
-//! RDMA-wild: workers push gradients when they have them, a server uses each as it finds it and
-//! answers exactly those whose gradient it used.
+//! RDMA-wild: workers push gradients when they have them; a server uses each as it finds it and
+//! answers exactly the workers whose gradients it used.
 //!
 //! ```text
 //! worker   wait until the last gradient was used ─► compute ─► put gradient, then version
@@ -8,11 +8,11 @@
 //! ```
 //!
 //! - **Invariants.** Between two puts of a worker the server has used the first (S1), so none is
-//!   lost; the server notes what it used (S2), so none is used twice; a version shows after its
-//!   data (S3). A worker's gradient is at most N - 1 updates old when all are as fast.
-//! - **Cost.** The server copies a gradient out of its window and rewrites the model for each
-//!   gradient, on one thread, and sends the model as often. The paper's server uses a gradient
-//!   where it lies; here memory that another process may write into is not lent to an optimizer.
+//!   lost; the server records what it used (S2), so none is used twice; a version appears after its
+//!   data (S3). A worker's gradient is at most N - 1 updates old when all are equally fast.
+//! - **Cost.** The server copies each gradient out of its window, rewrites the model for it on one
+//!   thread, and sends the model as often. The paper's server uses a gradient in place; here memory
+//!   that another process may write to is not lent to an optimizer.
 //! - **Source.** Lim, Halpin, Jha, Birman, De Sa, "RDMA-wild", section 4.2, algorithms 1 and 2.
 
 use stepwell_fabric::{Fabric, Result};
@@ -28,15 +28,15 @@ pub(crate) struct Server<T> {
     opening: Opening,
     table: GradientTable,
     model: Vec<T>,
-    /// The one that is used, copied out of the table.
+    /// The gradient in use, copied out of the table.
     gradient: Vec<T>,
     optimizer: Box<dyn Optimizer<T>>,
     /// By worker, the version that was used last: LGVnum.
     used: Vec<u64>,
-    /// By worker, the updates that its model has seen.
+    /// By worker, the number of updates in its model.
     seen: Vec<u64>,
     receivers: Vec<usize>,
-    /// The worker whose turn it is; all of them have had it when it is their number.
+    /// The next worker to look at; the number of workers once all were looked at.
     turn: usize,
     counts: Counts,
 }
@@ -63,7 +63,7 @@ impl<T: Number> Server<T> {
         }
     }
 
-    /// Lines 12 to 16, for the worker whose turn it is.
+    /// Lines 12 to 16, for worker `worker`.
     fn look_at(&mut self, fabric: &Fabric, worker: usize) -> Work {
         let version = self.table.version::<T>(fabric, worker);
         if version <= self.used[worker] {
@@ -105,7 +105,7 @@ impl<T: Number> Protocol<T> for Server<T> {
             return Ok(work);
         }
         fabric.check()?;
-        // One gradient at a time, so that a model of costs sees when each was used.
+        // One gradient at a time, so that a cost model sees when each was used.
         while self.turn < self.used.len() {
             let work = self.look_at(fabric, self.turn);
             self.turn += 1;

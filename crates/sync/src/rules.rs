@@ -1,31 +1,30 @@
-//! The rules that keep gradients whole, each of which a test can switch off.
+//! The rules that keep gradients consistent, each of which a test can switch off.
 
-/// A rule of a protocol, and what would go wrong without it.
+/// A rule of a protocol, and what goes wrong without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// S1: a worker overwrites a gradient in the server's window once that was used (RDMA-wild,
-    /// algorithm 2, line 8); else it is lost.
+    /// S1: a worker overwrites its gradient in the server's window only after it was used
+    /// (RDMA-wild, algorithm 2, line 8); else gradients are lost.
     WaitForUsed,
-    /// S2: a server notes which version it used (algorithm 1, line 14); else it uses one twice.
+    /// S2: a server records which version it used (algorithm 1, line 14); else it uses one twice.
     NoteUsed,
-    /// S3: a version goes after its data; else an older gradient is used under its number.
+    /// S3: a version is written after its data; else an older gradient is used under its number.
     VersionLast,
     /// S4: gradients older than the bound are dropped; else the bound is broken.
     DropStale,
-    /// S5: an answer to the probe of an iteration that has begun is expired; else a reduction
-    /// begins for which nobody is ready.
+    /// S5: an answer to the probe of an iteration that has begun is ignored; else a reduction
+    /// begins for which no rank is ready.
     ExpireProbes,
-    /// S6: gradients that went into a reduction are forgotten; else they are used twice.
+    /// S6: gradients that were in a reduction are removed; else they are used twice.
     TakeOnce,
-    /// S7: what a group has changed counts from what the server gave last; else it is pushed again.
+    /// S7: a group pushes its changes since the server's last answer; else it pushes some twice.
     PushOnce,
-    /// S8: while two ranks average, neither changes its parameters; else a gradient is lost in
-    /// part.
+    /// S8: while two ranks average, neither changes its parameters; else a gradient is partly lost.
     AverageAtomically,
-    /// S9: a gradient that comes late for a reduction stays for the next; else it is lost.
+    /// S9: a gradient too late for a reduction stays for the next; else it is lost.
     KeepLate,
-    /// S10: who reads rows waits for gradients that are older than the bound; else it is broken.
+    /// S10: a reader of rows waits for gradients that are older than the bound; else it is broken.
     WaitForRows,
 }
 
@@ -45,7 +44,7 @@ impl Rule {
     ];
 }
 
-/// Which rules hold; all of them, but in tests.
+/// Which rules hold: all, except in tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     off: u16,

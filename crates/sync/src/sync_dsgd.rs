@@ -1,9 +1,9 @@
-//! Synchronous SGD by a server: it waits for a gradient of every worker, takes a step along their
-//! mean, and pushes the model to all.
+//! Synchronous SGD through a server: it waits for a gradient of every worker, takes a step along
+//! their mean, and pushes the model to all.
 //!
 //! - **Invariants.** A step uses exactly one gradient of each worker, computed on the model of the
-//!   step before; the sum runs by the tree over workers, whatever came first.
-//! - **Cost.** Of a step: the slowest worker, N gradients into the server's link, N + 1 passes over
+//!   previous step; the sum follows the tree over workers, whatever arrived first.
+//! - **Cost.** Per step: the slowest worker, N gradients into the server's link, N + 1 passes over
 //!   the parameters on its thread, N models out of its link, one after the other.
 //! - **Source.** Lim et al., "RDMA-wild", section 2: the baseline.
 
@@ -24,7 +24,7 @@ pub(crate) struct Server<T> {
     scratch: Vec<T>,
     optimizer: Box<dyn Optimizer<T>>,
     workers: usize,
-    /// Whether the model has yet to be pushed.
+    /// Whether the model is yet to be pushed.
     answers: bool,
     counts: Counts,
 }

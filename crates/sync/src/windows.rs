@@ -1,15 +1,14 @@
-//! What workers and a server put into each other's memory.
+//! Windows of workers and a server, which they put into.
 //!
 //! ```text
 //! of the server   for each worker:  gradient | its version
 //! of a worker                       model | for each worker, the version that was used last
 //! ```
 //!
-//! The writer's version goes after its data. Puts of one rank into another's memory show in their
-//! order, so who sees a version sees the data of it. Both are copied out, as others put at any
-//! time; what a version stands before is at rest until it is answered. A version is the number of
-//! gradients so far: 0 says that there is none (the paper counts from -1). Source: Lim et al.,
-//! RDMA-wild, figure 4.
+//! The writer's version is written after its data. Puts of one rank into another's memory appear in
+//! order, so a visible version implies its data. Both are copied out, as others put at any time;
+//! the data of a version does not change until it is answered. A version is the number of gradients
+//! so far: 0 means none (the paper counts from -1). Source: Lim et al., RDMA-wild, figure 4.
 
 use bytemuck::cast_slice;
 use stepwell_fabric::collective::{Barrier, Collective};
@@ -18,20 +17,21 @@ use stepwell_nn::tree_sum;
 
 use crate::{Number, Rule, Rules, Work};
 
-/// Nobody puts before all windows are open.
+/// No rank puts before all windows are open.
 const OPEN: Tag = Tag(0x5310);
 /// The window of each rank.
 const WINDOW: WindowNumber = WindowNumber(0x53);
 const WORD: usize = size_of::<u64>();
-/// Of each gradient, what a sum takes out of the window together: it stays in a core's cache.
+/// Lanes of each gradient that a sum takes out of the window at a time: they stay in a core's
+/// cache.
 const LANES_AT_ONCE: usize = 1024;
 
-/// Bytes of so many numbers, whole words.
+/// Bytes of `lanes` numbers, in whole words.
 fn padded<T>(lanes: usize) -> usize {
     (lanes * size_of::<T>()).next_multiple_of(WORD)
 }
 
-/// What all ranks wait for after they have opened theirs.
+/// Barrier after which all windows are open.
 #[derive(Debug)]
 pub(crate) struct Opening(Option<Barrier>);
 
@@ -42,7 +42,7 @@ impl Default for Opening {
 }
 
 impl Opening {
-    /// What waiting for the others comes to, as long as it is not over.
+    /// Waits for the other ranks' windows; `None` once all are open.
     pub(crate) fn poll(&mut self, fabric: &Fabric) -> Result<Option<Work>> {
         let Some(barrier) = &mut self.0 else { return Ok(None) };
         if barrier.poll(fabric)?.is_none() {
@@ -58,8 +58,7 @@ impl Opening {
     }
 }
 
-/// The gradients that workers put, at the server. Workers are numbered from 0 here: worker w is
-/// rank w + 1.
+/// Workers' gradients at the server. Workers are numbered from 0: worker w is rank w + 1.
 #[derive(Debug)]
 pub(crate) struct GradientTable {
     lanes: usize,
@@ -67,7 +66,7 @@ pub(crate) struct GradientTable {
 }
 
 impl GradientTable {
-    /// Opens it.
+    /// Opens the window.
     pub(crate) fn open<T: Number>(fabric: &Fabric, lanes: usize) -> Self {
         let workers = fabric.size() - 1;
         fabric.open_window(WINDOW, workers * (padded::<T>(lanes) + WORD));
@@ -79,13 +78,13 @@ impl GradientTable {
         word(fabric, self.start::<T>(worker) + padded::<T>(self.lanes))
     }
 
-    /// Copies the gradient of a worker out.
+    /// Copies a worker's gradient out.
     pub(crate) fn read<T: Number>(&self, fabric: &Fabric, worker: usize, gradient: &mut [T]) {
         assert_eq!(gradient.len(), self.lanes, "as it was opened");
         fabric.read(WINDOW, self.start::<T>(worker), gradient);
     }
 
-    /// Sums the gradients of all workers by the tree over them, some lanes at a time, which visit
+    /// Sums the gradients of all workers by the tree over them, some lanes at a time, through
     /// `scratch`.
     pub(crate) fn sum<T: Number>(&self, fabric: &Fabric, scratch: &mut Vec<T>, sum: &mut [T]) {
         assert_eq!(sum.len(), self.lanes, "as it was opened");
@@ -100,12 +99,12 @@ impl GradientTable {
         }
     }
 
-    /// Where the gradient of a worker begins.
+    /// First byte of a worker's gradient.
     fn start<T>(&self, worker: usize) -> usize {
         worker * (padded::<T>(self.lanes) + WORD)
     }
 
-    /// Pushes the model and the versions that were used to a worker.
+    /// Pushes the model and the used versions to a worker.
     pub(crate) fn push<T: Number>(
         &self,
         fabric: &Fabric,
@@ -119,7 +118,7 @@ impl GradientTable {
     }
 }
 
-/// The model that the server pushes, at a worker.
+/// A worker's copy of the model, which the server pushes.
 #[derive(Debug)]
 pub(crate) struct ModelWindow {
     lanes: usize,
@@ -127,19 +126,19 @@ pub(crate) struct ModelWindow {
 }
 
 impl ModelWindow {
-    /// Opens it.
+    /// Opens the window.
     pub(crate) fn open<T: Number>(fabric: &Fabric, lanes: usize) -> Self {
         let workers = fabric.size() - 1;
         fabric.open_window(WINDOW, padded::<T>(lanes) + workers * WORD);
         Self { lanes, worker: fabric.rank() - 1 }
     }
 
-    /// The version of this worker's gradients that was used last.
+    /// The last used version of this worker's gradients.
     pub(crate) fn used<T: Number>(&self, fabric: &Fabric) -> u64 {
         word(fabric, padded::<T>(self.lanes) + self.worker * WORD)
     }
 
-    /// How many gradients of all workers the model has.
+    /// Number of gradients of all workers in the model.
     pub(crate) fn used_of_all<T: Number>(&self, fabric: &Fabric) -> u64 {
         let versions = padded::<T>(self.lanes);
         (0..fabric.size() - 1).map(|worker| word(fabric, versions + worker * WORD)).sum()
@@ -172,7 +171,7 @@ impl ModelWindow {
     }
 }
 
-/// The version that lies there.
+/// The version at `offset`.
 fn word(fabric: &Fabric, offset: usize) -> u64 {
     let mut word = [0];
     fabric.read(WINDOW, offset, &mut word);

@@ -1,10 +1,10 @@
-//! A worker of a server: it pushes a gradient, and computes the next one on the model that comes
-//! back. Which gradients the server waits for in between is the server's affair, so workers of
-//! `sync_dsgd` and of `rdma_wild` are the same.
+//! A worker of a server: it pushes a gradient, and computes the next one on the model that it
+//! receives. Which gradients the server waits for in between is the server's decision, so
+//! `sync_dsgd` and `rdma_wild` have the same workers.
 //!
-//! - **Invariants.** S1: a worker puts a gradient once the server has used the one before.
-//! - **Cost.** The model is copied out of its window, since its learner may not hold up what others
-//!   put; the paper's workers compute on the window itself.
+//! - **Invariants.** S1: a worker puts a gradient only after the server has used the previous one.
+//! - **Cost.** The model is copied out of its window, since its learner must not delay others'
+//!   puts; the paper's workers compute on the window itself.
 //! - **Source.** Lim et al., "RDMA-wild", algorithm 2.
 
 use stepwell_fabric::{Fabric, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Worker<T> {
     gradient: Vec<T>,
     state: State,
     counts: Counts,
-    /// Where each gradient is an update of its own: how many the model has.
+    /// Number of updates in the model, if each gradient is one update.
     clock: Option<u64>,
 }
 
@@ -32,12 +32,12 @@ enum State {
     Ready,
     Computing,
     Given,
-    /// The gradient is on its way, and not known to be used.
+    /// The gradient was pushed, and is not known to be used.
     Waiting,
 }
 
 impl<T: Number> Worker<T> {
-    /// A worker of a server that uses gradients one by one, or those of all together.
+    /// A worker of a server that uses gradients one by one, or all workers' together.
     pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options, one_by_one: bool) -> Self {
         Self {
             clock: one_by_one.then_some(0),

@@ -1,7 +1,7 @@
 //! Ranks as processes: every protocol, on threads, over MPI.
 //!
-//! Not launched by MPI, this program launches itself by `mpirun`, once for each protocol, and for
-//! those that put twice, once by messages. It adds up what its ranks say of their gradients.
+//! If MPI did not launch it, this program launches itself by `mpirun`, once for each protocol, and
+//! again with messages for those that put. It adds up its ranks' counts of gradients.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the ranks of a protocol say.
+/// The output of the ranks of a protocol.
 fn launch(kind: Kind, way: &str) -> Result<String, String> {
     let mut launcher = again(RANKS, &[]).unwrap();
     let output = launcher.args([kind.name(), way]).output().unwrap();
@@ -56,7 +56,7 @@ fn launch(kind: Kind, way: &str) -> Result<String, String> {
     Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// One rank: trains, and says what it has.
+/// One rank: trains, and prints its result.
 fn run_rank(kind: Kind, way: &str) {
     let puts = if way == ONE_SIDED { Puts::OneSided } else { Puts::Messages };
     let options = Options { patience_seconds: 30.0, puts, ..Options::default() };
@@ -66,14 +66,15 @@ fn run_rank(kind: Kind, way: &str) {
     println!("{}", line(fabric.rank(), &driven));
 }
 
-/// `rank r: given used dropped left model`, the model's numbers by their bits.
+/// `rank r: given used dropped left model`, with the bits of the model's numbers.
 fn line(rank: usize, driven: &Driven<f64>) -> String {
     let Counts { given, used, dropped, left, .. } = driven.counts;
     let bits: Vec<String> = driven.model.iter().map(|w| format!("{:x}", w.to_bits())).collect();
     format!("rank {rank}: {given} {used} {dropped} {left} {}", bits.join(","))
 }
 
-/// Whether no gradient was lost, and the model is that of threads where the order does not show.
+/// Checks that no gradient was lost, and that the model is that of threads if the order does not
+/// matter.
 fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
     let mut all = Vec::new();
     let mut models = Vec::new();

@@ -1,4 +1,4 @@
-//! What the pipeline carries through the engine: examples, and marks between them.
+//! Contents of the pipeline's queues: mini-batches of examples, and marks between them.
 
 use stepwell_base::Key;
 use stepwell_data::{Labels, Schema};
@@ -21,13 +21,14 @@ pub struct RunPosition {
     /// Malformed lines of this epoch's training part that were skipped before this place.
     #[serde(default)]
     pub skipped: u64,
-    /// Those that were skipped in the passes before this one.
+    /// Malformed lines that were skipped in earlier passes.
     #[serde(default)]
     pub skipped_earlier: u64,
-    /// Where examples are shuffled, windows of this epoch before the one that begins here.
+    /// Number of shuffle windows of this epoch before the one that begins here, if examples are
+    /// shuffled.
     #[serde(default)]
     pub window: u64,
-    /// Examples of that window that were trained.
+    /// Number of trained examples of that window.
     #[serde(default)]
     pub taken: u64,
 }
@@ -46,7 +47,7 @@ impl RunPosition {
         Self { step: self.step, window, ..Self::default() }
     }
 
-    /// As stored: what [`serde::Deserialize`] reads.
+    /// The form that [`serde::Deserialize`] reads.
     pub(crate) fn to_json(self) -> serde_json::Value {
         let Self { epoch, file, line, step, skipped, skipped_earlier, window, taken } = self;
         let parts = [
@@ -63,28 +64,28 @@ impl RunPosition {
     }
 }
 
-/// The examples of one step, or as many of an evaluation, beside their ids.
+/// The examples of one step, or of an evaluation's mini-batch, without their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
-    /// Where the training data goes on behind them, and how many steps that makes.
+    /// Position of the training data after them, with the step count there.
     pub(crate) after: RunPosition,
-    /// How many there are.
+    /// Number of examples.
     pub(crate) count: usize,
     /// Labels, from 0 to 1 or any numbers. // (examples, labels)
     pub(crate) labels: Vec<f32>,
-    /// How much each counts; none where all count alike. // (examples) or (0)
+    /// Weight of each example; empty if all are 1. // (examples) or (0)
     pub(crate) weights: Vec<f32>,
     /// Dense features. // (examples, dense)
     pub(crate) dense: Vec<f32>,
-    /// True click probabilities, where they are known: of the first examples, and no number for
-    /// those among them of which nobody knows it. // (examples) at most
+    /// True click probabilities of the first examples, if known; NaN if unknown for an example
+    /// among them. // (examples) at most
     pub(crate) truth: Vec<f32>,
-    /// What is this rank's alone, where several train.
+    /// A rank's own data, if there are several.
     pub(crate) shared: Shared,
 }
 
 impl Examples {
-    /// None yet, with room for the labels and weights of so many.
+    /// No examples, with room for the labels and weights of `examples`.
     pub(crate) fn with_room(examples: usize, labels: Labels) -> Self {
         let weights = if labels.weighted { examples } else { 0 };
         Self {
@@ -98,13 +99,13 @@ impl Examples {
 /// A rank's own part of a mini-batch that several share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Which blocks it has; none where nobody shares.
+    /// The blocks of this rank; `None` with a single rank.
     pub(crate) blocks: Option<Blocks>,
-    /// What its examples ask for, by table, whoever owns it.
+    /// Requests of its examples, by table, for all owners.
     pub(crate) parts: Vec<Part>,
-    /// Who owns what, by table.
+    /// Owners of its keys, by table.
     pub(crate) routes: Vec<Routes>,
-    /// Whether rows may be lent beyond it: no run ends here.
+    /// Whether rows may be lent beyond this mini-batch, since no run can end with it.
     pub(crate) lends_on: bool,
 }
 
@@ -134,32 +135,32 @@ impl Cargo for Examples {
     }
 }
 
-/// What the pipeline carries through the engine.
+/// Mini-batches with examples.
 pub(crate) type MiniBatch = stepwell_engine::MiniBatch<Examples>;
 
-/// The most bytes of mini-batches of a number of examples.
+/// The most bytes of mini-batches, for a given number of examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MiniBatchBytes {
-    /// Of one that is known.
+    /// Bytes of a known mini-batch.
     pub(crate) known: u64,
-    /// What it has beside, from plan to retire.
+    /// Further bytes from plan to retire.
     pub(crate) planned: u64,
-    /// Keys and weights of the one that is made.
+    /// Bytes of keys and weights of the mini-batch being made.
     pub(crate) gathered: u64,
 }
 
 impl MiniBatchBytes {
-    /// Those where ranks share mini-batches: what a rank's examples ask for, and what all ranks ask
-    /// of it, be it all of their keys, and how often each occurs.
+    /// The bytes if ranks share mini-batches: a rank's own requests, and all ranks' requests to it,
+    /// which may be for all of their keys, with numbers of occurrences.
     pub(crate) fn shared(self) -> Self {
         let (known, planned) = (2 * self.known + self.gathered, 2 * self.planned);
         Self { known, planned, gathered: self.gathered }
     }
 
-    /// Those of `examples` examples of `schema`.
+    /// The bytes of `examples` examples of `schema`.
     pub(crate) fn new(examples: u64, schema: Schema, features: &Features) -> Self {
         let Schema { dense, labels, .. } = schema;
-        // The truth, too, where somebody knows it.
+        // Includes true probabilities, in case they are known.
         let lanes = dense + labels.count + usize::from(labels.weighted) + 1;
         let known = examples * (lanes * size_of::<f32>()) as u64;
         let mut bytes = Self { known, planned: 0, gathered: 0 };
@@ -176,26 +177,26 @@ impl MiniBatchBytes {
     }
 }
 
-/// Something that happens between two mini-batches, in order with them.
+/// An event between two mini-batches, in order with them.
 #[derive(Debug)]
 pub(crate) enum Mark {
-    /// An epoch's training part is over.
+    /// The training part of an epoch is over.
     EpochTrained {
-        /// Whether no other epoch follows: all data is trained.
+        /// Whether this is the last epoch, so that all data is trained.
         last: bool,
     },
-    /// An epoch's evaluation is over.
+    /// The evaluation of an epoch is over.
     Evaluated,
-    /// The data goes no further, for this reason.
+    /// The data ends here, with an error.
     Failed {
-        /// What it says.
+        /// The error.
         error: Box<Error>,
-        /// Whether a checkpoint is to be there of what was trained before.
+        /// Whether to save a checkpoint of the training before it.
         keeps: bool,
-        /// File and line, where it is a line that is wrong.
+        /// File and line, if a line is malformed.
         place: Option<(u32, u64)>,
     },
 }
 
-/// A batch on its way to the planner, or what happens between two.
+/// A batch on its way to the planner, or an event between two.
 pub(crate) type Item = stepwell_engine::Item<Examples, Mark>;

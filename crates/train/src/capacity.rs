@@ -1,4 +1,4 @@
-//! The capacity plan: every bound of a run, before it begins. That of tiers is the engine's
+//! The capacity plan: every bound of a run, before it begins. The engine plans the tiers
 //! ([`TierPlan`]).
 
 mod apart;
@@ -28,11 +28,11 @@ use crate::{Error, Result};
 const ALLOWANCE: &str = "code and allocator";
 /// Its bytes.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
-/// Stages of the pipeline but those that parse.
+/// Stages of the pipeline, without those that parse.
 const OTHER_STAGES: u64 = 6;
-/// What computes where ranks are out of step.
+/// Name of the bound on a learner, if ranks are out of step.
 const LEARNING: &str = "learning";
-/// Rows of a staged chunk take about this many bytes.
+/// Rows of a staging chunk take about this many bytes.
 const CHUNK_BYTES: usize = 2 << 20;
 
 /// Bytes of a block of lines; no line and no block of a packed file may be longer.
@@ -41,13 +41,13 @@ pub(crate) const BLOCK_BYTES: usize = stepwell_data::BLOCK_BYTES / 4;
 /// The sizes that a run is built with, and the sum of all bounds.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// What each table group has.
+    /// Sizes of each table group.
     pub tiers: TierPlan,
-    /// What devices have, where there are any.
+    /// Room on devices, if there are any.
     pub devices: Option<DeviceRoom>,
     /// Bytes of a block of lines.
     pub block_bytes: usize,
-    /// Examples whose scores are kept one by one.
+    /// Examples whose scores are kept individually.
     pub exact_scores: usize,
     /// All bounds.
     pub budget: Budget,
@@ -55,13 +55,13 @@ pub struct Capacity {
     pub dense_bytes: u64,
     /// Rows of each table group, of all ranks, that the run begins with.
     pub rows_before: Vec<u64>,
-    /// `memory`: the bytes shared out among all ranks of a machine, if given.
+    /// `memory`: the bytes divided among all ranks of a machine, if given.
     pub memory: Option<ByteCount>,
     /// Why this machine can't hold the run, if it can't.
     pub lacks: Option<String>,
-    /// What may be too little, as the data alone tells for certain.
+    /// Warnings of sizes that may be too small, which only the data can show for certain.
     pub tight: Vec<String>,
-    /// Which devices are not used, and why, where nobody named any.
+    /// Devices that are not used, and why, if none were named.
     pub notes: Vec<String>,
 }
 
@@ -74,43 +74,43 @@ pub struct Expected<'a> {
     pub rows: Option<u64>,
 }
 
-/// What the plan is made for.
+/// Inputs of the plan.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// Settings.
     pub config: &'a Config,
     /// Columns of the data.
     pub schema: Schema,
-    /// What is read, and what is evaluated on where that is something else.
+    /// The data to read, and the data to evaluate on if separate.
     pub inputs: [Option<&'a Input>; 2],
     /// The model.
     pub model: &'a Model,
-    /// The devices of a rank, where there are any.
+    /// The devices of a rank, if there are any.
     pub offer: Option<Offer>,
-    /// Examples of an epoch, where they were counted.
+    /// Examples of an epoch, if counted.
     pub examples: Option<u64>,
-    /// What the run begins with; none where it begins anew.
+    /// The checkpoint that the run begins with; `None` for a new model.
     pub from: Option<&'a Checkpoint>,
-    /// Rows that each table group has there, where that is known.
+    /// Rows of each table group in that checkpoint, if known.
     pub before: Option<Vec<u64>>,
-    /// Whether it is scored with, and nothing trained.
+    /// Whether the checkpoint's model is only scored with, not trained.
     pub scores: bool,
-    /// Whether there may be rows from elsewhere than `from` at the start.
+    /// Whether the run may start with rows from a source other than `from`.
     pub has_rows: bool,
     /// Expected number of rows over all ranks, if given.
     pub rows: Option<u64>,
-    /// Blocks of the cache that is made of the data, and bytes that it takes.
+    /// Blocks of the cache that is made of the data, and its bytes.
     pub cache: Option<(u64, u64)>,
-    /// Where the ranks are.
+    /// Number of ranks on this machine.
     pub ranks: RanksHere,
 }
 
-/// How many ranks share what this process and this machine have.
+/// How many ranks share this process's and this machine's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RanksHere {
-    /// Those that are threads of this process.
+    /// Ranks that are threads of this process.
     pub threads: usize,
-    /// Those that are processes on this machine, as this one is.
+    /// Ranks that are processes on this machine, including this one.
     pub processes: usize,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn rows_by_group(from: &Checkpoint, model: &Model) -> Option<Vec<u64>
 }
 
 impl Capacity {
-    /// Shares the memory out.
+    /// Divides the memory among its uses.
     ///
     /// # Errors
     /// `memory` is too little, `tiers.dram` holds no row, or the store's settings don't fit
@@ -147,7 +147,7 @@ impl Capacity {
         Ok(capacity)
     }
 
-    /// The plan whose tiers have `options` together.
+    /// The plan whose tiers have `options` in total.
     fn with(wanted: &Wanted<'_>, apart: &Apart, options: TierOptions) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
         let Wanted { config, model, offer, .. } = wanted;
@@ -182,10 +182,10 @@ impl Capacity {
         Ok(capacity)
     }
 
-    /// Refuses what this machine cannot hold, and what this process may not take.
+    /// Refuses what exceeds this machine, or this process's limits.
     ///
     /// # Errors
-    /// Names what it lacks, the largest part, and the mend.
+    /// Names what is lacking, the largest part, and the fix.
     pub(crate) fn check_room(&self) -> Result<()> {
         self.lacks.as_ref().map_or(Ok(()), |why| Err(Error::Config(why.clone())))
     }
@@ -213,7 +213,7 @@ impl Capacity {
         format!("; the largest part is '{name}' with {bytes} ({why}); lower {mend}")
     }
 
-    /// What the ranks of this process take, and those of other processes beside it.
+    /// What this process needs, and how many processes of the run are on this machine.
     fn wants(&self, wanted: &Wanted<'_>) -> Wants {
         let bounds = self.budget.bounds().iter();
         let mapped = bounds.filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);
@@ -227,14 +227,14 @@ impl Capacity {
     }
 
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
-    /// for each store, which merges segments.
+    /// per store, which merges segments.
     fn threads(&self, config: &Config) -> u64 {
-        // A rank has a thread of its own, and one more stage.
+        // Each rank adds a thread and a stage.
         let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
-        // Out of step another stage computes, on threads of its own.
+        // Out of step, another stage computes in a separate pool.
         let of_learner = if config.in_step() { 0 } else { 1 + config.threads as u64 };
         let of_devices = self.devices.as_ref().map_or(0, |devices| {
-            // Two more stages, and what works their streams off.
+            // Two more stages, and the threads of their streams.
             2 + devices::THREADS * devices.offer.len() as u64
         });
         let stores = self.tiers.groups.len() as u64;
@@ -262,7 +262,7 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     let features = model.features();
     let (expected, most) = (features.expected_by_table(), features.ids_by_table());
     let tables = model.tables().iter().zip(expected).zip(most);
-    // Given figures are kept, and rows on devices are a part of those in memory.
+    // Sizes that are set are kept, and rows on devices are a part of those in memory.
     let is_shared = config.tiers.dram.is_none() && wanted.offer.is_none();
     let examples = wanted.examples.filter(|_| is_shared);
     let scored = rows_to_score(wanted);
@@ -297,7 +297,7 @@ fn rows_to_score(wanted: &Wanted<'_>) -> Option<Vec<u64>> {
     Some(by_table)
 }
 
-/// Bytes of memory that were given to `table`.
+/// Bytes of memory set for `table`.
 fn given(config: &Config, table: &TableSpec) -> Option<ByteCount> {
     named(config, &table.name).dram
 }
@@ -318,7 +318,7 @@ fn tier_options(config: &Config) -> TierOptions {
     }
 }
 
-/// What the run asks of its tiers.
+/// The run's demands on its tiers.
 fn load(wanted: &Wanted<'_>) -> Load {
     let config = wanted.config;
     Load {
@@ -328,14 +328,14 @@ fn load(wanted: &Wanted<'_>) -> Load {
         staleness: config.staleness as u64,
         sketch_bytes: wanted.model.sketch_bytes().to_vec(),
         saves: config.checkpoint.dir.is_some(),
-        // Stores of the first format, which say nothing of their rows, are written anew.
+        // Stores of the first format, which do not describe their rows, are rewritten.
         unchanged: wanted.scores && wanted.before.is_some(),
         examples: wanted.examples,
     }
 }
 
-/// Bytes of `slots` slots of `table`, index and metadata included: the `tiers.dram` of a model of
-/// one table that has exactly so many.
+/// Bytes of `slots` slots of `table` with index and metadata: the `tiers.dram` that gives a model
+/// of this one table exactly that many slots.
 pub fn slab_bytes(config: &Config, table: &TableSpec, slots: u64) -> u64 {
     tier_options(config).slab_bytes(slots, table.row_lanes())
 }

@@ -1,4 +1,4 @@
-//! What can end a run.
+//! Errors that can end a run.
 
 use std::path::{Path, PathBuf};
 
@@ -14,44 +14,44 @@ pub enum Error {
     /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] stepwell_data::DataError),
-    /// The data cannot be read, as the rank says that found it first; all ranks end with it.
+    /// The data cannot be read, as reported by the first rank that noticed; it ends all ranks.
     #[error("{0}")]
     DataOfRanks(String),
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
     Engine(#[from] stepwell_engine::Error),
-    /// Ranks cannot go on together.
+    /// Ranks cannot continue together.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),
-    /// The store cannot be made.
+    /// The store cannot be created.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
-    /// A row that a checkpoint brought can't be read.
+    /// A row that came from a checkpoint cannot be read.
     #[error(
         "checkpoint {}: rows that came with it are damaged: {source}; {}, or {OLDER}",
         checkpoint.display(), repair_hint(source)
     )]
     Rows {
-        /// What is damaged.
+        /// The damage.
         source: Box<Error>,
         /// The directory of the checkpoint.
         checkpoint: PathBuf,
     },
-    /// Somebody asked to stop before anything was done that could be reported.
+    /// A stop was requested before there was anything to report.
     #[error("interrupted before anything was done")]
     Interrupted,
-    /// Settings that make no sense.
+    /// Invalid settings.
     #[error("{0}")]
     Config(String),
     /// A device failed.
     #[error("{source}; {}", after_device(*saves))]
     Device {
-        /// What it says.
+        /// The device's error.
         source: stepwell_device::Error,
         /// Whether the run writes checkpoints.
         saves: bool,
     },
-    /// The loss is no number any more.
+    /// The loss is no longer finite.
     #[error(
         "the loss of step {step} is {loss}: training diverged; {}lower optim.rows.lr or \
          optim.dense.lr, or look for huge labels and weights{}",
@@ -62,12 +62,12 @@ pub enum Error {
         step: u64,
         /// Its loss.
         loss: f64,
-        /// Step of the last checkpoint, if there is one.
+        /// Step of the last checkpoint, if any.
         saved: Option<u64>,
-        /// Dense columns that are large numbers as they are.
+        /// Dense columns with large, unscaled values.
         unscaled: Vec<String>,
     },
-    /// A gradient is so large that the state of optimizers would be infinite before long.
+    /// A gradient is so large that the optimizer state would soon be infinite.
     #[error(
         "the gradient of an example of step {step} is {gradient:.1e}, whose square is more than \
          optimizers can sum up: scale the labels that are numbers, or the weights, down{}",
@@ -78,27 +78,27 @@ pub enum Error {
         step: u64,
         /// The gradient.
         gradient: f64,
-        /// Step of the last checkpoint, if there is one.
+        /// Step of the last checkpoint, if any.
         saved: Option<u64>,
     },
     /// The index of a table's rows on disk is full.
     #[error("{full}; {}", after_full_index(*saved))]
     IndexFull {
-        /// Its figures and the proposed size.
+        /// Its size and the proposed size.
         full: Box<IndexFull>,
-        /// Step of the checkpoint that has all training so far, if the run saves any.
+        /// Step of the checkpoint that contains all training so far, if the run saves any.
         saved: Option<u64>,
     },
-    /// Histories of rows count no further.
+    /// Row histories cannot count further steps.
     #[error(
         "step {step} cannot be followed by another: rows with a history (rows.history, \
          rows.expire_after, rows.admit_after, rows.admit_probability) count {last} steps at most; \
          train anew without these settings or with a larger data.mini_batch"
     )]
     LastStep {
-        /// The step that the model is at.
+        /// The step of the model.
         step: u64,
-        /// The last one that can be counted.
+        /// The last step that can be counted.
         last: u64,
     },
     /// The training part of the data is empty.
@@ -107,7 +107,7 @@ pub enum Error {
          lower data.eval_fraction or look at the data"
     )]
     NothingToTrain {
-        /// Malformed lines skipped on the way.
+        /// Number of malformed lines skipped.
         skipped: u64,
     },
     /// The data to score is empty.
@@ -116,7 +116,7 @@ pub enum Error {
          with --data"
     )]
     NothingToEvaluate {
-        /// Malformed lines skipped on the way.
+        /// Number of malformed lines skipped.
         skipped: u64,
     },
     /// A checkpoint does not fit this run.
@@ -124,10 +124,10 @@ pub enum Error {
     Resume {
         /// The checkpoint.
         path: PathBuf,
-        /// Why, and the mend.
+        /// The reason, and how to fix it.
         why: String,
     },
-    /// A file of limits does not fit this machine.
+    /// A directory or file cannot be created or read.
     #[error("limits {}: {why}", path.display())]
     Limits {
         /// The file.
@@ -138,19 +138,19 @@ pub enum Error {
     /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Where.
+        /// Its path.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A stage panicked: a broken invariant, not the user's doing.
+    /// A stage panicked: a broken invariant, not a user error.
     #[error("stage '{0}' panicked; this is a bug in stepwell")]
     Panicked(&'static str),
 }
 
-/// A device that fails is the same whoever uses it.
+/// A failed device is reported the same way whether the engine used it or not.
 impl From<stepwell_device::Error> for Error {
     fn from(error: stepwell_device::Error) -> Self {
         Self::Engine(error.into())
@@ -158,7 +158,7 @@ impl From<stepwell_device::Error> for Error {
 }
 
 impl Error {
-    /// The same, which names these dense columns where they may be why.
+    /// Returns the error with these dense columns as a possible cause, if it is a divergence.
     pub(crate) fn naming(mut self, columns: &[(String, f32)]) -> Self {
         if let Self::Diverged { unscaled, .. } = &mut self {
             *unscaled = columns.iter().map(|(name, _)| name.clone()).collect();
@@ -166,8 +166,8 @@ impl Error {
         self
     }
 
-    /// The same, which names the checkpoint that a run began with where rows are damaged: the files
-    /// of the run are links to the checkpoint's.
+    /// Returns the error with the checkpoint that the run started from, if rows are damaged: the
+    /// run's files are links to the checkpoint's.
     pub(crate) fn of_rows_from(self, checkpoint: Option<&Path>) -> Self {
         match checkpoint {
             Some(path) if self.is_of_store() && self.is_damage() => {
@@ -177,7 +177,7 @@ impl Error {
         }
     }
 
-    /// That of rows that ranks update: what another rank sent may be what is wrong.
+    /// Converts an error about rows that ranks update; another rank's message may be the cause.
     pub(crate) fn of_shared_rows(error: stepwell_engine::Error) -> Self {
         match error {
             stepwell_engine::Error::Fabric(error) => error.into(),
@@ -185,12 +185,12 @@ impl Error {
         }
     }
 
-    /// There is no memory for rows that ranks exchange.
+    /// Out of memory for rows that ranks exchange.
     pub(crate) fn no_memory_of_ranks(error: std::io::Error) -> Self {
         Self::Config(format!("no memory for rows of other ranks: {error}; lower data.mini_batch"))
     }
 
-    /// Whether files are not as they were written: what repairs or older copies are for.
+    /// Whether files differ from what was written, so that repair or an older copy helps.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Data(error) => error.is_damage(),
@@ -201,7 +201,7 @@ impl Error {
         }
     }
 
-    /// Whether settings make no sense, whatever the data holds, or not with the checkpoint.
+    /// Whether the settings are invalid, for any data or for this checkpoint.
     pub fn is_of_settings(&self) -> bool {
         use stepwell_engine::Error as EngineError;
         use stepwell_ssd::Error::Options;
@@ -221,7 +221,7 @@ impl Error {
         )
     }
 
-    /// Whether a store failed, or a file of it.
+    /// Whether a store or one of its files failed.
     pub(crate) fn is_of_store(&self) -> bool {
         use stepwell_engine::Error as EngineError;
         let is_full = matches!(self, Self::Engine(EngineError::IndexFull(_)));
@@ -265,7 +265,7 @@ fn last_checkpoint_hint(saved: Option<u64>) -> String {
     saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
 }
 
-/// How to go on with the rows that are left, beside what the error says of it.
+/// How to continue with the remaining rows; omits what the error already suggests.
 fn repair_hint(error: &Error) -> &'static str {
     match error.to_string().contains("store repair") {
         true => "--repaired accepts what that makes",

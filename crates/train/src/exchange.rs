@@ -1,4 +1,4 @@
-//! The most bytes of what ranks exchange, for the capacity plan.
+//! The most bytes of exchanges between ranks, for the capacity plan.
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
@@ -8,31 +8,31 @@ use stepwell_settings::{Config, ExchangeKind};
 use crate::models::Model;
 use crate::pipeline::ASKS;
 
-/// What a rank asks for, is asked for, and says, in bytes.
+/// Bytes of a rank's requests, answers and gradients.
 pub(crate) struct Exchange {
-    /// Rows of others, for the mini-batch at hand.
+    /// Visiting rows of the current mini-batch.
     guests: u64,
-    /// Those that others lend, for the batch at hand, and what is to know who may have which.
+    /// Rows borrowed for the current batch, and the record of loans.
     borrowed: Option<u64>,
-    /// Messages that are sent or have come, at once.
+    /// Messages in flight in both directions.
     messages: u64,
-    /// Scratch for making and reading them.
+    /// Scratch for writing and reading them.
     scratch: u64,
 }
 
 /// A key, and how often it occurs.
 const ASKED: u64 = 12;
-/// Of a row: which subtrees have it, where there are several.
+/// Bit mask of the subtrees that use a row, if there are several.
 const MASK: u64 = 4;
-/// How often it occurs, where its owner asks.
+/// Number of occurrences, if the row's owner needs it.
 const SEEN: u64 = 8;
 /// Logit, label and true probability of an example.
 const SCORED: u64 = 9;
 
-/// Mini-batches whose rows a rank may have borrowed at once, at most.
+/// The most mini-batches whose rows a rank may have borrowed at once.
 const BORROWED_MAX: usize = 8;
 
-/// Examples of the rank that has the most.
+/// Number of examples of the rank that has the most.
 fn own_examples(config: &Config) -> usize {
     let (ranks, all) = (config.ranks.count, config.data.mini_batch);
     let blocks = Blocks::new(all, config.model.blocks).beside_servers(config.servers());
@@ -45,7 +45,7 @@ impl Exchange {
     pub(crate) const ROWS_OF_OTHERS: &str = "rows of other ranks";
     pub(crate) const MESSAGES: &str = "messages";
 
-    /// That of a rank of `config`, the one that has the most examples.
+    /// The bytes of the rank of `config` that has the most examples.
     pub(crate) fn of(config: &Config, model: &Model) -> Self {
         let (ranks, all, own) = (config.ranks.count, config.data.mini_batch, own_examples(config));
         let borrowed = Self::borrowed_rows(config, model);
@@ -64,23 +64,23 @@ impl Exchange {
         let sums = |table: &TableSpec| subtrees * weights(table) + mask + seen(table);
         let dense = (model.graph().parameter_count() * size_of::<f32>()) as u64;
         let said = |examples: usize| examples as u64 * SCORED;
-        // A neighbour may be as far ahead as it is allowed to, and this rank as far behind.
+        // A neighbour may be as far ahead as allowed, and this rank as far behind.
         let asks = ASKS as u64 * (of(own, &|_| ASKED) + 2 * of(all, &|_| ASKED));
-        // A row that is lent goes and comes whole, in the place of weights or sums; a bit says so,
-        // or that it went before.
+        // A lent row is sent and returned whole, in place of weights or sums; one bit marks that,
+        // or that it was sent early.
         let lent = |bytes: u64, table: &TableSpec| match borrowed {
             Some(_) => bytes.max(table.row_bytes() as u64) + 1,
             None => bytes + 1,
         };
         let answer = |table: &TableSpec| lent(weights(table), table);
         let sums = |table: &TableSpec| lent(sums(table), table);
-        // What goes ahead of its step is there beside the answers of the step before.
+        // Rows sent early arrive in addition to the answers of the step before.
         let goes_early = |table: &TableSpec| config.staleness == 0 && table.life.is_none();
         let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
         let answers = of(all, &answers) + of(own, &answers);
-        // Out of step, others may have learned as many steps more as they may be ahead.
+        // Out of step, others may have sent gradients of as many steps as they may be ahead.
         let sums = of(own, &sums) + (1 + config.ahead_max()) * of(all, &sums);
-        // Rank 0 alone is told of examples, by all.
+        // Rank 0 alone receives scores, from all.
         let scores = said(own) + (1 + config.ahead_max()) * said(all);
         let rest = scores + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
@@ -90,38 +90,38 @@ impl Exchange {
         });
         Self {
             borrowed,
-            // Those of an evaluation stay where they are.
+            // Rows of an evaluation stay with their owners.
             guests: (1 + u64::from(!config.in_step())) * Guests::bytes_max(model.tables(), &rows),
-            // Memory for a message may have an eighth more.
+            // A message's buffer may be an eighth larger.
             messages: (asks + answers + sums + rest) / 8 * 9,
-            // With what tells rows apart that go early.
+            // Includes telling apart rows that were sent early.
             scratch: of(all, &|_| 12 + 17)
                 + of(own, &|_| 5 + 9)
                 + Grouper::bytes_max(of(all, &|_| 1)),
         }
     }
 
-    /// Rows of each table that a rank may have borrowed at once; none where no rows are lent.
+    /// Rows of each table that a rank may have borrowed at once; `None` if no rows are lent.
     pub(crate) fn borrowed_rows(config: &Config, model: &Model) -> Option<Vec<usize>> {
         let minis = config.mini_batches_per_batch();
         let lends = config.ranks.exchange == ExchangeKind::WorkingSet && minis > 1;
         if !lends || config.ranks.count < 2 {
             return None;
         }
-        // What is lent is used twice at least.
+        // A lent row is used at least twice.
         let rows = own_examples(config) * (minis / 2).min(BORROWED_MAX);
         let ids = model.features().ids_by_table();
         Some(ids.iter().map(|ids| *ids as usize * rows).collect())
     }
 
-    /// The part of it that each other rank may fill.
+    /// The part of these rows that each other rank may fill.
     pub(crate) fn lent_to_each(config: &Config, model: &Model) -> Option<Vec<usize>> {
         let others = config.ranks.count.saturating_sub(1).max(1);
         let rows = Self::borrowed_rows(config, model)?;
         Some(rows.into_iter().map(|rows| rows / others).collect())
     }
 
-    /// Bytes of messages whose memory is kept for others: as many as there are at once.
+    /// Bytes of message buffers kept for reuse: enough for all messages in flight.
     pub(crate) fn kept(&self) -> u64 {
         self.messages
     }

@@ -1,7 +1,6 @@
-//! Which columns of the data go into which table, how, and where in the model's input they come
-//! out.
+//! Maps columns of the data to tables, with their pooling and their columns in the model's input.
 //!
-//! Where no feature is named, each column of ids is one: a sum, in one table of all columns.
+//! If no feature is named, each id column is one: summed, in one table of all columns.
 
 use std::path::PathBuf;
 
@@ -12,12 +11,12 @@ use stepwell_settings::Config;
 
 use crate::{Error, Result};
 
-/// Columns of the model's input.
+/// The most columns of the model's input.
 const COLUMNS_MAX: usize = 1 << 20;
-/// What one id is counted as where some number of them is expected.
+/// One id, in the unit of expected numbers of ids.
 const ID: u64 = 1000;
 
-/// One column of ids that goes into a table.
+/// An id column that goes into a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Feature {
     /// Its column in the data.
@@ -25,19 +24,19 @@ pub(crate) struct Feature {
     /// Its table, by number.
     table: usize,
     pooling: Pooling,
-    /// Ids that its bag has at most; none where only those of the whole example are counted.
+    /// The most ids in its bag; `None` if only those of the whole example are limited.
     ids: Option<usize>,
-    /// Dense feature whose value weights its bag.
+    /// Number of the dense feature whose value weights its bag.
     weight: Option<usize>,
-    /// Ids that its bag is expected to have, in thousandths.
+    /// Expected number of ids in its bag, in thousandths.
     expected: u64,
 }
 
-/// A field of a table as the data has it: a bag, or one id of a bag that is not pooled.
+/// A field of a table in the data: a bag, or one id of a bag that is not pooled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Source {
     pub(crate) column: usize,
-    /// The number of the id in the bag; none for the whole bag.
+    /// Number of the id in the bag; `None` for the whole bag.
     pub(crate) id: Option<usize>,
     pub(crate) weight: Option<usize>,
 }
@@ -56,10 +55,10 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Those that `config` names, over data of `schema`.
+    /// The features that `config` names, for data of `schema`.
     ///
     /// # Errors
-    /// Names the feature and the mend.
+    /// Names the feature and the fix.
     pub(crate) fn of(config: &Config, schema: Schema) -> Result<Self> {
         let layout = config.layout().map_err(Error::Config)?;
         let layout = layout.as_deref();
@@ -92,7 +91,7 @@ impl Features {
         Ok(Self { features, tables, schema, names: names(schema, layout), valued: false })
     }
 
-    /// A feature for each id column, which takes as many ids as there may be.
+    /// A feature for each id column, with as many ids as the column allows.
     fn all_columns(schema: Schema, layout: Option<&Layout>) -> Self {
         let most = layout.map(Layout::id_names).unwrap_or_default();
         let has_lists = most.iter().any(|(_, ids)| *ids > 1);
@@ -114,24 +113,24 @@ impl Features {
         &self.tables
     }
 
-    /// Ids that an example has at most in each table.
+    /// The most ids of an example in each table.
     pub(crate) fn ids_by_table(&self) -> Vec<u64> {
         let mut ids = vec![0; self.tables.len()];
         for feature in &self.features {
-            // Where no feature has a bound of its own, an example has as many ids as columns.
+            // If no feature limits its bag, an example has as many ids as columns.
             ids[feature.table] += feature.ids.unwrap_or(1) as u64;
         }
         ids
     }
 
-    /// Whether bags may have more than one id, so that one looks at the data to know how many are
-    /// expected.
+    /// Whether bags may have more than one id, so that the expected number has to be read from
+    /// data.
     pub(crate) fn has_long_bags(&self) -> bool {
         self.features.iter().any(|feature| feature.ids.is_some_and(|ids| ids > 1))
     }
 
-    /// Expects bags as long as those of `chunk` are on average, of an id at least: nobody knows
-    /// what comes behind bags that are empty there.
+    /// Expects bags as long as the mean in `chunk`, but at least one id: bags that are empty there
+    /// may not be later.
     pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
         for feature in &mut self.features {
             let ids =
@@ -151,19 +150,19 @@ impl Features {
         self.valued
     }
 
-    /// Ids of an example that are expected in each table, in thousandths.
+    /// Expected ids of an example in each table, in thousandths.
     pub(crate) fn expected_by_table(&self) -> Vec<u64> {
         let mut ids = vec![0; self.tables.len()];
         self.features.iter().for_each(|feature| ids[feature.table] += feature.expected);
         ids
     }
 
-    /// Fields of all tables together, each a bag of every example.
+    /// Number of fields of all tables, each a bag of every example.
     pub(crate) fn fields(&self) -> u64 {
         self.features.iter().map(|feature| feature.fields() as u64).sum()
     }
 
-    /// How data with these features is read. Where bags have bounds of their own, an example may
+    /// Options for reading data with these features. If bags have their own limits, an example may
     /// have any number of keys.
     pub(crate) fn read_options(&self, block_bytes: usize) -> ReadOptions {
         let options = ReadOptions { block_bytes, ..ReadOptions::new(self.schema) };
@@ -181,7 +180,7 @@ impl Features {
         self.valued || self.features.iter().any(|of| of.table == table && weighs(of))
     }
 
-    /// The fields of each table as the data has them. // (tables) of (fields)
+    /// The fields of each table in the data. // (tables) of (fields)
     pub(crate) fn sources(&self) -> Vec<Vec<Source>> {
         let mut sources = vec![Vec::new(); self.tables.len()];
         for feature in &self.features {
@@ -204,14 +203,15 @@ impl Features {
         self.sources().into_iter().map(|of| of.into_iter().map(name).collect()).collect()
     }
 
-    /// Lanes of the embeddings in the model's input, in order, of tables with so many lanes: one
-    /// for each field.
+    /// Lanes of each field's embedding in the model's input, in order, for tables with `dims`
+    /// lanes.
     pub(crate) fn dims(&self, dims: &[usize]) -> Vec<usize> {
         let of = |feature: &Feature| vec![dims[feature.table]; feature.fields()];
         self.features.iter().flat_map(of).collect()
     }
 
-    /// What each lane of [`Features::dims`] is of, by field: table, column, number of the id, lane.
+    /// What each lane of [`Features::dims`] belongs to, by field: table, column, number of the id,
+    /// lane.
     pub(crate) fn field_lanes(&self, dims: &[usize]) -> Vec<Vec<String>> {
         let mut fields = Vec::new();
         for (number, feature) in self.features.iter().enumerate() {
@@ -227,15 +227,14 @@ impl Features {
         fields
     }
 
-    /// Where the fields of tables with so many lanes have their columns: one feature behind the
-    /// other.
+    /// The columns of the fields of tables with `dims` lanes, feature by feature.
     ///
     /// # Errors
-    /// When there are too many.
+    /// If there are too many.
     pub(crate) fn columns(&self, dims: &[usize]) -> Result<Columns> {
         let mut columns = Columns { of_fields: vec![Vec::new(); self.tables.len()], count: 0 };
         for feature in &self.features {
-            // Rows one by one are sums of one row.
+            // An unpooled row is a sum of one row.
             let pooling = match feature.pooling {
                 Pooling::None => Pooling::Sum,
                 pooling => pooling,
@@ -254,11 +253,11 @@ impl Features {
         Ok(columns)
     }
 
-    /// Refuses an example of `chunk`, which was read from one of `files`, that has more ids than
-    /// its features take.
+    /// Refuses an example of `chunk`, which was read from one of `files`, with more ids than its
+    /// features allow.
     ///
     /// # Errors
-    /// Names file, example and column, and the mend.
+    /// Names file, example, column and fix.
     pub(crate) fn refuse_too_many(&self, chunk: &Chunk, files: &[PathBuf]) -> Result<()> {
         if self.features.iter().all(|feature| feature.ids.is_none()) {
             return Ok(());
@@ -292,43 +291,42 @@ fn names(schema: Schema, layout: Option<&Layout>) -> Vec<String> {
 }
 
 impl Feature {
-    /// Fields that it is in its table.
+    /// Number of fields of its table that it makes.
     fn fields(&self) -> usize {
         if self.pooling == Pooling::None { self.ids.unwrap_or(1) } else { 1 }
     }
 }
 
-/// One table's share of the data, as mini-batches are made of it.
+/// A table's part of the data, from which mini-batches are made.
 #[derive(Clone, Debug)]
 pub(crate) struct TableInput {
-    /// Its fields as the data has them.
+    /// Its fields in the data.
     pub(crate) sources: Vec<Source>,
-    /// The same as the model has them.
+    /// Its fields in the model.
     pub(crate) fields: Vec<Field>,
-    /// What its keys are salted with.
+    /// Salt of its keys.
     pub(crate) salt: u64,
 }
 
 impl TableInput {
-    /// Whether it has the bags of all id columns as they are.
+    /// Whether it has the unchanged bags of all id columns.
     pub(crate) fn has_all_columns(&self, id_columns: usize) -> bool {
         let whole = |column| Source { column, id: None, weight: None };
         self.sources.iter().copied().eq((0..id_columns).map(whole))
     }
 }
 
-/// Keys and weights of one table, as they stand in the data.
+/// Keys and weights of one table, in the order of the data.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) keys: Vec<Key>,
-    /// Values of the ids, times the weights of their bags; none where all are 1, nor for the keys
-    /// behind the last that has one.
+    /// Values of the ids, times the weights of their bags; empty if all are 1, and shorter than
+    /// `keys` if the last ones are 1.
     pub(crate) weights: Vec<f32>,
 }
 
 impl Gathered {
-    /// Adds keys, their values, of which there are none where all are 1, and what these are
-    /// multiplied by.
+    /// Appends keys with their values, which are empty if all are 1, times `weight`.
     pub(crate) fn append(&mut self, keys: &[Key], values: &[f32], weight: f32) {
         if weight != 1.0 || values.iter().any(|value| *value != 1.0) {
             self.weights.resize(self.keys.len(), 1.0);
@@ -338,7 +336,7 @@ impl Gathered {
         self.keys.extend_from_slice(keys);
     }
 
-    /// The weight of each key; none where all are 1.
+    /// The weight of each key; empty if all are 1.
     pub(crate) fn weights(&mut self) -> &[f32] {
         if !self.weights.is_empty() {
             self.weights.resize(self.keys.len(), 1.0);
@@ -352,7 +350,7 @@ impl Gathered {
     }
 }
 
-/// Puts the bags of an example together, by the fields of one table.
+/// Appends the bags of an example for the fields of one table.
 pub(crate) fn append_example(
     (gathered, ends): (&mut Gathered, &mut Vec<u32>),
     (chunk, example): (&Chunk, usize),

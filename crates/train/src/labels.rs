@@ -1,4 +1,4 @@
-//! What a model learns of each example: its labels, and the loss of each.
+//! The labels of a model, and the loss of each.
 
 use stepwell_data::Labels;
 use stepwell_nn::Loss;
@@ -11,12 +11,12 @@ use crate::{Error, Result};
 pub struct Label {
     /// The name of its column.
     pub name: String,
-    /// What is made small.
+    /// The loss to minimize.
     pub loss: Loss,
 }
 
-/// The labels that a model of `config` learns, in the order of their logits; those of data that is
-/// scored without them, too.
+/// The labels that a model of `config` learns, in the order of their logits, including those
+/// missing from data that is only scored.
 ///
 /// # Errors
 /// Columns from which no examples can be made.
@@ -32,7 +32,7 @@ pub fn labels(config: &Config) -> Result<Vec<Label>> {
     })
 }
 
-/// Lanes of 32 bits that an example's logits, labels and weight take.
+/// Lanes of 32 bits for an example's logits, labels and weight.
 pub(crate) fn lanes(labels: Labels) -> usize {
     2 * labels.count + usize::from(labels.weighted)
 }

@@ -1,7 +1,7 @@
-//! Learning: the pipeline from examples to a trained model, its models, metrics and reports.
+//! Training: the pipeline from examples to a trained model, with models, metrics and reports.
 //!
-//! [`train`] is the main job; [`evaluate`] scores data with a checkpoint; [`plan`] says what a run
-//! would take, [`forecast()`] what several ranks would send, and how fast they would be.
+//! [`train`] is the main entry point; [`evaluate`] scores data with a checkpoint; [`plan`] computes
+//! the resources a run needs; [`forecast()`] predicts the traffic and speed of several ranks.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! How good the scores are: for labels from 0 to 1 AUC, log loss, normalised entropy and
-//! calibration, of numbers the errors.
+//! Quality of scores: AUC, log loss, normalized entropy and calibration for labels from 0 to 1,
+//! errors for labels that are numbers.
 //!
 //! A label p between 0 and 1 counts as p positives and 1 - p negatives. Weights count in every
 //! figure.
@@ -26,26 +26,26 @@ pub struct Metrics {
     pub examples: u64,
     /// Mean label; for labels from 0 to 1, the share of positives.
     pub positive_rate: f64,
-    /// Area under the ROC curve of the scores as they are written; none without both labels.
+    /// Area under the ROC curve of the scores as written; `None` unless both labels occur.
     pub auc: Option<f64>,
-    /// The most by which `auc` may be off; 0 while it is exact.
+    /// The largest possible error of `auc`; 0 while it is exact.
     pub auc_error_max: f64,
-    /// Mean of -ln of the probability given to what happened.
+    /// Mean of -ln of the probability predicted for the outcome.
     pub logloss: Option<f64>,
     /// Log loss over the entropy of the positive rate; below 1 is better than a constant.
     pub normalized_entropy: Option<f64>,
     /// Mean prediction over mean label; 1 is calibrated.
     pub calibration: Option<f64>,
-    /// Of a number: the root of the mean square of what is between it and its prediction.
+    /// For numbers: root of the mean squared error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse: Option<f64>,
-    /// Of a number: the mean of what is between it and its prediction, without its sign.
+    /// For numbers: mean absolute error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mae: Option<f64>,
-    /// Of a number: the share of its variance that is explained; none without variance.
+    /// For numbers: explained share of the variance; `None` without variance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r2: Option<f64>,
-    /// The figures of each label, where there are several; the others are those of the first.
+    /// The figures of each label, if there are several; the other fields are then of the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelMetrics>,
 }
@@ -60,44 +60,44 @@ pub struct LabelMetrics {
     pub metrics: Metrics,
 }
 
-/// Examples that were scored, as far as their scores are known here.
+/// Scored examples, as far as their scores are known here.
 #[derive(Clone, Copy, Debug)]
 pub struct Scored<'a> {
-    /// Logits; none where another rank has them. // (examples, labels)
+    /// Logits; empty if another rank has them. // (examples, labels)
     pub logits: &'a [f32],
     /// Labels. // (examples, labels)
     pub labels: &'a [f32],
-    /// How much each example counts; none where all count alike. // (examples) or (0)
+    /// Weight of each example; empty if all are 1. // (examples) or (0)
     pub weights: &'a [f32],
 }
 
-/// Metrics in the making.
+/// Collects scores for metrics.
 #[derive(Debug)]
 pub struct Meter {
     labels: Arc<[Label]>,
     of_labels: Vec<LabelMeter>,
     examples: u64,
-    /// Losses of all labels.
+    /// Sums of the losses of all labels.
     sums: LossSums,
-    /// What a score is written as.
+    /// How a score is written.
     shown: fn(f32) -> f32,
 }
 
-/// Sums over the examples of one label, each as often as it counts.
+/// Weighted sums over the examples of one label.
 #[derive(Debug)]
 struct LabelMeter {
     loss: Loss,
     ranking: Ranking,
     sums: LossSums,
     labels: f64,
-    /// Of labels that are numbers.
+    /// Used for labels that are numbers.
     spread: Spread,
     errors: f64,
 }
 
 impl Meter {
-    /// A meter of these labels of examples, `weighted` or not, that keeps up to `exact` scores for
-    /// an exact AUC.
+    /// A meter for examples with these labels, `weighted` or not, that keeps up to `exact` scores
+    /// for an exact AUC.
     pub fn new(labels: &Arc<[Label]>, weighted: bool, exact: usize) -> Self {
         let of = |label: &Label| LabelMeter {
             loss: label.loss,
@@ -117,7 +117,7 @@ impl Meter {
         }
     }
 
-    /// A meter of probabilities that are known.
+    /// A meter of known probabilities.
     pub fn of_probabilities(exact: usize) -> Self {
         let label = Label { name: "label".to_owned(), loss: Loss::LogLoss };
         Self { shown: |probability| probability, ..Self::new(&Arc::from([label]), false, exact) }
@@ -129,14 +129,14 @@ impl Meter {
         labels.iter().map(of).sum()
     }
 
-    /// Adds one mini-batch, and sums over its examples.
+    /// Adds one mini-batch, with sums over its examples.
     pub fn add(&mut self, scored: Scored<'_>, sums: LossSums) {
         let Scored { logits, labels, weights } = scored;
         let each = self.of_labels.len();
         self.add_sums((labels.len() / each) as u64, sums);
         let weight = |example: usize| weights.get(example).map_or(1.0, |weight| *weight);
         if let [only] = self.of_labels.as_mut_slice() {
-            // What was summed block by block need not be computed again.
+            // Sums over blocks need not be computed again.
             only.sums.add(sums);
             only.ranking.add_all(scored);
             let labels = labels.iter().zip(logits).enumerate();
@@ -160,13 +160,13 @@ impl Meter {
         }
     }
 
-    /// Adds a mini-batch of which the sums alone are known here: there will be no AUC.
+    /// Adds a mini-batch of which only the sums are known here: there will be no AUC.
     pub fn add_sums(&mut self, examples: u64, sums: LossSums) {
         self.examples += examples;
         self.sums.add(sums);
     }
 
-    /// Adds examples whose probabilities are known.
+    /// Adds examples with known probabilities.
     pub fn add_probabilities(&mut self, probabilities: &[f32], labels: &[f32]) {
         let mut sums = LossSums { weight: labels.len() as f64, ..LossSums::default() };
         for (p, label) in probabilities.iter().zip(labels) {
@@ -175,16 +175,16 @@ impl Meter {
             sums.loss -= label * libm::log(p) + (1.0 - label) * libm::log1p(-p);
             sums.prediction += p;
         }
-        // They rank as logits do.
+        // They rank like logits.
         self.add(Scored { logits: probabilities, labels, weights: &[] }, sums);
     }
 
-    /// Examples so far.
+    /// Number of examples so far.
     pub fn examples(&self) -> u64 {
         self.examples
     }
 
-    /// Mean loss so far, that of all labels.
+    /// Mean loss so far, over all labels.
     pub fn loss(&self) -> Option<f64> {
         (self.sums.weight > 0.0).then(|| self.sums.loss / self.sums.weight)
     }
@@ -194,12 +194,12 @@ impl Meter {
         matches!(&*self.labels, [Label { loss: Loss::LogLoss, .. }])
     }
 
-    /// The figures; the meter is empty afterwards.
+    /// Returns the figures and empties the meter.
     pub fn take(&mut self) -> Metrics {
         let (examples, sums) = (self.examples, std::mem::take(&mut self.sums));
         self.examples = 0;
         if let [only] = self.of_labels.as_mut_slice() {
-            // Where another rank has the scores, losses alone are known.
+            // If another rank has the scores, only losses are known.
             only.sums = sums;
         }
         let shown = self.shown;
@@ -227,7 +227,7 @@ impl LabelMeter {
         }
     }
 
-    /// The figures but the number of examples; it is empty afterwards.
+    /// Returns the figures except the number of examples, and empties the meter.
     fn take(&mut self, shown: fn(f32) -> f32) -> Metrics {
         let LossSums { loss, prediction, weight } = std::mem::take(&mut self.sums);
         let labels = std::mem::take(&mut self.labels);
@@ -308,7 +308,7 @@ mod tests {
         let metrics = of(&[Loss::SquaredError], plain);
         let close = |value: Option<f64>, wanted: f64| (value.unwrap() - wanted).abs() < 1e-12;
         assert!(close(metrics.rmse, 0.75) && close(metrics.mae, 0.625));
-        // Squares of errors 2.25, of distances from the mean of 2.625 7.6875.
+        // Squared errors 2.25, squared distances from the mean of 2.625 7.6875.
         assert!(close(metrics.r2, 1.0 - 2.25 / 7.6875));
         assert!(close(metrics.calibration, 10.0 / 10.5) && metrics.positive_rate == 2.625);
         assert!(metrics.auc.is_none() && metrics.logloss.is_none());
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn scores_that_are_equal_as_they_are_written_are_ties() {
-        // Those of label 0 have the larger logits, and all of them are probabilities of 1.
+        // Examples of label 0 have the larger logits, and all probabilities are 1.
         let labels: Vec<f32> = (0..40).map(|i| (i % 2) as f32).collect();
         let logits: Vec<f32> = (0..40).map(|i| 30.0 - i as f32 % 2.0).collect();
         for weights in [&[][..], &[1.0; 40]] {

@@ -1,4 +1,4 @@
-//! The models: which tables they have and which layers stand on them.
+//! The models: their tables and the layers on top.
 //!
 //! ```text
 //!   lr         first order + linear(dense)
@@ -8,12 +8,12 @@
 //!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
 //! ```
 //!
-//! A model of several labels has a logit for each: its layers but the last are shared.
+//! A model of several labels has a logit for each; all layers but the last are shared.
 //!
 //! Sources: Cheng et al., "Wide & Deep Learning for Recommender Systems" (DLRS 2016); Guo et al.,
 //! "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW 2021), its parallel structure; Naumov et al.,
-//! "Deep Learning Recommendation Model" (2019). The wide weight of an id is one more lane of its
-//! row, so that a row is fetched once; rows of models without first order do not have it.
+//! "Deep Learning Recommendation Model" (2019). The wide weight of an id is an extra lane of its
+//! row, so one fetch gets both; rows of models without first order lack it.
 
 mod graph;
 
@@ -34,10 +34,10 @@ use crate::labels::{Label, labels};
 use crate::metrics::Meter;
 use crate::{Error, Result};
 
-/// Most embeddings that go through a projection, each a layer of its own.
+/// The most embeddings that are projected, each by its own layer.
 const PROJECTIONS_MAX: usize = 1024;
 
-/// A model: tables and the graph on them.
+/// A model: its tables and the graph that uses them.
 #[derive(Debug)]
 pub struct Model {
     graph: Graph<f32>,
@@ -45,21 +45,20 @@ pub struct Model {
     tables: Vec<TableSpec>,
     /// Which tables share slab and store.
     groups: Vec<GroupTables>,
-    /// Whether only the rows that are used most go to devices, by table.
+    /// Whether only the most used rows go to devices, by table.
     by_use: Vec<bool>,
     /// Bytes of the sketch that counts occurrences, by table.
     sketch_bytes: Vec<u64>,
-    /// Where the fields of each table have their columns in the graph's input; embeddings come
-    /// first.
+    /// Columns of each table's fields in the graph's input; embeddings come first.
     columns: Columns,
-    /// What is learned, a logit for each.
+    /// The labels that the model learns, with a logit each.
     labels: Arc<[Label]>,
-    /// How labels and weights of examples lie.
+    /// Layout of the examples' labels and weights.
     label_lanes: Labels,
 }
 
 impl Model {
-    /// The model that `config` names, over data of `schema`.
+    /// Builds the model that `config` names, for data of `schema`.
     ///
     /// # Errors
     /// Settings from which no model can be built.
@@ -105,22 +104,22 @@ impl Model {
         &self.graph
     }
 
-    /// What it learns, a logit for each.
+    /// The labels that the model learns, with a logit each.
     pub fn labels(&self) -> &Arc<[Label]> {
         &self.labels
     }
 
-    /// A meter of its scores that keeps up to `exact` of them for an exact AUC.
+    /// Returns a meter of its scores that keeps up to `exact` of them for an exact AUC.
     pub(crate) fn meter(&self, exact: usize) -> Meter {
         Meter::new(&self.labels, self.label_lanes.weighted, exact)
     }
 
-    /// How labels and weights of its examples lie.
+    /// Layout of the examples' labels and weights.
     pub(crate) fn label_lanes(&self) -> Labels {
         self.label_lanes
     }
 
-    /// Expects bags as long as those of `chunk` are.
+    /// Expects bags as long as in `chunk`.
     pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
         self.features.expect_as_in(chunk);
     }
@@ -130,7 +129,7 @@ impl Model {
         self.features.expect_values();
     }
 
-    /// The features that go into it.
+    /// The features that the model reads.
     pub(crate) fn features(&self) -> &Features {
         &self.features
     }
@@ -145,7 +144,7 @@ impl Model {
         &self.groups
     }
 
-    /// Whether only the rows that are used most go to devices, by table.
+    /// Whether only the most used rows go to devices, by table.
     pub(crate) fn by_use(&self) -> &[bool] {
         &self.by_use
     }
@@ -155,7 +154,7 @@ impl Model {
         &self.sketch_bytes
     }
 
-    /// What mini-batches are made of, by table.
+    /// Input of each table's mini-batches.
     pub(crate) fn inputs(&self) -> Vec<TableInput> {
         let sources = self.features.sources().into_iter();
         let of_tables = sources.zip(&self.columns.of_fields).zip(&self.tables);
@@ -167,25 +166,25 @@ impl Model {
         input.collect()
     }
 
-    /// Where the fields of each table have their columns in the graph's input.
+    /// Columns of each table's fields in the graph's input.
     pub fn embedding(&self) -> &Columns {
         &self.columns
     }
 
-    /// What each lane of the embeddings in the graph's input is of, by field.
+    /// What each embedding lane of the graph's input belongs to, by field.
     pub(crate) fn field_lanes(&self) -> Vec<Vec<String>> {
         let dims: Vec<usize> = self.tables.iter().map(|table| table.dim).collect();
         self.features.field_lanes(&dims)
     }
 
-    /// Columns of the graph's input.
+    /// Number of columns of the graph's input.
     pub fn columns(&self) -> usize {
         self.graph.input().columns()
     }
 }
 
-/// Refuses a model that multiplies embeddings with each other where there are none, or too many
-/// that are not of one dimension; `table` is one of its tables.
+/// Refuses a model that multiplies embeddings with each other if it has none, or too many of
+/// differing dimensions; `table` is one of its tables.
 fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     let kind = model.kind.name();
     if dims.iter().all(|dim| *dim == 0) {
@@ -206,7 +205,7 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The settings of the table `name`; one that is not there has all defaults.
+/// Returns the settings of table `name`; a table without settings has all defaults.
 pub(crate) fn named(config: &Config, name: &str) -> TableConfig {
     let found = config.tables.iter().find(|table| table.name == name).cloned();
     found.unwrap_or_else(|| TableConfig { name: name.to_owned(), ..TableConfig::default() })
@@ -243,7 +242,7 @@ fn table_of(
     })
 }
 
-/// The rule that an optimizer follows.
+/// Returns the optimizer's rule.
 pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
     let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = *config;
     match kind {
@@ -261,8 +260,8 @@ pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
     }
 }
 
-/// Name of the instruction sets that sums are made with on this machine, and where products are
-/// bf16 of the kernel that computes them.
+/// Name of the instruction sets used for sums on this machine and, with bf16 products, of the
+/// kernel that computes those.
 pub fn kernels(precision: Precision) -> String {
     match precision {
         Precision::F32 => f32_kernels(),

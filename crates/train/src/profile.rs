@@ -1,7 +1,7 @@
-//! Where the time of the steps goes: seconds, flops and bytes by kernel, and by layer.
+//! Where the time of steps goes: seconds, flops and bytes by kernel, and by layer.
 //!
-//! Seconds are processor time of all compute threads together, each measured around its own part of
-//! the work; waiting for the slowest thread at the end of a part belongs to nobody.
+//! Seconds are processor time of all compute threads, each measured around its own part of the
+//! work; waiting for the slowest thread at the end of a part is not counted.
 
 mod layers;
 
@@ -22,13 +22,13 @@ const NANOS: f64 = 1e9;
 /// A part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kernel {
-    /// Rows into the input of the graph.
+    /// Copies rows into the input of the graph.
     Gather,
-    /// The graph forwards.
+    /// The graph's forward pass.
     Forward,
     /// Loss and its gradients.
     Loss,
-    /// The graph backwards.
+    /// The graph's backward pass.
     Backward,
     /// Gradients by row, and the row optimizer.
     Rows,
@@ -52,38 +52,38 @@ impl Kernel {
     }
 }
 
-/// A limit beside what is bounded by it.
+/// A limit, and how close to it something came.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// Its name: `gemm`, `gather` or `memcpy`.
+    /// Name: `gemm`, `gather` or `memcpy`.
     pub name: &'static str,
-    /// What one thread could do: operations of `gemm`, bytes of the others.
+    /// What one thread could do: operations for `gemm`, bytes for the others.
     pub per_second: f64,
-    /// What was achieved of it, 1 for all.
+    /// Achieved part of the limit; 1 is all.
     pub achieved: f64,
 }
 
-/// What a kernel did in a run.
+/// Work and time of a kernel in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KernelReport {
     /// Name of the kernel.
     pub name: String,
     /// Seconds of processor time, of all threads.
     pub seconds: f64,
-    /// Floating-point operations, where they are what it is about.
+    /// Floating-point operations, if those are its main work.
     pub flops: u64,
     /// Bytes of rows, or of parameters, that it reads and writes.
     pub bytes: u64,
-    /// Operations per second of a thread.
+    /// Operations per second and thread.
     pub flops_per_second: f64,
-    /// Bytes per second of a thread.
+    /// Bytes per second and thread.
     pub bytes_per_second: f64,
-    /// The limit that bounds it; none where none was measured.
+    /// The limit that bounds it; `None` if none was measured.
     pub limit: Option<Bound>,
 }
 
 impl KernelReport {
-    /// What it did since `before`, a report of the same kernel.
+    /// The difference to `before`, an earlier report of the same kernel.
     pub fn since(&self, before: &Self) -> Self {
         Self::new(
             self.name.clone(),
@@ -124,7 +124,7 @@ impl Sum {
         self.nanos.fetch_add(nanos as u64, Ordering::Relaxed);
     }
 
-    /// Counts work that was done.
+    /// Counts completed work.
     fn count(&self, flops: u64, bytes: u64) {
         self.flops.fetch_add(flops, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -152,7 +152,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Nothing yet, of steps of a model whose dense part is `graph`.
+    /// An empty profile of steps of a model whose dense part is `graph`.
     pub(crate) fn new(clock: Arc<dyn Clock>, graph: &Graph<f32>) -> Self {
         Self { clock, sums: Default::default(), layers: layers::of(graph) }
     }
@@ -176,12 +176,12 @@ impl Profile {
         result
     }
 
-    /// Counts work that was done.
+    /// Counts completed work.
     pub(crate) fn count(&self, kernel: Kernel, flops: u64, bytes: u64) {
         self.sums[kernel as usize].count(flops, bytes);
     }
 
-    /// What kernels did so far.
+    /// Reports of the kernels so far.
     pub(crate) fn kernels(&self) -> Vec<KernelReport> {
         let of = |kernel: Kernel| {
             let sum = &self.sums[kernel as usize];
@@ -191,7 +191,7 @@ impl Profile {
         Kernel::ALL.into_iter().map(of).collect()
     }
 
-    /// What layers did so far.
+    /// Reports of the layers so far.
     pub(crate) fn layers(&self) -> Vec<LayerReport> {
         self.layers.iter().map(Layer::report).collect()
     }

@@ -1,4 +1,4 @@
-//! The report of a run: one JSON object with every figure.
+//! The report of a run: one JSON object with all figures.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,90 +10,89 @@ use stepwell_engine::{DeviceCount, SetAside};
 use crate::metrics::{GroupMetrics, Metrics};
 use crate::profile::{KernelReport, LayerReport};
 
-/// Every figure of a run; field names are relied on by scripts.
+/// All figures of a run. Scripts rely on the field names.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Version of the program.
     pub version: String,
-    /// Whether the run was asked to stop before it was through.
+    /// Whether the run was asked to stop before it ended.
     pub interrupted: bool,
-    /// Whether all was trained and evaluated; where it was interrupted then, the digest alone is
-    /// missing.
+    /// Whether training and evaluation are complete; an interruption after that loses only the
+    /// digest.
     #[serde(skip)]
     pub through: bool,
     /// Examples trained on by this process.
     pub examples: u64,
-    /// Steps of the model, those before a resume included.
+    /// Steps of the model, including those before a resume.
     pub steps: u64,
-    /// Steps of the checkpoint that this process went on from: examples, progressive figures and
-    /// seconds cover the steps after them.
+    /// Step of the checkpoint that this process resumed from: examples, progressive figures and
+    /// seconds cover only the steps after it.
     pub steps_before: u64,
-    /// Malformed lines that were skipped, in all epochs together.
+    /// Malformed lines skipped, in all epochs together.
     pub skipped_lines: u64,
-    /// Columns whose lists have more ids than are taken, in the first epoch of this process and its
-    /// evaluation; what was packed or cached is not counted again.
+    /// Columns whose lists have more ids than the limit, in this process's first epoch and its
+    /// evaluation; lists cut when they were packed or cached are not counted again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut_lists: Vec<CutColumn>,
-    /// Seconds from opening the data to the last example, evaluation and checkpoints included.
+    /// Seconds from opening the data to the last example, including evaluation and checkpoints.
     pub wall_seconds: f64,
-    /// Seconds after that which the digest of the model took; 0 where nobody asked for it.
+    /// Seconds then spent on the model's digest; 0 without one.
     pub digest_seconds: f64,
     /// Seconds from opening the data to the last step of training.
     pub train_seconds: f64,
     /// `examples / train_seconds`.
     pub examples_per_second: f64,
     /// Figures of the model that a warm start began with, on the data that it then trained on;
-    /// none where nobody asked for them.
+    /// `None` if not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Metrics>,
     /// Figures of the last evaluation.
     pub eval: Metrics,
-    /// Ids that an evaluation by itself looked up, and those without a row, by column and table.
+    /// Ids that a separate evaluation looked up, and how many had no row, by column and table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids_by_column: Vec<ColumnIds>,
-    /// AUC by group, where an evaluation was asked for it.
+    /// AUC by group, if an evaluation requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_group: Option<GroupReport>,
-    /// Figures of every epoch's evaluation.
+    /// Figures of each epoch's evaluation.
     pub eval_by_epoch: Vec<Metrics>,
-    /// The last epoch's training examples, scored before they were trained on.
+    /// Figures of the last epoch's training examples, scored before they were trained on.
     pub progressive: Metrics,
-    /// The same for every epoch.
+    /// Progressive figures of each epoch.
     pub progressive_by_epoch: Vec<Metrics>,
-    /// What the true probabilities reach on the evaluation part; only for the built-in stream.
+    /// Figures of the true probabilities on the evaluation part; only for the built-in stream.
     pub best_possible: Option<Metrics>,
-    /// By tier.
+    /// Figures of the tiers.
     pub tiers: Tiers,
-    /// By stage of the pipeline.
+    /// Times of the pipeline's stages.
     pub stages: Vec<StageReport>,
-    /// What this rank exchanged with others, where there are any.
+    /// Traffic of this rank, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Exchanged>,
-    /// By rank, where several trained: the figures above that are of one rank are those of rank 0.
+    /// Figures of each rank, if there are several; the per-rank figures above are those of rank 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_rank: Vec<RankReport>,
-    /// What the process took of the machine's processors.
+    /// Use of the machine's processors.
     pub processor: Processor,
-    /// Seconds of processor time of the threads that compute; those of rank 0 where several ranks
-    /// trained.
+    /// Seconds of processor time of the compute threads; of rank 0 if there are several ranks.
     pub compute_seconds: f64,
-    /// By kernel of the training steps.
+    /// Times of the kernels of training steps.
     pub profile: Vec<KernelReport>,
-    /// By layer of the graph, in the order in which they run forwards; their seconds sum to about
-    /// those of the kernels `forward` and `backward`.
+    /// Times of the graph's layers, in forward order; they sum to about those of the kernels
+    /// `forward` and `backward`.
     pub layers: Vec<LayerReport>,
-    /// Rows of the model that exist; none where they were not counted.
+    /// Number of existing rows of the model; `None` if not counted.
     pub rows: Option<u64>,
-    /// Sum modulo 2^128 of a hash of every row, hashed with the dense part; none where the run was
+    /// Sum modulo 2^128 of a hash of every row, hashed with the dense part; `None` if the run was
     /// interrupted before it was computed.
     pub model_digest: Option<String>,
-    /// Instruction sets that the sums were made with; digests compare within one.
+    /// Instruction sets used for sums; digests are comparable only within one.
     pub kernels: String,
-    /// Peak resident memory; none where the system does not tell.
+    /// Peak resident memory; `None` if the system does not report it.
     pub peak_rss_bytes: Option<u64>,
-    /// Sum of the bounds.
+    /// Sum of the memory bounds.
     pub budget_bytes: u64,
-    /// Each bound.
+    /// Each memory bound.
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
@@ -106,23 +105,23 @@ pub struct ColumnIds {
     pub column: String,
     /// The table.
     pub table: String,
-    /// Ids of all examples, each as often as it occurs.
+    /// Ids of all examples, counting every occurrence.
     pub ids: u64,
-    /// Those without a row, which have their initial values.
+    /// Ids without a row, which have their initial values.
     pub without_row: u64,
 }
 
-/// The figures of groups of examples.
+/// Figures of groups of examples.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupReport {
-    /// The column whose values the groups are of.
+    /// The column whose values define the groups.
     pub column: String,
-    /// Their figures.
+    /// Figures of the groups.
     #[serde(flatten)]
     pub metrics: GroupMetrics,
 }
 
-/// What a process took of the machine's processors.
+/// A process's use of the machine's processors.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Processor {
     /// Cores that this process may use.
@@ -132,34 +131,34 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// So many seconds, on this machine.
+    /// `seconds` of processor time on this machine.
     pub(crate) fn of(seconds: f64) -> Self {
         Self { cores: stepwell_base::cores(), seconds }
     }
 }
 
-/// The figures of one rank.
+/// Figures of one rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RankReport {
-    /// What it counted of lists that are cut.
+    /// Columns with lists that were cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) cut_lists: Vec<CutColumn>,
-    /// By tier.
+    /// Figures of the tiers.
     pub tiers: Tiers,
-    /// By stage of the pipeline.
+    /// Times of the stages.
     pub stages: Vec<StageReport>,
-    /// Seconds of processor time of the threads that compute.
+    /// Seconds of processor time of the compute threads.
     pub compute_seconds: f64,
-    /// What it exchanged with the others.
+    /// Traffic with the other ranks.
     pub ranks: Option<Exchanged>,
-    /// Sum of the bounds.
+    /// Sum of the memory bounds.
     pub budget_bytes: u64,
-    /// Peak resident memory of its process, which ranks that are threads have in common.
+    /// Peak resident memory of its process, which ranks that are threads share.
     pub peak_rss_bytes: Option<u64>,
 }
 
 impl RankReport {
-    /// Those of a rank's own report.
+    /// Takes a rank's figures from its own report.
     pub(crate) fn of(report: &Report) -> Self {
         Self {
             cut_lists: report.cut_lists.clone(),
@@ -173,55 +172,54 @@ impl RankReport {
     }
 }
 
-/// What a rank exchanged with others, evaluations included.
+/// Traffic of a rank with others, including evaluations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exchanged {
-    /// Messages that it sent to others.
+    /// Messages sent to other ranks.
     pub messages_sent: u64,
-    /// Bytes of them; what a network adds is not among them.
+    /// Bytes of these messages, without network overhead.
     pub bytes_sent: u64,
-    /// Keys that it asked others for: the distinct ones of its part of each mini-batch.
+    /// Keys requested from others: the distinct keys of its part of each mini-batch.
     pub keys_asked: u64,
-    /// Weights of their rows.
+    /// Weights of the requested rows.
     pub weights_asked: u64,
-    /// Rows that others lent to it, each for a part of a batch; none where `ranks.exchange` is
-    /// `owner`.
+    /// Rows borrowed from others, counted once per loan; 0 if `ranks.exchange` is `owner`.
     pub rows_borrowed: u64,
-    /// Rows that it sent to others before the step that needed them.
+    /// Rows sent to others before the step that needed them.
     #[serde(default)]
     pub rows_early: u64,
     /// Parameters of the dense part, which every rank has.
     pub dense_parameters: u64,
-    /// How far ranks were out of step; none where they are in step.
+    /// How far ranks were out of step; `None` if they are in step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<ApartReport>,
 }
 
-/// What ranks that are out of step found: see `sync.dense` and `sync.rows`.
+/// Figures of ranks that are out of step; see `sync.dense` and `sync.rows`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApartReport {
-    /// The most steps before a read that were not in the rows which this rank owns.
+    /// The most earlier steps whose updates were missing from this rank's own rows at a read.
     pub staleness_max: u64,
-    /// Their mean over reads.
+    /// Mean of that number over reads.
     pub staleness_mean: f64,
-    /// Gradients of the dense part that this rank gave.
+    /// Dense gradients computed by this rank.
     pub gradients: u64,
-    /// Those of them that were dropped, since they were too old.
+    /// Gradients dropped because they were too old.
     pub dropped: u64,
-    /// Updates of the dense part that this rank made or took part in.
+    /// Dense updates that this rank made or took part in.
     pub updates: u64,
-    /// The largest age, in updates, of a gradient that was used; of tables, the most steps whose
-    /// updates they lacked that one was computed with.
+    /// The largest age, in updates, of a used gradient; with tables, the most steps missing from
+    /// the parameters that a gradient was computed with.
     pub age_max: u64,
-    /// Whether another run with the same settings gives another model.
+    /// Whether another run with the same settings yields a different model.
     #[serde(default)]
     pub depends_on_time: bool,
 }
 
-/// By tier.
+/// Figures of the tiers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tiers {
-    /// The slots on devices, where there are any.
+    /// The slots on devices, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceReport>,
     /// The slab in memory.
@@ -230,16 +228,16 @@ pub struct Tiers {
     pub disk: DiskTier,
 }
 
-/// The slots on the devices of a rank, all together.
+/// The slots on all devices of a rank together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceReport {
-    /// Their names; those of rank 0.
+    /// Names of the devices of rank 0.
     pub names: Vec<String>,
-    /// Rows that fit on all of them.
+    /// Rows that fit on all devices together.
     pub slots: u64,
-    /// Bytes that were taken of all of them, for rows and what moves them.
+    /// Bytes allocated on all devices, for rows and for moving them.
     pub bytes: u64,
-    /// What they did.
+    /// Counts of row movements and uses.
     #[serde(flatten)]
     pub count: DeviceCount,
 }
@@ -247,33 +245,33 @@ pub struct DeviceReport {
 /// The slab in memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostTier {
-    /// Rows that fit.
+    /// Capacity in rows.
     pub slots: u64,
     /// Bytes of slab, index and metadata.
     pub bytes: u64,
-    /// Most rows that lay in it at once.
+    /// The most rows in the slab at once.
     pub rows_peak: u64,
-    /// Their bytes.
+    /// Bytes of these rows.
     pub bytes_peak: u64,
-    /// Distinct keys per planned batch that were in the slab.
+    /// Distinct keys of planned batches that were in the slab.
     pub hits: u64,
-    /// Those that were not.
+    /// Distinct keys of planned batches that were not.
     pub misses: u64,
-    /// Units in flight, in the mean, as each was planned: the one that trains and those ahead.
+    /// Mean number of units in flight when a unit is planned: the one in training and those ahead.
     pub window: f64,
     /// Rows that left their slot.
     pub evictions: u64,
-    /// Misses that were served from rows on their way down.
+    /// Misses served from rows in staging.
     pub forwarded: u64,
-    /// Misses that were read from the store.
+    /// Misses read from the store.
     pub refilled: u64,
-    /// Misses that began with their initial value.
+    /// Misses that started with their initial value.
     pub initialized: u64,
-    /// Uses that the policy was told of: distinct keys of each trained mini-batch.
+    /// Uses recorded by the policy: distinct keys of each trained mini-batch.
     pub uses: u64,
-    /// Bytes of rows that came up.
+    /// Bytes of rows filled into slots.
     pub bytes_filled: u64,
-    /// Bytes of rows that went down.
+    /// Bytes of evicted rows.
     pub bytes_evicted: u64,
 }
 
@@ -282,19 +280,19 @@ pub struct HostTier {
 pub struct DiskTier {
     /// Rows that the index points at.
     pub rows_live: u64,
-    /// Older versions of rows.
+    /// Stale versions of rows.
     pub rows_stale: u64,
     /// Bytes of segment files.
     pub bytes: u64,
-    /// Most of these bytes after any write.
+    /// Peak of these bytes, taken after each write.
     pub bytes_peak: u64,
-    /// Bytes of index.
+    /// Bytes of the index.
     pub index_bytes: u64,
     /// Segment files at the end.
     pub segments: u64,
-    /// Dirty rows that were written.
+    /// Dirty rows written.
     pub rows_written: u64,
-    /// Bytes read, compaction included.
+    /// Bytes read, including compaction.
     pub bytes_read: u64,
     /// Bytes written: rows, footers, manifests, compaction.
     pub bytes_written: u64,
@@ -302,27 +300,27 @@ pub struct DiskTier {
     pub compactions: u64,
     /// Keys looked up.
     pub lookups: u64,
-    /// Reads for them, of a page or more.
+    /// Disk reads for look-ups, each of one page or more.
     pub reads: u64,
-    /// Those over the examples that were trained.
+    /// These reads per trained example.
     pub reads_per_example: f64,
-    /// Pages that these brought.
+    /// Pages that these reads returned.
     pub pages_read: u64,
-    /// Rows that came up from pages that were read for others.
+    /// Rows harvested from pages that were read for others.
     pub harvested: u64,
-    /// Those of them that were needed then: they are counted as refilled, too.
+    /// Harvested rows that were used; they also count as refilled.
     pub harvest_used: u64,
-    /// Those that found no room to wait in, or gave it to others.
+    /// Harvested rows dropped for lack of room.
     pub harvest_dropped: u64,
-    /// Files of the stores that are open at the end.
+    /// Open files of the stores at the end.
     pub files_open: u64,
-    /// The most that were open at once.
+    /// The most files open at once.
     pub files_open_peak: u64,
-    /// How many may be; beyond it those alone that are wanted while all of them are in use.
+    /// Limit of open files; exceeded only by files needed while all others are in use.
     pub files_open_max: u64,
-    /// What lies beside the stores since others took their place.
+    /// Old stores that were set aside next to the current ones.
     pub set_aside: Vec<SetAside>,
-    /// What each table group's store says of itself.
+    /// Statistics of each table group's store.
     pub stores: Vec<stepwell_ssd::Stats>,
 }
 
@@ -333,13 +331,13 @@ pub struct StageReport {
     pub name: String,
     /// Seconds of work.
     pub busy_seconds: f64,
-    /// Seconds of waiting for others.
+    /// Seconds of waiting for other stages.
     pub wait_seconds: f64,
     /// Seconds of processor time of the stage's own threads.
     pub cpu_seconds: f64,
 }
 
-/// One bound on memory.
+/// A memory bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundReport {
     /// What is bounded.
@@ -368,7 +366,7 @@ pub(crate) fn bounds(budget: &Budget) -> Vec<BoundReport> {
         .collect()
 }
 
-/// Peak resident memory of this process, as Linux counts it.
+/// Peak resident memory of this process; `None` if the system does not report it.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! What a run writes into its checkpoints beside rows and dense parameters, and reads back.
+//! What a run writes into its checkpoints, besides rows and dense parameters, and reads back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,15 +10,15 @@ use crate::batch::RunPosition;
 use crate::run::identify;
 use crate::{Error, Result};
 
-/// What tells a data file from another one.
+/// Identity of a data file.
 #[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct DataFile {
-    /// Name of the file, without its directory, which may differ from machine to machine, but with
-    /// the folders that are columns.
+    /// File name without its directory, which may differ between machines, but with folders that
+    /// are columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Fingerprint of its bytes, as [`stepwell_data::fingerprints`] has it.
+    /// Fingerprint of its bytes, computed by [`stepwell_data::fingerprints`].
     pub content: String,
     /// Absolute path or URL; empty in checkpoints of earlier builds.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct DataFile {
     /// of earlier builds.
     #[serde(default)]
     pub ends: String,
-    /// Whether it has no record yet, so that nothing of it is trained.
+    /// Whether it has no record yet, so that none of it is trained.
     #[serde(default)]
     pub empty: bool,
 }
@@ -57,23 +57,23 @@ impl DataFile {
 /// State and settings of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RunState {
-    /// Where in the data to go on.
+    /// Position in the data to resume from.
     pub position: RunPosition,
     /// The data files, in order; empty for the built-in stream.
     pub files: Vec<DataFile>,
-    /// File and line where the training part ends; none for the end of the files.
+    /// File and line where the training part ends; `None` for the end of the files.
     pub train_end: Option<(u32, u64)>,
-    /// Settings on which the bits of the model depend, by key.
+    /// Settings that the model's bits depend on, by key.
     pub model: Vec<(String, String)>,
-    /// All settings as they were resolved, by key.
+    /// All resolved settings, by key.
     pub config: Value,
-    /// Instruction sets that the sums were made with.
+    /// Instruction sets used for sums.
     pub kernels: String,
-    /// What tells the job from others: a digest of the settings on which the bits of the model
-    /// depend and of the data.
+    /// Identity of the job: a digest of the data and of the settings that the model's bits depend
+    /// on.
     pub job: String,
-    /// Data that earlier runs trained to the end, oldest first; none in checkpoints of earlier
-    /// builds, which don't record whether their run ended either.
+    /// Data that earlier runs trained to the end, oldest first; `None` in checkpoints of earlier
+    /// builds, which also don't record whether their run ended.
     #[serde(default)]
     pub earlier: Option<Vec<DataFile>>,
     /// The checkpoint that a warm start began with.
@@ -86,9 +86,9 @@ pub struct RunState {
 pub(crate) struct Difference {
     /// Its key.
     pub(crate) key: String,
-    /// What it was in the checkpoint.
+    /// Its value in the checkpoint.
     pub(crate) was: String,
-    /// What it is in this run.
+    /// Its value in this run.
     pub(crate) is: String,
 }
 
@@ -102,7 +102,7 @@ pub struct Began {
 }
 
 impl RunState {
-    /// As stored. Each part is made into its value by a conversion that cannot fail, so that no
+    /// The state in the stored form. Its parts use conversions that cannot fail, so that no
     /// checkpoint is ever written with less than the state.
     pub fn to_json(&self) -> Value {
         let Self { position, files, train_end, model, config, kernels, job, earlier, began } = self;
@@ -125,8 +125,8 @@ impl RunState {
     /// Reads the state of a checkpoint.
     ///
     /// # Errors
-    /// When the checkpoint was not written by a trainer of this version, or its ids have other
-    /// keys or initial values.
+    /// If the checkpoint was not written by a trainer of this version, or its ids have other keys
+    /// or initial values.
     pub fn read(checkpoint: &Checkpoint) -> Result<Self> {
         check_functions(checkpoint)?;
         serde_json::from_value(checkpoint.run.clone()).map_err(|error| Error::Resume {
@@ -135,10 +135,10 @@ impl RunState {
         })
     }
 
-    /// Refuses to go on as `now` says where that would make another model.
+    /// Refuses to resume with `now` if that would make another model.
     ///
     /// # Errors
-    /// Names the first thing that differs.
+    /// Names the first difference.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
         if let Some((key, was, is)) = self.differs(&now.model) {
@@ -172,13 +172,12 @@ impl RunState {
         Ok(())
     }
 
-    /// The same run over the data of another one.
+    /// This state with the data of `other`.
     pub(crate) fn with_data_of(&self, other: &Self) -> Self {
         Self { files: other.files.clone(), train_end: other.train_end, ..self.clone() }
     }
 
-    /// The first of the settings of how data is read that `now` has otherwise: its key, what it
-    /// was, what it is.
+    /// The first setting of how data is read that differs in `now`: its key, old and new value.
     fn read_otherwise(&self, now: &Self) -> Option<(&'static str, String, String)> {
         let said = |value: &Value| match value {
             Value::Null => "nothing".to_owned(),
@@ -191,22 +190,23 @@ impl RunState {
         })
     }
 
-    /// In what the data that `config` names is not what was trained on; none where it is, or where
-    /// its files cannot be looked at, which who reads them says.
+    /// How the data that `config` names differs from what was trained on; `None` if it does not, or
+    /// if its files cannot be read, which the reader reports.
     pub fn other_data(&self, config: &Config) -> Option<String> {
         let paths = stepwell_data::resolve(&config.data.paths).ok()?;
         let layout = config.drafted().and_then(|drafted| drafted.layout()).ok()?;
         changed(&self.files, &identify(&paths, layout.as_ref()).ok()?).map(|(why, _)| why)
     }
 
-    /// Refuses to evaluate with another model than was trained; data and its cutting may differ.
+    /// Refuses to evaluate with another model than was trained; data and its division may differ.
     ///
     /// # Errors
     /// Names the first setting that differs.
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
-        // What is named beyond its default alone is not named where it is changed to that.
+        // Settings that are listed only if they differ from their default are missing in `now` if
+        // they were changed back.
         let unnamed = self.model.iter().find_map(|(key, was)| {
             let is = unnamed_text(key).filter(|_| key.starts_with("columns."))?;
             lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
@@ -242,18 +242,18 @@ impl RunState {
         changed.chain(gone).collect()
     }
 
-    /// The first of the settings `now` that was something else: its key, what it was, what it is.
+    /// The first setting of `now` that had another value: its key, old and new value.
     fn differs<'a>(&self, now: &'a [(String, String)]) -> Option<(&'a str, String, &'a str)> {
-        // What a checkpoint of an earlier build does not name was as it is by default.
+        // Settings that a checkpoint of an earlier build lacks had their defaults.
         let defaults = model_settings(&Config::default());
         now.iter().find_map(|(key, is)| {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
             let nothing = || "nothing".to_owned();
-            // Settings that are only named beyond their default were as that is.
+            // Settings that are listed only if they differ from their default had their default.
             let unnamed = || unnamed_text(key);
-            // Tables, features and columns that are not named are not there.
+            // Tables, features and columns that are not named did not exist.
             let parts = ["tables.", "features.", "columns."];
             let is_part = parts.iter().any(|part| key.starts_with(part));
             let was = was.or_else(unnamed).or_else(|| is_part.then(nothing));
@@ -264,8 +264,8 @@ impl RunState {
     }
 }
 
-/// Refuses a checkpoint whose keys or initial values are not those that this build makes: the same
-/// ids would be other rows.
+/// Refuses a checkpoint whose key hash or initial values differ from this build's: the same ids
+/// would have other rows.
 fn check_functions(checkpoint: &Checkpoint) -> Result<()> {
     let known = [
         ("key_hash", "keys", KEY_HASH_NAME.to_owned()),
@@ -305,7 +305,7 @@ pub(crate) fn job_of(
     end: Option<(u32, u64)>,
     began: Option<&Began>,
 ) -> String {
-    // Jobs of earlier builds stay what they were.
+    // Jobs of earlier builds keep their digest.
     let file = |of: &DataFile| json!({ "name": of.name, "bytes": of.bytes, "content": of.content });
     let files: Vec<Value> = files.iter().map(file).collect();
     let mut named = json!({ "model": model, "files": files, "train_end": end });
@@ -315,8 +315,7 @@ pub(crate) fn job_of(
     format!("{:032x}", hash::digest128(named.to_string().as_bytes()))
 }
 
-/// Why `now` are not the files that a run read when they were `was`, and what one that goes on
-/// does about it.
+/// Why `now` differs from `was`, the files that a run read, and what a resumed run does about it.
 fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)> {
     if was == now {
         return None;

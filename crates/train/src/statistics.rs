@@ -1,4 +1,4 @@
-//! Statistics of the data that columns are standardised by, where the settings have none.
+//! Statistics of the data for standardised columns whose settings have none.
 
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{Files, Layout, Part, resolve, statistics};
@@ -6,11 +6,11 @@ use stepwell_settings::Config;
 
 use crate::{Error, Result};
 
-/// The same settings with mean and deviation of the data in each column that is standardised
-/// without them, and what to say of each; until somebody asks to `stop`.
+/// Returns the settings with the data's mean and deviation filled in for each standardised column
+/// that lacks them, and a note on each; ends early on a request to `stop`.
 ///
 /// # Errors
-/// Data that cannot be read, or not twice, or that holds no numbers as they stood.
+/// Data that cannot be read, or not twice, or that has no numbers in such a column.
 pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, Vec<String>)> {
     let lacking = config.without_statistics().map_err(Error::Config)?;
     let mut filled = config.drafted().map_err(Error::Config)?;
@@ -22,7 +22,7 @@ pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, V
         true => layout.of_part(Part::Train),
         false => layout.clone(),
     };
-    // A column that splits the data, or files of their own, leave no tail to evaluate on.
+    // With a column that splits the data, or with evaluation files, no tail is evaluated.
     let has_tail =
         config.data.eval_paths.is_empty() && !layout.as_deref().is_some_and(Layout::splits);
     let tail = if has_tail { config.data.eval_fraction } else { 0.0 };

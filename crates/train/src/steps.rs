@@ -1,7 +1,7 @@
-//! Training steps without the pipeline: examples that are there already, every row in memory.
+//! Training steps without the pipeline, on given examples, with every row in memory.
 //!
-//! For benchmarks: a step's keys are grouped, its rows brought up by the engine, and it is trained
-//! by the same code as in a run, one part after the other, each part's time taken.
+//! For benchmarks: the code of a run groups a step's keys, loads its rows and trains on it, one
+//! part after the other, each timed.
 
 use std::sync::Arc;
 
@@ -33,24 +33,24 @@ pub struct StepInput {
     pub bags: Bags,
 }
 
-/// Where the wall time of a step went, in seconds.
+/// Wall time of the parts of a step, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepSeconds {
     /// Grouping keys by row.
     pub group: f64,
-    /// Finding and pinning rows, making new ones, unpinning.
+    /// Finding and pinning rows, creating new ones, unpinning.
     pub plan: f64,
     /// Gather, forward, loss, backward, optimizers.
     pub train: f64,
 }
 
-/// A model and its steps.
+/// A model, and what its steps need.
 pub struct Steps {
     trainer: Trainer,
     hierarchy: Hierarchy<Examples>,
     grouper: Grouper,
     clock: Arc<dyn Clock>,
-    /// Most examples of a step.
+    /// The most examples of a step.
     mini_batch: usize,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Steps {
 }
 
 impl Steps {
-    /// A fresh model as `config` says, with `slots` slots for rows; what does not fit lies on a
+    /// Creates a model as `config` sets it, with `slots` slots for rows; rows beyond that are on a
     /// disk in memory.
     ///
     /// # Errors
@@ -94,31 +94,31 @@ impl Steps {
         })
     }
 
-    /// The most bytes that the dense part of this model has of each of so many devices, and of the
-    /// host's memory that each copies to and from.
+    /// The most bytes that the dense part of this model uses on each of `devices` devices, and of
+    /// pinned host memory for each.
     pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
         Trainer::device_bytes_max(self.trainer.model(), config, devices)
     }
 
-    /// Has the dense part computed by `devices` from now on, as `config` says.
+    /// Moves the dense part to `devices`, as `config` sets it.
     ///
     /// # Errors
-    /// When a device does not multiply, or has no room.
+    /// If a device cannot multiply, or lacks room.
     pub fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
         self.trainer.compute_on(devices, config)
     }
 
-    /// What it trains with.
+    /// The trainer.
     #[cfg(test)]
     pub(crate) fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
     }
 
-    /// Trains on `input`; gives the sum of the losses and where the time went.
+    /// Trains on `input`; returns the sum of the losses and the time of each part.
     ///
     /// # Errors
-    /// When there are no examples, more than a mini-batch of them, lists that do not fit each
-    /// other, or a step with more rows than slots.
+    /// If there are no examples, more than a mini-batch, lists that do not fit each other, or more
+    /// rows than slots.
     pub fn step(&mut self, input: StepInput) -> Result<(f64, StepSeconds)> {
         self.check(&input).map_err(Error::Config)?;
         let StepInput { labels, dense, bags } = input;
@@ -187,17 +187,17 @@ impl Steps {
         Ok(())
     }
 
-    /// Where the processor time of the steps went so far.
+    /// Processor time of the steps so far, by kernel.
     pub fn profile(&self) -> Vec<KernelReport> {
         self.trainer.profile().kernels()
     }
 
-    /// The same of the graph's passes, by layer.
+    /// Processor time of the graph's passes so far, by layer.
     pub fn layers(&self) -> Vec<LayerReport> {
         self.trainer.profile().layers()
     }
 
-    /// Floating-point operations of an example, forwards and backwards.
+    /// Floating-point operations per example, forwards and backwards.
     pub fn flops_per_example(&self) -> u64 {
         self.trainer.flops_per_example()
     }

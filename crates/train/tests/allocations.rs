@@ -1,7 +1,7 @@
-//! A step in the middle of training asks the allocator for next to nothing.
+//! A step during training allocates almost nothing.
 //!
-//! Products are in bf16, whose operands are packed in memory that stays. In f32 the library that
-//! multiplies takes memory for each product and gives it back.
+//! Products are in bf16, whose operands are packed in persistent memory. In f32, the matrix library
+//! allocates and frees memory for each product.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn a_step_takes_its_memory_from_the_one_before() {
     const WARM_UP: usize = 40;
     const STEPS: usize = 20;
     let _profiler = dhat::Profiler::builder().testing().build();
-    // Without a bf16 unit, that library multiplies rounded numbers.
+    // Without a bf16 unit, the f32 library multiplies rounded numbers.
     let packs = bf16_kernel().name != "portable";
     for kind in ModelKind::ALL.into_iter().filter(|kind| packs || *kind == ModelKind::Lr) {
         let mut config = Config { threads: 2, ..Config::default() };

@@ -1,4 +1,4 @@
-//! MPI's own `MPI_Alltoallv`, for benchmarks: what messages over MPI are measured against.
+//! MPI's own `MPI_Alltoallv`, for benchmarks: the reference for messages over MPI.
 
 use ::mpi::datatype::{Partition, PartitionMut};
 use ::mpi::traits::{Communicator, CommunicatorCollectives};
@@ -8,12 +8,12 @@ use super::broken;
 use crate::Result;
 use crate::speed::WARM_UP;
 
-/// For each of `sizes`, bytes and times, the seconds that so many exchanges of so many bytes take,
-/// from every rank to every other one; and this rank's number. It is all that a process does with
-/// MPI, and all that were launched together do it alike.
+/// For each of `sizes`, bytes and times, returns the seconds of that many exchanges of that many
+/// bytes from every rank to every other one; and this rank's number. It must be a process's only
+/// use of MPI, and all processes launched together call it alike.
 ///
 /// # Errors
-/// When MPI does not work, was used in this process before, or has no room for the sizes.
+/// If MPI does not work, was used in this process before, or has no room for the sizes.
 pub fn seconds(sizes: &[(usize, usize)]) -> Result<(usize, Vec<f64>)> {
     let universe = ::mpi::initialize();
     let universe = universe.ok_or_else(|| broken("MPI was used before".to_owned()))?;
@@ -41,7 +41,7 @@ fn of_size(
         let from = Partition::new(&sent[..], &counts[..], &places[..]);
         let mut to = PartitionMut::new(&mut came[..], &counts[..], &places[..]);
         world.all_to_all_varcount_into(&from, &mut to);
-        // As messages do: memory that is always the sender's stays in the receiver's cache.
+        // As with messages: buffers that always belong to the sender stay in the receiver's cache.
         std::mem::swap(&mut sent, &mut came);
     };
     (0..WARM_UP).for_each(|_| exchange());

@@ -1,13 +1,14 @@
-//! Looks after calls of MPI that wait for others.
+//! Guards calls of MPI that wait for others.
 //!
-//! - **Why.** While the talker is in such a call, it hears nobody and tells nobody that it is
-//!   alive. Where another rank is gone, the call may never come back.
-//! - **How.** A thread of its own looks at the talker [`LOOKS`] times in the time that ranks are
-//!   patient, or every [`LOOK_SECONDS`]. One call that is there at all looks of that time has
-//!   failed: the rank that it waits for is lost to the inbox, and who closes the fabric waits for
-//!   the talker no longer. Looks are counted, not seconds, so that a process that was held up
-//!   itself does not blame others. It begins with the first window.
-//! - **Failure.** A third rank hears neither of the two meanwhile, and may name either.
+//! - **Why.** During such a call, the talker neither receives nor sends signs of life. If another
+//!   rank is gone, the call may never return.
+//! - **How.** A separate thread checks the talker [`LOOKS`] times within the ranks' patience, or
+//!   every [`LOOK_SECONDS`]. A call that is seen by all checks of that time has failed: the inbox
+//!   reports the rank that it waits for as lost, and closing the fabric no longer waits for the
+//!   talker. Checks are counted, not seconds, so that a process that was itself suspended does not
+//!   blame others. The thread starts with the first window.
+//! - **Failure.** A third rank receives signs of life from neither rank in that time, and may name
+//!   either.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,31 +18,31 @@ use std::time::Duration;
 use super::{Phase, Shared, broken};
 use crate::{Inbox, Result};
 
-/// In the time that ranks are patient, at least.
+/// Minimum number of checks within the patience.
 const LOOKS: u32 = 4;
-/// Between two looks, at most.
+/// The longest time between two checks.
 const LOOK_SECONDS: f64 = 1.0;
 /// No rank in particular.
 const ALL: usize = usize::MAX;
 
-/// Looks after the calls that go through it.
+/// Guards the calls made through it.
 pub(super) struct Guard {
     calls: Arc<Calls>,
-    /// Its thread ends once this is gone.
+    /// Its thread ends once this is dropped.
     _lives: Sender<()>,
 }
 
 struct Calls {
-    /// Odd while there is one.
+    /// Odd during a call.
     count: AtomicU64,
-    /// Whom it waits for.
+    /// The rank that the call waits for.
     rank: AtomicUsize,
-    /// Seconds, by their bits.
+    /// Seconds, as bits.
     patience: AtomicU64,
 }
 
 impl Guard {
-    /// The one in `place`, or else a new one.
+    /// Returns the guard in `place`, creating it if there is none.
     pub(super) fn within<'a>(
         place: &'a mut Option<Self>,
         patience: f64,
@@ -54,7 +55,7 @@ impl Guard {
         }
     }
 
-    /// One that tells `inbox` and `shared`.
+    /// A guard that reports to `inbox` and `shared`.
     fn new(patience: f64, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Result<Self> {
         let calls = Arc::new(Calls {
             count: AtomicU64::new(0),
@@ -64,7 +65,7 @@ impl Guard {
         let (lives, ends) = channel();
         let of_thread = Arc::clone(&calls);
         let look = move || {
-            // Patience may be less before the next look.
+            // The patience may have changed before the next check.
             let pause = || (of_thread.patience() / f64::from(LOOKS)).min(LOOK_SECONDS);
             let wait = || ends.recv_timeout(Duration::from_secs_f64(pause()));
             let (mut last, mut times) = (0, 0);
@@ -84,12 +85,12 @@ impl Guard {
         Ok(Self { calls, _lives: lives })
     }
 
-    /// Calls wait for so many seconds from now on.
+    /// Sets the time that calls may wait.
     pub(super) fn be_patient(&self, seconds: f64) {
         self.calls.patience.store(seconds.to_bits(), Ordering::Relaxed);
     }
 
-    /// Does `call`, which waits for this rank, or for all of them.
+    /// Makes `call`, which waits for rank `rank`, or for all ranks.
     pub(super) fn during<R>(&self, rank: Option<usize>, call: impl FnOnce() -> R) -> R {
         self.calls.rank.store(rank.unwrap_or(ALL), Ordering::Relaxed);
         self.calls.count.fetch_add(1, Ordering::Release);

@@ -4,52 +4,53 @@
 //!  carry ──► queue of the receiver ──► talker ══ MPI ══► talker of the receiver ──► its Inbox
 //! ```
 //!
-//! - **Why.** MPI is there on clusters, uses whatever joins their machines, and starts the
+//! - **Why.** Clusters have MPI; it uses any network between their machines, and starts the
 //!   processes.
 //! - **How.** One thread of a process, the talker, makes all calls of MPI, from the first to the
-//!   last: to MPI it is the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel is the
-//!   words of its message and two more (`wire`). They are sent where they lie, and the memory goes
-//!   to the inbox for others. The receiver learns the length from a matched probe and has them
-//!   written where they stay.
-//! - **Puts.** Windows lie in memory of MPI's own windows, once all ranks have opened theirs; the
+//!   last: MPI sees it as the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel is the
+//!   words of its message and two more (`wire`). They are sent from their buffer, which then goes
+//!   to the inbox for reuse. The receiver learns the length from a matched probe and has them
+//!   written to their final place.
+//! - **Puts.** Once all ranks have opened theirs, windows are in memory of MPI's own windows; the
 //!   sender's talker writes into it (`MPI_Put`) and waits until that is done (`MPI_Win_flush`), and
-//!   the receiver does nothing for it ([why
-//!   so](../../../../docs/decisions/0022-one-sided-puts.md)). Opening, order, waking and closing:
-//!   `puts`; memory: `rma`. With the first window ranks find out whether MPI can do that (`trial`).
-//!   Where it cannot, where a machine has no room for a window (`room`), and with
-//!   [`Puts::Messages`], puts go as parcels.
-//! - **Order.** All parcels have one tag on one communicator of their own, where MPI keeps the
-//!   order of a pair. Each receiver takes the messages of a sender one after another. A put is over
-//!   before the next parcel to its receiver leaves, and may overtake those that left before.
-//! - **Pieces.** MPI counts in 31 bits, and copies all of a piece in one call, in which the talker
-//!   hears and says nothing. So parcels go in pieces of [`Options::piece_words`]; one that is
-//!   shorter, or empty, is the last. It is the same on all ranks.
-//! - **Waiting.** For [`SPIN`] after the last event, or [`SPIN_UNDER_WAY`] while something is under
-//!   way, the talker looks again at once, giving way to other threads; then it sleeps for
-//!   [`NAP_MIN`] to [`NAP_MAX`] between looks, and parcels wake it.
-//! - **Failure.** Every rank tells the others four times in the time that they are patient that it
-//!   is alive. Who is not heard of for so long is lost to the inbox, unless it has ended. One that
-//!   was held up itself, as by a stop signal, does not blame the others for that time. MPI's faults
-//!   are errors, as far as MPI lets them be: some end the process. And `mpirun` ends all ranks once
-//!   one is killed, unless it is started with `--enable-recovery`.
-//! - **Failure while ranks put.** The talker is deaf and mute while it waits for a put. That is why
-//!   puts that need the receiver's help are not used: where one is stopped or killed, they never
-//!   end, and a third rank hears neither of the two. Memory that processes of a machine share stays
-//!   when its owner is gone: what is put there is lost with it, and it is named as ever, by its
-//!   silence. Hardware between machines writes without the owner, too, and says so itself where it
-//!   cannot. Against a put, or a window, that takes longer than ranks are patient there is a guard
-//!   (`guard`), which names the receiver; a third rank may then name either.
-//! - **End.** The last end of the fabric that is dropped closes it. Who has not ended by then has
-//!   failed to the others. All that was sent leaves; then everybody says that it is gone, waits for
-//!   all others to say so, and finalises MPI. After a failure it waits for them no longer than
-//!   [`GRACE`]. Where not all have said it, MPI is not finalised, as that would wait for them for
-//!   ever; nor is it aborted, as others may still be saving what they have. The launcher, who sees
-//!   a process end so, ends those that are left. Finalising has [`GRACE`], too, after which the
-//!   process goes on without.
-//! - **Bounds.** [`WAITING_MAX`] parcels wait for each receiver, and one more is refused. MPI has
-//!   [`PIECES_MAX`] pieces for each receiver and a sign of life at a time. Of each sender one is
-//!   received at a time; small ones that MPI took at once wait inside it. What is whole is the
-//!   inbox's, who counts it.
+//!   the receiver does nothing for it ([the
+//!   reasons](../../../../docs/decisions/0022-one-sided-puts.md)). Opening, order, waking and
+//!   closing: `puts`; memory: `rma`. With the first window, ranks find out whether MPI can do that
+//!   (`trial`). If it cannot, if a machine has no room for a window (`room`), and with
+//!   [`Puts::Messages`], puts are sent as parcels.
+//! - **Order.** All parcels have one tag on a separate communicator, where MPI keeps the order of a
+//!   pair. Each receiver takes the messages of a sender one after another. A put is complete before
+//!   the next parcel to its receiver leaves, and may overtake earlier ones.
+//! - **Pieces.** MPI counts in 31 bits, and copies all of a piece in one call, during which the
+//!   talker does nothing else. So parcels are sent in pieces of [`Options::piece_words`], the same
+//!   on all ranks; a shorter or empty piece is the last.
+//! - **Waiting.** For [`SPIN`] after the last event, or [`SPIN_UNDER_WAY`] while something is in
+//!   flight, the talker polls again at once, yielding to other threads; then it sleeps for
+//!   [`NAP_MIN`] to [`NAP_MAX`] between polls, and parcels wake it.
+//! - **Failure.** Every rank sends the others four signs of life within their patience. A rank that
+//!   is silent for longer is reported lost to the inbox, unless it has ended. A rank that was
+//!   itself suspended, as by a stop signal, does not blame the others for that time. MPI's faults
+//!   are errors as far as MPI allows; some end the process. `mpirun` ends all ranks once one is
+//!   killed, unless it is started with `--enable-recovery`.
+//! - **Failure while ranks put.** The talker does nothing else while it waits for a put. That is
+//!   why puts that need the receiver's help are not used: if the receiver is stopped or killed,
+//!   they never end, and a third rank receives signs of life from neither. Memory that processes of
+//!   a machine map together remains when its owner is gone: puts into it are lost with the owner,
+//!   which is reported by its silence as usual. Hardware between machines also writes without the
+//!   owner, and reports it if it cannot. A put, or a window, that takes longer than the ranks'
+//!   patience is caught by a guard (`guard`), which names the receiver; a third rank may then name
+//!   either.
+//! - **End.** Dropping the last end of the fabric closes it. To the others, a rank that has not
+//!   ended by then has failed. Everything sent leaves; then each rank announces that it is gone,
+//!   waits for all others to do so, and finalises MPI. After a failure it waits for them no longer
+//!   than [`GRACE`]. If some have not announced it, MPI is not finalised, as that would wait for
+//!   them forever; nor is it aborted, as others may still be saving their state. The launcher
+//!   notices a process that ends this way and ends the remaining ones. Finalising also has
+//!   [`GRACE`], after which the process continues without it.
+//! - **Bounds.** [`WAITING_MAX`] parcels wait for each receiver; further ones are refused. MPI has
+//!   at most [`PIECES_MAX`] pieces and one sign of life for each receiver at a time. One message is
+//!   received from each sender at a time; small ones that MPI took at once wait inside it. Complete
+//!   parcels are in the inbox, which counts them.
 
 pub mod alltoallv;
 mod guard;
@@ -74,24 +75,24 @@ use std::time::Duration;
 
 use crate::{Carrier, Error, Fabric, Inbox, Message, Parcel, Result, WindowNumber};
 
-/// Words of a piece, where nothing else is said: 64 MiB.
+/// Words of a piece by default: 64 MiB.
 pub const PIECE_WORDS: usize = 1 << 23;
-/// Parcels that wait for one receiver.
+/// The most parcels that wait for one receiver.
 pub const WAITING_MAX: usize = 4096;
-/// Pieces for one receiver that MPI works on.
+/// The most pieces for one receiver that MPI has at a time.
 pub const PIECES_MAX: usize = 8;
 /// How long a process waits for others after a failure, and for MPI to finalise.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// A rank that is gone without having ended goes because of another, who says so within this time,
-/// or else is lost.
+/// A rank that is gone without having ended left because of another one, which must report its
+/// reason within this time, or else the rank is lost.
 pub const EXPLAINED: Duration = Duration::from_secs(1);
-/// How long the talker is awake after an event.
+/// How long the talker stays awake after an event.
 pub const SPIN: Duration = Duration::from_micros(200);
-/// The same while MPI has something to do.
+/// The same while MPI has something in flight.
 pub const SPIN_UNDER_WAY: Duration = Duration::from_millis(100);
-/// The talker's first sleep; the next are twice as long.
+/// The talker's first sleep; later ones double.
 pub const NAP_MIN: Duration = Duration::from_micros(20);
-/// Its longest.
+/// Its longest sleep.
 pub const NAP_MAX: Duration = Duration::from_micros(200);
 
 /// How puts go into windows of other processes.
@@ -99,19 +100,19 @@ pub const NAP_MAX: Duration = Duration::from_micros(200);
 pub enum Puts {
     /// As messages, which the receiver's talker copies.
     Messages,
-    /// By MPI into memory of the receiver, who does nothing for it; as messages where MPI cannot.
+    /// By MPI into memory of the receiver, without its help; as messages if MPI cannot do that.
     OneSided,
 }
 
-/// How ranks talk; the same on all of them.
+/// Options of communication, the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Seconds after which a rank that was not heard of is lost, unless [`Fabric::be_patient`] says
-    /// otherwise.
+    /// Seconds after which a silent rank is lost, unless [`Fabric::be_patient`] sets another
+    /// number.
     pub patience_seconds: f64,
-    /// Words that are sent at once.
+    /// Words sent at once.
     pub piece_words: usize,
-    /// How puts go.
+    /// How puts are sent.
     pub puts: Puts,
 }
 
@@ -129,11 +130,11 @@ pub fn is_launched() -> bool {
     said_by.iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// This process's end of the fabric of all that were launched with it, once all have come here;
-/// none where an MPI launcher did not start it.
+/// This process's end of the fabric of all processes launched with it, once all have called this;
+/// `None` if no MPI launcher started it.
 ///
 /// # Errors
-/// When MPI does not work, or was used in this process before.
+/// If MPI does not work, or was used in this process before.
 pub fn join(options: Options) -> Result<Option<Fabric>> {
     if !is_launched() {
         return Ok(None);
@@ -156,29 +157,29 @@ fn broken(why: String) -> Error {
     Error::Carrier { why }
 }
 
-/// What callers and the talker share.
+/// State that callers and the talker share.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The state has something for the talker, who looks at this far more often. It is set with
-    /// the state locked.
+    /// Whether the state has something for the talker, which checks this far more often. It is set
+    /// with the state locked.
     is_fresh: AtomicBool,
-    /// Something is to be sent.
+    /// Wakes the talker when something is to be sent.
     wake: Condvar,
-    /// The phase is another one.
+    /// Signals a change of phase.
     turn: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     receivers: Vec<Receiver>,
-    /// Windows that were opened here and of which the talker does not know yet, and their bytes.
+    /// Windows opened on this rank that the talker does not know yet, and their bytes.
     opened: Vec<(WindowNumber, usize)>,
     is_asleep: bool,
-    /// This rank told others that it failed.
+    /// Whether this rank sent others its failure.
     has_failed: bool,
     is_closing: bool,
-    /// Another patience, and whether all know it.
+    /// A new patience, and whether all ranks know it.
     patience: Option<(f64, bool)>,
     phase: Phase,
 }
@@ -186,7 +187,7 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Receiver {
     queue: VecDeque<Vec<u64>>,
-    /// It was told that this rank ended or failed.
+    /// Whether it received this rank's end or failure.
     is_told: bool,
     is_lost: bool,
 }
@@ -217,7 +218,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the talker of what `state` has for it.
+    /// Wakes the talker for the content of `state`.
     fn wake(&self, state: MutexGuard<'_, State>) {
         self.is_fresh.store(true, Ordering::Release);
         let is_asleep = state.is_asleep;
@@ -280,7 +281,7 @@ impl Carrier for Mpi {
 
 impl Drop for Mpi {
     fn drop(&mut self) {
-        // Where something is broken, why this rank goes is known, and the first reason counts.
+        // After a fault, the reason is known, and the first one counts.
         let is_broken = self.inbox.check().is_err();
         let mut state = self.shared.lock();
         for (rank, receiver) in state.receivers.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What is under way to and from another rank.
+//! Traffic in flight to and from another rank.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,17 @@ use super::PIECES_MAX;
 use super::raw::{Arrival, Lane, Port, Receiving, Result, Sending};
 use crate::{Inbox, Message};
 
-/// What is under way to and from another rank.
+/// Traffic in flight to and from another rank.
 #[derive(Default)]
 pub(super) struct Peer {
-    /// In order; only the last may have pieces that MPI was not told of.
+    /// In order; only the last may have pieces that were not passed to MPI.
     pub(super) sending: VecDeque<Sending>,
     pub(super) beat: Option<Sending>,
-    /// What goes into a window, before anything else is taken.
+    /// A put into a window, which precedes anything else.
     pub(super) put: Option<Vec<u64>>,
     pub(super) arrivals: VecDeque<Arrival>,
     pub(super) receiving: Option<(Lane, usize, Receiving)>,
-    /// Pieces of a parcel of which more are to come.
+    /// Received pieces of an incomplete parcel.
     pub(super) begun: Vec<u64>,
 }
 
@@ -25,14 +25,14 @@ impl Peer {
         self.sending.iter().map(Sending::under_way).sum()
     }
 
-    /// Whether another parcel may go.
+    /// Whether another parcel may be sent.
     pub(super) fn has_room(&self) -> bool {
         let all_posted = self.sending.back().is_none_or(Sending::is_posted);
         all_posted && self.put.is_none() && self.under_way() < PIECES_MAX
     }
 
-    /// Goes on with what is sent, in pieces of so many words; whether anything has moved. Memory of
-    /// what has left goes to `inbox`.
+    /// Advances sending, in pieces of `piece_words` words; returns whether anything progressed.
+    /// Buffers of sent parcels go to `inbox`.
     pub(super) fn send(&mut self, port: &Port, piece_words: usize, inbox: &Inbox) -> Result<bool> {
         let mut moved = false;
         while let Some(first) = self.sending.front_mut() {
@@ -53,7 +53,7 @@ impl Peer {
     }
 }
 
-/// Empty memory for so many words.
+/// An empty buffer for `count` words.
 pub(super) fn memory(inbox: &Inbox, count: usize) -> Vec<u64> {
     inbox.spare(count * size_of::<u64>()).into_words()
 }

@@ -1,25 +1,25 @@
-//! What ranks put into each other's windows without the other's help: the talker's part of it.
+//! The talker's part of puts: what ranks put into each other's windows without the other's help.
 //!
 //! ```text
-//! a rank    opens ─► says so to rank 0
-//! rank 0              all have ─► says so to all
+//! a rank    opens ─► tells rank 0
+//! rank 0              all have ─► tells all
 //! all                              ─► a window of MPI ─► its bytes move there ─► all put
 //! ```
 //!
-//! - **Opening.** A window of MPI is made by all ranks together, which waits for the last of them.
-//!   So rank 0 asks for it when all have opened theirs, and in one order. Until then what this rank
-//!   puts into a window that it has opened itself waits, and what it sends after it: nobody puts
-//!   before all have opened theirs. With the first window ranks try whether they reach each other
-//!   (`trial`), so that who opens none asks nothing of MPI. Where they do not, or MPI has no memory
-//!   for it, for all or for none, puts go as parcels.
-//! - **Putting.** Into MPI's memory, and a wait until it is there: so it shows before what is put
-//!   or sent later. What would reach beyond the window goes as a parcel, and its receiver says why
-//!   it makes no sense.
-//! - **Waking.** Behind what it has put a rank puts how often it did, into a word that it has in
-//!   each other rank's memory. The talker there looks at these words as often as for messages, and
-//!   wakes who waits. A parcel would wake nobody sooner, and cost both sides a message.
-//! - **Closing.** Once all ranks are gone in good order, the bytes move back into memory of this
-//!   process, and MPI has its own again.
+//! - **Opening.** All ranks make a window of MPI together, which waits for the last of them. So
+//!   rank 0 starts it when all have opened theirs, and in one order. Until then, this rank's puts
+//!   into a window that it has opened wait, as does all that it sends after them: no rank puts
+//!   before all have opened theirs. With the first window, ranks try whether they reach each other
+//!   (`trial`), so that ranks without windows ask nothing of MPI. If they do not, or if MPI lacks
+//!   memory for it on any rank, puts are sent as parcels.
+//! - **Putting.** Into MPI's memory, with a wait until it is there: so it is visible before later
+//!   puts and messages. A put beyond the window is sent as a parcel, and its receiver reports the
+//!   error.
+//! - **Waking.** After each put, a rank puts its number of puts into a word that it has in each
+//!   other rank's memory. The talker there polls these words as often as messages, and wakes
+//!   waiting threads. A parcel would not wake them sooner, and cost both sides a message.
+//! - **Closing.** Once all ranks have ended normally, the bytes move back into memory of this
+//!   process, and MPI's memory is freed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -29,32 +29,32 @@ use super::rma::Window;
 use super::{Puts as Way, trial, wire};
 use crate::{Inbox, WindowNumber};
 
-/// What all windows need, at the talker.
+/// The talker's state of all windows.
 pub(super) struct Puts {
     own: usize,
-    /// Ranks whose windows all others reach; none where puts are parcels.
+    /// Number of ranks whose windows all others reach; 0 if puts are parcels.
     size: usize,
-    /// Whether they do was tried.
+    /// Whether the trial has been made.
     is_tried: bool,
     piece_words: usize,
-    /// At rank 0, how many ranks have opened a window.
+    /// At rank 0, how many ranks have opened each window.
     openings: BTreeMap<WindowNumber, usize>,
     /// Windows that this rank has opened and not all others, and their bytes.
     waiting: BTreeMap<WindowNumber, usize>,
     windows: BTreeMap<WindowNumber, Open>,
-    /// Words about windows on their way.
+    /// Messages about windows in flight.
     notes: Vec<Sending>,
 }
 
 struct Open {
     window: Window,
-    /// How often this rank has put, by rank.
+    /// This rank's number of puts, by receiver.
     put: Vec<u64>,
-    /// How often each rank had when this one looked last.
+    /// Each rank's number of puts when last checked.
     seen: Vec<u64>,
 }
 
-/// How the next parcel goes.
+/// How the next parcel is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goes {
     AsParcel,
@@ -77,14 +77,14 @@ impl Puts {
         self.size > 0
     }
 
-    /// From now on puts into this window wait.
+    /// Makes later puts into this window wait.
     pub(super) fn opens(&mut self, window: WindowNumber, bytes: usize) {
         if self.are_one_sided() {
             self.waiting.insert(window, bytes);
         }
     }
 
-    /// Says that this rank has opened a window; whether all ranks have.
+    /// Announces that this rank has opened a window; returns whether all ranks have.
     pub(super) fn has_opened(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
         if !self.are_one_sided() {
             return Ok(false);
@@ -95,8 +95,8 @@ impl Puts {
         self.tell(port, 0, window).map(|()| false)
     }
 
-    /// A word about `window` has come: at rank 0, that another rank has opened it; elsewhere, that
-    /// all have. Whether all have.
+    /// Handles a message about `window`: at rank 0, that another rank has opened it; elsewhere,
+    /// that all have. Returns whether all have.
     pub(super) fn heard(&mut self, port: &Port, window: WindowNumber) -> Result<bool> {
         if self.own == 0 { self.another_opened(port, window) } else { Ok(true) }
     }
@@ -121,15 +121,15 @@ impl Puts {
         Ok(())
     }
 
-    /// Whether all words about windows have left.
+    /// Whether all messages about windows have been sent.
     pub(super) fn are_told(&mut self) -> bool {
-        // Where one fails, who it was for is lost.
+        // If one fails, its receiver is lost.
         self.notes.retain_mut(|note| matches!(note.poll(), Ok(None)));
         self.notes.is_empty()
     }
 
-    /// Moves a window into memory that all reach, together with all other ranks, if they do: with
-    /// the first window they try.
+    /// Moves a window into memory that all ranks reach, together with all other ranks, if they do:
+    /// they try that with the first window.
     pub(super) fn expose(
         &mut self,
         port: &Port,
@@ -155,7 +155,7 @@ impl Puts {
         Ok(())
     }
 
-    /// How `words` go to rank `to`.
+    /// How to send `words` to rank `to`.
     pub(super) fn goes(&self, to: usize, words: &[u64]) -> Goes {
         let Some((window, offset, length)) = wire::as_put(words) else { return Goes::AsParcel };
         if self.waiting.contains_key(&window) {
@@ -167,7 +167,7 @@ impl Puts {
         if fits { Goes::Put } else { Goes::AsParcel }
     }
 
-    /// Puts `words`, which go so, and gives them back when they are there.
+    /// Puts `words`, and returns them when they are there.
     pub(super) fn put(&mut self, to: usize, words: Vec<u64>) -> Result<Vec<u64>> {
         let put = wire::as_put(&words);
         let open = put.and_then(|(window, ..)| self.windows.get_mut(&window));
@@ -180,7 +180,7 @@ impl Puts {
         Ok(words)
     }
 
-    /// Looks whether others have put anything, and wakes who waits for it.
+    /// Checks for puts of others, and wakes threads that wait for them.
     pub(super) fn look(&mut self, inbox: &Inbox) -> Result<bool> {
         let mut found = false;
         for open in self.windows.values_mut() {

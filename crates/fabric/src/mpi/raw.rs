@@ -1,10 +1,10 @@
 //! Calls of MPI that own the memory they work on; windows are in `rma`.
 //!
 //! - **Why unsafe.** The safe interface of `mpi` lends memory to a call for a scope that waits at
-//!   its end. Here memory goes with a message, calls overlap without an order, and what fails is an
-//!   error: by default MPI ends the process.
-//! - **Rules.** Memory that MPI works on is owned by a [`Sending`] or a [`Receiving`], which nobody
-//!   looks into before MPI says that it is done; dropped before that, it is leaked. Nothing here
+//!   its end. Here memory goes with a message, calls overlap without an order, and faults are
+//!   errors: by default MPI ends the process.
+//! - **Rules.** Memory that MPI works on is owned by a [`Sending`] or a [`Receiving`], which is not
+//!   accessed before MPI reports completion; if dropped before that, it is leaked. Nothing here
 //!   leaves the thread that made the [`Port`].
 
 use std::collections::VecDeque;
@@ -17,20 +17,20 @@ use ::mpi::point_to_point::Status;
 use ::mpi::topology::{Communicator, SimpleCommunicator};
 use ::mpi::traits::AsRaw;
 
-/// What MPI says has gone wrong.
+/// A fault reported by MPI.
 #[derive(Debug)]
 pub(super) struct Fault(pub(super) String);
 
 pub(super) type Result<T> = std::result::Result<T, Fault>;
 
-/// What a message of MPI is for.
+/// Purpose of an MPI message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     /// Pieces of parcels.
     Parcels = 0,
-    /// Empty: its sender is alive.
+    /// Sign of life of its sender; empty.
     Beats = 1,
-    /// A word about a window.
+    /// A message about a window.
     Windows = 2,
 }
 
@@ -41,18 +41,18 @@ impl Lane {
     }
 }
 
-/// A communicator of this crate's own.
+/// A separate communicator.
 pub(super) struct Port {
     world: SimpleCommunicator,
     /// Not `Send`: all calls are made by one thread.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// A message that has come, to be received.
+/// A message that has arrived, to be received.
 pub(super) struct Arrival {
     pub(super) from: usize,
     pub(super) lane: Lane,
-    /// Words that it has.
+    /// Number of its words.
     pub(super) count: usize,
     handle: ffi::MPI_Message,
 }
@@ -62,16 +62,16 @@ pub(super) struct Sending {
     words: Vec<u64>,
     to: c_int,
     lane: Lane,
-    /// Words of which MPI was told.
+    /// Number of words passed to MPI.
     posted: usize,
     is_posted: bool,
     requests: VecDeque<ffi::MPI_Request>,
 }
 
-/// Words that are arriving behind those that were there before.
+/// Words that are arriving after those already there.
 pub(super) struct Receiving {
     words: Vec<u64>,
-    /// Words with those that are arriving.
+    /// Number of words, including those that are arriving.
     count: usize,
     request: Option<ffi::MPI_Request>,
 }
@@ -82,7 +82,7 @@ pub(super) fn check(code: c_int) -> Result<()> {
     }
     let mut text = [0u8; ffi::MPI_MAX_ERROR_STRING as usize];
     let mut length: c_int = 0;
-    // SAFETY: the text has the room that MPI says it may take.
+    // SAFETY: the text has the size that MPI may need.
     let known = unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &raw mut length) };
     let length = if known == 0 { usize::try_from(length).unwrap_or(0) } else { 0 };
     let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
@@ -90,7 +90,7 @@ pub(super) fn check(code: c_int) -> Result<()> {
 }
 
 impl Port {
-    /// A copy of `world`, whose messages meet nobody else's, and whose faults are errors.
+    /// A copy of `world` with separate messages, on which faults are errors.
     pub(super) fn new(world: &SimpleCommunicator) -> Result<Self> {
         let port = Self { world: world.duplicate(), _thread: std::marker::PhantomData };
         // SAFETY: a constant of MPI, which is initialised, as a communicator exists.
@@ -100,7 +100,7 @@ impl Port {
         check(code).map(|()| port)
     }
 
-    /// This rank and how many there are.
+    /// This rank and the number of ranks.
     pub(super) fn place(&self) -> (usize, usize) {
         let number = |number: c_int| usize::try_from(number).unwrap_or(0);
         (number(self.world.rank()), number(self.world.size()))
@@ -111,24 +111,24 @@ impl Port {
         self.world.as_raw()
     }
 
-    /// One word of every rank, at every rank, once all have come here.
+    /// Gathers one word of every rank at every rank; waits for all.
     pub(super) fn gather(&self, word: u64) -> Result<Vec<u64>> {
         let mut all = vec![0u64; self.place().1];
         let (from, to) = ((&raw const word).cast(), all.as_mut_ptr().cast());
         let (kind, world) = (u64::equivalent_datatype().as_raw(), self.world.as_raw());
-        // SAFETY: a word is there to be read, and one for each rank to be written to; the call
+        // SAFETY: there is one word to read, and room for one of each rank to write; the call
         // returns when it is done with them.
         let code = unsafe { ffi::MPI_Allgather(from, 1, kind, to, 1, kind, world) };
         check(code).map(|()| all)
     }
 
-    /// Waits until all have come here.
+    /// Waits until all ranks have called this.
     pub(super) fn meet(&self) -> Result<()> {
         // SAFETY: the communicator is alive.
         check(unsafe { ffi::MPI_Barrier(self.world.as_raw()) })
     }
 
-    /// The next message that has come, in the order of its sender.
+    /// The next message that has arrived, in the order of its sender.
     pub(super) fn probe(&self) -> Result<Option<Arrival>> {
         // SAFETY: a constant of MPI.
         let any_source = unsafe { ffi::RSMPI_ANY_SOURCE };
@@ -138,7 +138,7 @@ impl Port {
         let mut handle = MaybeUninit::uninit();
         let mut status = MaybeUninit::uninit();
         let (to_handle, to_status) = (handle.as_mut_ptr(), status.as_mut_ptr());
-        // SAFETY: the communicator is alive, and the places are there to be written to.
+        // SAFETY: the communicator is alive, and the places may be written to.
         let code = unsafe {
             ffi::MPI_Improbe(any_source, any_tag, world, &raw mut flag, to_handle, to_status)
         };
@@ -158,7 +158,7 @@ impl Port {
         Ok(Some(Arrival { from, lane, count, handle }))
     }
 
-    /// Starts to receive `arrival` behind what `words` holds.
+    /// Starts to receive `arrival` after the content of `words`.
     pub(super) fn receive(&self, arrival: Arrival, mut words: Vec<u64>) -> Result<Receiving> {
         words.reserve(arrival.count);
         let place = words.spare_capacity_mut().as_mut_ptr();
@@ -166,8 +166,8 @@ impl Port {
         let (mut handle, mut request) = (arrival.handle, MaybeUninit::uninit());
         let datatype = u64::equivalent_datatype().as_raw();
         let to_request = request.as_mut_ptr();
-        // SAFETY: there is room for so many words behind those that are there, and the vector that
-        // owns it is kept unseen until MPI is done. The message was matched and not yet received.
+        // SAFETY: there is room for `count` more words after those present, and the vector that
+        // owns it is not accessed until MPI is done. The message was matched and not yet received.
         let code =
             unsafe { ffi::MPI_Imrecv(place.cast(), length, datatype, &raw mut handle, to_request) };
         check(code)?;
@@ -178,7 +178,7 @@ impl Port {
     }
 
     /// Starts to send the next piece of `sending`, of at most `piece` words. Parcels end with a
-    /// piece of fewer words than that, which may be none.
+    /// shorter piece, which may be empty.
     pub(super) fn post(&self, sending: &mut Sending, piece: usize) -> Result<()> {
         let rest = &sending.words[sending.posted..];
         let now = &rest[..rest.len().min(piece)];
@@ -198,34 +198,34 @@ impl Port {
     }
 }
 
-/// Whether MPI is done with `request`, which it forgets then.
+/// Whether MPI is done with `request`, which it then frees.
 fn is_done(request: &mut ffi::MPI_Request) -> Result<bool> {
     let mut flag = 0;
     // SAFETY: a constant of MPI.
     let ignore = unsafe { ffi::RSMPI_STATUS_IGNORE };
-    // SAFETY: the request was started and has not been done; nothing is written to the status.
+    // SAFETY: the request was started and is not done; nothing is written to the status.
     let code = unsafe { ffi::MPI_Test(request, &raw mut flag, ignore) };
     check(code).map(|()| flag != 0)
 }
 
 impl Sending {
     pub(super) fn new(to: usize, lane: Lane, words: Vec<u64>) -> Self {
-        // MPI gave the number of ranks, in this type.
+        // MPI reported the number of ranks in this type.
         let to = c_int::try_from(to).unwrap_or(c_int::MAX);
         Self { words, to, lane, posted: 0, is_posted: false, requests: VecDeque::new() }
     }
 
-    /// Whether MPI was told of all pieces.
+    /// Whether all pieces were passed to MPI.
     pub(super) fn is_posted(&self) -> bool {
         self.is_posted
     }
 
-    /// Pieces that MPI works on.
+    /// Number of pieces that MPI is sending.
     pub(super) fn under_way(&self) -> usize {
         self.requests.len()
     }
 
-    /// Looks which pieces have been sent; all its words, where they are free again.
+    /// Checks which pieces have been sent; returns the words once all have.
     pub(super) fn poll(&mut self) -> Result<Option<Vec<u64>>> {
         while let Some(request) = self.requests.front_mut() {
             if !is_done(request)? {
@@ -238,7 +238,7 @@ impl Sending {
 }
 
 impl Receiving {
-    /// The words, those that arrived behind those that were there, once they are here.
+    /// The words, including those that were there before, once all have arrived.
     pub(super) fn poll(&mut self) -> Result<Option<Vec<u64>>> {
         let Some(request) = self.request.as_mut() else { return Ok(None) };
         if !is_done(request)? {
@@ -246,7 +246,7 @@ impl Receiving {
         }
         self.request = None;
         let mut words = std::mem::take(&mut self.words);
-        // SAFETY: MPI wrote all words behind those that were there: the message had so many.
+        // SAFETY: MPI wrote all words after those that were there: the message had exactly these.
         unsafe { words.set_len(self.count) };
         Ok(Some(words))
     }

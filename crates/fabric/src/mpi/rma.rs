@@ -1,18 +1,18 @@
-//! Windows of MPI: memory of each rank into which all others put. Beside `raw` the one place with
+//! Windows of MPI: memory of each rank into which all others put. With `raw`, the only place with
 //! unsafe code.
 //!
 //! ```text
 //! a rank's memory   how often each rank has put, a word for each | the window's bytes
 //! ```
 //!
-//! - **Why unsafe.** Other processes write into memory of this one whenever they like.
+//! - **Why unsafe.** Other processes write into memory of this one at any time.
 //! - **Rules.** [`Memory`] is read and written by atomic operations alone, so that no reference
-//!   says that nobody writes there. It is MPI's, and stays as long as anybody has it: a window is
-//!   given back to MPI by the last who has its memory, and is kept for ever otherwise. Nothing here
-//!   but memory leaves the thread that made the [`Port`].
-//! - **Memory model.** MPI has to say that what is put shows in this memory without any call of its
-//!   owner (`MPI_WIN_UNIFIED`). Words of 8 bytes show whole, which MPI does not promise, and all
-//!   that copies into memory does.
+//!   claims exclusive access. MPI owns it; it is valid as long as it has an owner here: a window is
+//!   freed only by the last owner of its memory, and otherwise kept forever. Only memory leaves the
+//!   thread that made the [`Port`].
+//! - **Memory model.** MPI must report that puts become visible in this memory without a call of
+//!   its owner (`MPI_WIN_UNIFIED`). Words of 8 bytes become visible whole: MPI does not promise
+//!   that, but whatever copies into memory does so.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ use super::raw::{Fault, Port, Result, check};
 use super::room;
 
 const WORD: usize = size_of::<u64>();
-/// Bytes that MPI is told of at once: it counts in 31 bits.
+/// Bytes passed to MPI at once: it counts in 31 bits.
 const PIECE_MAX: usize = 1 << 30;
 
 /// This rank's memory in a window.
@@ -38,21 +38,21 @@ pub(super) struct Memory {
     count: usize,
 }
 
-// SAFETY: it is used through atomic words alone, and no call of MPI needs it.
+// SAFETY: it is only used through atomic words, and needs no call of MPI.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl AsRef<[AtomicU64]> for Memory {
     fn as_ref(&self) -> &[AtomicU64] {
-        // SAFETY: so many words lie there, aligned, as `Window::open` has checked, and as long as
-        // anybody has this memory. All of this process use them as atomics; other processes write
-        // to them past all that this program can see.
+        // SAFETY: `count` words are there, aligned, as `Window::open` has checked, for as long as
+        // this memory has an owner. All users in this process use them as atomics; other processes
+        // write to them outside of all that this program can see.
         unsafe { std::slice::from_raw_parts(self.place.as_ptr(), self.count) }
     }
 }
 
-/// The bytes of a window, behind the counts.
+/// The bytes of a window, after the counts.
 pub(super) struct Bytes(Arc<Memory>, usize);
 
 impl AsRef<[AtomicU64]> for Bytes {
@@ -65,15 +65,15 @@ impl AsRef<[AtomicU64]> for Bytes {
 pub(super) struct Window {
     win: ffi::MPI_Win,
     memory: Arc<Memory>,
-    /// Bytes of each rank's, without its counts.
+    /// Bytes of each rank's window, without its counts.
     bytes: Vec<u64>,
 }
 
 impl Window {
-    /// Opens one with so many bytes here, all zero, together with all other ranks: for all of them,
-    /// or for none. `ready` has this rank's memory before anybody puts.
+    /// Opens a window of `bytes` bytes here, all zero, together with all other ranks: for all of
+    /// them, or for none. `ready` gets this rank's memory before any rank puts.
     ///
-    /// What a try that failed leaves is never freed: others may not have come so far.
+    /// What a failed attempt leaves is never freed: others may not have come as far.
     pub(super) fn open(
         port: &Port,
         bytes: usize,
@@ -105,8 +105,8 @@ impl Window {
         (*self.memory).as_ref()
     }
 
-    /// Puts `length` bytes of `words`, behind the first one, into the window of rank `to`, `piece`
-    /// words of them at most in a call, and waits until they are there. Gives the words back.
+    /// Puts `length` bytes of `words`, after the first one, into the window of rank `to`, at most
+    /// `piece` words per call, and waits until they are there. Returns the words.
     pub(super) fn put(
         &self,
         (to, offset): (usize, u64),
@@ -119,7 +119,8 @@ impl Window {
         self.write(to, start, (words, 1..length.div_ceil(WORD) + 1), (length, piece))
     }
 
-    /// Says to rank `to` how often this rank, `own`, has put, and waits until that is there.
+    /// Puts this rank's number of puts (`own` is the rank) into memory of rank `to`, and waits
+    /// until it is there.
     pub(super) fn count(&self, to: usize, own: usize, count: u64) -> Result<()> {
         self.write(to, own * WORD, (vec![count], 0..1), (WORD, 1)).map(drop)
     }
@@ -143,13 +144,13 @@ impl Window {
         Ok(words)
     }
 
-    /// Starts to write `bytes`, which stay as they are until [`Self::flush`] has returned.
+    /// Starts to write `bytes`, which must not change until [`Self::flush`] has returned.
     fn start(&self, to: usize, place: usize, bytes: &[u8]) -> Result<()> {
         let (length, byte) = (bytes.len() as c_int, u8::equivalent_datatype().as_raw());
         let (from, place) = (bytes.as_ptr().cast::<c_void>(), place as ffi::MPI_Aint);
         let to = to as c_int;
-        // SAFETY: `write` keeps the bytes until they have left, for ever where that is not known.
-        // They fit into the memory of the other rank, as `put` has checked and `count` knows.
+        // SAFETY: `write` keeps the bytes until they have left, or forever if that is unknown. They
+        // fit into the memory of the other rank, as `put` has checked and `count` knows.
         check(unsafe { ffi::MPI_Put(from, length, byte, to, place, length, byte, self.win) })
     }
 
@@ -158,33 +159,33 @@ impl Window {
         check(unsafe { ffi::MPI_Win_flush(to as c_int, self.win) })
     }
 
-    /// What others have put shows to this process.
+    /// Makes others' puts visible to this process.
     pub(super) fn sync(&self) -> Result<()> {
         // SAFETY: the window is open and locked.
         check(unsafe { ffi::MPI_Win_sync(self.win) })
     }
 
-    /// Gives it back, together with all other ranks.
+    /// Frees the window, together with all other ranks.
     ///
     /// # Panics
-    /// When somebody has its memory.
+    /// If its memory has another owner.
     pub(super) fn close(mut self) -> Result<()> {
         assert!(Arc::into_inner(self.memory).is_some(), "nobody reads a window that closes");
         // SAFETY: the window is open and locked.
         check(unsafe { ffi::MPI_Win_unlock_all(self.win) })?;
-        // SAFETY: the window is open and not locked any more, and nobody has its memory.
+        // SAFETY: the window is open and no longer locked, and its memory has no other owner.
         check(unsafe { ffi::MPI_Win_free(&raw mut self.win) })
     }
 }
 
-/// The next piece, and where it goes.
+/// The next piece, and its place.
 fn next<'a>(place: &mut usize, bytes: &'a [u8]) -> Option<(usize, &'a [u8])> {
     let start = *place;
     *place += bytes.len();
     Some((start, bytes))
 }
 
-/// A window with so many words here, all zero, that is locked for all.
+/// A window with `count` words here, all zero, locked for all.
 fn allocate(port: &Port, count: usize) -> Result<(ffi::MPI_Win, Memory)> {
     let too_many = |_| Fault("it is too large".to_owned());
     let bytes = ffi::MPI_Aint::try_from(count * WORD).map_err(too_many)?;
@@ -193,15 +194,15 @@ fn allocate(port: &Port, count: usize) -> Result<(ffi::MPI_Win, Memory)> {
     let mut place: *mut c_void = std::ptr::null_mut();
     let mut win = MaybeUninit::uninit();
     let (to_place, to_win) = ((&raw mut place).cast::<c_void>(), win.as_mut_ptr());
-    // SAFETY: the communicator is alive, and both places are there to be written to: MPI takes the
-    // address of the pointer as a pointer to anything.
+    // SAFETY: the communicator is alive, and both places may be written to: MPI takes the address
+    // of the pointer as a pointer to anything.
     let code = unsafe { ffi::MPI_Win_allocate(bytes, 1, no_info, port.raw(), to_place, to_win) };
     check(code)?;
     // SAFETY: MPI wrote the window that it made.
     let win = unsafe { win.assume_init() };
     // SAFETY: a constant of MPI.
     let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };
-    // SAFETY: the window is open, and the handler one of MPI's own.
+    // SAFETY: the window is open, and the handler is one of MPI's own.
     check(unsafe { ffi::MPI_Win_set_errhandler(win, errors_return) })?;
     if !is_unified(win)? {
         return Err(Fault("what is put does not show by itself".to_owned()));
@@ -209,14 +210,14 @@ fn allocate(port: &Port, count: usize) -> Result<(ffi::MPI_Win, Memory)> {
     let place = NonNull::new(place.cast::<AtomicU64>());
     let place = place.filter(|place| place.is_aligned());
     let place = place.ok_or_else(|| Fault("a window's words are not aligned".to_owned()))?;
-    // SAFETY: MPI gave so many bytes, and nobody knows of them yet.
+    // SAFETY: MPI allocated that many bytes, and no other code knows them yet.
     unsafe { place.as_ptr().write_bytes(0, count) };
-    // SAFETY: the window is open, and nobody has locked it here before.
+    // SAFETY: the window is open, and this process has not locked it before.
     check(unsafe { ffi::MPI_Win_lock_all(ffi::MPI_MODE_NOCHECK as c_int, win) })?;
     Ok((win, Memory { place, count }))
 }
 
-/// Whether what is put shows in memory without a call of its owner.
+/// Whether puts become visible in memory without a call of its owner.
 fn is_unified(win: ffi::MPI_Win) -> Result<bool> {
     let (mut model, mut flag) = (std::ptr::null_mut::<c_int>(), 0);
     let (key, to_model) = (ffi::MPI_WIN_MODEL as c_int, (&raw mut model).cast::<c_void>());
@@ -225,7 +226,7 @@ fn is_unified(win: ffi::MPI_Win) -> Result<bool> {
     if flag == 0 || model.is_null() {
         return Ok(false);
     }
-    // SAFETY: MPI wrote the address of a number of its own, which stays with the window.
+    // SAFETY: MPI wrote the address of a number of its own, which is valid as long as the window.
     let model = unsafe { model.read() };
     Ok(model == ffi::MPI_WIN_UNIFIED as c_int)
 }

@@ -20,22 +20,23 @@ use super::{
 };
 use crate::{Error, Inbox, Message, Parcel, Result, WindowNumber};
 
-/// What callers get once ranks are joined: rank and size, and where parcels come and go.
+/// What callers get once ranks are joined: rank and size, inbox, and the state shared with the
+/// talker.
 pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
 
-/// Messages looked at before everything else has its turn.
+/// Messages probed before other work has its turn.
 const PROBES_MAX: usize = 64;
-/// Words received of one rank before that.
+/// Words received from one rank before other work has its turn.
 const TURN_WORDS: usize = 1 << 20;
 
-/// Joins the others, says so to `ready`, and talks until this rank's end.
+/// Joins the other ranks, reports that to `ready`, and talks until this rank's end.
 pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
-    // It is told even where nobody is there to hear: then the process ends anyway.
+    // Sent even if there is no receiver: then the process ends anyway.
     let tell = |joined| drop(ready.send(joined));
     let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Funneled) else {
         return tell(Err(broken("MPI is in use in this process already".to_owned())));
     };
-    // To finalise MPI may wait for those who do not come, and takes memory that may still be read.
+    // Finalising MPI may wait for ranks that do not come, and frees memory that may still be read.
     let universe = ManuallyDrop::new(universe);
     if threading < Threading::Funneled {
         return tell(Err(broken("this MPI does not allow threads".to_owned())));
@@ -59,7 +60,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     }
 }
 
-/// Says that the talker is gone, also where it panics.
+/// Reports that the talker is gone, even if it panics.
 struct Over(Arc<Shared>, Arc<Inbox>);
 
 impl Drop for Over {
@@ -79,16 +80,16 @@ struct Talker {
     shared: Arc<Shared>,
     watch: Watch,
     puts: Puts,
-    /// None before the first window.
+    /// `None` before the first window.
     guard: Option<Guard>,
     peers: Vec<Peer>,
-    /// The first that is gone without having ended, and since when.
+    /// The first rank that is gone without having ended, and since when.
     unexplained: Option<(usize, f64)>,
-    /// Queues hold more than there was room for.
+    /// Whether queues hold more than there was room for.
     is_left: bool,
-    /// This rank closes: since when.
+    /// Since when this rank is closing.
     closing: Option<f64>,
-    /// The last event, and how long to sleep when nothing happens.
+    /// Time of the last event, and how long to sleep when nothing happens.
     moved: f64,
     nap: Duration,
 }
@@ -118,7 +119,7 @@ impl Talker {
         }
     }
 
-    /// Talks until this rank closes; whether that is in good order.
+    /// Talks until this rank closes; returns whether it ends normally.
     fn talk(&mut self) -> bool {
         loop {
             let now = self.clock.seconds();
@@ -144,7 +145,7 @@ impl Talker {
         }
     }
 
-    /// Tells others that this rank is alive, and the inbox who is not.
+    /// Sends signs of life to others, and reports silent ranks to the inbox.
     fn keep_watch(&mut self, now: f64) {
         self.watch.look(now);
         while let Some(rank) = self.watch.beat_due(now) {
@@ -152,7 +153,7 @@ impl Talker {
             if let Some(last) = beat
                 && !matches!(last.poll(), Ok(Some(_)))
             {
-                // It did not even leave: another one would not, either.
+                // The previous one has not even been sent: neither would another one be.
                 continue;
             }
             let mut next = Sending::new(rank, Lane::Beats, Vec::new());
@@ -174,7 +175,7 @@ impl Talker {
         }
     }
 
-    /// Nobody goes on without `rank`, to or from which nothing goes any more.
+    /// Ends communication with `rank`, without which no rank continues.
     fn lose(&mut self, rank: usize, why: &str) {
         let is_needed = self.watch.life(rank) == Life::There;
         self.watch.becomes(rank, Life::Lost);
@@ -183,7 +184,7 @@ impl Talker {
 
     fn part_with(&mut self, rank: usize, is_needed: bool, why: &str) {
         if is_needed {
-            // Before parcels to it are refused, whose senders look here for the reason.
+            // Before parcels to it are refused: their senders look here for the reason.
             self.inbox.lost(rank, why);
         }
         self.peers[rank] = Peer::default();
@@ -232,7 +233,7 @@ impl Talker {
         found
     }
 
-    /// Moves a window to where others reach it, if all have opened it.
+    /// Moves a window to memory that others reach, if all have opened it.
     fn expose(&mut self, window: WindowNumber, all_have: std::result::Result<bool, Fault>) {
         let fault = |Fault(why)| broken(why);
         let (puts, port, inbox) = (&mut self.puts, &self.port, &self.inbox);
@@ -246,7 +247,7 @@ impl Talker {
         exposed.unwrap_or_else(|error| inbox.breaks(error));
     }
 
-    /// Goes on with what is sent to `rank`.
+    /// Advances sending to `rank`.
     fn send(&mut self, rank: usize) -> bool {
         let moved = self.try_send(rank);
         moved.unwrap_or_else(|Fault(why)| {
@@ -265,13 +266,13 @@ impl Talker {
         Ok(peer.send(&self.port, self.options.piece_words, &self.inbox)? || is_put)
     }
 
-    /// Looks for what was sent, and what was put.
+    /// Checks for messages and puts.
     fn look(&mut self, now: f64) -> std::result::Result<bool, Fault> {
         let is_put = self.puts.look(&self.inbox)?;
         Ok(self.probe(now)? || is_put)
     }
 
-    /// Looks for what has come.
+    /// Checks for messages.
     fn probe(&mut self, now: f64) -> std::result::Result<bool, Fault> {
         for count in 0..PROBES_MAX {
             let Some(arrival) = self.port.probe()? else { return Ok(count > 0) };
@@ -281,7 +282,7 @@ impl Talker {
         Ok(true)
     }
 
-    /// Goes on with what comes of `rank`.
+    /// Advances receiving from `rank`.
     fn receive(&mut self, rank: usize, now: f64) -> bool {
         let moved = self.try_receive(rank, now);
         moved.unwrap_or_else(|Fault(why)| {
@@ -322,7 +323,7 @@ impl Talker {
         Ok(moved)
     }
 
-    /// A word about a window has come.
+    /// Handles a message about a window.
     fn window(&mut self, rank: usize, words: &[u64]) {
         let number = words.first().and_then(|word| u16::try_from(*word).ok());
         let Some(window) = number.map(WindowNumber) else {
@@ -350,7 +351,7 @@ impl Talker {
         }
     }
 
-    /// Whether there is nothing to talk about any more, and if so, whether that is in good order.
+    /// Whether all communication has ended, and if so, whether normally.
     fn is_over(&mut self, now: f64) -> Option<bool> {
         let since = self.closing?;
         let state = self.shared.lock();
@@ -364,13 +365,13 @@ impl Talker {
         (is_broken && now - since > GRACE.as_secs_f64()).then_some(false)
     }
 
-    /// Gives back what others no longer put into.
+    /// Gives back windows that others no longer put into.
     fn close(self) {
-        // What MPI does not take back goes with the process.
+        // What MPI does not take back is freed with the process.
         drop(self.puts.close(&self.inbox));
     }
 
-    /// Gives way to others, the longer the less happens.
+    /// Yields to other threads, or sleeps longer the longer nothing happens.
     fn rest(&mut self, now: f64, moved: bool) {
         if moved {
             (self.moved, self.nap) = (now, NAP_MIN);

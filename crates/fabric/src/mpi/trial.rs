@@ -1,16 +1,17 @@
-//! Whether one rank puts into the memory of another without that one's help.
+//! Tries whether one rank can put into the memory of another without that rank's help.
 //!
-//! - **Why.** MPI may carry out what is one-sided by messages that the receiver answers inside of
-//!   its own calls, as Open MPI's `osc/pt2pt` does. Then a put waits for the receiver, whatever
-//!   that does, and for ever where it was stopped. Parcels are better for that, as nobody waits for
-//!   them. MPI does not say how it does it, so it is tried.
-//! - **How.** Half of the ranks stay out of MPI, and look at their memory. The others put a number
-//!   there and some bytes, wait for these puts, and put another number. Who sees that while out of
-//!   MPI knows that the puts before were over without it. Then the halves change roles, and so for
-//!   each binary digit of the ranks' numbers, in one of which any two differ.
-//! - **Failure.** A rank that is too late to be seen is one that is not reached: parcels work, too.
-//!   A thread of MPI's own that answers for a rank is taken for hardware; a stop signal stops it.
-//! - **Cost.** A window, and some microseconds where it holds, [`AWAY`] where it does not.
+//! - **Why.** MPI may implement one-sided puts by messages that the receiver answers in its own
+//!   calls, as Open MPI's `osc/pt2pt` does. Then a put waits for the receiver, whatever that is
+//!   doing, and forever if it was stopped. Parcels are better in that case, as no rank waits for
+//!   them. MPI does not report how it puts, so it is tried.
+//! - **How.** Half of the ranks stay out of MPI, and poll their memory. The others put a number
+//!   there and some bytes, wait for these puts, and put another number. A rank that sees that
+//!   number while out of MPI knows that the earlier puts completed without it. Then the halves
+//!   change roles, and so for each binary digit of the ranks' numbers, in one of which any two
+//!   differ.
+//! - **Failure.** A rank that is too late to be seen counts as not reached: parcels work, too. A
+//!   thread of MPI that answers for a rank looks like hardware; a stop signal stops it.
+//! - **Cost.** A window, and some microseconds if puts work, [`AWAY`] if they do not.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,13 +21,14 @@ use stepwell_base::clock::{Clock, SystemClock};
 use super::raw::{Port, Result};
 use super::rma::Window;
 
-/// Bytes that are put between the two numbers: MPI may do without the receiver for few bytes, and
-/// not for many.
+/// Bytes that are put between the two numbers: MPI may manage without the receiver for few bytes,
+/// and not for many.
 const LARGE: usize = 256 << 10;
-/// How long ranks stay out of MPI at most.
+/// The longest time that ranks stay out of MPI.
 pub(super) const AWAY: Duration = Duration::from_millis(500);
 
-/// Whether every rank reaches every other one; all come here together, and have one answer.
+/// Whether every rank reaches every other one; all ranks call this together, and get the same
+/// answer.
 pub(super) fn holds(port: &Port) -> Result<bool> {
     let size = port.place().1;
     if size == 1 {
@@ -41,7 +43,7 @@ pub(super) fn holds(port: &Port) -> Result<bool> {
     Ok(holds)
 }
 
-/// Whether those who are away in this round are reached.
+/// Whether the ranks that stay out in this round are reached.
 fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
     let (own, size) = port.place();
     let is_away = |rank: usize| (rank >> (round / 2)) as u32 & 1 == round & 1;
@@ -58,7 +60,7 @@ fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
         }
         all_came()
     } else {
-        // Zeros, whoever else puts them.
+        // Zeros, no matter which ranks put them.
         let zeros = || (vec![0; 1 + LARGE / size_of::<u64>()], LARGE);
         let reach = |to| -> Result<()> {
             window.count(to, own, first)?;

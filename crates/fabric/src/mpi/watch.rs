@@ -1,19 +1,19 @@
-//! Who was heard of when, and who is to be told that this rank is alive.
+//! Tracks when each rank was last heard, and when to send it a sign of life.
 //!
-//! Time comes from outside, so that this is tested without any passing.
+//! Time is passed in, so that tests take none.
 
-/// Signs of life in the time that the others are patient.
+/// Signs of life within the others' patience.
 const BEATS: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Life {
     /// It sends signs of life.
     There,
-    /// It has ended or failed, and said so: nobody needs it any more.
+    /// It has ended or failed, and announced it: no rank needs it any more.
     Ended,
-    /// Nothing more comes of it, as it said.
+    /// It has announced that it sends nothing more.
     Gone,
-    /// It went without a word.
+    /// It vanished.
     Lost,
 }
 
@@ -27,9 +27,9 @@ struct Known {
 /// What one rank knows of the life of all.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Seconds after which a rank that was not heard of is lost.
+    /// Seconds after which a silent rank is lost.
     patience: f64,
-    /// The others hear of this rank as often as if they waited so many seconds at most.
+    /// Others receive signs of life often enough for a patience of this many seconds.
     told_within: f64,
     own: usize,
     ranks: Vec<Known>,
@@ -37,7 +37,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// All are there `now`.
+    /// All ranks are present at `now`.
     pub(super) fn new((own, size): (usize, usize), patience: f64, now: f64) -> Self {
         let known = Known { life: Life::There, heard: now, told: now };
         Self { patience, told_within: patience, own, ranks: vec![known; size], looked: now }
@@ -47,13 +47,13 @@ impl Watch {
         self.patience
     }
 
-    /// From `now` on the patience is another one, which the others may not know before `all_know`:
-    /// until then one is heard as often, and waits as long, as either of the two needs.
+    /// Changes the patience at `now`. Until `all_know` it, this rank sends signs of life as often,
+    /// and waits as long, as the old or the new patience requires.
     pub(super) fn be_patient(&mut self, patience: f64, all_know: bool, now: f64) {
         let (least, most) = (self.told_within.min(patience), self.patience.max(patience));
         (self.told_within, self.patience) =
             if all_know { (patience, patience) } else { (least, most) };
-        // They were heard as often as the patience before asked for.
+        // They were heard as often as the previous patience required.
         self.ranks.iter_mut().for_each(|known| known.heard = now);
     }
 
@@ -61,12 +61,12 @@ impl Watch {
         self.ranks[rank].life
     }
 
-    /// `rank` gets nearer to its end; it never comes back.
+    /// Moves `rank` nearer to its end; it never comes back.
     pub(super) fn becomes(&mut self, rank: usize, life: Life) {
         self.ranks[rank].life = self.ranks[rank].life.max(life);
     }
 
-    /// Something came of `rank`.
+    /// Records that something arrived from `rank`.
     pub(super) fn heard(&mut self, rank: usize, now: f64) {
         self.ranks[rank].heard = now;
     }
@@ -80,12 +80,12 @@ impl Watch {
         self.others().all(|(_, known)| known.life >= Life::Gone)
     }
 
-    /// Whether all others are gone in good order.
+    /// Whether all others are gone after a normal end.
     pub(super) fn all_gone(&self) -> bool {
         self.others().all(|(_, known)| known.life == Life::Gone)
     }
 
-    /// Looks at the clock: where this rank itself was held up, the others are not to blame.
+    /// Checks the clock: if this rank itself was suspended, the others are not to blame.
     pub(super) fn look(&mut self, now: f64) {
         let gap = now - self.looked;
         if gap > self.told_within / BEATS {
@@ -94,7 +94,7 @@ impl Watch {
         self.looked = now;
     }
 
-    /// One that is to be told that this rank is alive; it counts as told.
+    /// A rank that is due a sign of life, which counts as sent.
     pub(super) fn beat_due(&mut self, now: f64) -> Option<usize> {
         let pause = self.told_within / BEATS;
         let due =
@@ -104,7 +104,7 @@ impl Watch {
         Some(rank)
     }
 
-    /// One that was not heard of for too long; it counts as lost. And whether anybody needs it.
+    /// A rank that was silent for too long, which then counts as lost, and whether it is needed.
     pub(super) fn silent(&mut self, now: f64) -> Option<(usize, bool)> {
         let silent = |(_, known): &(usize, &Known)| {
             known.life < Life::Gone && now - known.heard > self.patience

@@ -1,10 +1,10 @@
-//! What a parcel is on its way: the words of its message and two more at the end.
+//! The form of a parcel in transit: the words of its message and two more at the end.
 //!
-//! At the end, as there they cost no copy of the message: it is written before and read after.
+//! At the end they need no copy of the message, which is written before them and read after them.
 
 use crate::{Malformed, Message, Parcel, Tag, WindowNumber};
 
-/// Words that a parcel has more than its message.
+/// Number of words added to a message.
 pub(super) const TRAILER: usize = 2;
 
 const MESSAGE: u64 = 1;
@@ -15,11 +15,11 @@ const GONE: u64 = 5;
 
 pub(super) const MALFORMED: Malformed = Malformed::Wrong("it is of no known kind");
 
-/// What comes from another rank.
+/// What arrives from another rank.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
     Parcel(Parcel),
-    /// Nothing more comes, not even signs of life.
+    /// Nothing more arrives, not even signs of life.
     Gone,
 }
 
@@ -31,7 +31,7 @@ fn with(message: Message, kind: u64, number: u16, offset: u64) -> Vec<u64> {
     words
 }
 
-/// `parcel` as words.
+/// Packs `parcel` into words.
 pub(super) fn pack(parcel: Parcel) -> Vec<u64> {
     match parcel {
         Parcel::Message(tag, message) => with(message, MESSAGE, tag.0, 0),
@@ -45,13 +45,13 @@ pub(super) fn pack(parcel: Parcel) -> Vec<u64> {
     }
 }
 
-/// The last parcel of all.
+/// The last parcel of a rank.
 pub(super) fn gone() -> Vec<u64> {
     with(Message::new(), GONE, 0, 0)
 }
 
-/// For which window `words` are put, at which offset, and how many bytes behind the first word;
-/// none where they are not put.
+/// The window, the offset, and the number of bytes after the first word, if `words` are a put;
+/// `None` otherwise.
 pub(super) fn as_put(words: &[u64]) -> Option<(WindowNumber, u64, usize)> {
     let [bytes, .., kind, offset] = words else { return None };
     let bytes = usize::try_from(*bytes).ok();
@@ -59,7 +59,7 @@ pub(super) fn as_put(words: &[u64]) -> Option<(WindowNumber, u64, usize)> {
     (kind >> 16 == PUT).then_some((WindowNumber(*kind as u16), *offset, bytes))
 }
 
-/// What `words` are.
+/// Unpacks `words`.
 pub(super) fn unpack(mut words: Vec<u64>) -> Result<Came, Malformed> {
     let (offset, kind) = (words.pop(), words.pop());
     let (Some(offset), Some(kind)) = (offset, kind) else { return Err(MALFORMED) };

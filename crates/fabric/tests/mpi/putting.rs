@@ -1,4 +1,4 @@
-//! Ranks that put into each other's windows all the time, also into that of one that is gone.
+//! Ranks that constantly put into each other's windows, including one of a rank that is gone.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use crate::{LIMIT, PATIENCE_SECONDS, signal};
 const WINDOW: WindowNumber = WindowNumber(1);
 /// Bytes that a rank puts into another, before their number.
 const DATA: usize = 1 << 16;
-/// Between two puts into all ranks: those that wait for one that does nothing have to fit.
+/// Between two puts into all ranks: those that wait for an inactive rank must fit.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Before one of them goes.
+/// Time before one of them is lost.
 const HEALTHY: Duration = Duration::from_millis(300);
 
 fn open(fabric: &Fabric) {
@@ -21,7 +21,7 @@ fn open(fabric: &Fabric) {
     fabric.wait(Barrier::start(Tag(0))).unwrap();
 }
 
-/// Puts data and their number into all other ranks.
+/// Puts data and its number into all other ranks.
 fn put(fabric: &Fabric, number: u64) -> Result<()> {
     let data = [number as u8; DATA];
     let start = fabric.rank() * (DATA + 8);
@@ -39,7 +39,7 @@ fn number(fabric: &Fabric, from: usize) -> u64 {
     number[0]
 }
 
-/// Rank 1 goes by a signal to itself, and the others name it.
+/// Rank 1 sends itself a signal, and the others name it.
 pub(crate) fn until_one_goes(fabric: &Fabric, name: &str) {
     open(fabric);
     let start = Instant::now();
@@ -58,7 +58,7 @@ pub(crate) fn until_one_goes(fabric: &Fabric, name: &str) {
     }
 }
 
-/// Rank 1 is stopped three times for less than the others are patient, and misses nothing.
+/// Rank 1 is stopped three times for less than the others' patience, and misses nothing.
 pub(crate) fn while_one_is_held_up(fabric: &Fabric) {
     const PUTS: u64 = 800;
     open(fabric);

@@ -1,5 +1,5 @@
-//! How long data and their number take into another rank's window, until somebody there who waits
-//! has seen them: half of the way there and back.
+//! The time from a put of data and its number until a waiting thread of the other rank has seen
+//! them: half of a round trip.
 
 use std::time::Instant;
 
@@ -8,11 +8,11 @@ use stepwell_fabric::mpi::Puts;
 use stepwell_fabric::{Fabric, Result, Tag, WindowNumber};
 
 const WINDOW: WindowNumber = WindowNumber(1);
-/// Bytes of data, and how often they go there and back.
+/// Bytes of data, and number of round trips.
 const SIZES: [(usize, u64); 5] =
     [(0, 4000), (1 << 10, 4000), (1 << 14, 4000), (1 << 18, 1000), (1 << 22, 200)];
 
-/// The number that the other rank has put, once it is so large.
+/// Waits for a number that the other rank puts to reach a value.
 struct Reaches(u64);
 
 impl Collective for Reaches {

@@ -1,4 +1,4 @@
-//! Memory of a device, and what streams move beside computing.
+//! Memory of a device, and the streams that move data while others compute.
 //!
 //! ```text
 //!   up       caches, swapped-out data ──► access buffers       (allocator)
@@ -6,11 +6,11 @@
 //!   refresh  rows of shards ──► pinned caches                  (puller)
 //! ```
 //!
-//! - **Order.** Whatever memory an operation uses has a list of events; its stream waits for all of
-//!   them, and then the event of the operation takes their place. The application does the same
-//!   with a stream of its own: [`crate::Access::on`], [`crate::Access::done_on`].
-//! - **Staging.** Values that the host has or wants go by way of memory that the device copies to
-//!   and from, kept by size: at most [`STAGED_MAX`] pieces of a size, the next one waits.
+//! - **Order.** Memory used by operations has a list of events; an operation's stream waits for all
+//!   of them, and then the operation's event replaces them. The application does the same with its
+//!   own stream: [`crate::Access::on`], [`crate::Access::done_on`].
+//! - **Staging.** Values from or for the host go through pinned memory, kept by size: there are at
+//!   most [`STAGED_MAX`] pieces of a size, and the next one waits.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use super::{Chosen, Moved, host};
 use crate::layout::Index;
 use crate::{Result, Rule, Rules};
 
-/// Pieces of staging memory of a size.
+/// The most pieces of staging memory of a size.
 pub(crate) const STAGED_MAX: usize = 4;
 
-/// Events of a piece from which on those that are over are forgotten. Others are as many at most as
-/// the application's streams hold operations.
+/// Number of events of a piece from which on those that are over are removed. At most as many
+/// others remain as the application's streams hold operations.
 const EVENTS_MAX: usize = 8;
 
 /// An access buffer, or pinned data, of a device.
 #[derive(Debug)]
 pub(crate) struct DevicePiece {
     pub(crate) buffer: Buffer<f32>,
-    /// What must be over before it is used.
+    /// Events to wait for before it is used.
     pub(crate) after: Vec<Arc<Event>>,
 }
 
@@ -40,7 +40,7 @@ impl DevicePiece {
         self.buffer.len()
     }
 
-    /// It is used until `event`, too. What is over by now need not be waited for.
+    /// Records a use until `event`. Completed events need not be waited for.
     pub(crate) fn add(&mut self, event: Arc<Event>) -> Result<()> {
         if self.after.len() >= EVENTS_MAX {
             let mut left = Vec::new();
@@ -76,11 +76,11 @@ pub(crate) struct Swap {
     after: Vec<Arc<Event>>,
 }
 
-/// Values on their way to the host or from it.
+/// Values on their way to or from the host.
 #[derive(Debug)]
 pub(crate) struct Staged {
     memory: Pinned<f32>,
-    /// Of the last operation that uses it.
+    /// Event of the last operation that uses it.
     event: Arc<Event>,
 }
 
@@ -96,7 +96,7 @@ impl Staged {
     }
 }
 
-/// A device, and streams of its own.
+/// A device, with separate streams.
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
     device: Device,
@@ -105,9 +105,9 @@ pub(crate) struct DeviceMemory {
     up: Stream,
     down: Stream,
     refresh: Stream,
-    /// Staging memory that nobody has.
+    /// Staging memory that is not in use.
     kept: Vec<Staged>,
-    /// Events of what the reclaimer has.
+    /// Events of staging memory that the reclaimer holds.
     lent: Vec<Arc<Event>>,
 }
 
@@ -143,7 +143,7 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// What `stream` is given next uses memory that was used until these events.
+    /// Makes `stream` wait for these events before it uses their memory.
     fn begin(&self, stream: &Stream, after: &[Arc<Event>]) -> Result<()> {
         if self.rules.hold(Rule::EventBeforeReuse) {
             after.iter().try_for_each(|event| stream.wait(event))?;
@@ -151,14 +151,14 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// The event of all that `stream` was given.
+    /// The event of all operations that `stream` has so far.
     fn end(&self, stream: &Stream) -> Result<Arc<Event>> {
         let event = self.device.event()?;
         stream.record(&event)?;
         Ok(Arc::new(event))
     }
 
-    /// Rows of a cache of the host, by way of staging.
+    /// Copies rows of a cache on the host, through staging.
     pub(super) fn raise(
         &mut self,
         from: &[f32],
@@ -209,7 +209,7 @@ impl DeviceMemory {
         self.used_by(stream, [&mut from.after, &mut to.after])
     }
 
-    /// Rows of pinned data: by a kernel where there is an index for it.
+    /// Copies rows of pinned data, by a kernel if it has an index.
     pub(super) fn gather(
         &mut self,
         from: &mut DevicePiece,
@@ -242,7 +242,7 @@ impl DeviceMemory {
         self.used_by(stream, [&mut from.after, &mut to.after])
     }
 
-    /// Rows into pinned data, where only some of it was accessed.
+    /// Copies rows into pinned data that was accessed in part.
     pub(super) fn scatter(
         &mut self,
         from: &mut DevicePiece,
@@ -295,14 +295,14 @@ impl DeviceMemory {
         self.kept.push(staged);
     }
 
-    /// Both are used until what `stream` was given is over.
+    /// Records that both are used until the operations of `stream` are over.
     fn used_by(&self, stream: &Stream, lists: [&mut Vec<Arc<Event>>; 2]) -> Result<()> {
         let event = self.end(stream)?;
         lists.into_iter().for_each(|list| *list = vec![Arc::clone(&event)]);
         Ok(())
     }
 
-    /// Memory of the host for so many floats that no operation uses.
+    /// Host memory for `floats` floats that no operation uses.
     fn staging(&mut self, floats: usize) -> Result<Moved<Pinned<f32>>> {
         let mut same = (0, None);
         for at in 0..self.kept.len() {
@@ -331,7 +331,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Lets go of memory that no operation uses; else, the event of one; else, there is no room.
+    /// Frees memory that no operation uses; else returns the event of one; else there is no room.
     fn make_room(&mut self, full: DeviceError) -> Result<Option<Arc<Event>>> {
         for at in 0..self.kept.len() {
             if self.kept[at].event.is_over()? {
@@ -369,7 +369,7 @@ impl DeviceMemory {
     }
 }
 
-/// Neighbouring rows: where they are in a buffer, where in a store, and how many floats. // (runs)
+/// Runs of adjacent rows: place in a buffer, place in a store, number of floats. // (runs)
 fn pieces(chosen: Chosen<'_>, batched: bool) -> Vec<(usize, usize, usize)> {
     let row = chosen.row_floats();
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();

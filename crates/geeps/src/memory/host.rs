@@ -1,8 +1,8 @@
-//! Rows of slices of the host.
+//! Copies rows of slices on the host.
 
 use super::Chosen;
 
-/// Row i of `to` becomes row `places[i]` of `from`.
+/// Sets row i of `to` to row `places[i]` of `from`.
 pub(super) fn gather(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched: bool) {
     let row = chosen.row_floats();
     if batched && chosen.index.is_whole {
@@ -15,7 +15,7 @@ pub(super) fn gather(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched: 
     }
 }
 
-/// Row `places[i]` of `to` becomes row i of `from`.
+/// Sets row `places[i]` of `to` to row i of `from`.
 pub(super) fn scatter(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched: bool) {
     let row = chosen.row_floats();
     if batched && chosen.index.is_whole {

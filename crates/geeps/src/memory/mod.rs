@@ -1,4 +1,4 @@
-//! Memory that the application is handed, where data is kept, and what is moved between them.
+//! Memory lent to the application, storage of data, and moves between them.
 //!
 //! ```text
 //!   Store (a cache, local data)                       Piece (an access buffer)
@@ -8,11 +8,11 @@
 //!     Lent    pinned, and handed out
 //! ```
 //!
-//! - **How.** With [`Place::Host`] all of it is slices, and happens at once. With
-//!   [`Place::Device`] operations go to streams (`device.rs`): what they use carries the event of
-//!   the last one, and whoever uses it next waits for that in its own stream. No call here waits.
-//! - **Busy.** Memory of the host that a device copies to and from comes from a pool, and so what
-//!   needs some may have to be asked again, once an event is over.
+//! - **How.** With [`Place::Host`] all of it is slices, and moves happen at once. With
+//!   [`Place::Device`] operations go to streams (`device.rs`): memory carries the event of its last
+//!   operation, and the next user waits for that in its own stream. No call here waits.
+//! - **Busy.** Pinned memory comes from a pool, so a call that needs some may have to be repeated
+//!   once an event is over.
 
 mod device;
 mod host;
@@ -40,7 +40,7 @@ impl Piece {
         }
     }
 
-    /// An event of an operation on it that is not over, if there is one.
+    /// An event of an unfinished operation on it, if there is one.
     pub(crate) fn under_way(&self) -> Result<Option<Arc<Event>>> {
         match self {
             Self::Host(_) => Ok(None),
@@ -49,7 +49,7 @@ impl Piece {
     }
 }
 
-/// Where data is kept. // (rows, row_floats)
+/// Storage of data. // (rows, row_floats)
 #[derive(Debug)]
 pub(crate) enum Store {
     Host(Vec<f32>),
@@ -58,11 +58,11 @@ pub(crate) enum Store {
     Lent,
 }
 
-/// What came of something that may have to wait.
+/// Outcome of a move that may have to wait.
 #[derive(Debug)]
 pub(crate) enum Moved<T = ()> {
     Now(T),
-    /// Once this is over, it can be asked again.
+    /// To be repeated once this is over.
     Busy(Arc<Event>),
 }
 
@@ -83,15 +83,15 @@ impl Chosen<'_> {
     }
 }
 
-/// Makes memory and moves what is in it.
+/// Allocates memory and moves its content.
 #[derive(Debug)]
 pub(crate) struct Memory {
     device: Option<DeviceMemory>,
     /// Whether rows are moved in one pass.
     batched: bool,
-    /// Whether kernels are to find indexes.
+    /// Whether indexes are copied to the device for kernels.
     raises: bool,
-    /// Bytes to the application's memory, and from it.
+    /// Bytes copied to the application's memory, and from it.
     copied: [u64; 2],
 }
 
@@ -105,7 +105,7 @@ impl Memory {
         Ok(Self { device, batched, raises: batched && indexed, copied: [0, 0] })
     }
 
-    /// New memory of the application's kind.
+    /// Allocates memory of the application's kind.
     pub(crate) fn piece(&self, floats: usize) -> Result<Piece> {
         match &self.device {
             None => Ok(Piece::Host(vec![0.0; floats])),
@@ -113,7 +113,7 @@ impl Memory {
         }
     }
 
-    /// Memory for local data that is not pinned, zeros.
+    /// Allocates zeroed memory for local data that is not pinned.
     pub(crate) fn swap(&self, floats: usize) -> Result<Store> {
         match &self.device {
             None => Ok(Store::Host(vec![0.0; floats])),
@@ -161,7 +161,7 @@ impl Memory {
         Ok(moved)
     }
 
-    /// Copies `from` to rows of `to`, the other way around.
+    /// Copies `from` to rows of `to`, the reverse of [`Self::fetch`].
     pub(crate) fn save(
         &mut self,
         from: &mut Piece,
@@ -203,7 +203,7 @@ impl Memory {
         Ok(moved)
     }
 
-    /// Begins to bring a piece of a device to the host.
+    /// Begins to copy a piece of a device to the host.
     pub(crate) fn lower(&mut self, from: &mut DevicePiece) -> Result<Moved<Staged>> {
         let Some(device) = &mut self.device else { unreachable!("a device's piece without one") };
         let staged = device.lower(from)?;
@@ -213,14 +213,14 @@ impl Memory {
         Ok(staged)
     }
 
-    /// Takes back what [`Memory::lower`] gave.
+    /// Takes back the result of [`Memory::lower`].
     pub(crate) fn give_back(&mut self, staged: Staged) {
         if let Some(device) = &mut self.device {
             device.give_back(staged);
         }
     }
 
-    /// Puts the places of an index where kernels find them.
+    /// Copies the places of an index to where kernels find them.
     pub(crate) fn raise_index(&mut self, index: &mut Index) -> Result<()> {
         match &mut self.device {
             Some(device) if self.raises => device.raise_index(index),
@@ -228,28 +228,28 @@ impl Memory {
         }
     }
 
-    /// What an index takes of the application's memory, for a list of so many keys.
+    /// Bytes of the application's memory for an index of `keys` keys.
     pub(crate) fn index_bytes(&self, keys: usize) -> u64 {
         if self.device.is_some() && self.raises { bytes_counted(keys) } else { 0 }
     }
 
-    /// Bytes that were copied to the application's memory, and from it.
+    /// Bytes copied to the application's memory, and from it.
     pub(crate) fn copied(&self) -> [u64; 2] {
         self.copied
     }
 
-    /// An event for a stream of the application; none without a device.
+    /// An event for a stream of the application; `None` without a device.
     pub(crate) fn event(&self) -> Result<Option<Event>> {
         self.device.as_ref().map(DeviceMemory::event).transpose()
     }
 
-    /// Waits until all is over that was begun.
+    /// Waits until all operations begun are over.
     pub(crate) fn finish(&self) -> Result<()> {
         self.device.as_ref().map_or(Ok(()), DeviceMemory::finish)
     }
 }
 
-/// Bytes that so many floats, or places, count as.
+/// Bytes that `values` floats, or places, count as.
 pub(crate) fn bytes_counted(values: usize) -> u64 {
     stepwell_device::Device::bytes_counted(4 * values as u64)
 }

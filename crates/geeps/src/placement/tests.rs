@@ -1,4 +1,4 @@
-//! The policy beside a reading of the paper's pseudo-code that shares nothing with it.
+//! The policy compared with an independent reading of the paper's pseudo-code.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn whole(usage: &[Data], data: usize) -> Used {
     Used { data, bytes: usage[data].bytes, is_whole: true }
 }
 
-/// The pseudo-code line by line, over sets and signed numbers, from moments anew each time.
+/// The pseudo-code line by line, with sets and signed numbers, recomputing moments each time.
 fn by_the_book(usage: &Usage, total: i64) -> Option<(BTreeSet<usize>, i64)> {
     let size = |data: usize| usage.data[data].bytes as i64;
     let is_local = |data: usize| usage.data[data].kind == Kind::Local;
@@ -30,7 +30,7 @@ fn by_the_book(usage: &Usage, total: i64) -> Option<(BTreeSet<usize>, i64)> {
     };
     let peak_size =
         |gpu: &BTreeSet<usize>| usage.moments.iter().map(|layer| at(layer, gpu)).max().unwrap_or(0);
-    // All data that is accessed.
+    // All accessed data.
     let accessed = usage.moments.iter().flatten().map(|used| used.data);
     let mut cpu: BTreeSet<usize> = accessed.collect();
     let mut gpu = BTreeSet::new();
@@ -123,15 +123,15 @@ fn the_policy_is_the_papers() {
 
 #[test]
 fn local_data_of_the_peak_comes_first_and_frees_buffers() {
-    // Layers of 10 and 6 bytes, 4 of each are parameters.
+    // Layers of 10 and 6 bytes, with 4 bytes of parameters each.
     let data = vec![parameters(4), local(6), parameters(4), local(2)];
     let moments =
         vec![vec![whole(&data, 0), whole(&data, 1)], vec![whole(&data, 2), whole(&data, 3)]];
     let usage = Usage { data, moments };
     assert_eq!(usage.peak_unpinned(), (0, 10));
     assert_eq!(place(&usage, 19), None, "twice 10 do not fit");
-    // The peak falls from 10 to 6: 6 bytes are pinned and 8 bytes of buffers are free. Then the
-    // other layer is the peak, whose local data frees as much as twice what it takes.
+    // The peak falls from 10 to 6: 6 bytes are pinned, and 8 bytes of buffers become free. Then the
+    // other layer is the peak, whose local data frees twice its size.
     let placed = place(&usage, 20).unwrap();
     assert_eq!(placed.pinned, [true, true, false, true]);
     assert_eq!((placed.peak_bytes, placed.buffer_bytes), (4, 8));

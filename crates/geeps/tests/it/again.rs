@@ -1,5 +1,5 @@
-//! Parameter servers one after another: each begins with what the one before left, on the same
-//! ranks and with the same tags.
+//! Consecutive parameter servers: each begins with the rows of the previous one, on the same ranks
+//! and with the same tags.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn keys() -> Vec<Key> {
     (0..ROWS).map(|number| Key(number * number)).collect()
 }
 
-/// Those of rows that begin with these values, in the order of keys.
+/// Settings with rows that begin with these values, in the order of keys.
 fn settings(applies: Applies, values: Vec<f32>) -> Settings {
     let table = TableSettings {
         name: "weights".to_owned(),
@@ -32,7 +32,7 @@ fn settings(applies: Applies, values: Vec<f32>) -> Settings {
     Settings { tables: vec![table], values: vec![values], ..Settings::default() }
 }
 
-/// Adds one to every value in every clock, by each worker; what its shard has then.
+/// Each worker adds one to every value in every clock; returns the rows of its shard.
 fn train(settings: &Settings, end: &Fabric) -> Result<ShardRows, Error> {
     let worker = Running::start(settings, end.clone(), Arc::new(SystemClock::new()))?;
     for clock in 0..CLOCKS {

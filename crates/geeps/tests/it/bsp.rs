@@ -1,4 +1,4 @@
-//! Under BSP the bits are those of all workers in order, whatever comes when.
+//! Under BSP the bits are those of all workers in order, whatever the order of arrival.
 
 use stepwell_geeps::{Applies, Settings, Staleness};
 
@@ -54,7 +54,7 @@ fn a_worker_that_ends_holds_nobody_back() {
         let setup = Setup { seed, ranks: 3, settings: &settings, worker: &worker, gathers: true };
         let left = run(&setup).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         for (&(_, key), row) in &left.rows {
-            // Keys are 3 more than squares: row 0 is of all workers, the others of one each.
+            // Keys are squares plus 3: row 0 is updated by all workers, the others by one each.
             let wanted = [15, 3, 7, 5][((key.0 - 3) as f64).sqrt() as usize];
             assert!(row.iter().all(|value| *value == wanted as f32), "seed {seed}: {row:?}");
         }

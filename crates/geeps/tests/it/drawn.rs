@@ -1,5 +1,5 @@
-//! Models, machines, memory and applications that a seed draws have the bits of the oracle: under
-//! BSP any, otherwise those of counts, whose sums are exact in any order.
+//! Models, machines, memory and applications drawn from a seed have the bits of the oracle: always
+//! under BSP, otherwise with counts, whose sums are exact in any order.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ struct Drawn {
     rows: Vec<u64>,
     ranks: usize,
     clocks: u64,
-    /// What may be read, and when it is applied, where not all is by clock.
+    /// Staleness and time of updates, if not all is by clock.
     loose: Option<(Staleness, Applies)>,
     on_devices: bool,
-    /// Of all data, in hundredths, beside buffers.
+    /// Budget for data besides buffers, in hundredths of all data.
     budget_part: u64,
     batched: bool,
     indexed: bool,
@@ -54,7 +54,7 @@ fn drawn(seed: u64) -> Drawn {
         departs: Departs {
             order_every: (below(3) == 0).then(|| 1 + below(3)),
             reads_other: below(4) == 0,
-            // The clock in between needs one more to be ahead.
+            // The clock in between requires being one further clock ahead.
             clocks_twice: false,
             gathers_again: below(4) == 0,
         },

@@ -1,4 +1,4 @@
-//! What goes wrong is said in one line, on all ranks; what an application does wrong is refused.
+//! Failures are reported in one line, on all ranks; wrong calls of an application are refused.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -53,7 +53,7 @@ impl Alone {
         Self { geeps, machines }
     }
 
-    /// Polls machines until none moves.
+    /// Polls machines until none progresses.
     fn settle(&mut self) {
         while self.machines.iter_mut().any(|machine| {
             let progress = machine.poll().unwrap();
@@ -162,7 +162,7 @@ fn tables_that_differ_and_messages_that_make_no_sense_end_all() {
     });
 }
 
-/// The error that a read ends with.
+/// The error of a read.
 trait FailOfWait {
     fn fail_of_wait(&self) -> Error;
 }
@@ -228,7 +228,7 @@ fn what_an_application_does_wrong_is_refused_and_nothing_is_lost() {
     assert!(error(alone.geeps.close().unwrap_err()).contains("1 buffers are held"));
     assert!(error(alone.geeps.begin_virtual().unwrap_err()).contains("1 buffers are held"));
     drop(held);
-    // What was given back in the wrong way is free again.
+    // Buffers that were returned in the wrong way are free again.
     let local = alone.geeps.local_access(LOCAL, &keys(), Fetch::Fetch).unwrap();
     let local = alone.get(local);
     alone.geeps.post_local_access(local, Save::Save).unwrap();

@@ -1,4 +1,4 @@
-//! The calls of the paper's table 1, one at a time, and what is counted of them.
+//! The calls of the paper's table 1, one at a time, and their statistics.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -57,7 +57,7 @@ impl End {
         Self::new(settings, threads(1).remove(0))
     }
 
-    /// Polls machines until none moves.
+    /// Polls machines until none progresses.
     fn settle(&mut self) {
         let moves =
             |machine: &mut BoxedStage<Error>| machine.poll().unwrap() == Progress::Progressed;
@@ -106,7 +106,7 @@ fn updates_show_after_their_clock_and_not_before() {
     assert_eq!(end.read(BELOW, &some), [0.0; 2 * FLOATS], "another table");
     let ages = [ABOVE, BELOW].map(|table| end.geeps.data_age(table).unwrap());
     assert_eq!(ages, [1, 0], "tables have clocks of their own");
-    // What is dropped changes nothing.
+    // Dropped buffers change nothing.
     let request = end.geeps.pre_update(BELOW, &some).unwrap();
     let mut update = end.get(request);
     update.values().unwrap().fill(9.0);
@@ -185,7 +185,7 @@ fn what_an_application_waits_is_counted_by_call() {
     end.settle();
     assert!(read.poll().unwrap().is_ready());
     drop(read);
-    // What is there at the first look was not waited for.
+    // A buffer that is ready at the first poll counts no wait.
     let request = end.geeps.read(ABOVE, &keys(8), Staleness::BSP).unwrap();
     end.clock.advance(1.0);
     drop(end.get(request));
@@ -286,7 +286,7 @@ fn what_is_foreseen_goes_no_further_ahead_of_shards_than_what_is_asked_for() {
     end.geeps.table_clock(ABOVE).unwrap();
     end.geeps.end_virtual().unwrap();
     for _ in 0..5 {
-        // That of the next clock stands in line by now.
+        // The request of the next clock is in line by now.
         end.settle();
         let mut request = end.geeps.pre_update(ABOVE, &keys(8)).unwrap();
         let update = loop {

@@ -1,4 +1,4 @@
-//! Where data lies, and how little memory there is, shows in no bit; no more is ever allocated.
+//! The place of data and the size of memory change no bit; the budget is never exceeded.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -19,7 +19,7 @@ fn model() -> Model {
     Model::new(&[64, 48, 64, 48, 64], Applies::ByClock, Staleness::BSP, Values::Fractions)
 }
 
-/// Everything on, and each of batches, indexes, pinned data and handing over off.
+/// Everything on, and each of batching, indexes, pinning and handing over off.
 fn switched() -> [Settings; 5] {
     let all = Settings::default;
     [
@@ -31,7 +31,7 @@ fn switched() -> [Settings; 5] {
     ]
 }
 
-/// Settings of a model that are switched like that.
+/// Settings of a model with these switches.
 fn with(model: &Model, budget_bytes: u64, switches: &Settings) -> Settings {
     let Settings { batched, indexed, pins, hands_over, .. } = *switches;
     Settings { budget_bytes, batched, indexed, pins, hands_over, ..model.settings() }
@@ -44,7 +44,7 @@ fn budgets(model: &Model) -> Vec<u64> {
     between.chain([2 * most]).collect()
 }
 
-/// A device whose memory is the budget, and the indexes, to the byte.
+/// A device whose memory is exactly the budget and the indexes.
 fn device(seed: u64, memory_bytes: u64) -> Device {
     let settings = emulated::Settings {
         memory_bytes,
@@ -56,7 +56,7 @@ fn device(seed: u64, memory_bytes: u64) -> Device {
     Machine::new(settings).devices()[0].clone()
 }
 
-/// What a rank is told beside where its memory is.
+/// Settings of a rank, except for the place of its memory.
 type Told<'a> = &'a dyn Fn() -> Settings;
 
 fn run_on_devices(
@@ -206,7 +206,7 @@ fn too_little_memory_is_refused_with_the_arithmetic() {
     assert!(error.contains(&format!("2 x {peak} = {} bytes are needed", 2 * peak)), "{error}");
     assert!(error.contains("of 'layer 4' +"), "{error}");
     assert_eq!(error.lines().count(), 1);
-    // Where nothing was gathered, an access alone is too large.
+    // If nothing was recorded, a single access is too large.
     let settings = |_| Settings { budget_bytes: 300, ..model.settings() };
     let settings = &settings;
     let error = run(&Setup { seed: 1, ranks: 1, settings, worker, gathers: false }).unwrap_err();

@@ -1,4 +1,4 @@
-//! Without any one of the rules something is found.
+//! Without any one of the rules, an error is found.
 
 use stepwell_geeps::{Applies, Rule, Rules, Settings, Staleness};
 
@@ -10,12 +10,12 @@ use crate::support::{Model, Values};
 const CLOCKS: u64 = 6;
 const SEEDS: u64 = 60;
 
-/// In how many runs something was wrong.
+/// Number of runs with an error.
 fn found(model: &Model, rule: Option<Rule>, departs: Departs) -> usize {
     let rules = rule.map_or_else(Rules::default, Rules::without);
     let wrong = |seed: &u64| {
         let ranks = 3;
-        // Nothing is pinned, so that all is copied.
+        // Nothing is pinned, so that everything is copied.
         let budget_bytes = 2 * model.peak_bytes();
         let settings = |_| Settings { rules, budget_bytes, ..model.settings() };
         let worker = |rank| Worker::new(model, rank, CLOCKS).departing(departs);

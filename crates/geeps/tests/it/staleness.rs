@@ -8,7 +8,7 @@ use crate::support::worker::Worker;
 use crate::support::{Model, Values};
 
 fn trained_by(model: &Model, ranks: usize, clocks: u64, seed: u64) -> Run {
-    // All is pinned, or nothing.
+    // Everything is pinned, or nothing.
     let budget_bytes = if seed.is_multiple_of(2) { 1 << 20 } else { 2 * model.peak_bytes() };
     let settings = |_| Settings { clocks_ahead: 1 + seed % 20, budget_bytes, ..model.settings() };
     let worker = |rank| Worker::new(model, rank, clocks);
@@ -40,7 +40,7 @@ fn without_a_bound_no_update_is_lost() {
         let left = trained_by(&model, ranks, 9, seed);
         assert_same(&left.rows, &trained(&model, ranks, 9), &format!("seed {seed}"));
         for (&(_, key), row) in &left.rows {
-            // Key 3 is row 0, of all workers; others are of one each.
+            // Key 3 is row 0, updated by all workers; others are updated by one each.
             let wanted = if key.0 == 3 { 9 * ranks } else { 9 };
             assert!(row.iter().all(|value| *value == wanted as f32), "{key:?}: {row:?}");
         }

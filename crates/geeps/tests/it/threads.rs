@@ -1,5 +1,5 @@
-//! Machines on threads of their own, and an application that waits: on the host, and on a device
-//! whose streams nobody waits for but by events.
+//! Machines on separate threads, and an application that waits: on the host, and on a device whose
+//! streams are only awaited by events.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
 
@@ -24,7 +24,7 @@ fn start(settings: &Settings, end: Fabric) -> Running {
     Running::start(settings, end, Arc::new(SystemClock::new())).unwrap()
 }
 
-/// What ranks come to that all do `work` on threads of their own.
+/// Runs `work` for all ranks on separate threads; returns the results.
 fn on_threads<T: Send>(ranks: usize, work: impl Fn(usize, Fabric) -> T + Sync) -> Vec<T> {
     let ends = threads(ranks).into_iter().enumerate();
     std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn iterate(geeps: &Geeps, stream: &Stream, keys: &[Key]) -> Result<()> {
     Ok(())
 }
 
-/// The same with one vector.
+/// The same computation with plain vectors.
 fn iterated(ranks: usize, iterations: usize) -> Rows {
     let mut wanted = Rows::new();
     for layer in 0..LAYERS {
@@ -170,7 +170,7 @@ fn iterated(ranks: usize, iterations: usize) -> Rows {
     wanted
 }
 
-/// Bytes for three buffers at the peak, twice, and for parts of all data.
+/// Bytes for three buffers at the peak, twice, and for a part of all data.
 fn budget(part: u64) -> u64 {
     let piece = Device::bytes_counted(4 * 16 * FLOATS as u64);
     6 * piece + part * piece * u64::from(LAYERS) + 10 * 256

@@ -34,7 +34,7 @@ impl Controller {
     }
 
     /// Probes members that are not `through` for `iteration`, the next one, or takes answers to its
-    /// probes. It is polled between sums alone.
+    /// probes. To be polled only between sums.
     pub(crate) fn poll(
         &mut self,
         fabric: &Fabric,
@@ -75,7 +75,7 @@ impl Controller {
         Ok(work)
     }
 
-    /// Different members that are not `through`, as many as are probed, or all.
+    /// Draws different members that are not `through`: as many as are probed, or all.
     fn drawn(&mut self, through: &[bool]) -> Vec<usize> {
         let members = self.members.iter().zip(through).filter(|(_, through)| !**through);
         let mut left: Vec<usize> = members.map(|(member, _)| *member).collect();

@@ -1,27 +1,27 @@
 //! Gradients of a rank that wait for the next sum.
 //!
-//! Several of them are added up before they take part, so that each counts as it would alone. The
-//! thesis has both: a sum in its section 5.4, on how it is made, and in section 5.1.3 a mean with
-//! weights that rise with the step, which may be asked for ([`Several::Averaged`]). A mean lets two
-//! gradients count as one, and with short computing times a tenth of all work is then for nothing.
+//! Several of them are added before they take part, so that each counts as if alone. The thesis has
+//! both: a sum in its section 5.4, on its implementation, and in section 5.1.3 a mean with weights
+//! that rise with the step, which is optional ([`Several::Averaged`]). A mean lets two gradients
+//! count as one, which wastes a tenth of all work when computing times are short.
 
 use std::collections::VecDeque;
 
 use crate::{Number, Several};
 
-/// One of them.
+/// A waiting gradient.
 #[derive(Debug)]
 struct Entry<T> {
-    /// Updates that the parameters had seen on which it was computed.
+    /// Number of updates in the parameters that it was computed on.
     version: u64,
     gradient: Vec<T>,
 }
 
-/// Those of one rank, the oldest first.
+/// The waiting gradients of a rank, oldest first.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     entries: VecDeque<Entry<T>>,
-    /// Memory of those that are over.
+    /// Buffers of used gradients.
     spare: Vec<Vec<T>>,
     sum: Vec<T>,
 }
@@ -40,7 +40,7 @@ impl<T: Number> Waiting<T> {
         self.entries.is_empty()
     }
 
-    /// Takes `values`, and gives other memory for them.
+    /// Takes `values`, and replaces them by another buffer.
     pub(crate) fn push(&mut self, version: u64, values: &mut Vec<T>) {
         assert_eq!(values.len(), self.sum.len(), "a gradient of all parameters");
         let spare = self.spare.pop().unwrap_or_else(|| vec![T::ZERO; values.len()]);
@@ -48,7 +48,7 @@ impl<T: Number> Waiting<T> {
         self.entries.push_back(Entry { version, gradient });
     }
 
-    /// Forgets those that are older than `age_max` after so many updates; says how many.
+    /// Drops gradients that are older than `age_max` after `updates` updates; returns how many.
     pub(crate) fn drop_older(&mut self, updates: u64, age_max: u64) -> u64 {
         let before = self.entries.len();
         while let Some(oldest) = self.entries.front()
@@ -60,19 +60,19 @@ impl<T: Number> Waiting<T> {
         (before - self.entries.len()) as u64
     }
 
-    /// The age of the oldest after so many updates.
+    /// The age of the oldest after `updates` updates.
     pub(crate) fn age_max(&self, updates: u64) -> u64 {
         self.entries.front().map_or(0, |oldest| updates - oldest.version)
     }
 
-    /// All of them, added up from the oldest on, and how many they count as.
+    /// The sum of all, from the oldest on, and how many gradients it counts as.
     pub(crate) fn sum(&mut self, several: Several) -> (u64, &[T]) {
         if self.entries.len() == 1 {
             return (1, &self.entries[0].gradient);
         }
         self.sum.fill(T::ZERO);
         let first = self.entries.front().map_or(0, |oldest| oldest.version);
-        // From 1 on, by how many updates later than the oldest it was begun.
+        // One plus the number of updates after the oldest at which it began.
         let weight = |entry: &Entry<T>| (entry.version - first + 1) as f64;
         let all: f64 = self.entries.iter().map(weight).sum();
         for entry in &self.entries {

@@ -1,4 +1,4 @@
-//! RNA: the first of a few probed ranks starts the sum, and all take part with what they have.
+//! RNA: the first of a few probed ranks starts the sum, and all take part with their gradients.
 //!
 //! ```text
 //! controller   draw q ranks ─► probe k ─► first answer ─► go k, to all members ─► …
@@ -7,24 +7,24 @@
 //! learner      computes on, while less than `waiting_max` gradients wait
 //! ```
 //!
-//! The step is `rate / N Σ g`: of Σ w gradients the mean has W = 1 / Σ w, and the rate of one
-//! rank's share grows by Σ w (linear scaling). A rank may have several in a sum, and then each
-//! counts, unless [`Several`](crate::Several) says otherwise ([`local`]). Where ranks are in
-//! groups, each group does this among its members, and after each sum its initiator gives a server
-//! what the group has changed and brings back what all groups have made ([`server`]).
+//! The step is `rate / N Σ g`: the mean of Σ w gradients has W = 1 / Σ w, and the rate of one
+//! rank's share grows by Σ w (linear scaling). If a rank has several gradients in a sum, each
+//! counts, unless [`Several`](crate::Several) says otherwise ([`local`]). With groups of ranks,
+//! each group does this among its members; after each sum, its initiator sends a server the group's
+//! changes and returns with the parameters of all groups ([`server`]).
 //!
-//! A member that gives no more gradients says so with its last ones, and is probed no more; until
-//! that is known it answers probes with nothing, so that nobody waits for it. One that may keep no
-//! more gradients says that it is ready without being probed, where those that are may be at rest
-//! ([`Options::may_rest`]).
+//! A member that gives no more gradients announces it with its last ones, and is not probed again;
+//! until that is known it answers probes without a gradient, so that no rank waits for it. A member
+//! whose buffer of gradients is full announces that it is ready without being probed, if probed
+//! ranks may be resting ([`Options::may_rest`]).
 //!
-//! - **Invariants.** The controller starts sum k + 1 after it has ended k itself. An answer to a
-//!   probe counts for the iteration that the probe names, else it is expired (S5); so somebody has
-//!   a gradient in every sum, or gives no more. A gradient goes into one sum (S6), or is dropped
-//!   where it is older than `age_max` updates (S4), and counted. All members of a group have the
-//!   same parameters after as many sums.
+//! - **Invariants.** The controller starts sum k + 1 after it has completed k itself. An answer to
+//!   a probe only counts for the iteration that the probe names (S5); so some rank has a gradient
+//!   in every sum, or gives no more. A gradient is in one sum (S6), or is dropped if it is older
+//!   than `age_max` updates (S4), and counted. All members of a group have the same parameters
+//!   after equally many sums.
 //! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a
-//!   probe, an answer and a go; nobody waits for the slowest.
+//!   probe, an answer and a go; no rank waits for the slowest.
 //! - **Source.** Yang's thesis, chapter 5: RNA, sections 5.1 and 5.2.
 
 mod controller;
@@ -44,7 +44,7 @@ const REDUCE: [Tag; 2] = [Tag(0x5340), Tag(0x5341)];
 const PROBE: Tag = Tag(0x5342);
 const READY: Tag = Tag(0x5343);
 const GO: Tag = Tag(0x5344);
-/// What a group has changed, for the server, and the parameters that come back.
+/// A group's changes for the server, and the parameters that it returns.
 const PUSH: Tag = Tag(0x5345);
 const PULL: Tag = Tag(0x5346);
 /// From a group's initiator to its members.
@@ -61,21 +61,21 @@ pub(crate) struct Rna<T> {
     optimizer: Box<dyn Optimizer<T>>,
     reduce: AllReduce<T>,
     waiting: Waiting<T>,
-    /// The version of the gradient that is being computed.
+    /// The version of the gradient being computed.
     computing: Option<u64>,
-    /// Gradients that this rank gives in all, once it knows.
+    /// Number of gradients that this rank gives in all, once known.
     last: Option<u64>,
     /// The iteration that this rank was probed for.
     probe: Option<u64>,
-    /// The one for which it said that it is ready unasked.
+    /// The iteration for which it announced, without a probe, that it is ready.
     unasked: Option<u64>,
     controller: Option<Controller>,
     phase: Phase,
-    /// The parameters that the server gave last; empty where there is one group.
+    /// The parameters that the server returned last; empty with a single group.
     base: Vec<T>,
     server: Option<Server<T>>,
-    /// Gradients of the members in the sums so far, over the members: what a rate of learning
-    /// falls by.
+    /// Gradients of the members in the sums so far, over the members: the progress of the rate's
+    /// schedule.
     seen: f64,
     counts: Counts,
 }
@@ -88,7 +88,7 @@ enum Phase {
     Sum(usize),
     /// Waits for the server's answer.
     Pull,
-    /// Waits for this initiator to hand on the server's answer.
+    /// Waits for this initiator to pass on the server's answer.
     Spread(usize),
 }
 
@@ -124,7 +124,7 @@ impl<T: Number> Rna<T> {
         }
     }
 
-    /// Sums that are over.
+    /// Number of completed sums.
     fn iteration(&self) -> u64 {
         self.counts.updates
     }
@@ -133,7 +133,7 @@ impl<T: Number> Rna<T> {
         !self.base.is_empty()
     }
 
-    /// Takes the probe that came, and answers it as soon as a gradient waits.
+    /// Takes a probe, and answers it as soon as a gradient waits.
     fn hear_probe(&mut self, fabric: &Fabric) -> Result<Work> {
         let controller = self.members[0];
         let mut work = Work::NONE;
@@ -160,7 +160,7 @@ impl<T: Number> Rna<T> {
         Ok(Work::STEP)
     }
 
-    /// Says that it is ready, though nobody asks, where it cannot go on before a sum.
+    /// Announces, without a probe, that it is ready, if it cannot continue before a sum.
     fn urge(&mut self, fabric: &Fabric) -> Result<Work> {
         let iteration = self.iteration();
         if !self.options.may_rest || !self.is_full() || self.unasked == Some(iteration) {
@@ -235,7 +235,7 @@ impl<T: Number> Rna<T> {
         Ok(work.and(self.meet_server(fabric, initiator)?))
     }
 
-    /// The initiator gives the server what its group has changed; the others wait for him.
+    /// The initiator sends the server its group's changes; the other members wait for it.
     fn meet_server(&mut self, fabric: &Fabric, initiator: usize) -> Result<Work> {
         self.phase = Phase::Spread(initiator);
         if initiator == fabric.rank() {
@@ -250,7 +250,7 @@ impl<T: Number> Rna<T> {
         Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
-    /// The server's answer, at the initiator, who hands it on.
+    /// Receives the server's answer at the initiator, which passes it on.
     fn pull(&mut self, fabric: &Fabric) -> Result<Work> {
         let Some(message) = fabric.receive(SERVER, PULL)? else { return Ok(Work::NONE) };
         let (_, values) = slice_of::<T>(SERVER, &message)?;
@@ -274,7 +274,7 @@ impl<T: Number> Rna<T> {
         Ok(Work::additions::<T>(1, self.parameters.len()))
     }
 
-    /// Goes on with the parameters that all groups have made.
+    /// Continues with the parameters of all groups.
     fn adopt(&mut self, from: usize, values: &[T]) -> Result<()> {
         if values.len() != self.parameters.len() {
             let why = Malformed::Wrong("it has another number of parameters");
@@ -297,7 +297,7 @@ impl<T: Number> Rna<T> {
         self.computing.is_none() && self.last == Some(self.counts.given)
     }
 
-    /// The member's part.
+    /// Advances the member's part.
     fn take_part(&mut self, fabric: &Fabric) -> Result<Work> {
         if self.is_through() {
             return Ok(Work::NONE);
@@ -384,7 +384,7 @@ fn send_numbers(fabric: &Fabric, to: usize, tag: Tag, numbers: &[u64]) -> Result
     fabric.send(to, tag, message)
 }
 
-/// Reads what [`send_numbers`] sent.
+/// Reads a message of [`send_numbers`].
 fn number<const COUNT: usize>(
     from: usize,
     message: &stepwell_fabric::Message,

@@ -1,12 +1,11 @@
-//! The server between groups: it adds what a group has changed, and answers with what all have
-//! made.
+//! The server between groups: it adds each group's changes, and answers with the parameters of all.
 //!
-//! The thesis averages the groups' parameters at the server. A mean would weigh a group that is
-//! rarely heard of as much as one that has just come, and pull the fast ones back; so changes are
-//! added instead, as an asynchronous parameter server does, and no gradient counts for less.
+//! The thesis averages the groups' parameters at the server. A mean would weigh a group that rarely
+//! pushes as much as one that just has, and pull the fast ones back; so changes are added instead,
+//! as in an asynchronous parameter server, and no gradient counts for less.
 //!
-//! - **Invariants.** A group pushes once between two answers, what it has changed since the last
-//!   one (S7), and nothing changes its parameters meanwhile; so each change is added once.
+//! - **Invariants.** A group pushes once between two answers: its changes since the last one (S7),
+//!   and nothing changes its parameters in between; so each change is added once.
 
 use stepwell_fabric::{Error, Fabric, Malformed, Result};
 
@@ -18,10 +17,10 @@ use crate::{Number, Work};
 pub(crate) struct Server<T> {
     parameters: Vec<T>,
     ranks: usize,
-    /// Pushes that are still to come, of all groups.
+    /// Number of pushes still to come, from all groups.
     expected: u64,
     groups: usize,
-    /// Groups that have not pushed their last.
+    /// Number of groups that have not pushed their last changes.
     open: usize,
 }
 
@@ -31,7 +30,7 @@ impl<T: Number> Server<T> {
         Self { parameters, ranks, expected, groups, open: groups }
     }
 
-    /// Goes on with other parameters.
+    /// Continues with other parameters.
     pub(crate) fn resume(&mut self, parameters: &[T]) {
         self.parameters.copy_from_slice(parameters);
         self.open = self.groups;

@@ -1,5 +1,5 @@
-//! What ranks and owners say to each other. All that a rank says to an owner goes under one tag,
-//! so that it is heard in the order in which it was said.
+//! Messages between ranks and owners of rows. All messages of a rank to an owner have the same tag,
+//! so that they are received in order.
 
 use stepwell_base::Key;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
@@ -16,11 +16,11 @@ const PUSH: u64 = 2;
 const CLOCK: u64 = 3;
 const END: u64 = 4;
 
-/// What a rank says to an owner.
+/// A message of a rank to an owner.
 pub(super) enum Said<'a, T> {
-    /// Its clock, and the keys of the rows that it needs; they ascend by no rule, and are distinct.
+    /// Its clock, and the keys of the rows that it needs, distinct and in any order.
     Pull(u64, &'a [u64]),
-    /// The gradient of the rows that it asked for last.
+    /// The gradient of the rows that it last asked for.
     Push(&'a [T]),
     /// Its clock, while it computes nothing.
     Clock(u64),
@@ -69,7 +69,7 @@ impl<'a, T: Number> Said<'a, T> {
     }
 }
 
-/// What an owner answers to a rank: the clock that it asked at, and the weights.
+/// An owner's answer to a rank: the clock of the request, and the weights.
 pub(super) fn answer<T: Number>(fabric: &Fabric, clock: u64, weights: &[T]) -> Message {
     let mut message = fabric.message_of(size_of_val(weights) + 40);
     message.put(&[clock]);
@@ -77,7 +77,7 @@ pub(super) fn answer<T: Number>(fabric: &Fabric, clock: u64, weights: &[T]) -> M
     message
 }
 
-/// The weights of an answer of `from`, so many, to what was asked at `clock`.
+/// The `count` weights in the answer of `from` to a request at `clock`.
 pub(super) fn answered<T: Number>(
     from: usize,
     message: &Message,
@@ -95,7 +95,7 @@ pub(super) fn answered<T: Number>(
     read().map_err(|why| Error::malformed(from, why))
 }
 
-/// Keys as they are sent.
+/// Copies keys in the form of messages.
 pub(super) fn numbers(keys: &[Key], numbers: &mut Vec<u64>) {
     numbers.clear();
     numbers.extend(keys.iter().map(|key| key.0));

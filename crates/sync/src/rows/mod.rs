@@ -1,5 +1,5 @@
-//! Rows beside the dense part: each rank owns the rows of some keys, others read them and push
-//! gradients, and a bound says how old they may be.
+//! Rows next to the dense part: each rank owns the rows of some keys, others read them and push
+//! gradients, and a bound limits their staleness.
 //!
 //! ```text
 //! rank     dense: begin ─► pull keys ─► rows ─► begin ─► gradient ─► push ─► dense: give
@@ -7,27 +7,27 @@
 //! owners                    wait? ─► answer                         apply
 //! ```
 //!
-//! A rank's parameters are the dense ones and, behind them, the weights of the rows that its
-//! mini-batch needs; its gradient is of both. So learners, drivers and clocks know nothing of rows.
-//! Any protocol agrees on the dense part. One that drops a gradient of the dense part drops none of
-//! rows.
+//! A rank's parameters are the dense ones followed by the weights of the rows of its mini-batch;
+//! its gradient covers both. So learners, drivers and clocks do not know about rows. Any protocol
+//! can move the dense part; if it drops a dense gradient, the row gradient still counts.
 //!
 //! - **Clock.** Staleness is counted in updates of the dense part: a rank's clock is the number of
-//!   updates that it had seen when it asked for the rows of the gradient it computes, or has seen,
-//!   if it computes none. Where every gradient makes an update, as under `bsp`, that is the clock
-//!   of SSP. Under `rna`, `eager_majority` and `rdma_wild` it goes on while a slow rank computes,
-//!   so that nobody waits for it before the bound. Under `ad_psgd` a rank knows of its own updates
-//!   alone, and in groups of `rna` of its group's: there, bounded rows are those of SSP, and who is
-//!   fast waits for who is slow.
-//! - **Invariants.** S10: where staleness is bounded by s, a read at clock c is answered once all
-//!   gradients whose rows were read before clock c - s are in the rows; all others miss at most
-//!   those of the s updates before. S11: exact rows change by the sum of all ranks' gradients of a
-//!   step, in the order of ranks, and are read after that: their bits do not depend on what arrives
-//!   first. Each gradient that was pushed is applied once before any rank ends.
-//! - **Cost.** A step sends each owner one message of keys and one of gradients, and gets one of
-//!   weights; a clock that moves while its rank does not compute is one word to each owner.
+//!   updates that it had seen when it asked for the rows of its current gradient, or has seen, if
+//!   it computes none. If every gradient makes an update, as under `bsp`, that is the clock of SSP.
+//!   Under `rna`, `eager_majority` and `rdma_wild` it advances while a slow rank computes, so that
+//!   no rank waits for it before the bound. Under `ad_psgd` a rank only knows its own updates, and
+//!   in groups of `rna` its group's: there, bounded rows are those of SSP, and fast ranks wait for
+//!   slow ones.
+//! - **Invariants.** S10: if staleness is bounded by s, a read at clock c is answered once all
+//!   gradients whose rows were read before clock c - s are in the rows; the other gradients are of
+//!   the s updates before. S11: exact rows change by the sum of all ranks' gradients of a step, in
+//!   the order of ranks, and are read after that: their bits do not depend on what arrives first.
+//!   Each pushed gradient is applied once before any rank ends.
+//! - **Cost.** A step sends each owner one message of keys and one of gradients, and receives one
+//!   of weights; a clock that advances while its rank does not compute costs one word to each
+//!   owner.
 //! - **Source.** Bounded staleness: Ho et al., "More effective distributed ML via a stale
-//!   synchronous parallel parameter server" (2013), as GeePS has it.
+//!   synchronous parallel parameter server" (2013), as used by GeePS.
 
 mod message;
 mod owner;
@@ -43,21 +43,21 @@ use self::owner::Owner;
 use self::puller::Puller;
 use crate::{Counts, Kind, Number, OptionsError, Protocol, Rules, Work};
 
-/// How old the rows may be that a rank reads.
+/// Allowed staleness of the rows that a rank reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
-    /// They have all gradients of all steps before, and no other: under `bsp` alone.
+    /// They contain all gradients of all earlier steps, and no others: only under `bsp`.
     Exact,
-    /// They miss gradients of the last so many updates at most.
+    /// They lack gradients of at most this many of the last updates.
     Bounded(u64),
-    /// They have what has arrived.
+    /// They contain what has arrived.
     Async,
 }
 
-/// Which rows a rank's mini-batches need.
+/// The rows that a rank's mini-batches need.
 pub trait StepKeys: Send {
-    /// Appends the distinct keys of mini-batch number `step`, in the order in which their weights
-    /// stand among the parameters; mini-batches are asked for one after the other.
+    /// Appends the distinct keys of mini-batch number `step`, in the order of their weights among
+    /// the parameters; called for one mini-batch after the other.
     fn keys(&mut self, step: u64, keys: &mut Vec<Key>);
 }
 
@@ -67,13 +67,13 @@ impl<F: FnMut(u64, &mut Vec<Key>) + Send> StepKeys for F {
     }
 }
 
-/// What a rank has of rows.
+/// A rank's rows.
 pub struct RankRows<T> {
-    /// How old those may be that it reads.
+    /// Allowed staleness of the rows that it reads.
     pub staleness: Staleness,
-    /// Those that it owns: see [`stepwell_base::owner`].
+    /// The rows that it owns: see [`stepwell_base::owner`].
     pub owned: Box<dyn OwnedRows<T>>,
-    /// Those that its mini-batches need.
+    /// The rows that its mini-batches need.
     pub keys: Box<dyn StepKeys>,
 }
 
@@ -84,10 +84,10 @@ impl<T> std::fmt::Debug for RankRows<T> {
 }
 
 impl Kind {
-    /// This rank's end of `dense`, which is of this kind, with rows beside it.
+    /// Adds rows to this rank's end of `dense`, which is of this kind.
     ///
     /// # Errors
-    /// Exact rows under a protocol that does not wait for all.
+    /// Exact rows under a protocol that does not wait for all ranks.
     pub fn with_rows<T: Number>(
         self,
         fabric: &Fabric,
@@ -105,13 +105,13 @@ impl Kind {
     }
 }
 
-/// A protocol of the dense part, and rows.
+/// A protocol of the dense part, with rows.
 #[derive(Debug)]
 struct WithRows<T> {
     dense: Box<dyn Protocol<T>>,
     owner: Owner<T>,
     puller: Puller<T>,
-    /// The dense parameters that the gradient under way is computed on, and its rows' weights.
+    /// The dense parameters of the current gradient, and its rows' weights.
     joined: Vec<T>,
     dense_gradient: Vec<T>,
     row_gradient: Vec<T>,
@@ -125,12 +125,12 @@ struct WithRows<T> {
 enum State {
     /// The dense part has begun no gradient.
     Idle,
-    /// Owners were asked for the rows of this one.
+    /// The rows of this gradient were requested.
     Pulling(u64),
-    /// They are here.
+    /// They have arrived.
     Here(u64),
     Computing,
-    /// The gradient is there, and not yet sent.
+    /// The gradient is computed, and not yet sent.
     Given,
     /// This rank asks for no more rows.
     Through,
@@ -159,7 +159,7 @@ impl<T: Number> WithRows<T> {
         }
     }
 
-    /// This rank's own next gradient: its rows, and what becomes of it.
+    /// Advances this rank's next gradient and its rows.
     fn go_on(&mut self, fabric: &Fabric) -> Result<Work> {
         match self.state {
             State::Given => {
@@ -171,7 +171,7 @@ impl<T: Number> WithRows<T> {
                 Ok(Work::STEP)
             }
             State::Idle | State::Computing if self.dense.ended() => {
-                // What is being computed is not wanted any more.
+                // A gradient in progress is no longer needed.
                 self.puller.end(fabric)?;
                 self.state = State::Through;
                 Ok(Work::STEP)
@@ -186,8 +186,8 @@ impl<T: Number> WithRows<T> {
                 self.say_clock(fabric)
             }
             State::Pulling(step) => {
-                // Its clock stands meanwhile: were it to move, two ranks could wait at two owners,
-                // each for what the other has read at the other one.
+                // Its clock must not change during the pull: else two ranks could wait at two
+                // owners, each for what the other has read at the other owner.
                 if !self.puller.poll(fabric)? {
                     return Ok(Work::NONE);
                 }
@@ -198,7 +198,7 @@ impl<T: Number> WithRows<T> {
         }
     }
 
-    /// Tells owners that the clock has moved, so that nobody waits for this rank.
+    /// Sends owners a clock that has advanced, so that no rank waits for this one.
     fn say_clock(&mut self, fabric: &Fabric) -> Result<Work> {
         let clock = self.dense.clock();
         if clock == self.said || !self.owner.hears_clock(fabric.rank()) {

@@ -1,4 +1,4 @@
-//! The owner of rows: answers who asks for them, and applies what comes.
+//! The owner of rows: answers requests and applies gradients.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,10 +19,10 @@ pub(super) struct Owner<T> {
     store: Box<dyn OwnedRows<T>>,
     /// Ranks that compute.
     workers: Range<usize>,
-    /// What is known of each rank.
+    /// State of each rank.
     of: Vec<Asker<T>>,
     values: Vec<T>,
-    /// Keys of what is being looked at.
+    /// Keys of the request being checked.
     seen: HashSet<Key>,
     counts: Counts,
 }
@@ -30,17 +30,17 @@ pub(super) struct Owner<T> {
 /// What an owner knows of a rank.
 #[derive(Clone, Debug)]
 struct Asker<T> {
-    /// Its clock; of one that is through, none is later.
+    /// Its clock; the maximum once it is through.
     clock: u64,
-    /// The keys that it asked for last.
+    /// The keys that it last asked for.
     keys: Vec<Key>,
-    /// Whether it waits for their rows.
+    /// Whether it waits for these rows.
     waits: bool,
-    /// The clock at which it read the rows of a gradient that is not here.
+    /// The clock at which it read the rows of a gradient that has not arrived.
     reads: Option<u64>,
-    /// Its gradient, where that waits for those of other ranks.
+    /// Its gradient, if that waits for those of other ranks.
     pushed: Option<Vec<T>>,
-    /// Memory for the next.
+    /// Buffer for the next gradient.
     spare: Vec<T>,
     through: bool,
 }
@@ -66,7 +66,7 @@ impl<T: Number> Owner<T> {
         Self { rank, staleness, rules, store, workers, of, values, seen, counts }
     }
 
-    /// Whether the clock of `rank` tells how stale rows are.
+    /// Whether the clock of `rank` affects staleness.
     pub(super) fn hears_clock(&self, rank: usize) -> bool {
         self.workers.contains(&rank) && self.staleness != Staleness::Exact
     }
@@ -79,7 +79,7 @@ impl<T: Number> Owner<T> {
         self.counts
     }
 
-    /// Hears what has come, and answers who waits for no other rank.
+    /// Reads messages, and answers ranks that need not wait.
     pub(super) fn poll(&mut self, fabric: &Fabric) -> Result<Work> {
         let mut work = Work::NONE;
         for from in 0..self.of.len() {
@@ -139,7 +139,7 @@ impl<T: Number> Owner<T> {
         Ok(Work::STEP)
     }
 
-    /// Takes a gradient of the rows that a rank has.
+    /// Takes a gradient of the rows that a rank read.
     fn take(&mut self, from: usize, gradient: &[T]) -> Result<Work> {
         let share = self.share();
         let asker = &mut self.of[from];
@@ -159,7 +159,7 @@ impl<T: Number> Owner<T> {
         Ok(Work::additions::<T>(1, gradient.len()))
     }
 
-    /// What a rank's gradient counts of the mean of all.
+    /// Weight of a rank's gradient in the mean of all.
     fn share(&self) -> T {
         T::ONE / T::from_f64(self.workers.len() as f64)
     }
@@ -196,7 +196,7 @@ impl<T: Number> Owner<T> {
     fn may_read(&self, rank: usize) -> bool {
         match self.staleness {
             Staleness::Async => true,
-            // The dense sum, which is after what its ranks pushed, holds them back as well.
+            // The dense sum follows the ranks' pushes, so it holds them back as well.
             Staleness::Exact => self.of[rank].pushed.is_none(),
             Staleness::Bounded(most) => {
                 self.age(rank) <= most || !self.rules.hold(Rule::WaitForRows)
@@ -204,8 +204,8 @@ impl<T: Number> Owner<T> {
         }
     }
 
-    /// How many updates before a rank's clock somebody read the rows of a gradient that is not
-    /// here, or will read them.
+    /// How far a rank's clock is ahead of the earliest clock at which another rank read, or may yet
+    /// read, rows for a gradient that has not arrived.
     fn age(&self, rank: usize) -> u64 {
         let others = self.of.iter().enumerate().filter(|(other, _)| *other != rank);
         let clocks = others.map(|(_, other)| other.reads.unwrap_or(other.clock));
@@ -226,7 +226,7 @@ impl<T: Number> Owner<T> {
     }
 }
 
-/// What the rows of a rank say, as an error of that rank.
+/// Turns a row error into an error of rank `rank`.
 fn applied(rank: usize, outcome: std::result::Result<(), String>) -> Result<()> {
     outcome.map_err(|why| Error::Failed { rank, why })
 }

@@ -1,4 +1,4 @@
-//! A rank as it asks owners for rows, and gives them gradients.
+//! A rank's requests for rows, and its gradients for their owners.
 
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
@@ -12,14 +12,14 @@ pub(super) struct Puller<T> {
     lanes: usize,
     source: Box<dyn StepKeys>,
     keys: Vec<Key>,
-    /// Of each owner, which of the keys it has, by their place.
+    /// For each owner, the places of its keys.
     places: Vec<Vec<usize>>,
     /// The weights of all keys.
     weights: Vec<T>,
     came: Vec<Option<Message>>,
-    /// Owners whose answers are not here.
+    /// Number of owners whose answers have not arrived.
     awaited: usize,
-    /// When they were asked.
+    /// Clock of the request.
     clock: u64,
     numbers: Vec<u64>,
     gradient: Vec<T>,
@@ -47,7 +47,7 @@ impl<T: Number> Puller<T> {
         }
     }
 
-    /// Asks all owners for the rows of mini-batch `step`; those that have none hear the clock.
+    /// Asks all owners for the rows of mini-batch `step`; owners of none receive the clock.
     pub(super) fn pull(&mut self, fabric: &Fabric, step: u64, clock: u64) -> Result<()> {
         self.keys.clear();
         self.source.keys(step, &mut self.keys);
@@ -68,7 +68,7 @@ impl<T: Number> Puller<T> {
         Ok(())
     }
 
-    /// Whether all rows are here.
+    /// Whether all rows have arrived.
     pub(super) fn poll(&mut self, fabric: &Fabric) -> Result<bool> {
         for (from, came) in self.came.iter_mut().enumerate().filter(|(_, came)| came.is_none()) {
             *came = fabric.receive(from, ROWS)?;
@@ -92,12 +92,12 @@ impl<T: Number> Puller<T> {
         Ok(true)
     }
 
-    /// The weights of the rows that were asked for last, key by key.
+    /// The weights of the last requested rows, key by key.
     pub(super) fn weights(&self) -> &[T] {
         &self.weights
     }
 
-    /// Gives owners the gradient of these.
+    /// Sends owners the gradient of these rows.
     pub(super) fn push(&mut self, fabric: &Fabric, gradient: &[T]) -> Result<()> {
         let lanes = self.lanes;
         for to in self.owners(fabric) {
@@ -122,7 +122,8 @@ impl<T: Number> Puller<T> {
         self.owners(fabric).try_for_each(|to| fabric.send(to, ASK, said.message(fabric)))
     }
 
-    /// All of them, this rank's neighbour first, so that not all ask the same one first.
+    /// All owners, starting with this rank's neighbour, so that not all ranks ask the same one
+    /// first.
     fn owners(&self, fabric: &Fabric) -> impl Iterator<Item = usize> + use<T> {
         let (rank, ranks) = (fabric.rank(), self.places.len());
         (1..=ranks).map(move |distance| (rank + distance) % ranks)

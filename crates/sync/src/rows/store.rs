@@ -6,26 +6,26 @@ use std::fmt::Debug;
 use stepwell_base::Key;
 use stepwell_optim::RowOptimizer;
 
-/// Rows by key, wherever they lie.
+/// Rows by key, in any kind of storage.
 pub trait OwnedRows<T>: Debug + Send {
-    /// Weights of a row.
+    /// Number of weights of a row.
     fn lanes(&self) -> usize;
 
-    /// Appends the weights of the rows of `keys`, which are distinct; a row that was never changed
-    /// has its initial ones. // (keys, lanes)
+    /// Appends the weights of the rows of `keys`, which are distinct; an unchanged row has its
+    /// initial weights. // (keys, lanes)
     ///
     /// # Errors
-    /// Says why they cannot be read: the run ends.
+    /// Describes why they cannot be read: the run ends.
     fn read(&mut self, keys: &[Key], weights: &mut Vec<T>) -> Result<(), String>;
 
     /// Changes the rows of `keys`, which are distinct, once each. // (keys, lanes)
     ///
     /// # Errors
-    /// Says why that cannot be: the run ends.
+    /// Describes why they cannot be changed: the run ends.
     fn apply(&mut self, keys: &[Key], gradients: &[T]) -> Result<(), String>;
 }
 
-/// Writes the weights with which the row of a key begins.
+/// Writes the initial weights of a key's row.
 type Initial = Box<dyn Fn(Key, &mut [f32]) + Send + Sync>;
 
 /// Rows in memory.
@@ -44,7 +44,7 @@ impl Debug for MemoryRows {
 }
 
 impl MemoryRows {
-    /// No rows yet, of so many weights each, which `initial` writes.
+    /// No rows yet, with `lanes` weights each, initialized by `initial`.
     pub fn new(
         lanes: usize,
         optimizer: RowOptimizer,
@@ -53,7 +53,7 @@ impl MemoryRows {
         Self { lanes, optimizer, initial: Box::new(initial), rows: HashMap::new() }
     }
 
-    /// Rows that were changed.
+    /// Number of changed rows.
     pub fn count(&self) -> usize {
         self.rows.len()
     }

@@ -1,4 +1,4 @@
-//! What waits for everybody has the bits of a plain loop, whatever the order of delivery.
+//! Protocols that wait for all ranks have the bits of a plain loop in every order of delivery.
 
 use stepwell_sync::{Kind, Learner};
 

@@ -1,5 +1,5 @@
-//! Gradients that can be told apart in the model: number s of rank r is 1 in a lane of its own,
-//! times the number of ranks that compute. So the model says how often each was used.
+//! Gradients that can be told apart in the model: number s of rank r is 1 in a separate lane, times
+//! the number of ranks that compute. So the model shows how often each was used.
 
 use stepwell_base::random::Stream;
 use stepwell_sync::{Groups, Kind, Learner, Options, Rate};
@@ -9,7 +9,7 @@ use crate::schedule::{self, Outcome};
 /// Gradients of a rank that have a lane.
 pub(crate) const PER_RANK: usize = 96;
 
-/// A job that a seed draws.
+/// A job drawn from a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub kind: Kind,
@@ -33,7 +33,7 @@ impl Job {
         Self { kind, ranks, options }
     }
 
-    /// Runs it in an order that `seed` draws, and looks into the model.
+    /// Runs it in an order drawn from `seed`, and checks the model.
     ///
     /// # Errors
     /// What is wrong.
@@ -57,7 +57,7 @@ impl Job {
         if counts.lost() != 0 {
             return Err(format!("{} gradients lost: {counts:?}", counts.lost()));
         }
-        // How often each gradient counts; the model moves against them.
+        // Number of uses of each gradient; the model moves against it.
         let uses: Vec<f64> = outcome.model.iter().map(|lane| -lane).collect();
         let used = uses.iter().filter(|use_| **use_ != 0.0).count() as u64;
         if used != counts.used {

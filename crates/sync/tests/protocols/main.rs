@@ -1,4 +1,4 @@
-//! Protocols under every order of delivery that a seed draws, on threads, and beside plain loops.
+//! Protocols in orders of delivery drawn from seeds, on threads, and next to plain loops.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
 #![expect(clippy::print_stdout, reason = "a test says what it met")]

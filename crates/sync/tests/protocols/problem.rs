@@ -1,4 +1,4 @@
-//! A problem of a few lanes, and who solves it: threads, or a plain loop.
+//! A problem of a few lanes, solved by threads or by a plain loop.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, threads};
@@ -28,7 +28,7 @@ pub(crate) fn begin() -> Vec<f64> {
     (0..LANES).map(|_| stream.next_f64()).collect()
 }
 
-/// The mean of all workers' gradients, step by step.
+/// Descent along the mean of all workers' gradients, step by step.
 pub(crate) fn plain_loop(workers: std::ops::Range<usize>, options: &Options) -> Vec<f64> {
     let mut parameters = begin();
     let (momentum, decay) = (options.momentum, options.weight_decay);
@@ -47,7 +47,7 @@ pub(crate) fn plain_loop(workers: std::ops::Range<usize>, options: &Options) -> 
     parameters
 }
 
-/// One rank's part, to the end of all.
+/// One rank's part, until all have ended.
 pub(crate) fn drive_rank(fabric: &Fabric, kind: Kind, options: &Options) -> Driven<f64> {
     let rank = fabric.rank();
     let mut learner = move |step: u64, w: &[f64], g: &mut [f64]| gradient(rank, step, w, g);

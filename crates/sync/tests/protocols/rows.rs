@@ -1,5 +1,5 @@
-//! Rows beside the dense part, in orders that seeds draw: gradients can be told apart in the rows,
-//! as in the ledger, so each row says which it has, and how often.
+//! Rows next to the dense part, in orders drawn from seeds: gradients can be told apart in the
+//! rows, as in the ledger, so each row shows which it has, and how often.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use crate::schedule;
 
 /// Gradients of a rank that have a lane.
 const PER_RANK: usize = 96;
-/// Keys that there are.
+/// Number of keys.
 const KEYS: u64 = 7;
 
-/// All ranks' rows, and which gradients were pushed to which.
+/// All ranks' rows, and which gradients were pushed to which rows.
 #[derive(Debug, Default)]
 struct Tables {
     rows: BTreeMap<Key, Vec<f64>>,
@@ -57,7 +57,7 @@ impl OwnedRows<f64> for Ledger {
     }
 }
 
-/// Distinct keys of a mini-batch, in an order that is drawn, too.
+/// Distinct keys of a mini-batch, in a drawn order.
 fn keys_of(rank: usize, step: u64) -> Vec<Key> {
     let name = [(rank as u64).to_le_bytes(), step.to_le_bytes()].concat();
     let mut stream = Stream::named(5, &name);
@@ -99,7 +99,7 @@ impl RowJob {
         kind.with_rows(fabric, dense, rows, self.rules).unwrap()
     }
 
-    /// Its gradient says whose it is, and looks at what the rows have.
+    /// A learner whose gradient identifies its rank, and which checks the rows that it reads.
     fn learner(&self, rank: usize, tables: &Arc<Mutex<Tables>>) -> Box<dyn Learner<f64> + '_> {
         let (job, tables) = (self.clone(), Arc::clone(tables));
         let (lanes, workers) = (job.job.ranks * PER_RANK, job.job.kind.workers(job.job.ranks));
@@ -116,7 +116,8 @@ impl RowJob {
         })
     }
 
-    /// Under `bsp` the clock is the step: what rows must have, and may not, is known.
+    /// Under `bsp` the clock is the step, so it is known which gradients rows must contain, and may
+    /// not.
     fn look_at(&self, step: u64, keys: &[Key], rows: &[f64]) {
         let slack = match self.staleness {
             Staleness::Exact => 0,
@@ -171,7 +172,7 @@ impl RowJob {
                 gradients += u64::from(*value != 0.0);
             }
         }
-        // A rank computes one more at most when the run ends, which is not wanted.
+        // When the run ends, a rank computes at most one more gradient, which is not used.
         let all = tables.pushed.len() as u64;
         if gradients + 5 * self.job.ranks as u64 <= all && all > 0 {
             return Err(format!("{gradients} of {all} gradients of rows show"));
@@ -279,7 +280,7 @@ fn what_a_rank_would_never_send_is_refused_with_its_name() {
     let own: Vec<u64> = (0..20).filter(|key| owner(Key(*key), 2) == 0).collect();
     let other = (0..20).find(|key| owner(Key(*key), 2) == 1).unwrap();
     let (pull, push, clock, end) = (1, 2, 3, 4);
-    // The heads and keys of what rank 1 sends, and what is wrong with the last.
+    // Heads and keys of the messages of rank 1, and what is wrong with the last.
     type Sent<'a> = ([u64; 2], &'a [u64]);
     let cases: [(&[Sent<'_>], &str); 8] = [
         (&[([9, 0], &[])], "of no kind"),

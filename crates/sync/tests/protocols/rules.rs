@@ -1,5 +1,5 @@
-//! A test that has never failed shows little: without each rule the ledger finds something, and
-//! with it nothing in the same schedules.
+//! A test that has never failed shows little: without each rule the ledger finds an error, and with
+//! it none in the same schedules.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,8 +18,7 @@ fn breaks(rule: Rule, kind: Kind, says: &str) {
     });
 }
 
-/// Checks the jobs of seeds with all rules and without one, until something is found that says
-/// this.
+/// Checks the jobs of seeds with all rules and without one, until an error with this text is found.
 pub(crate) fn found_without(
     rule: Rule,
     says: &str,

@@ -14,24 +14,24 @@ struct Rank<'a> {
     fabric: Fabric,
     protocol: Box<dyn Protocol<f64>>,
     learner: Box<dyn Learner<f64> + 'a>,
-    /// The gradient that is being computed, if any.
+    /// The gradient being computed, if any.
     computing: Option<Vec<f64>>,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The mean over those ranks whose parameters are the model.
+    /// The mean over the ranks whose parameters are the model.
     pub model: Vec<f64>,
     pub counts: Counts,
 }
 
-/// How far learners are apart in a run: one in `slow` ends as rarely as one in `rarely`.
+/// Differences between learners in a run: one in `slow` ends as rarely as one in `rarely`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub slow: u64,
     pub rarely: u64,
-    /// One event in so many delivers; the others poll, begin and end.
+    /// One event in `deliver` delivers; the others poll, begin and end.
     pub deliver: u64,
 }
 
@@ -42,10 +42,10 @@ impl Style {
     }
 }
 
-/// Runs `kind` on `ranks` ranks from these parameters in an order that `seed` draws.
+/// Runs `kind` on `ranks` ranks from these parameters in an order drawn from `seed`.
 ///
 /// # Errors
-/// What was found: a deadlock, or an error of the fabric.
+/// A deadlock, or an error of the fabric.
 pub(crate) fn run<'a>(
     (kind, ranks, options): (Kind, usize, &Options),
     parameters: &[f64],
@@ -56,7 +56,7 @@ pub(crate) fn run<'a>(
     run_ends((kind, ranks), begin, learner, seed)
 }
 
-/// The same with these ends.
+/// Runs these ends in an order drawn from `seed`.
 pub(crate) fn run_ends<'a>(
     (kind, ranks): (Kind, usize),
     mut end: impl FnMut(&Fabric) -> Box<dyn Protocol<f64>>,
@@ -123,8 +123,8 @@ fn begins(rank: &mut Rank<'_>) -> bool {
     true
 }
 
-/// Whether nothing can happen any more, after everybody has gone as far as he can without a learner
-/// that ends.
+/// Whether nothing can happen any more, after every rank has advanced as far as it can without a
+/// learner that ends.
 fn is_dead(all: &mut [Rank<'_>], post: &Arc<Post>) -> Result<bool, String> {
     let quiet = post.under_way() == 0 && all.iter().all(|rank| rank.computing.is_none());
     if !quiet {
@@ -142,7 +142,7 @@ fn is_dead(all: &mut [Rank<'_>], post: &Arc<Post>) -> Result<bool, String> {
     Ok(post.under_way() == 0 && !all.iter().all(|rank| rank.protocol.ended()))
 }
 
-/// What came of a run with these ends, which are over.
+/// The result of a run with these ends, which have ended.
 pub(crate) fn outcome(kind: Kind, ends: &[&dyn Protocol<f64>]) -> Outcome {
     let of = kind.model_of(ends.len());
     let mut model = vec![0.0; ends[0].model().len()];

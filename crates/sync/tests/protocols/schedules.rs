@@ -1,11 +1,11 @@
-//! All protocols, in orders that seeds draw: no gradient lost or used twice, no bound broken, no
-//! deadlock.
+//! All protocols, in orders drawn from seeds: no gradient is lost or used twice, no bound broken,
+//! no deadlock.
 
 use stepwell_sync::{Counts, Kind};
 
 use crate::ledger::Job;
 
-/// Schedules of all protocols together.
+/// Number of schedules, over all protocols.
 fn schedules() -> u64 {
     if std::env::var_os("STEPWELL_LONG").is_some() { 20_000 } else { 2_000 }
 }
@@ -24,7 +24,7 @@ fn no_schedule_loses_a_gradient_breaks_a_bound_or_ends_in_a_deadlock() {
         let sum = Counts::sum(all);
         println!("{kind}: {each} runs, {sum:?}");
         assert!(sum.used > each, "gradients were used: {sum:?}");
-        // Orders are wild enough that the rules of what comes late are needed.
+        // Orders vary enough that the rules about late gradients are needed.
         if kind == Kind::Rna {
             assert!(sum.dropped > 0 && sum.left > 0, "{sum:?}");
         }

@@ -1,5 +1,6 @@
-//! Protocols that learn on the way how many gradients there are, end, and begin again, in orders
-//! that seeds draw: every gradient is used once or dropped, none is left, and all find the end.
+//! Protocols that learn the number of gradients while running, end, and begin again, in orders
+//! drawn from seeds: every gradient is used once or dropped, none is left, and all ranks find the
+//! end.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, Post};
@@ -8,7 +9,7 @@ use stepwell_sync::{Counts, Descent, Kind, OpenEnded, Protocol};
 use crate::ledger::{Job, PER_RANK};
 use crate::schedule::{self, Outcome, Style};
 
-/// Runs that begin again so often.
+/// Number of segments of a run.
 const SEGMENTS: usize = 3;
 /// Events after which a segment that has not ended never will.
 const EVENTS_MAX: usize = 400_000;
@@ -18,12 +19,12 @@ struct Rank {
     protocol: Box<dyn OpenEnded<f64>>,
     computing: Option<u64>,
     begun: u64,
-    /// Whether it has said how many there are.
+    /// Whether it was given the number of gradients.
     told: bool,
     given: u64,
 }
 
-/// Schedules of all protocols together.
+/// Number of schedules, over all protocols.
 fn schedules() -> u64 {
     if std::env::var_os("STEPWELL_LONG").is_some() { 6_000 } else { 600 }
 }
@@ -57,7 +58,7 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
     for segment in 0..SEGMENTS {
         last += stream.next_u64() % 30;
         let style = Style::drawn(&mut stream);
-        // Some learn of the end when all have given all, and not before.
+        // Some learn of the end only when all have given all.
         let (late, ahead_max) = (stream.next_u64().is_multiple_of(2), 1 + stream.next_u64() % 12);
         let is_over = |all: &[Rank]| all.iter().all(|rank| rank.protocol.ended());
         let mut events = 0;
@@ -76,7 +77,7 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
             let scale = job.kind.workers(job.ranks) as f64;
             let workers = all.iter().filter(|rank| computes(job, rank));
             let least = workers.map(|rank| rank.given).min().unwrap_or(0);
-            // Nobody goes further ahead of the slowest than that.
+            // No rank goes further ahead of the slowest than that.
             let at_hand = last.min(least + ahead_max);
             let knows = !late || least == last;
             let bounds = Bounds { last, at_hand, knows, scale };
@@ -98,11 +99,11 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// What a rank may do.
+/// Limits of a rank.
 struct Bounds {
-    /// Gradients of the segments up to this one.
+    /// Number of gradients of the segments up to this one.
     last: u64,
-    /// Those that it may begin now.
+    /// Number of gradients that it may begin now.
     at_hand: u64,
     /// Whether it may learn of the end.
     knows: bool,

@@ -18,7 +18,7 @@ use crate::models::{Model, rule};
 use crate::pipeline::{Agreement, shuffle_bytes_max};
 use crate::step::Trainer;
 
-/// The bounds.
+/// Bounds outside the tiers.
 pub(super) struct Apart {
     /// Reading, batching and the exchange with other ranks.
     pub(super) data: Budget,
@@ -37,7 +37,7 @@ impl Apart {
             Exchange::of(wanted.config, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
-        // Parameters, and as many values for each part of the optimizer's state.
+        // Parameters, and one value per parameter for each part of the optimizer's state.
         let parts = 1 + rule(&wanted.config.dense).state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
@@ -131,8 +131,8 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
     }
     let examples = wanted.examples.unwrap_or(u64::MAX);
-    // Progressive figures, where something is trained, those of an evaluation, and the best that
-    // can be reached.
+    // Progressive figures if something is trained, those of an evaluation, and those of the true
+    // probabilities.
     let mut meters = if wanted.scores { 1 } else { 2 };
     let mut has_truth = false;
     for input in wanted.inputs.into_iter().flatten() {
@@ -144,13 +144,13 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Most bytes of the threads that compute beside the trainer if ranks are out of step, and of the
-/// protocol for the dense part.
+/// The most bytes of a learner's threads and of the dense part's protocol, if ranks are out of
+/// step.
 fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
     let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
-    // Parameters and gradient of the current step, and what ranks show each other at a mark, as
+    // Parameters and gradient of the current step, and what ranks send each other at a mark, as
     // messages and after reading.
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();

@@ -1,10 +1,10 @@
-//! Which devices a run has where nobody named any: those with which rows have most room.
+//! Chooses a run's devices if none are named: those that give rows the most room.
 //!
-//! - **How.** Rows have as much of each device as of the one that has least, so that one that is
-//!   full spoils the others: it is left out where the others alone have more. Of those that are
-//!   left, the ones that have least go until a plan holds; a note says of each why.
-//! - **Failure.** Without devices all is on the host, but where somebody said what devices are to
-//!   have: then the plan says why they cannot.
+//! - **How.** Rows get as much of each device as of the one with the least room, so a full device
+//!   reduces the others: it is left out if the others alone have more. The devices with the least
+//!   room are dropped until a plan fits; a note gives the reason for each.
+//! - **Failure.** Without devices, everything is on the host, unless settings give devices memory
+//!   or work: then the plan reports why that is impossible.
 
 use stepwell_base::ByteCount;
 use stepwell_device::{Choice, Offer};
@@ -15,13 +15,13 @@ use super::devices::{DeviceRoom, dense_bytes};
 use crate::Result;
 use crate::models::Model;
 
-/// Whether somebody said what devices are to have or to do, though not which.
+/// Whether settings give devices memory or work, without naming devices.
 fn insists(config: &Config) -> bool {
     config.tiers.hbm.is_some() || config.dense_place == DensePlace::Device
 }
 
-/// The devices of rank `part` of `parts`, which share `offer`; none with a note where they cannot
-/// and nobody named any.
+/// The devices of rank `part` of `parts`, which divide `offer`; `None` and a note if they cannot
+/// and none were named.
 pub(crate) fn part(
     config: &Config,
     offer: Offer,
@@ -38,8 +38,8 @@ pub(crate) fn part(
     }
 }
 
-/// Plans those devices of `offer` that can be used, or all where they were named; notes say why
-/// others are not.
+/// Plans the devices of `offer` that can be used, or all if they were named; notes say why others
+/// are not used.
 pub(super) fn plan(
     config: &Config,
     model: &Model,
@@ -50,7 +50,7 @@ pub(super) fn plan(
     if config.device != Choice::Auto {
         return plan(offer).map(|room| (Some(room), Vec::new()));
     }
-    // Those that have most come first.
+    // Devices with the most memory come first.
     let mut order: Vec<usize> = (0..offer.len()).collect();
     order.sort_by_key(|place| std::cmp::Reverse(offer.free()[*place]));
     let (mut count, why) = most_room(config, model, offer, &order);
@@ -76,7 +76,7 @@ pub(super) fn plan(
     }
 }
 
-/// How many of the devices in `order` are taken, at least one, and why not the others.
+/// The number of devices in `order` to take, at least one, and why not the others.
 fn most_room(
     config: &Config,
     model: &Model,

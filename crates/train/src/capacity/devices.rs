@@ -1,4 +1,4 @@
-//! What a run has of its devices, and what they cost the host.
+//! A run's use of its devices, and what they cost the host.
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
@@ -12,33 +12,32 @@ use crate::models::Model;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
-/// Of what a device offers rows have this part, where nobody says how much.
+/// Part of a device's offered memory for rows, if not set.
 const PART: (u64, u64) = (9, 10);
 
-/// Bytes that the check of order takes of the host for a slot: a range of bytes, its last write and
-/// the reads since.
+/// Host bytes of the order check for a slot: a range of bytes, its last write and the reads since.
 const CHECK_BYTES_OF_SLOT: u64 = 320;
-/// Bytes that it takes for a device whatever its slots, with clocks, queues and stacks of streams.
+/// Its host bytes for a device regardless of slots, with clocks, queues and stacks of streams.
 const CHECK_BYTES: u64 = 4 << 20;
 
-/// What a run has of its devices.
+/// A run's use of its devices.
 #[derive(Clone, Debug)]
 pub struct DeviceRoom {
     /// The devices of a rank.
     pub offer: Offer,
-    /// What rows have of each.
+    /// Memory for rows on each device.
     pub rows: DevicePlan,
-    /// What the dense part has of each, and of the host's memory that each copies to and from.
+    /// Memory for the dense part on each device, and pinned on the host for each.
     pub dense: (u64, u64),
 }
 
 impl DeviceRoom {
-    /// The name of the bound on the memory of emulated devices.
+    /// Name of the bound on the memory of emulated devices.
     pub(super) const EMULATED: &'static str = "emulated devices";
-    /// The name of the bound on what they remember of all accesses.
+    /// Name of the bound on their record of all accesses.
     pub(super) const CHECKED: &'static str = "order of accesses";
 
-    /// Shares the devices of `offer` out.
+    /// Divides the memory of the devices of `offer`.
     pub(super) fn plan(
         config: &Config,
         model: &Model,
@@ -61,7 +60,7 @@ impl DeviceRoom {
         Ok(Self { offer: offer.clone(), rows, dense })
     }
 
-    /// Adds what the host has for them.
+    /// Adds the host's memory for the devices.
     pub(super) fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
         self.rows.add_host(tiers, load, budget);
         if self.dense.1 > 0 {
@@ -79,12 +78,12 @@ impl DeviceRoom {
         }
     }
 
-    /// Bytes that are taken of each device.
+    /// Bytes to take of each device.
     pub fn device_bytes(&self) -> u64 {
         self.rows.device_bytes() + self.dense.0
     }
 
-    /// Whether rows would have more of `tiers.hbm` if the host had more slots.
+    /// Notes that rows would use more of `tiers.hbm` if the host had more slots.
     pub(super) fn tight(&self, tiers: &TierPlan, wanted: &Wanted<'_>) -> Option<String> {
         let given = wanted.config.tiers.hbm?;
         let mut slots = tiers.groups.iter().zip(&self.rows.slots);
@@ -98,7 +97,7 @@ impl DeviceRoom {
         })
     }
 
-    /// What is to be taken of what is offered.
+    /// What to take of the offered devices.
     pub(crate) fn wanted(&self, config: &Config) -> WantedOfDevices {
         WantedOfDevices {
             memory_bytes: self.device_bytes(),
@@ -107,7 +106,7 @@ impl DeviceRoom {
         }
     }
 
-    /// What each device has, line by line: a name, bytes, and what they are for.
+    /// The memory of each device by use: a name, bytes, and their purpose.
     pub fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         let slots: usize = self.rows.slots.iter().sum();
@@ -132,8 +131,7 @@ impl DeviceRoom {
     }
 }
 
-/// What the dense part has of each of so many devices, and of the host's memory that each copies
-/// to and from.
+/// Bytes of the dense part on each of `devices` devices, and pinned on the host for each.
 pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
     match config.dense_place {
         DensePlace::Host => (0, 0),
@@ -141,7 +139,7 @@ pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u6
     }
 }
 
-/// A device that holds no row because it is full, where nobody said how much of it rows may have.
+/// Explains that a full device holds no row, if its memory for rows is not set.
 fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) -> Error {
     let is_full = config.tiers.hbm.is_none() && !offer.emulated;
     match error {
@@ -158,7 +156,7 @@ fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) 
     }
 }
 
-/// Bytes of each device for rows and what moves them, beside those of the dense part.
+/// Bytes of each device for rows and for moving them, next to the dense part.
 fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
         let (names, offered) = (offer.least(), ByteCount(offer.memory_bytes));
@@ -180,6 +178,6 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     Ok(hbm)
 }
 
-/// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for
-/// the dense part; and one that plans for it.
+/// Threads of each device: a stream each for lifting rows, lowering rows, steps and the dense part;
+/// and one that plans for it.
 pub(super) const THREADS: u64 = 5;

@@ -9,8 +9,8 @@ use stepwell_ssd::StoreSpace;
 use super::{Capacity, Expected};
 
 impl Capacity {
-    /// Most bytes of disk with `rows` rows, in whichever tables, or with all that the data can ask
-    /// for; none if their number is unknown.
+    /// The most bytes of disk with `rows` rows, in whichever tables, or with all rows that the data
+    /// can ask for; `None` if their number is unknown.
     pub fn disk(&self, config: &Config, rows: Option<u64>) -> Option<Budget> {
         let ranks = config.ranks.count as u64;
         let (space, rows) = match rows {
@@ -47,7 +47,7 @@ impl Capacity {
         Some(budget)
     }
 
-    /// Space of a rank's stores, whose groups have `rows` each.
+    /// Space of a rank's stores, each with `rows` of its group.
     pub(crate) fn space_of(&self, rows: &dyn Fn(&GroupPlan) -> u64) -> StoreSpace {
         let of_each = self.tiers.groups.iter().map(|group| group.store.space_of(rows(group)));
         of_each.fold(StoreSpace::default(), |sum, of| StoreSpace {
@@ -56,7 +56,7 @@ impl Capacity {
         })
     }
 
-    /// Most space of a rank's stores with `rows` rows together, in whichever groups.
+    /// The most space of a rank's stores with `rows` rows in total, in whichever groups.
     fn space_of_any(&self, rows: u64) -> StoreSpace {
         let spaces = (0..self.tiers.groups.len()).map(|number| {
             let full = &self.tiers.groups[number].members;
@@ -65,8 +65,8 @@ impl Capacity {
         spaces.max_by_key(|space| space.at_most).unwrap_or_default()
     }
 
-    /// Notes that the index has no room for the rows that are `expected`, or what a run must be
-    /// given to have room for them.
+    /// Notes that the index has no room for the `expected` rows, or the settings that would give it
+    /// room.
     pub fn index_note(&self, config: &Config, expected: &Expected<'_>) -> Option<String> {
         let before: u64 = self.rows_before.iter().sum();
         let rows = expected.rows.unwrap_or(0).max(before);

@@ -1,12 +1,12 @@
-//! How `memory` is shared out among the tiers that have no figure of their own.
+//! Divides `memory` among the tiers without a set size.
 //!
 //! - **How.** The size of rows in memory decides the others: the index has room for
 //!   [`ROWS_ON_DISK`] rows per slot and for the rows of the checkpoint that the run begins with,
-//!   and for the rows that are expected, where somebody says so; a segment and harvested rows take
-//!   one part in [`PART`] of the rows' bytes each. The largest size whose plan stays within
-//!   `memory` is searched for. If rows have a figure, it is the index whose size is searched for.
+//!   and for the expected rows, if given; a segment and harvested rows each take a [`PART`]th of
+//!   the rows' bytes. The largest size whose plan stays within `memory` is searched for. If the
+//!   size of rows is set, the index size is searched for.
 //! - **Failure.** If even the smallest tiers don't fit, the run is refused. The message names the
-//!   least memory that would do, and the largest part of it.
+//!   least sufficient memory, and the largest part of it.
 
 use stepwell_base::ByteCount;
 use stepwell_engine::{TierOptions, TierPlan};
@@ -18,9 +18,10 @@ use crate::{Error, Result};
 
 /// Rows that the index has room for, per slot in memory.
 const ROWS_ON_DISK: u64 = 8;
-/// The least of them if rows in memory have a figure: a checkpoint writes all of those to disk.
+/// The least such rows if the size of rows in memory is set: a checkpoint writes all of them to
+/// disk.
 const ROWS_ON_DISK_MIN: u64 = 2;
-/// Harvested rows, and a segment, take one part in so many of the bytes of rows in memory.
+/// Harvested rows, and a segment, each take this fraction of the bytes of rows in memory.
 const PART: u64 = 16;
 /// Segments aren't made shorter than this to save memory.
 const SEGMENT_MIN: u64 = 4 << 20;
@@ -59,8 +60,8 @@ pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -
     Ok(best)
 }
 
-/// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if rows have
-/// a figure.
+/// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if the size
+/// of rows is set.
 fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOptions> {
     let given = &wanted.config.tiers;
     let dram = given.dram.map_or(bytes, |dram| dram.0);
@@ -102,21 +103,21 @@ fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
     })
 }
 
-/// Those of so many `rows` of all ranks that one of them has at most.
+/// The most of `rows` rows of all ranks that one rank has.
 fn of_rank(wanted: &Wanted<'_>, rows: u64) -> u64 {
     let of_rank = rows.div_ceil(wanted.config.ranks.count as u64);
-    // Shares of ranks are even, but for chance.
+    // Ranks' shares are even, except for chance.
     if of_rank < rows { of_rank + of_rank / 16 } else { rows }
 }
 
-/// Bytes of an index for `times` as many rows as there are slots and those `before`, or for the
-/// rows that are expected, if these are more.
+/// Bytes of an index for `times` as many rows as there are slots plus those `before`, or for the
+/// expected rows, if these are more.
 fn index_for(wanted: &Wanted<'_>, plan: &TierPlan, times: u64, before: &[u64]) -> u64 {
     let expected = wanted.rows.map_or(0, |rows| plan.index_for_all(of_rank(wanted, rows)));
     plan.index_for(times, before).max(expected)
 }
 
-/// Bytes of memory that were given to tables.
+/// Bytes of memory set for tables.
 fn of_tables(wanted: &Wanted<'_>) -> u64 {
     let of_each = wanted.model.tables().iter().filter_map(|table| given(wanted.config, table));
     of_each.fold(0, |sum, bytes| sum.saturating_add(bytes.0))

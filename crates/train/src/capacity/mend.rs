@@ -1,23 +1,23 @@
-//! Which settings make a part of the capacity plan smaller.
+//! Settings that reduce a part of the capacity plan.
 
 use stepwell_engine::TierPlan;
 
 use super::{DeviceRoom, LEARNING, Wanted};
 use crate::exchange::Exchange;
 
-/// The settings by which the bound of that name becomes smaller, those that the command has; none
-/// where it follows from the data, from the checkpoint, or from nothing that is set.
+/// The settings that reduce the bound `bound`, if the command has them; `None` if the bound follows
+/// from the data, from the checkpoint, or from no setting.
 pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
     let Wanted { config, scores, .. } = *wanted;
     let tiers = &config.tiers;
-    // Figures that `memory` decides are the least that a mini-batch needs, where it is too little.
+    // If `memory` is too small, the sizes that it decides are the least for a mini-batch.
     let shared = config.memory.is_some();
-    // The model of a checkpoint and its mini-batches stay as they are.
+    // A checkpoint's model and mini-batches are fixed.
     let mini_batch = (!scores).then_some("data.mini_batch");
     Some(match bound {
         TierPlan::ROWS_IN_MEMORY if shared && tiers.dram.is_none() => mini_batch?,
         TierPlan::ROWS_IN_MEMORY => "tiers.dram",
-        // As large as the rows of the checkpoint ask for.
+        // Its size follows from the checkpoint's rows.
         "store index" if scores => return None,
         "store index" if shared && tiers.index.is_none() => match (wanted.from, tiers.dram) {
             (Some(_), _) => return None,
@@ -36,7 +36,7 @@ pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
         "rows going down" if scores => "tiers.dram",
         "rows going down" => "tiers.dram or model.dim",
         "rows read elsewhere" => mini_batch?,
-        // Of data there are as many examples as there are.
+        // The number of examples in data is given.
         "scores" if config.data.paths.is_empty() && config.data.eval_paths.is_empty() => {
             "synth.examples"
         }

@@ -1,4 +1,4 @@
-//! What ranks of a process, and processes of a machine, take together.
+//! Resources of ranks in one process, and of processes on one machine.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_rank_that_is_a_process_takes_its_own_plan() {
     };
     let (of_threads, total) = wants(4, 1);
     assert_eq!((of_threads.bytes, of_threads.processes), (4 * total, 1));
-    // Each on a machine of its own, and two on each machine.
+    // Each on a separate machine, and two on each machine.
     for processes in [1, 2] {
         let (of_process, total) = wants(1, processes);
         assert_eq!((of_process.bytes, of_process.processes), (total, processes as u64));

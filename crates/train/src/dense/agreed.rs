@@ -1,4 +1,4 @@
-//! The dense optimizer as protocols move parameters by it, and what of it goes into checkpoints.
+//! The dense optimizer for protocols, which move parameters by it, and its state in checkpoints.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::sections::{Sections, sections};
 use crate::models::rule;
 use crate::{Error, Result};
 
-/// The optimizer of parameters that a protocol has; a clone is the same one.
+/// The optimizer of a protocol's parameters; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct AgreedOptimizer(Arc<Mutex<State>>);
 
@@ -24,10 +24,10 @@ struct State {
 }
 
 impl AgreedOptimizer {
-    /// That of `config` for so many parameters, before its first step.
+    /// The optimizer of `config` for `count` parameters, before its first step.
     ///
     /// # Errors
-    /// When its settings make no sense.
+    /// If its settings are invalid.
     pub(crate) fn new(config: &Config, count: usize) -> Result<Self> {
         let dense = rule(&config.dense);
         let optimizer = DenseOptimizer::new(dense)
@@ -37,22 +37,22 @@ impl AgreedOptimizer {
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    /// Bytes of one for so many parameters, at most.
+    /// The most bytes of an optimizer for `count` parameters.
     pub(crate) fn bytes_max(count: usize) -> usize {
         3 * count * size_of::<f32>()
     }
 
-    /// The sections of these parameters and of its state, as those of a dense part.
+    /// The sections of these parameters and of its state, as in a dense part.
     pub(crate) fn sections(&self, parameters: &[f32]) -> Dense {
         let State { optimizer, state, .. } = &*self.state();
         let state = state.vectors().map(|(name, values)| (name, Cow::Borrowed(values)));
         sections(Cow::Borrowed(parameters), state, optimizer).to_dense()
     }
 
-    /// Takes over the state of a dense part; gives the parameters.
+    /// Loads the state of a dense part; returns its parameters.
     ///
     /// # Errors
-    /// Says what does not fit this model.
+    /// Describes what does not fit this model.
     pub(crate) fn load(&self, dense: &Dense) -> std::result::Result<Vec<f32>, String> {
         let State { optimizer, state, scaled } = &mut *self.state();
         let sections = Sections { dense, count: scaled.len() };
@@ -69,7 +69,7 @@ impl AgreedOptimizer {
 }
 
 impl Optimizer<f32> for AgreedOptimizer {
-    /// The rate is the optimizer's own times that of the share, whatever round it is.
+    /// Uses the optimizer's own rate times that of the share, in every round.
     fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], share: Share, _rounds: f64) {
         let State { optimizer, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);

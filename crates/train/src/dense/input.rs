@@ -1,4 +1,4 @@
-//! What the dense part reads of a mini-batch: dense features and pooled embeddings.
+//! The dense part's input from a mini-batch: dense features and pooled embeddings.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use stepwell_engine::{EmbeddingBags, Pooled, WorkingRows};
 use crate::batch::Examples;
 use crate::profile::{Kernel, Profile};
 
-/// Where the input of the graph comes from.
+/// Source of the graph's input.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub(crate) examples: &'a Examples,
@@ -29,8 +29,7 @@ impl Input<'_> {
         profile.count(Kernel::Gather, 0, self.embeddings.gather_bytes(self.rows, range));
     }
 
-    /// Dense features of the examples of `range`, which lie beside pooled embeddings. // (examples,
-    /// features)
+    /// Dense features of the examples of `range`. // (examples, features)
     pub(crate) fn features(&self, range: Range<usize>) -> &[f32] {
         let dense = self.columns - self.embeddings.columns().count;
         &self.examples.dense[range.start * dense..range.end * dense]

@@ -1,4 +1,4 @@
-//! The dense part of a model, wherever it is computed.
+//! The dense part of a model, on any kind of processor.
 //!
 //! ```text
 //!               x by block ─► forward ─► loss ─► backward ─► d_x, d_first_order, logits, sums
@@ -6,14 +6,14 @@
 //!               gradients over blocks, or their sum over ranks ─► optimizer
 //! ```
 //!
-//! - **Why.** What a step does with rows, and with other ranks, is the same wherever layers are
+//! - **Why.** A step's work on rows, and with other ranks, is the same wherever layers are
 //!   computed.
-//! - **How.** A [`DenseExecutor`] owns parameters, the optimizer's state and gradients. It is given
-//!   a mini-batch to pass over, then either steps by the gradients that it has or by a sum that
-//!   others made of the [`Summed`] of all ranks. `host` is the processor, `device` is devices.
-//! - **Invariants.** D1 the blocks of a mini-batch are its unit of summation: within one, sums run
-//!   in the order of examples; over blocks they follow the one tree of `stepwell_nn`. So neither
-//!   threads nor ranks show in the bits.
+//! - **How.** A [`DenseExecutor`] owns parameters, optimizer state and gradients. It passes over a
+//!   mini-batch, then steps either by its own gradients or by a sum of the [`Summed`] of all ranks.
+//!   `host` is the processor, `device` is devices.
+//! - **Invariants.** D1 the blocks of a mini-batch are its unit of summation: within a block, sums
+//!   run in the order of examples; over blocks they follow the fixed tree of `stepwell_nn`. So
+//!   neither the number of threads nor of ranks changes the bits.
 
 mod agreed;
 mod device;
@@ -41,66 +41,66 @@ use crate::profile::Profile;
 /// Lanes that one task sums or updates.
 pub(crate) const LANES: usize = 16 << 10;
 
-/// What computes the dense part: a pass over a mini-batch, and the step that follows.
+/// Computes the dense part: a pass over a mini-batch, and the step that follows.
 ///
-/// It never looks at rows, nor at other ranks: both reach it as numbers.
+/// It knows neither rows nor other ranks: it receives both as numbers.
 pub(crate) trait DenseExecutor: Send + Sync {
     /// Number of parameters.
     fn parameter_count(&self) -> usize;
 
-    /// From now on it has the blocks of one of so many ranks at most.
+    /// Limits it to the blocks of one of `ranks` ranks from now on.
     fn share(&mut self, ranks: usize);
 
-    /// Begins a pass over the blocks of `work`, where what computes it goes on by itself; nobody
-    /// waits for it yet.
+    /// Starts a pass over the blocks of `work` if it can run asynchronously, without waiting for
+    /// it.
     ///
     /// # Errors
-    /// When what computes it fails.
+    /// If the executor fails.
     fn begin(&mut self, _work: &Work<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// The forward pass over the blocks of `work`, which was begun, and the backward pass where
-    /// they are trained; sums over each block.
+    /// Runs the forward pass over the blocks of `work`, which `begin` was called for, and the
+    /// backward pass if they are trained; returns sums over each block.
     ///
     /// # Errors
-    /// When what computes it fails.
+    /// If the executor fails.
     fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>>;
 
-    /// The gradients of the parameters that the last pass found.
+    /// The parameter gradients of the last pass.
     ///
     /// # Errors
-    /// When what computes them fails.
+    /// If the executor fails.
     fn gradients(&mut self) -> Result<Summed<'_>>;
 
-    /// Updates the parameters by the gradients of the last pass; where `total` is there, by that.
+    /// Updates the parameters by `total` if given, else by the gradients of the last pass.
     ///
     /// # Errors
-    /// When what computes it fails.
+    /// If the executor fails.
     fn step(&mut self, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()>;
 
-    /// Parameters, state of the optimizer and its count of steps, as they go into digests.
+    /// Parameters, optimizer state and its step count, in the form of digests.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     fn sections(&self) -> Result<DenseView<'_>>;
 
-    /// Takes over what [`DenseExecutor::sections`] gave; gives the count of steps.
+    /// Loads what [`DenseExecutor::sections`] returned; returns the step count.
     ///
     /// # Errors
-    /// Says what does not fit this model.
+    /// Describes what does not fit this model.
     fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String>;
 
-    /// Goes on with other parameters, as after so many steps; the optimizer's state stays.
+    /// Replaces the parameters, as if after `steps` steps, and keeps the optimizer state.
     ///
     /// # Errors
-    /// When what computes with them fails.
+    /// If the executor fails.
     fn set_parameters(&mut self, parameters: &[f32], steps: u64) -> Result<()>;
 
-    /// Whether every parameter is a number.
+    /// Whether all parameters are finite.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     fn is_finite(&self) -> Result<bool>;
 }
 
@@ -111,42 +111,42 @@ pub(crate) struct Processor<'a> {
     pub(crate) profile: &'a Profile,
 }
 
-/// A mini-batch, as far as it concerns the dense part.
+/// The dense part's view of a mini-batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) model: &'a Model,
     pub(crate) input: Input<'a>,
     pub(crate) examples: &'a Examples,
-    /// Of each label.
+    /// Loss of each label.
     pub(crate) losses: &'a [Loss],
-    /// Those that are here.
+    /// The blocks on this rank.
     pub(crate) blocks: Blocks,
     pub(crate) trains: bool,
     pub(crate) on: Processor<'a>,
 }
 
-/// Where a pass puts what others want of it.
+/// Outputs of a pass.
 pub(crate) struct Outputs<'a> {
     pub(crate) logits: &'a mut [f32], // (examples, labels)
-    /// Gradient of the sums of first-order weights, where it trains. // (examples)
+    /// Gradient of the sums of first-order weights, if it trains. // (examples)
     pub(crate) d_first_order: &'a mut [f32],
-    /// Gradient of the pooled embeddings, where it trains. // (examples, embedding columns)
+    /// Gradient of the pooled embeddings, if it trains. // (examples, embedding columns)
     pub(crate) d_x: &'a mut [f32],
 }
 
-/// A vector of parameters in pieces, with the first lane of each.
+/// A vector of parameters in pieces, each with its first lane.
 pub(crate) type Pieces<'a> = &'a [(usize, &'a [f32])];
 
-/// What the gradient of the parameters is the sum of, blocks counted from the first that are here.
+/// Summands of the parameter gradient; blocks are counted from this rank's first.
 pub(crate) enum Summed<'a> {
     /// The gradient of each block.
     Blocks(&'a [HugeSlice<f32>]),
-    /// Sums over subtrees of the blocks, by the first block of each, which ascend.
+    /// Sums over subtrees of the blocks, by ascending first block.
     Subtrees(Vec<(usize, &'a [f32])>),
 }
 
 impl Summed<'_> {
-    /// Sets `sum` to lanes `lanes` of the sum over the blocks of `subtree`, one of `of`.
+    /// Sets `sum` to lanes `lanes` of the sum over the blocks of `subtree`, a part of `of`.
     pub(crate) fn sum(
         &self,
         (of, subtree): (Blocks, Range<usize>),
@@ -159,7 +159,7 @@ impl Summed<'_> {
                 tree_sum(&blocks.collect::<Vec<_>>(), sum);
             }
             Self::Subtrees(sums) => {
-                // Where two meet is told by their numbers in the whole mini-batch.
+                // The numbers in the whole mini-batch determine how subtrees join.
                 let inside = sums.iter().filter(|(first, _)| subtree.contains(first));
                 let parts = inside.map(|(first, sum)| (of.first() + first, &sum[lanes.clone()]));
                 tree_sum_of_subtrees(&parts.collect::<Vec<_>>(), sum);

@@ -1,4 +1,4 @@
-//! The dense part in checkpoints and digests: the same sections, wherever it was computed.
+//! The dense part in checkpoints and digests: the same sections wherever it is computed.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,12 @@ pub(super) fn sections<'a>(
     DenseView { sections }
 }
 
-/// A count of steps, as its section has it.
+/// A step count in the form of its section.
 fn halves(steps: u64) -> [f32; 2] {
     [steps as u32, (steps >> 32) as u32].map(f32::from_bits)
 }
 
-/// `dense` with other parameters, as after so many steps.
+/// `dense` with other parameters, as if after `steps` steps.
 pub(super) fn moved(mut dense: Dense, parameters: &[f32], steps: u64) -> Dense {
     for (name, values) in &mut dense.sections {
         match name.as_str() {
@@ -37,7 +37,7 @@ pub(super) fn moved(mut dense: Dense, parameters: &[f32], steps: u64) -> Dense {
     dense
 }
 
-/// The sections of a model of so many parameters.
+/// The sections of a model of `count` parameters.
 #[derive(Clone, Copy)]
 pub(super) struct Sections<'a> {
     pub(super) dense: &'a Dense,
@@ -48,23 +48,23 @@ impl<'a> Sections<'a> {
     /// The parameters.
     ///
     /// # Errors
-    /// As [`Sections::vector`].
+    /// As for [`Sections::vector`].
     pub(super) fn parameters(self) -> Result<&'a [f32], String> {
         self.vector(PARAMETERS)
     }
 
-    /// A vector that has a lane for each parameter.
+    /// A vector with a lane for each parameter.
     ///
     /// # Errors
-    /// Where there is none, or one of another model.
+    /// If it is missing, or of another model.
     pub(super) fn vector(self, name: &str) -> Result<&'a [f32], String> {
         self.section(name, self.count)
     }
 
-    /// The optimizer of the same rule as `optimizer`, after as many steps as are said here.
+    /// The optimizer with the rule of `optimizer`, after the step count stored here.
     ///
     /// # Errors
-    /// Where none are said, or settings make no sense.
+    /// If the count is missing, or settings are invalid.
     pub(super) fn optimizer(self, optimizer: &DenseOptimizer) -> Result<DenseOptimizer, String> {
         let step = self.section(STEP, 2)?;
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;

@@ -1,4 +1,4 @@
-//! How many distinct keys a rank's part of a mini-batch has, counted on the first ones of the data.
+//! Counts the distinct keys of a rank's part of a mini-batch, in the first ones of the data.
 
 use stepwell_data::{Chunk, Reader, Sources};
 use stepwell_engine::{Blocks, Grouper, Request};
@@ -9,10 +9,10 @@ use crate::features::{Gathered, TableInput, append_example};
 use crate::models::Model;
 use crate::{Error, Result};
 
-/// Mini-batches that are looked at, as far as there are as many.
+/// Number of mini-batches to count, if the data has as many.
 const MINI_BATCHES: usize = 4;
 
-/// Distinct keys of a rank's part, by table: the mean of all ranks and of the first mini-batches.
+/// Distinct keys of a rank's part, by table: the mean over all ranks and the first mini-batches.
 ///
 /// # Errors
 /// Data that cannot be read, or has no example.
@@ -37,10 +37,10 @@ struct Counter {
     blocks: usize,
     tables: Vec<TableInput>,
     grouper: Grouper,
-    /// Of the mini-batch at hand, by table: ids, and where its bags end among them.
+    /// Ids and ends of bags of the current mini-batch, by table.
     gathered: Vec<(Gathered, Vec<u32>)>,
     examples: usize,
-    /// By table, over all parts.
+    /// Distinct keys by table, over all parts.
     distinct: Vec<usize>,
     counted: usize,
 }
@@ -79,7 +79,7 @@ impl Counter {
         }
     }
 
-    /// Counts the mini-batch at hand.
+    /// Counts the current mini-batch.
     fn close(&mut self) {
         let all = Blocks::new(self.examples, self.blocks);
         let of_tables = self.gathered.iter_mut().zip(&self.tables).zip(&mut self.distinct);
@@ -100,9 +100,9 @@ impl Counter {
         self.counted += 1;
     }
 
-    /// The mean; none where there was no example.
+    /// The mean; `None` if there was no example.
     fn finish(mut self) -> Option<Vec<f64>> {
-        // A short one says little, but more than nothing.
+        // A short mini-batch is used only if there is no whole one.
         if self.counted == 0 && self.examples > 0 {
             self.close();
         }

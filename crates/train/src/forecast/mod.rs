@@ -1,7 +1,7 @@
-//! What a run of several ranks will need of a network, and how fast it will be.
+//! Forecasts the network traffic of a run of several ranks, and its speed.
 //!
-//! Bytes follow from the settings and from how many keys of the data are distinct (`traffic`).
-//! Speed follows from what a run of one rank cost on a machine (`profile`, `costs`).
+//! Bytes follow from the settings and the number of distinct keys in the data (`traffic`).
+//! Speed follows from the measured costs of a run of one rank (`profile`, `costs`).
 
 mod costs;
 mod keys;
@@ -23,40 +23,40 @@ pub use self::traffic::{Exchanged, Sent, Step, Touched};
 use crate::Result;
 use crate::models::Model;
 
-/// What a forecast is made from, beside settings and data.
+/// Inputs of a forecast besides settings and data.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// What joins ranks that are on machines of their own.
+    /// The network between ranks on different machines.
     pub network: Option<Network>,
-    /// What a run of one rank cost.
+    /// The measured costs of a run of one rank.
     pub profile: Option<Profile>,
 }
 
-/// What a run of several ranks will send, and how fast it will be.
+/// Predicted traffic and speed of a run of several ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Distinct keys of a rank's part of a mini-batch, in the mean.
+    /// Mean number of distinct keys in a rank's part of a mini-batch.
     pub keys: f64,
-    /// Bytes that a rank sends to all others for an example of all, by what they are.
+    /// Bytes that a rank sends to all others, per example of all ranks, by kind.
     pub sent: Sent,
-    /// All of them: what a link carries each way.
+    /// Their sum: what a link carries each way.
     pub bytes_per_example: f64,
-    /// What all ranks put into messages for an example.
+    /// What all ranks put into messages, per example.
     pub exchanged: Exchanged,
-    /// What that takes their processors, as it was measured once.
+    /// Processor time of these exchanges, from one measurement.
     pub per_exchange: PerExchange,
-    /// What the network alone would allow, where one is named.
+    /// Speed that the network alone would allow, if one is named.
     pub network: Option<Predicted>,
-    /// As threads of one process on the machine of the profile.
+    /// Prediction for ranks as threads of one process on the profile's machine.
     pub one_machine: Option<Predicted>,
-    /// On as many machines like it, joined by the network.
+    /// Prediction for one such machine per rank, joined by the network.
     pub machines: Option<Predicted>,
 }
 
 impl Forecast {
-    /// That of a run of `config` that reads `sources`.
+    /// Forecasts a run of `config` that reads `sources`.
     ///
     /// # Errors
     /// Data that cannot be read, or has no example.

@@ -1,8 +1,8 @@
-//! How fast ranks will be, and what bounds them.
+//! Predicts the speed of ranks, and what bounds it.
 //!
-//! Stages overlap, so that the slowest decides: the cores of a machine, if all work there is takes
-//! them longer; a stage's own thread, or the disk that it waits for; a step, in which computing,
-//! sending and latencies follow one another; the link, through which all goes.
+//! Stages overlap, so the slowest decides: the cores of a machine, if all work there takes them
+//! longer; a stage's thread, or the disk that it waits for; a step, in which computing, sending and
+//! latencies follow one another; the link that carries all messages.
 
 use serde::Serialize;
 use stepwell_fabric::Network;
@@ -10,45 +10,45 @@ use stepwell_fabric::Network;
 use super::costs::{Costs, TRAIN};
 use super::traffic::{Sent, Step};
 
-/// A speed, and where it comes from.
+/// A predicted speed, and its causes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Predicted {
-    /// Of all ranks together.
+    /// Examples per second of all ranks together.
     pub examples_per_second: f64,
-    /// The part that bounds it: of a step the longest one.
+    /// The part that bounds it; if that is a step, its longest part.
     pub bound: &'static str,
-    /// Processor time of all ranks together for an example; 0 where it is not known.
+    /// Processor time of all ranks together for an example; 0 if unknown.
     pub processor_seconds: f64,
-    /// How often as long cores and steps take as their processor time, since stages wait for one
-    /// another: as long as they took in the profile's run. Other work on the machine is in it, too.
+    /// Factor from processor time to the time that cores and steps take, since stages wait for one
+    /// another; measured in the profile's run, so it includes other work on the machine.
     pub slack: f64,
-    /// What takes how long for an example.
+    /// Time of each part for an example.
     pub parts: Vec<Takes>,
 }
 
-/// A part that takes so long for an example.
+/// A part, and its time for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Takes {
     /// Its name.
     pub name: &'static str,
     /// Seconds for an example of all ranks.
     pub seconds: f64,
-    /// Whether it is one of those that follow one another in a step.
+    /// Whether it is one of the consecutive parts of a step.
     pub in_step: bool,
 }
 
 /// All cores of a machine.
 const CORES: &str = "cores";
-/// Threads that compute.
+/// Compute threads.
 const COMPUTE: &str = "compute";
-/// The link of a rank, all that goes through it.
+/// The link of a rank, with all messages that it carries.
 const BANDWIDTH: &str = "network bandwidth";
-/// What is sent of a step, and waited for.
+/// Messages that a step waits for.
 const SENDING: &str = "sending in a step";
 const LATENCY: &str = "network latency";
 const DISK: &str = "disk";
 
-/// What people call the work of a stage.
+/// Common name for the work of a stage.
 fn word(stage: &str) -> &'static str {
     match stage {
         "read" => "reading",
@@ -62,23 +62,23 @@ fn word(stage: &str) -> &'static str {
 }
 
 impl Predicted {
-    /// The network alone, whatever ranks compute.
+    /// Speed that the network alone allows.
     pub(super) fn of_network(step: &Step, network: Network) -> Self {
         Self::of(in_network(step, network), 0.0)
     }
 
-    /// All ranks of `threads` on the machine that was measured.
+    /// All ranks, with `threads` threads each, on the measured machine.
     pub(super) fn on_one_machine(costs: &Costs, step: &Step, threads: usize) -> Self {
         let slack = slack(costs, threads);
         let ranks = step.ranks as f64;
         let all = ranks * costs.of_rank(ranks, step.exchanged());
-        // The ranks have one disk.
+        // The ranks share one disk.
         let mut parts = of_rank(costs, step, (threads, slack), 1.0);
         parts.insert(0, within(CORES, slack * all / costs.cores as f64));
         Self { slack, ..Self::of(parts, all) }
     }
 
-    /// Each rank on a machine of its own, like the one that was measured.
+    /// Each rank on its own machine, like the measured one.
     pub(super) fn on_machines(
         costs: &Costs,
         step: &Step,
@@ -111,7 +111,7 @@ impl Predicted {
     }
 }
 
-/// How often as long the profile's run took as its processor time explains.
+/// The ratio of the profile's measured time to the time that its processor time explains.
 fn slack(costs: &Costs, threads: usize) -> f64 {
     let alone = Step { ranks: 1, examples: 1, tables: Vec::new(), subtrees: 1, dense: 0 };
     let all = costs.of_rank(1.0, alone.exchanged());
@@ -125,7 +125,7 @@ fn within(name: &'static str, seconds: f64) -> Takes {
     Takes { name, seconds, in_step: false }
 }
 
-/// Stages and computing of one rank, where so many disks share what all ranks move.
+/// Stages and computing of one rank, if `disks` disks serve all ranks.
 fn of_rank(costs: &Costs, step: &Step, (threads, slack): (usize, f64), disks: f64) -> Vec<Takes> {
     let (ranks, of_threads) = (step.ranks as f64, threads as f64);
     let mut parts = Vec::new();
@@ -146,7 +146,7 @@ fn of_rank(costs: &Costs, step: &Step, (threads, slack): (usize, f64), disks: f6
     parts
 }
 
-/// The link of a rank, and what of it steps wait for.
+/// The link of a rank, and the part of its traffic that steps wait for.
 fn in_network(step: &Step, network: Network) -> Vec<Takes> {
     let sent = step.sent_per_example();
     let rate = network.bytes_per_second;
@@ -167,7 +167,7 @@ mod tests {
     use super::super::traffic::Touched;
     use super::*;
 
-    /// A run of 1000 examples on two cores, which evaluated none.
+    /// A run of 1000 examples on two cores, without evaluation.
     fn profile(change: &[(&str, serde_json::Value)]) -> Profile {
         let stage = |name: &str, busy: f64, cpu: f64| {
             let wait = 0.0;
@@ -190,7 +190,7 @@ mod tests {
         serde_json::from_value(report).unwrap()
     }
 
-    /// Steps of 100 examples, of which each of `ranks` asks for so many keys.
+    /// Steps of 100 examples, for which each of `ranks` asks for `keys` keys.
     fn step(ranks: usize, keys: f64) -> Step {
         let tables = vec![Touched { keys, weights: 1, counts: false, seen: false }];
         Step { ranks, examples: 100, tables, subtrees: 1, dense: 0 }
@@ -211,11 +211,11 @@ mod tests {
         let one = Predicted::on_one_machine(&costs, &step(1, 50.0), 1);
         near(one.processor_seconds, 20e-3);
         near(seconds(&one, CORES), 10e-3);
-        // A thread beside a second of bookkeeping.
+        // A thread's computing after a second of bookkeeping.
         near(seconds(&one, COMPUTE), 11e-3);
         near(one.examples_per_second, 1.0 / 11e-3);
         assert_eq!(one.bound, COMPUTE);
-        // A run that took half as long again takes it in whatever cores and steps do.
+        // A run that took half as long again: cores and steps take half as long again.
         let costs = Costs::of(&profile(&[("train_seconds", json!(16.5))]));
         let one = Predicted::on_one_machine(&costs, &step(1, 50.0), 1);
         near(one.slack, 1.5);
@@ -229,9 +229,9 @@ mod tests {
     fn several_ranks_repeat_some_work_and_divide_the_rest() {
         let costs = Costs::of(&profile(&[]));
         let four = Predicted::on_one_machine(&costs, &step(4, 0.0), 1);
-        // Of 4 ranks to 3 others, 4 times a step.
+        // From 4 ranks to 3 others, 4 messages per step.
         let woken = super::super::PerExchange::MEASURED.message * 48.0 / 100.0;
-        // Reading, bookkeeping and 0.45 of 2 s of the dense part are there four times.
+        // Reading, bookkeeping and 0.45 of the dense part's 2 s are repeated four times.
         near(four.processor_seconds, 20e-3 + 3.0 * (1.0 + 1.0 + 0.9) * 1e-3 + woken);
         near(four.examples_per_second, 2.0 / four.processor_seconds);
         assert_eq!(four.bound, CORES);
@@ -246,24 +246,24 @@ mod tests {
         let without = Predicted::on_one_machine(&costs, &step(2, 0.0), 1).processor_seconds;
         let with = Predicted::on_one_machine(&costs, &step(2, 1e6), 1).processor_seconds;
         let per = super::super::PerExchange::MEASURED;
-        // A weight that is answered, and one that is said.
+        // One weight in an answer, and one in a gradient.
         near(with - without, 2.0 * 1e4 * (per.key + 2.0 * per.lane));
     }
 
     #[test]
     fn evaluations_cost_what_training_does_without_its_own_kernels() {
-        // 500 examples more without the 6 s of 1000 are 14 s of processors, and 4 s of computing.
+        // 500 more examples without 6 s per 1000 take 14 s of processors, and 4 s of computing.
         let change = [
             ("eval_by_epoch", json!([{ "examples": 300 }, { "examples": 200 }])),
             ("processor", json!({ "cores": 2, "seconds": 20.0 + 0.5 * 14.0 })),
             ("compute_seconds", json!(12.0)),
-            // 300 of them before the last step.
+            // 300 of them precede the last step.
             ("train_seconds", json!(1.5 * (11.0 + 0.3 * 11.0 * 0.7))),
         ];
         let costs = Costs::of(&profile(&change));
         let one = Predicted::on_one_machine(&costs, &step(1, 50.0), 1);
         near(one.processor_seconds, 20e-3);
-        // Evaluations cost 14 of 20 in processors, and as much of the time is taken to be theirs.
+        // Evaluations cost 14 of 20 in processors, and the same ratio is assumed for time.
         near(costs.measured, 1.5 * 11e-3);
     }
 

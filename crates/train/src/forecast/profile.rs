@@ -1,4 +1,4 @@
-//! What a run of one rank cost, from the report that it wrote.
+//! Reads the costs of a run of one rank from its report.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use crate::report::{Processor, StageReport};
 use crate::{Error, Result};
 
-/// How to make one.
+/// Command that makes a profile.
 pub const MAKE: &str = "stepwell train --ranks 1 --report FILE";
-/// A run of fewer steps is mostly its beginning.
+/// A shorter run is mostly start-up.
 const STEPS_MIN: u64 = 20;
-/// No run trains as many, nor as long.
+/// Bounds that no run exceeds.
 const EXAMPLES_MAX: u64 = 1 << 50;
 const SECONDS_MAX: f64 = 1e9;
 /// Stages that every run has.
 const STAGES: [&str; 7] = ["read", "parse", "batch", "plan", "pull", "train", "write"];
-/// Settings that what a step costs follows from: those that begin so,
+/// Settings that determine the cost of a step: those with these prefixes,
 const COSTLY: [&str; 8] = [
     "model.",
     "optim.",
@@ -29,10 +29,10 @@ const COSTLY: [&str; 8] = [
     "data.mini_batch",
     "threads",
 ];
-/// but for those that end so.
+/// except those with these suffixes.
 const FREE: [&str; 4] = [".lr", ".init_range", ".place", ".dram"];
 
-/// What is read of a report.
+/// The fields read from a report.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Profile {
     interrupted: bool,
@@ -61,11 +61,11 @@ struct Kernel {
 }
 
 impl Profile {
-    /// The one in the file at `path`, for runs with `settings`.
+    /// Reads the profile at `path`, for runs with `settings`.
     ///
     /// # Errors
-    /// A file that cannot be read, is no report, or is one of a run from which nothing can be told:
-    /// names file, field, and what to do.
+    /// A file that cannot be read, is no report, or is of an unsuitable run: names file, field, and
+    /// the fix.
     pub fn read(path: &Path, settings: &Value) -> Result<Self> {
         let name = path.display();
         let text = fs::read_to_string(path)
@@ -132,7 +132,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Refuses costs of another model, or of other steps.
+    /// Refuses the costs of another model, or of other steps.
     fn check_settings(&self, settings: &Value) -> std::result::Result<(), String> {
         let is_costly = |key: &str| {
             COSTLY.iter().any(|begin| key.starts_with(begin))
@@ -153,17 +153,17 @@ impl Profile {
         Ok(())
     }
 
-    /// Examples that were scored in evaluations.
+    /// Number of examples scored in evaluations.
     pub(super) fn evaluated(&self) -> u64 {
         self.eval_by_epoch.iter().map(|of| of.examples).sum()
     }
 
-    /// The same without the last evaluation, which comes when all is trained.
+    /// This number without the last evaluation, which follows all training.
     pub(super) fn evaluated_before_last(&self) -> u64 {
         self.evaluated() - self.eval_by_epoch.last().map_or(0, |of| of.examples)
     }
 
-    /// Seconds of kernels of these names.
+    /// Seconds of the kernels with these names.
     pub(super) fn kernels(&self, names: &[&str]) -> f64 {
         let those = self.profile.iter().filter(|kernel| names.contains(&kernel.name.as_str()));
         those.map(|kernel| kernel.seconds).sum()
@@ -198,7 +198,7 @@ mod tests {
         })
     }
 
-    /// What is said of `report` by a plan of lr.
+    /// The result of reading `report` in a plan of `lr`.
     fn said(report: &Value) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), report.to_string()).unwrap();

@@ -1,45 +1,45 @@
-//! What a rank sends in a step, by the formula of `docs/ranks.md`, without the headers of messages.
+//! Bytes that a rank sends in a step, by the formula of `docs/ranks.md`, without message headers.
 
 use serde::Serialize;
 
 /// Bytes of a key.
 const KEY: f64 = 8.0;
-/// Bytes of how often a key occurs, where somebody counts that.
+/// Bytes of a key's number of occurrences, if counted.
 const COUNT: f64 = 4.0;
 /// Bytes of a weight, of a lane of a gradient, of a dense parameter.
 const LANE: f64 = 4.0;
-/// Bytes said of a row beside its sums: which subtrees have it, where there are several.
+/// Bytes of a row's bit mask of subtrees, sent with its sums if there are several.
 const MASK: f64 = 4.0;
-/// Bytes of how a row occurs, where its owner asks.
+/// Bytes of a row's occurrences, if its owner needs them.
 const SEEN: f64 = 8.0;
-/// Bytes of a logit and a label, which rank 0 is told.
+/// Bytes of a logit and a label, sent to rank 0.
 const SCORED: f64 = 4.125;
 
-/// What the bytes of a step follow from, for ranks with equal parts of a mini-batch.
+/// What determines a step's bytes, for ranks with equal parts of a mini-batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Ranks that share it.
+    /// Number of ranks.
     pub ranks: usize,
     /// Examples of all ranks.
     pub examples: usize,
-    /// By table, what the part of one rank touches.
+    /// Rows that one rank's part uses, by table.
     pub tables: Vec<Touched>,
     /// Subtrees of the blocks of a rank.
     pub subtrees: usize,
-    /// Dense parameters.
+    /// Number of dense parameters.
     pub dense: usize,
 }
 
-/// What a rank's part of a mini-batch touches of a table.
+/// Rows of a table that a rank's part of a mini-batch uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Touched {
-    /// Distinct keys, in the mean.
+    /// Mean number of distinct keys.
     pub keys: f64,
-    /// Weights of a row.
+    /// Number of weights of a row.
     pub weights: usize,
-    /// Whether rows have a life, so that it is said how often each key occurs.
+    /// Whether rows have a life, so that each key's number of occurrences is sent.
     pub counts: bool,
-    /// Whether owners ask how rows occur in the examples.
+    /// Whether owners need to know how rows occur in the examples.
     pub seen: bool,
 }
 
@@ -57,22 +57,22 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Exchanges that wait for one another within a step: all of them but what is asked ahead.
+    /// Exchanges of a step that wait for one another: all but requests, which are sent ahead.
     pub const IN_STEP: usize = 3;
-    /// Messages from a rank to another one in a step.
+    /// Messages from a rank to another in a step.
     const MESSAGES: usize = Self::IN_STEP + 1;
 
-    /// All of it.
+    /// All bytes.
     pub fn sum(&self) -> f64 {
         self.ask + self.in_step()
     }
 
-    /// What is sent while a step is under way.
+    /// Bytes sent during a step.
     pub fn in_step(&self) -> f64 {
         self.answer + self.said + self.summed
     }
 
-    /// A part of it.
+    /// Each number divided by `parts`.
     pub(super) fn over(self, parts: f64) -> Self {
         let Self { ask, answer, said, summed } = self;
         let over = |bytes: f64| bytes / parts;
@@ -80,22 +80,22 @@ impl Sent {
     }
 }
 
-/// What all ranks together put into messages for an example, those to themselves included: what
-/// exchanging costs their processors follows from it.
+/// What all ranks together put into messages for an example, including those to themselves: it
+/// determines the processor cost of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Exchanged {
-    /// Keys that are asked for.
+    /// Keys in requests.
     pub keys: f64,
     /// Weights, gradients and dense parameters.
     pub lanes: f64,
-    /// Messages to others.
+    /// Messages to other ranks.
     pub messages: f64,
 }
 
 impl Step {
-    /// What the link of rank 0 carries in a step, the busiest one: each rank sends as much, but the
+    /// Bytes on the link of rank 0 in a step. It is the busiest: each rank sends as much, except
     /// scores, which all others send to rank 0. Keys are spread evenly over their owners, so that
-    /// of R ranks R - 1 of R keys are another's.
+    /// of R ranks, (R - 1) / R of the keys belong to others.
     pub fn sent(&self) -> Sent {
         let others = (self.ranks - 1) as f64;
         let elsewhere = others / self.ranks as f64;
@@ -105,7 +105,7 @@ impl Step {
         };
         let (subtrees, dense) = (self.subtrees as f64, self.dense as f64 * LANE);
         let weights = |table: &Touched| table.weights as f64 * LANE;
-        // Those of all parts but the own one.
+        // Scores of all parts but its own.
         let scores = self.examples as f64 * elsewhere * SCORED;
         let mask = if self.subtrees > 1 { MASK } else { 0.0 };
         let seen = |table: &Touched| if table.seen { SEEN } else { 0.0 };
@@ -123,22 +123,22 @@ impl Step {
         self.sent().over(self.examples.max(1) as f64)
     }
 
-    /// Distinct keys of one rank's part, of all tables.
+    /// Number of distinct keys of one rank's part, in all tables.
     pub fn keys(&self) -> f64 {
         self.tables.iter().map(|table| table.keys).sum()
     }
 
-    /// What is put into messages for an example; nothing where there is nobody to talk to.
+    /// What all ranks put into messages for an example; nothing with a single rank.
     pub fn exchanged(&self) -> Exchanged {
         if self.ranks < 2 {
             return Exchanged::default();
         }
-        // Answered once, and said once for each subtree; of the dense part, summed once.
+        // Answered once, and summed once per subtree; the dense part is summed once.
         let times = 1.0 + self.subtrees as f64;
         let of_rows: f64 = self.tables.iter().map(|of| of.keys * of.weights as f64).sum();
         let lanes = (of_rows + self.dense as f64) * times;
         let messages = ((self.ranks - 1) * Sent::MESSAGES) as f64;
-        // Of all ranks, for an example.
+        // For all ranks, per example.
         let over = self.ranks as f64 / self.examples.max(1) as f64;
         Exchanged { keys: self.keys() * over, lanes: lanes * over, messages: messages * over }
     }
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_the_formula() {
-        // Half of the keys are the other rank's: 8, 4 * 3, and 4 * 3 * 2 + 4 bytes each. Of the
-        // dense part half goes: 4 * 60 * 2, and 4 * 60 summed. So do scores of 25 examples.
+        // Half of the keys are the other rank's: 8, 4 * 3, and 4 * 3 * 2 + 4 bytes each. Half of
+        // the dense part is sent: 4 * 60 * 2, and 4 * 60 summed; and the scores of 25 examples.
         let sent = step(2, false).sent();
         let said = 1400.0 + 240.0 + 103.125;
         assert_eq!(sent, Sent { ask: 400.0, answer: 600.0, said, summed: 120.0 });
@@ -164,10 +164,10 @@ mod tests {
         assert_eq!(sent.in_step(), 720.0 + said);
         assert_eq!(step(2, true).sent().ask, 600.0);
         assert_eq!(step(2, true).sent().said, said + 400.0);
-        // One subtree has all rows that are asked for, once.
+        // One subtree has all requested rows, once.
         let alone = Step { subtrees: 1, ..step(2, false) };
         assert_eq!(alone.sent().said, 600.0 + 120.0 + 103.125);
-        // Of four ranks three parts of four go elsewhere.
+        // With four ranks, three quarters go to others.
         assert_eq!(step(4, false).sent().ask, 600.0);
     }
 
@@ -182,7 +182,7 @@ mod tests {
         let Exchanged { keys, lanes, messages } = step(2, false).exchanged();
         assert_eq!((keys, messages), (200.0 / 50.0, 8.0 / 50.0));
         assert!((step(4, false).exchanged().messages * 50.0 - 48.0).abs() < 1e-9);
-        // Three weights answered, and said for each of two subtrees; 60 dense ones alike.
+        // Three weights answered, and two subtrees' gradients of them; likewise 60 dense ones.
         assert_eq!(lanes, 2.0 * (100.0 * 3.0 * 3.0 + 60.0 * 3.0) / 50.0);
     }
 }

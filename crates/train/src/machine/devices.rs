@@ -8,25 +8,25 @@ use crate::HostProducts;
 
 /// Accelerators of a machine.
 pub trait Devices: Send + Sync {
-    /// What there is of `choice`, none for the host alone; `note` is told why devices that are
-    /// there cannot be used, where nobody asked for them.
+    /// Offers the devices of `choice`; `None` for the host alone. `note` receives why existing
+    /// devices cannot be used if none were requested.
     ///
     /// # Errors
-    /// One line that says what is missing.
+    /// A line that says what is missing.
     fn offer(&self, choice: &Choice, note: &dyn Fn(String)) -> Result<Option<Offer>, String> {
         choice.offer(note)
     }
 
-    /// Takes what was offered.
+    /// Takes the offered devices.
     ///
     /// # Errors
-    /// One line that says what is missing.
+    /// A line that says what is missing.
     fn open(&self, offer: &Offer, wanted: Wanted) -> Result<Vec<Device>, String> {
         offer.open(wanted, Arc::new(HostProducts::default()))
     }
 }
 
-/// The accelerators of this machine, and emulated ones whose streams have threads.
+/// The accelerators of this machine, and emulated ones whose streams are threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accelerators;
 

@@ -1,4 +1,4 @@
-//! Places in the machine's file system, as settings name them.
+//! Places in the machine's file system, as named in settings.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -91,13 +91,13 @@ impl Places for Files {
     }
 }
 
-/// The directory that was named for rows, in which each of several ranks has one of its own.
+/// The directory named for rows; each of several ranks has a directory in it.
 fn named_rows(config: &Config) -> Option<&Path> {
     let own = config.tiers.ssd.as_deref()?;
     if config.ranks.count > 1 { own.parent() } else { Some(own) }
 }
 
-/// Refuses one directory for checkpoints and for rows.
+/// Refuses the same directory for checkpoints and rows.
 fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
     let real = |path: &Path| path.canonicalize().ok();
     match rows {
@@ -114,9 +114,9 @@ fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
 /// A directory of checkpoints.
 struct Directory {
     disk: Arc<FileDisk>,
-    /// Rank 0 has it for all ranks.
+    /// Held by rank 0 for all ranks.
     lock: Option<DirectoryLock>,
-    /// Whether a checkpoint of it is gone on from.
+    /// Whether the run resumes from one of its checkpoints.
     resumes: bool,
 }
 
@@ -169,7 +169,7 @@ impl Checkpoints for Directory {
     }
 }
 
-/// A writer that keeps other runs out of its directory.
+/// A writer that excludes other runs from its directory.
 struct Locked {
     writer: CheckpointWriter,
     _lock: Option<DirectoryLock>,

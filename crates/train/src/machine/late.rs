@@ -1,27 +1,27 @@
-//! Ranks that are held up, for measurements.
+//! Delays of ranks, for measurements.
 
 use std::time::Duration;
 
 use stepwell_base::random::Stream;
 
-/// Holds each rank up in every step of training, as other work on its machine would.
+/// Delays each rank in every training step, as other work on its machine would.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Late {
-    /// The most seconds; how many they are is uniform, drawn for each rank and step.
+    /// The longest delay in seconds; delays are uniform, drawn for each rank and step.
     pub seconds_max: f64,
-    /// What they are drawn by.
+    /// Seed of the delays.
     pub seed: u64,
 }
 
 impl Late {
-    /// Seconds for which `rank` is held up in step `step`.
+    /// Delay of `rank` in step `step`, in seconds.
     pub fn seconds(&self, rank: usize, step: u64) -> f64 {
         let name = [b"train/late/".as_slice(), &(rank as u64).to_le_bytes()].concat();
         let drawn = Stream::named(self.seed, &name).at(step) >> 11;
         self.seconds_max * drawn as f64 / (1u64 << 53) as f64
     }
 
-    /// Holds it up.
+    /// Sleeps for the delay of `rank` in step `step`.
     pub(crate) fn hold_up(&self, rank: usize, step: u64) {
         std::thread::sleep(Duration::from_secs_f64(self.seconds(rank, step)));
     }

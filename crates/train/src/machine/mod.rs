@@ -1,5 +1,5 @@
-//! The machine that a run is on: its clock, its threads, where rows and checkpoints lie, and what
-//! is drawn by lot. A run asks it and does not know which it is, the real one or a simulated one.
+//! The machine that a run is on: its clock, threads, storage for rows and checkpoints, and random
+//! choices. A run does not know whether it is real or simulated.
 
 mod devices;
 mod files;
@@ -27,34 +27,34 @@ use crate::{Error, Result};
 
 /// A machine.
 pub struct Machine {
-    /// Tells the time.
+    /// Measures time.
     pub clock: Arc<dyn Clock>,
     /// Pauses between polls, for tests.
     pub pace: Arc<dyn Pace>,
-    /// Who polls the stages: threads, or a scheduler.
+    /// Polls the stages: threads, or a scheduler.
     pub driver: Arc<dyn Driver<Error>>,
-    /// The other ranks, where several train one model.
+    /// The other ranks, if there are several.
     pub ranks: Option<Ranks>,
-    /// What joins ranks that are threads of this process; none for memory alone. A slow one is for
-    /// measurements.
+    /// Network between ranks that are threads of this process; `None` for memory alone. A slow one
+    /// is for measurements.
     pub network: Option<Network>,
-    /// Whether ranks are held up, which is for measurements.
+    /// Delays of ranks, for measurements.
     pub late: Option<Late>,
-    /// Threads that compute; none for a pool of the run's own.
+    /// Compute threads; `None` for a pool that the run creates.
     pub pool: Option<Arc<ThreadPool>>,
-    /// Where rows and checkpoints lie.
+    /// Storage of rows and checkpoints.
     pub places: Arc<dyn Places>,
-    /// Accelerators above its memory.
+    /// Accelerators, a tier above its memory.
     pub devices: Arc<dyn Devices>,
-    /// Who merges segments: a thread of the stores', or the one that writes.
+    /// Which thread merges segments: one of the stores, or the writing one.
     pub compaction: Compaction,
-    /// What stores scatter keys in memory by; none to draw it anew in each process.
+    /// Seed by which stores scatter keys in memory; `None` for a new one in each process.
     pub index_seed: Option<u64>,
-    /// Sees every row that is read, where somebody does.
+    /// Observes every row that is read, if set.
     pub witness: Option<Arc<dyn Witness>>,
-    /// The rules that hold: all of them, but in tests of whether one is missed.
+    /// The rules in force: all of them, except in tests that switch one off.
     pub rules: Rules,
-    /// Sizes in place of those that the capacity plan chooses.
+    /// Sizes that replace those of the capacity plan.
     pub sizes: Option<Sizes>,
 }
 
@@ -64,15 +64,15 @@ impl std::fmt::Debug for Machine {
     }
 }
 
-/// What joins a rank to the others.
+/// The connection of a rank to the others.
 #[derive(Clone, Debug)]
 pub struct Ranks {
-    /// The others.
+    /// The fabric that joins them.
     pub fabric: Fabric,
-    /// Asks all ranks to end after the same step, of whichever rank it is made.
+    /// Asks all ranks to end after the same step, requested on any rank.
     pub stop: StopRequest,
-    /// Where they are processes, which may be of other builds, on other machines with other data:
-    /// how many of them are on this machine, this one among them, as far as that is known.
+    /// For ranks that are processes, which may differ in build, machine and data: how many are on
+    /// this machine, including this one, as far as known.
     pub processes: Option<usize>,
 }
 
@@ -98,123 +98,121 @@ impl Default for Machine {
     }
 }
 
-/// Room on a file system.
+/// Free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRoom {
-    /// Bytes that are free.
+    /// Free bytes.
     pub free: u64,
     /// Identity of the file system.
     pub file_system: u64,
 }
 
-/// Where a run keeps what outlasts memory.
+/// Storage for what outlasts memory.
 pub trait Places: Send + Sync {
-    /// Where its checkpoints lie, taken for this run; none where `config` asks for none.
+    /// Takes the place of the run's checkpoints; `None` if `config` requests none.
     ///
     /// # Errors
-    /// When the place cannot be had, or `placement` needs one that is not there.
+    /// If the place cannot be taken, or `placement` needs a missing one.
     fn checkpoints(
         &self,
         config: &Config,
         placement: Placement,
     ) -> Result<Option<Box<dyn Checkpoints>>>;
 
-    /// Where the checkpoints lie that rank 0 has taken for all ranks, for another one to read and
-    /// to put its parts.
+    /// Returns the place of checkpoints that rank 0 took for all ranks; another rank reads from it
+    /// and puts its parts there.
     ///
     /// # Errors
-    /// When it is not to be seen from here.
+    /// If the place is not visible from here.
     fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>>;
 
-    /// Where its stores lie, taken for this run, and what somebody should know of that.
+    /// Takes the place of the run's stores; returns it with a note for the user, if any.
     ///
     /// # Errors
-    /// When the place cannot be had, or holds rows that `placement` does not allow.
+    /// If the place cannot be taken, or holds rows that `placement` does not allow.
     fn rows(
         &self,
         config: &Config,
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
 
-    /// Room for a directory that exists or will be made; none if unknown.
+    /// Free space for an existing or future directory; `None` if unknown.
     fn room(&self, _directory: &Path) -> Option<DiskRoom> {
         None
     }
 
-    /// There are as many ranks as `config` says: does with rows that a run with others left what
-    /// [`Places::rows`] does with its own, and gives what somebody should know of that. Called by
-    /// the first rank, whose settings these are.
+    /// Treats rows left by a run with another number of ranks as [`Places::rows`] treats the run's
+    /// own, and returns notes for the user. Called by the first rank, with its settings.
     ///
     /// # Errors
-    /// When there are some that `placement` does not allow, or they cannot be moved.
+    /// If there are rows that `placement` does not allow, or that cannot be moved.
     fn clear_other_ranks(&self, _config: &Config, _placement: Placement) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 }
 
-/// Told what cannot be told by a result.
+/// Receives notes that no result can carry.
 pub type OnNote = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A place for checkpoints that was taken; other runs are kept out while this or what it gave is
-/// there.
+/// A taken place for checkpoints; excludes other runs while it or what it returned exists.
 pub trait Checkpoints {
-    /// The one to go on from, once what `placement` asks for was done, if there is one; `note` is
-    /// told what somebody should know.
+    /// Returns the checkpoint to resume from, if any, after doing what `placement` asks; `note`
+    /// receives notes for the user.
     ///
     /// # Errors
-    /// When the place cannot be read, or holds what `placement` does not allow.
+    /// If the place cannot be read, or holds what `placement` does not allow.
     fn newest(&mut self, placement: Placement, note: &dyn Fn(String))
     -> Result<Option<Checkpoint>>;
 
-    /// The step of the newest one that lies there now, where that can be told.
+    /// Returns the step of the newest checkpoint there, if known.
     ///
     /// # Errors
-    /// When the place cannot be read.
+    /// If the place cannot be read.
     fn newest_step(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// The one of step `step`, which rank 0 goes on from.
+    /// Returns the checkpoint of step `step`, which rank 0 resumes from.
     ///
     /// # Errors
-    /// When it is not there, or damaged.
+    /// If it is missing or damaged.
     fn of_step(&mut self, step: u64) -> Result<Checkpoint>;
 
-    /// Writer of the next ones, if there is one; it reports to `note`.
+    /// Returns a writer of later checkpoints, if any; it reports to `note`.
     ///
     /// # Errors
-    /// When the place cannot be read.
+    /// If the place cannot be read.
     fn writer(self: Box<Self>, config: &Config, note: OnNote) -> Result<Option<Box<dyn Keep>>>;
 }
 
-/// A place for stores that was taken.
+/// A taken place for stores.
 pub trait RowPlaces {
-    /// The directory of the store of table group `number`.
+    /// Returns the directory of the store of table group `number`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     fn directory(&self, number: usize) -> Result<Arc<dyn Disk>>;
 
-    /// Rows stay where they are when this goes: somebody will want to look at them.
+    /// Keeps the rows in place after this is dropped, for inspection.
     fn keep(&mut self) {}
 
-    /// What lies there and was set aside.
+    /// Stores there that were set aside.
     fn aside(&self) -> Vec<SetAside> {
         Vec::new()
     }
 }
 
-/// Sizes that the capacity plan would choose larger than a small job can fill.
+/// Sizes for small jobs, where the capacity plan would choose larger ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of a block of lines.
     pub block_bytes: usize,
-    /// Rows of a staged chunk.
+    /// Rows of a staging chunk.
     pub chunk_rows: usize,
     /// Chunks of each table group.
     pub chunks: usize,
-    /// Slots of each table group on each device, with pieces of as many rows as a chunk has; none
-    /// for those that fit.
+    /// Slots of each table group on each device, moved in pieces of a chunk's rows; empty for as
+    /// many as fit.
     pub device_slots: Vec<usize>,
 }
 

@@ -1,43 +1,41 @@
 //! AUC by group: the mean AUC over groups of examples, such as those of one user.
 //!
 //! - **Why.** A model that ranks chooses among what one user may see; pairs of examples of
-//!   different users say nothing of that.
-//! - **How.** Each example is kept with a hash of its group. In the end they are sorted by group
-//!   and score, and each group with both labels counts as often as its examples do. An example with
-//!   a label between 0 and 1 has both.
-//! - **Bounds.** 8 Mi examples of 24 bytes. Whenever there are more, the half of the groups whose
-//!   hashes are larger is left out, whole: what remains is a sample that depends on the names of
-//!   groups alone.
+//!   different users say nothing about that.
+//! - **How.** Each example is kept with a hash of its group. At the end, examples are sorted by
+//!   group and score, and each group with both labels counts in proportion to its examples. An
+//!   example with a label between 0 and 1 has both.
+//! - **Bounds.** 8 Mi examples of 24 bytes. When there are more, the half of the groups with the
+//!   larger hashes is dropped: what remains is a sample that depends only on the names of groups.
 
 use serde::Serialize;
 use stepwell_nn::Loss;
 
-/// Examples that are kept at most.
+/// The most examples kept.
 const EXAMPLES_MAX: usize = 8 << 20;
 
-/// The figures of groups.
+/// Figures of groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupMetrics {
-    /// Mean of the AUC of each group with both labels, each as often as its examples count; none
-    /// where no group has both.
+    /// Mean of the AUC of groups with both labels, weighted by their examples; `None` if no group
+    /// has both.
     pub group_auc: Option<f64>,
     /// Groups with both labels.
     pub groups: u64,
-    /// Groups with one label alone, which are left out.
+    /// Groups with only one label, which are left out.
     pub groups_left_out: u64,
-    /// Examples of the groups that are counted.
+    /// Examples of the counted groups.
     pub examples: u64,
-    /// The share of all groups that these figures are of, chosen by a hash of their names; 1 where
-    /// there was room for all.
+    /// Share of all groups that these figures cover, chosen by a hash of their names; 1 if all fit.
     pub sampled: f64,
 }
 
-/// Figures of groups in the making.
+/// Collects examples of groups for their figures.
 #[derive(Debug)]
 pub struct GroupMeter {
     examples: Vec<Example>,
     most: usize,
-    /// Hashes of groups above this are left out.
+    /// Groups with larger hashes are left out.
     hash_max: u64,
 }
 
@@ -58,7 +56,7 @@ impl Default for GroupMeter {
 }
 
 impl GroupMeter {
-    /// A meter that keeps so many examples at most.
+    /// A meter that keeps at most `most` examples.
     pub fn new(most: usize) -> Self {
         Self { examples: Vec::new(), most: most.max(1), hash_max: u64::MAX }
     }
@@ -77,7 +75,7 @@ impl GroupMeter {
         }
     }
 
-    /// The figures; the meter is empty afterwards.
+    /// Returns the figures and empties the meter.
     pub fn take(&mut self) -> GroupMetrics {
         let mut examples = std::mem::take(&mut self.examples);
         let sampled = (self.hash_max as f64 + 1.0) / 2f64.powi(64);
@@ -104,8 +102,8 @@ impl GroupMeter {
     }
 }
 
-/// The AUC of the examples of a group, in the order of their scores, and the sum of their weights;
-/// none without both labels.
+/// The AUC of a group's examples, which are in order of their scores, and the sum of their weights;
+/// `None` without both labels.
 fn auc_of(group: &[Example]) -> Option<(f64, f64)> {
     let (mut negatives, mut positives, mut won) = (0.0, 0.0, 0.0);
     for equal in group.chunk_by(|one, other| one.score.to_bits() == other.score.to_bits()) {

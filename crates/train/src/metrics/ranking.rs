@@ -1,6 +1,6 @@
-//! The AUC of a label, where it has one: that of examples that all count alike, or of others.
+//! The AUC of a label, if it has one, of examples with equal or different weights.
 //!
-//! Scores are ranked as they are shown: logits that make the same probability are ties.
+//! Scores are ranked as they are shown: logits with the same probability are ties.
 
 use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
 
@@ -8,7 +8,7 @@ use super::Scored;
 
 #[derive(Debug)]
 pub(super) enum Ranking {
-    /// Numbers have none.
+    /// Labels that are numbers have no AUC.
     None,
     Alike(Auc),
     Weighted(WeightedAuc),
@@ -23,7 +23,7 @@ impl Ranking {
         }
     }
 
-    /// The most bytes that it takes for `examples` scores.
+    /// The most bytes it takes for `examples` scores.
     pub(super) fn bytes_max(loss: Loss, weighted: bool, examples: u64) -> u64 {
         match (loss, weighted) {
             (Loss::SquaredError, _) => 0,
@@ -55,7 +55,7 @@ impl Ranking {
         }
     }
 
-    /// The value of scores as they are `shown`.
+    /// The AUC of scores as they are `shown`.
     pub(super) fn take(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         match self {
             Self::None => None,

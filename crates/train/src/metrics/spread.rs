@@ -1,11 +1,11 @@
-//! How far numbers lie apart: the sum of squares of what is between them and their mean.
+//! The spread of numbers: the sum of squared differences from their mean.
 //!
-//! - **Why.** The difference of a sum of squares and the square of a sum leaves nothing of a
-//!   variance that is small beside its mean, and leaves rounding errors where there is none.
-//! - **How.** Mean and sum of squares are corrected number by number (West, 1979), in their order,
-//!   so that the same numbers give the same bits. Numbers that are all alike have exactly 0.
+//! - **Why.** Subtracting the square of a sum from a sum of squares loses a variance that is small
+//!   relative to the mean, and leaves rounding errors if there is none.
+//! - **How.** Mean and sum of squares are updated number by number (West, 1979), in order, so that
+//!   the same numbers give the same bits. Equal numbers give exactly 0.
 
-/// Numbers that count for more or less.
+/// Weighted numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spread {
     weight: f64,
@@ -24,7 +24,7 @@ impl Spread {
         }
     }
 
-    /// Sum of the squares of what is between each number and their mean.
+    /// Sum of squared differences from the mean.
     pub(super) fn squares(&self) -> f64 {
         self.squares
     }

@@ -9,7 +9,7 @@ use stepwell_settings::{Config, ModelConfig, ModelKind};
 
 type Built<T> = Result<T, GraphError>;
 
-/// The graph over fields whose embeddings have `dims` lanes, with so many `logits`.
+/// The graph over fields whose embeddings have `dims` lanes, with `logits` logits.
 pub(super) fn graph(
     config: &Config,
     schema: Schema,
@@ -27,8 +27,8 @@ pub(super) fn graph(
     Ok(builder.build()?.with_precision(config.model.precision))
 }
 
-/// The embeddings as vectors of `dim` lanes: those that have others go through a projection, those
-/// that have none are left out. Gives how many there are, and where.
+/// The embeddings as vectors of `dim` lanes: others are projected, empty ones are left out. Returns
+/// their number and place.
 fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<(usize, Source)> {
     let whole = Source::Columns(0..dims.iter().sum());
     if dims.iter().all(|of| *of == dim) {
@@ -41,7 +41,7 @@ fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built
         count += usize::from(*of > 0);
         match (*of, sources.last_mut()) {
             (0, _) => {}
-            // Neighbours are read as one.
+            // Adjacent embeddings are read as one.
             (of, Some(Source::Columns(last))) if of == dim && last.end == own.start => {
                 last.end = own.end;
             }
@@ -62,8 +62,8 @@ fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built
     Ok((count, Source::Node(together)))
 }
 
-/// The models whose logit is a sum: first order, linear in the dense features, and what they add.
-/// Several logits are linear in all of these, each in its own way.
+/// The models whose logit is a sum: first order, linear in the dense features, and further terms.
+/// Several logits are linear in these terms, each with its own weights.
 fn sum(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
@@ -115,14 +115,14 @@ fn tower(
     mlp(builder, "mlp", &model.hidden, columns, Source::Columns(0..columns))
 }
 
-/// What pairs of embeddings say.
+/// Second-order term: interactions of pairs of embeddings.
 fn pairs(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<Source> {
     let (slots, source) = vectors(builder, dims, dim)?;
     let fm = builder.add("fm", FactorizationMachine { slots, dim }, &[source])?;
     Ok(Source::Node(fm))
 }
 
-/// Cross layers beside hidden ones, all over the whole input.
+/// Cross layers next to hidden layers, both over the whole input.
 fn dcn(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
@@ -143,7 +143,7 @@ fn dcn(
     builder.add("logit", logit, &[Source::Node(both)]).map(drop)
 }
 
-/// Dot products of the embeddings and of what a bottom MLP makes of the dense features.
+/// Dot products of the embeddings and of a bottom MLP's output for the dense features.
 fn dlrm(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
@@ -169,7 +169,8 @@ fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {
     Linear { inputs, outputs, bias: true, activation }
 }
 
-/// Hidden layers `<name>1`, `<name>2` and so on; returns columns and place of what the last gives.
+/// Hidden layers `<name>1`, `<name>2` and so on; returns columns and place of the last one's
+/// output.
 fn mlp(
     builder: &mut GraphBuilder<f32>,
     name: &str,

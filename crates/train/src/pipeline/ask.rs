@@ -1,17 +1,17 @@
-//! Stage `ask`, where several ranks train: each asks the owners of the rows that its part of a
-//! mini-batch needs, and has from there on the rows that all ask of it.
+//! Stage `ask`, with several ranks: each rank asks the owners of the rows that its part of a
+//! mini-batch needs, and from then on holds what all ranks ask of it.
 //!
-//! Keys travel as far ahead as the planner knows them, so that waiting for another rank is waiting
-//! for the slowest one to read, and nothing else.
+//! Keys travel as far ahead as the planner knows them, so a rank only waits for another one that is
+//! slower to read its data.
 //!
-//! Once a batch is whole, it also decides which rows are lent for it ([`Lending`]).
+//! Once a batch is complete, the stage also decides which rows are lent for it ([`Lending`]).
 //!
-//! Rank 0 also says with what it asks that a checkpoint comes before a batch, where that is due by
-//! the clock: all ranks hear it at the same place. A rank whose part of a mini-batch is malformed
-//! says that in the place of what it would ask: all end before this mini-batch, as one rank would.
+//! When a checkpoint is due by the clock, rank 0 adds that to its requests: all ranks learn it at
+//! the same place. A rank whose part of a mini-batch is malformed sends that in place of a request:
+//! all end before this mini-batch, as one rank would.
 //!
-//! - **Bounds.** [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of
-//!   them.
+//! - **Bounds.** [`ASKS`] mini-batches wait for other ranks' requests, and one batch is being
+//!   completed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,46 +29,46 @@ use super::word::Word;
 use crate::batch::{Item, Mark, MiniBatch, Shared};
 use crate::{Error, Result, talk};
 
-/// Mini-batches that wait for what other ranks ask: their messages never fill an inbox.
+/// Mini-batches that may wait for other ranks' requests: their messages never fill an inbox.
 pub(crate) const ASKS: usize = 8;
 
 pub(super) struct AskStage {
     fabric: Fabric,
     tables: Vec<TableSpec>,
     grouper: Grouper,
-    /// When a checkpoint is due by the clock, which rank 0 alone looks at.
+    /// Times checkpoints that are due by the clock; used by rank 0 alone.
     timer: Option<Timer>,
     counters: Arc<Counters>,
-    /// What is lent of the rows here.
+    /// Decides which of this rank's rows are lent.
     lending: Lending,
-    /// Whether a checkpoint comes before the batch at hand.
+    /// Whether a checkpoint precedes the current batch.
     keeps: bool,
-    /// Mini-batches of the batch at hand that were not asked for yet.
+    /// Mini-batches of the current batch that were not yet requested.
     fresh: VecDeque<MiniBatch>,
-    /// What is asked for; none where this rank says that it fails.
+    /// Requested mini-batches; `None` if this rank reports a failure.
     asked: VecDeque<(Option<MiniBatch>, AllToAll)>,
-    /// Those of the batch at hand that are whole.
+    /// Completed mini-batches of the current batch.
     whole: Vec<MiniBatch>,
-    /// What comes after the batch at hand.
+    /// The item after the current batch.
     next: Option<Item>,
-    /// Why no rank goes further than the batch at hand.
+    /// Why no rank continues after the current batch.
     failed: Option<Failed>,
-    /// What this rank said of its data.
+    /// The failure that this rank reported of its data.
     own: Option<String>,
     outgoing: Option<Item>,
-    /// Nothing more is taken.
+    /// Whether no more input is taken.
     over: bool,
     input: Receiver<Item>,
     output: Sender<Item>,
 }
 
-/// Why the run ends here, and whether it keeps what was trained before.
+/// Why the run ends here, and whether it saves what was trained before.
 struct Failed {
     why: String,
     keeps: bool,
 }
 
-/// Counts the time from one checkpoint to the next.
+/// Measures the time between checkpoints.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
     seconds: f64,
@@ -76,13 +76,13 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// It is due every so many seconds.
+    /// A timer that is due every `seconds` seconds.
     pub(super) fn new(clock: Arc<dyn Clock>, seconds: f64) -> Self {
         let since = clock.seconds();
         Self { clock, seconds, since }
     }
 
-    /// Whether it is due now; then it begins anew.
+    /// Whether it is due now; if so, restarts it.
     fn is_due(&mut self) -> bool {
         let now = self.clock.seconds();
         let due = now - self.since >= self.seconds;
@@ -121,12 +121,12 @@ impl AskStage {
         }
     }
 
-    /// Whether all of the batch at hand is whole.
+    /// Whether no mini-batch of the current batch is incomplete.
     fn is_at_rest(&self) -> bool {
         self.fresh.is_empty() && self.asked.is_empty()
     }
 
-    /// Takes the next item, and makes one of the batch at hand where that is whole.
+    /// Emits the current batch if it is complete, and takes the next item.
     fn turn(&mut self) -> Result<bool> {
         if !self.is_at_rest() || self.outgoing.is_some() {
             return Ok(false);
@@ -170,8 +170,8 @@ impl AskStage {
         Ok(true)
     }
 
-    /// The data goes no further here, where the next mini-batch would be: that is said in the place
-    /// of what would be asked, since nobody else need have seen it. Others may say so, too.
+    /// Reports that this rank's data fails at the next mini-batch, in place of a request: other
+    /// ranks need not have seen it. Others may report it, too.
     fn fail(&mut self, error: &Error, keeps: bool, place: Option<(u32, u64)>) -> Result<()> {
         let word = Word::Fails { keeps, place, why: error.to_string() };
         let mut messages: Vec<_> = (0..self.fabric.size()).map(|_| self.fabric.message()).collect();
@@ -182,7 +182,7 @@ impl AskStage {
         Ok(())
     }
 
-    /// Asks for what is fresh, as far as may wait.
+    /// Requests fresh mini-batches, up to the number that may wait.
     fn ask(&mut self) -> Result<bool> {
         let mut any = false;
         while self.asked.len() < ASKS
@@ -200,7 +200,7 @@ impl AskStage {
         let is_first = self.asked.is_empty() && self.whole.is_empty();
         let keeps = is_first && self.timer.as_mut().is_some_and(Timer::is_due);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
-        // What is asked stays here; what is asked of this rank takes its place.
+        // The own request stays here; what is asked of this rank replaces it.
         std::mem::swap(&mut mini.parts, parts);
         mini.parts.resize_with(parts.len(), Default::default);
         routes.resize_with(parts.len(), Default::default);
@@ -218,7 +218,7 @@ impl AskStage {
         Ok(AllToAll::start(&self.fabric, talk::ASK, messages)?)
     }
 
-    /// Makes mini-batches whole of what came.
+    /// Completes mini-batches from received requests.
     fn unite(&mut self) -> Result<bool> {
         let mut any = false;
         while let Some((_, exchange)) = self.asked.front_mut()
@@ -228,7 +228,7 @@ impl AskStage {
             let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
             let all_ask = self.hear(&mut readers)?;
             let Some(mut mini) = mini.filter(|_| all_ask) else {
-                // What all trained before goes its way, and nothing that comes behind it.
+                // Earlier mini-batches continue; nothing after them does.
                 self.fresh.clear();
                 self.asked.clear();
                 self.next = None;
@@ -244,8 +244,8 @@ impl AskStage {
 }
 
 impl AskStage {
-    /// Hears what all have for the next mini-batch: whether all ask. Of several ranks that fail the
-    /// one counts whose line is the first, for one rank would have met it first.
+    /// Reads all ranks' messages for the next mini-batch; returns whether all ask. Of several
+    /// failures, the one with the first line counts, as one rank would have met it first.
     fn hear(&mut self, readers: &mut [Reader<'_>]) -> Result<bool> {
         let (mut keeps_before, mut first) = (false, None);
         for (rank, reader) in readers.iter_mut().enumerate() {
@@ -278,7 +278,7 @@ impl Stage for AskStage {
 
     fn poll(&mut self) -> Result<Progress> {
         let told = self.advance();
-        // Where others end for reasons of their own this rank has said what it found.
+        // If others end for their own reasons, this rank reports the failure it found.
         match (told, self.own.take()) {
             (Err(Error::Fabric(_)), Some(why)) => Err(Error::DataOfRanks(why)),
             (told, own) => {
@@ -292,7 +292,7 @@ impl Stage for AskStage {
 impl AskStage {
     fn advance(&mut self) -> Result<Progress> {
         if self.failed.is_none() {
-            // Where all rest, this stage is the one that hears that another rank has failed.
+            // If all stages are idle, it is this one that notices another rank's failure.
             self.fabric.check()?;
         }
         let mut any = self.unite()?;

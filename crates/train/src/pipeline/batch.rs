@@ -1,11 +1,11 @@
 //! Stage `batch`: cuts the stream of examples into mini-batches and batches, and groups keys.
 //!
 //! A mini-batch holds `data.mini_batch` examples in file order; the last of a pass may be short. A
-//! batch holds whole mini-batches; it ends early where a checkpoint is due, so that a checkpoint
-//! falls between two batches and the size of batches never shows in the model.
+//! batch holds whole mini-batches; it ends early if a checkpoint is due, so that a checkpoint falls
+//! between two batches and the size of batches never affects the model.
 //!
-//! Where the data fails, all mini-batches that are whole before the chunk with that place go their
-//! way, and a mark behind them says why the run ends there.
+//! If the data fails, all mini-batches completed before the failing chunk continue, followed by a
+//! mark with the reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,35 +28,35 @@ pub(super) struct BatchStage {
     cut: Cut,
     pass: Option<Arc<Pass>>,
     skips: Skips,
-    /// Of them, those before the chunk at hand.
+    /// Skipped lines before the current chunk.
     skipped_before_chunk: u64,
-    /// Whether the pass to come goes on where a run was resumed.
+    /// Whether the next pass starts where the run was resumed.
     resumed: bool,
     chunk: Option<(Box<Chunk>, usize)>,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
-    /// Examples that it has, those of other ranks among them.
+    /// Its number of examples, including those of other ranks.
     filled: usize,
     /// The file of the last chunk.
     file: u32,
-    /// Where a shared pass is.
+    /// Progress in a shared pass.
     shared: Option<SharedPass>,
     shuffle: Shuffle,
-    /// What comes behind the window that is being cut.
+    /// What follows the window that is being cut.
     held: Option<Result<Parsed>>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
-    /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
+    /// Ids of the mini-batch being filled, by table, until they are grouped.
     gathered: Vec<Gathered>,
     number: u32,
     position: RunPosition,
-    /// Steps that were trained before this run.
+    /// Steps trained before this run.
     begun: u64,
     outgoing: VecDeque<Item>,
-    /// Nothing more is cut.
+    /// Whether no more is cut.
     over: bool,
     counters: Arc<Counters>,
-    /// Makes a cache of what goes by, until it is whole.
+    /// Writes a cache of the passing examples until it is complete.
     recorder: Option<Recorder>,
     ends: BatchEnds,
 }
@@ -99,7 +99,7 @@ impl BatchStage {
         }
     }
 
-    /// Cuts what is there.
+    /// Cuts the available examples.
     fn cut_more(&mut self) -> Result<Progress> {
         if let Some((chunk, next)) = self.chunk.take() {
             self.chunk = self.fill(&chunk, next)?.map(|next| (chunk, next));
@@ -111,7 +111,7 @@ impl BatchStage {
         if self.fill_shuffled()? {
             return Ok(Progress::Progressed);
         }
-        // Whatever trains has all that was cut, and need not wait for the disk.
+        // Training has all that was cut, and need not wait for the disk.
         if let Some(recorder) = self.recorder.take_if(|recorder| recorder.is_due()) {
             recorder.finish()?;
             return Ok(Progress::Progressed);
@@ -129,7 +129,7 @@ impl BatchStage {
         }
     }
 
-    /// Fills the next window while mini-batches of the one at hand wait to be taken.
+    /// Fills the next window while mini-batches of the current one wait to be taken.
     fn read_ahead(&mut self) -> Progress {
         if self.held.is_some() || !self.shuffle.reads_ahead() {
             return Progress::Blocked;
@@ -142,9 +142,9 @@ impl BatchStage {
         Progress::Progressed
     }
 
-    /// Fills the mini-batch at hand from the window at hand; whether there was something to do.
+    /// Fills the current mini-batch from the current window; returns whether it did anything.
     fn fill_shuffled(&mut self) -> Result<bool> {
-        // What is held ends the pass; where it is an error, what was read before it is no window.
+        // A held end completes the window; after a held error, the examples before it are dropped.
         let is_over = matches!(self.held, Some(Ok(Parsed::End(_))));
         if !self.shuffle.is_active() || !self.shuffle.turn(is_over) {
             return Ok(false);
@@ -163,15 +163,15 @@ impl BatchStage {
         Ok(true)
     }
 
-    /// Nothing is cut from here on, for what comes is not to be trained.
+    /// Stops cutting: what follows must not be trained.
     fn fail(&mut self, error: Error) {
         (self.chunk, self.mini, self.shared, self.recorder) = (None, None, None, None);
         self.over = true;
         self.shuffle.clear();
         self.close_batch();
         let keeps = self.cut.checkpoint_at_end && self.position.step > self.begun;
-        // In order with the mini-batches: the planner may end before the mark is seen. Where there
-        // are other ranks, what follows has to be theirs, too.
+        // In order with the mini-batches: the planner may end before it sees the mark. With other
+        // ranks, what follows must be agreed on first.
         if keeps && self.cut.rank.is_none() {
             self.outgoing.push_back(Item::Checkpoint);
         }
@@ -204,7 +204,7 @@ impl BatchStage {
             Parsed::Chunk(mut chunk) => {
                 let Some(pass) = &self.pass else { return Ok(()) };
                 self.file = chunk.file;
-                // Whoever reads the lines behind the pass counts those that are malformed.
+                // The rank that reads the lines behind the pass counts their malformed ones.
                 let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
                 chunk.malformed.truncate(malformed);
                 self.skipped_before_chunk = self.skips.skipped();
@@ -226,7 +226,7 @@ impl BatchStage {
                     None => self.chunk = Some((chunk, 0)),
                 }
             }
-            // The rest of it is a window of its own.
+            // The remaining examples form a window.
             Parsed::End(pass) if self.shuffle.is_active() && self.shuffle.turn(true) => {
                 self.held = Some(Ok(Parsed::End(pass)));
             }
@@ -244,8 +244,8 @@ impl BatchStage {
         Ok(())
     }
 
-    /// Moves examples of the chunk at hand into the mini-batch at hand, from number `next` of it
-    /// on; says where what is left begins.
+    /// Moves examples of the current chunk, from number `next`, into the current mini-batch;
+    /// returns the number of the first that is left, if any.
     fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<Option<usize>> {
         let Some(pass) = self.pass.clone() else { return Ok(None) };
         let end = lines_within(chunk, &chunk.lines, pass.end);
@@ -271,7 +271,7 @@ impl BatchStage {
         Ok((examples.end < end).then_some(examples.end))
     }
 
-    /// Fills the mini-batch at hand of a shared pass as far as its lines are there.
+    /// Fills the current mini-batch of a shared pass with the lines that have arrived.
     fn fill_shared(&mut self) -> Result<Filled> {
         let (Some(shared), Some(pass)) = (&mut self.shared, &self.pass) else {
             return Ok(Filled::Waits);
@@ -307,7 +307,7 @@ impl BatchStage {
         {
             part.request.weigh(&table.fields, gathered.weights());
             self.grouper.group_into(&gathered.keys, table.salt, &mut part.request);
-            // The request says it all from here on, and rows find their bags by number.
+            // The request replaces the gathered keys, and rows find their bags by number.
             gathered.clear();
         }
         mini.number = self.number;

@@ -12,7 +12,7 @@ use crate::batch::{Examples, Item, MiniBatch};
 use crate::features::{Features, TableInput};
 use crate::models::Model;
 
-/// How the stream is cut.
+/// Parameters of the cut.
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     pub(super) mini_batch: usize,
@@ -21,29 +21,29 @@ pub(super) struct Cut {
     pub(super) checkpoint_every: u64,
     /// Whether a checkpoint follows the last training pass.
     pub(super) checkpoint_at_end: bool,
-    /// Whether one follows each evaluation.
+    /// Whether a checkpoint follows each evaluation.
     pub(super) checkpoint_evaluated: bool,
     pub(super) epochs: u64,
     pub(super) skip_max: u64,
     /// Blocks of a mini-batch.
     pub(super) blocks: usize,
-    /// This rank, of so many that share mini-batches; none where nobody does.
+    /// This rank's number and the number of ranks that share mini-batches; `None` without sharing.
     pub(super) rank: Option<(usize, usize)>,
-    /// Ranks before the first that computes.
+    /// Number of servers, which are the first ranks.
     pub(super) servers: usize,
-    /// What each table has of the data.
+    /// Each table's input from the data.
     pub(super) tables: Vec<TableInput>,
-    /// How labels and weights of examples lie.
+    /// Layout of the examples' labels and weights.
     pub(super) labels: Labels,
-    /// What bags may have.
+    /// Limits of bags.
     pub(super) features: Features,
-    /// Examples that are put into a random order together; 0 for none.
+    /// Examples that are shuffled together; 0 for none.
     pub(super) shuffle: usize,
     pub(super) seed: u64,
 }
 
 impl Cut {
-    /// A mini-batch with nothing in it.
+    /// Returns an empty mini-batch.
     pub(super) fn empty_mini(&self, ends: &BatchEnds, purpose: Purpose) -> MiniBatch {
         let fresh = || MiniBatch {
             number: 0,
@@ -79,10 +79,10 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
     }
 }
 
-/// What stage `batch` reads.
+/// Input of stage `batch`.
 pub(super) type Parsed = stepwell_data::Parsed<Purpose>;
 
-/// Where examples come from and where mini-batches go.
+/// The stage's input and output.
 pub(super) struct BatchEnds {
     pub(super) input: Arc<Ordered<Parsed>>,
     pub(super) output: Sender<Item>,

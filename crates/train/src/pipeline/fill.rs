@@ -1,4 +1,4 @@
-//! Examples from chunks into mini-batches.
+//! Copies examples from chunks into mini-batches.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use stepwell_engine::Blocks;
 use crate::batch::MiniBatch;
 use crate::features::{Gathered, TableInput, append_example};
 
-/// The examples of `chunk` that stood at `lines` of it.
+/// Returns the examples of `chunk` that come from its lines `lines`.
 pub(super) fn examples_at(chunk: &Chunk, lines: &Range<usize>) -> Range<usize> {
     let before = |end: usize| chunk.lines.partition_point(|line| (*line as usize) < end);
     before(lines.start)..before(lines.end)
 }
 
-/// How many of `lines` of `chunk`, which ascend, lie before `end`.
+/// Returns how many of the ascending `lines` of `chunk` are before `end`.
 pub(super) fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) -> usize {
     let Some(end) = end else { return lines.len() };
     if chunk.file != end.file {
@@ -23,7 +23,7 @@ pub(super) fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) 
     lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
 }
 
-/// Appends `examples` of `chunk` to `mini`, and their keys to what is gathered.
+/// Appends `examples` of `chunk` to `mini`, and their keys to `gathered`.
 pub(super) fn append(
     mini: &mut MiniBatch,
     gathered: &mut [Gathered],
@@ -41,7 +41,7 @@ pub(super) fn append(
     }
     cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
     if !chunk.truth.is_empty() {
-        // Examples before these, from a source that knows no truth, have none.
+        // Earlier examples, from a source without true probabilities, have none.
         cargo.truth.resize(cargo.count - examples.len(), f32::NAN);
         cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
     }
@@ -57,8 +57,8 @@ pub(super) fn append(
     }
 }
 
-/// Leaves of `mini`, which has all of `all` examples or those of `blocks` alone, what is of
-/// `blocks`, those of one rank.
+/// Reduces `mini`, which has all `all` examples or only those of `blocks`, to the examples of
+/// `blocks`, one rank's part.
 pub(super) fn keep_own(
     mini: &mut MiniBatch,
     gathered: &mut [Gathered],
@@ -91,7 +91,7 @@ pub(super) fn keep_own(
     }
 }
 
-/// Leaves of `values` those of `range` that are there.
+/// Keeps the values in `range`, as far as they exist.
 fn keep<T>(values: &mut Vec<T>, range: Range<usize>) {
     values.truncate(range.end);
     values.drain(..range.start.min(values.len()));

@@ -1,4 +1,4 @@
-//! Stage `learn`, where ranks are out of step: computes this rank's part of mini-batches, while
+//! Stage `learn`, for ranks that are out of step: computes this rank's part of mini-batches, while
 //! stage `train` answers other ranks and moves the dense part.
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
@@ -9,25 +9,25 @@ use crate::batch::MiniBatch;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
-/// A mini-batch to be computed.
+/// A mini-batch to compute.
 pub(super) struct Job {
-    /// It, but for what other ranks ask of its rows.
+    /// The mini-batch, without other ranks' requests.
     pub(super) mini: MiniBatch,
-    /// The rows that it needs, by owner.
+    /// Its rows, by owner.
     pub(super) answers: Vec<Message>,
     /// The dense parameters.
     pub(super) parameters: Vec<f32>,
-    /// Memory for the gradient of these.
+    /// Memory for the gradient of the parameters.
     pub(super) gradient: Vec<f32>,
 }
 
-/// What came of it.
+/// The result of a job.
 pub(super) struct Learned {
     pub(super) mini: MiniBatch,
-    /// What each rank is to know.
+    /// The message to each rank.
     pub(super) said: Vec<Message>,
     pub(super) parameters: Vec<f32>,
-    /// That of the dense part, of the mean over all examples of the mini-batch.
+    /// Dense gradient of the mean over all examples of the mini-batch.
     pub(super) gradient: Vec<f32>,
 }
 

@@ -1,4 +1,4 @@
-//! What a rank lends of the rows that it owns, once it knows what all ask of it in a whole batch.
+//! Lends rows that a rank owns, once it knows all ranks' requests for a whole batch.
 
 use stepwell_engine::{Lender, Purpose, TableSpec};
 use stepwell_settings::Config;
@@ -7,17 +7,17 @@ use crate::batch::MiniBatch;
 use crate::exchange::Exchange;
 use crate::models::Model;
 
-/// Decides it, batch by batch.
+/// Decides which rows are lent, batch by batch.
 pub(super) struct Lending {
     tables: Vec<TableSpec>,
-    /// None where nothing is lent.
+    /// `None` if nothing is lent.
     lender: Option<Lender>,
-    /// The last step that a table may come to: the run ends there, wherever in a batch that is.
+    /// The last step that tables allow: the run ends there, even within a batch.
     last_step: u64,
 }
 
 impl Lending {
-    /// That of rank `rank`, as `config` has it.
+    /// The lending of rank `rank`, as `config` sets it.
     pub(super) fn of(config: &Config, model: &Model, rank: usize) -> Self {
         let tables = model.tables().to_vec();
         let last_step = tables.iter().map(TableSpec::steps_max).min().unwrap_or(u64::MAX);
@@ -30,7 +30,7 @@ impl Lending {
         &self.tables
     }
 
-    /// Lends rows for `batch`, which all ranks cut alike: within it and no longer.
+    /// Lends rows for `batch`, which is the same on all ranks, until its end.
     pub(super) fn lend(&mut self, batch: &mut [MiniBatch]) {
         let Some(last) = batch.last() else { return };
         let trains = last.purpose == Purpose::Train;

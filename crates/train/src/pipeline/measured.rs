@@ -1,4 +1,4 @@
-//! What a run measured, and what each mini-batch adds to it.
+//! Measurements of a run, and what each mini-batch adds to them.
 
 use stepwell_engine::{Cargo as _, IdCount, Purpose};
 
@@ -9,40 +9,40 @@ use crate::labels::Label;
 use crate::metrics::{Meter, Metrics, Scored};
 use crate::report::ApartReport;
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Examples trained on by this process.
     pub examples: u64,
-    /// Steps of the model, those before a resume included.
+    /// Steps of the model, including those before a resume.
     pub steps: u64,
-    /// Each epoch's training examples, scored before they were trained on.
+    /// Figures of each epoch's training examples, scored before they were trained on.
     pub progressive: Vec<Metrics>,
-    /// Each epoch's evaluation.
+    /// Figures of each epoch's evaluation.
     pub eval: Vec<Metrics>,
-    /// What the true probabilities reach on the last evaluation, where they are known.
+    /// Figures of the true probabilities on the last evaluation, if they are known.
     pub best: Option<Metrics>,
-    /// Ids that were looked up by an evaluation alone and had no row, by table and field.
+    /// Ids without a row that a separate evaluation looked up, by table and field.
     pub without_row: Vec<Vec<IdCount>>,
     /// Step of the last checkpoint written.
     pub saved: Option<u64>,
-    /// The clock's time when the last step was over.
+    /// The clock's time at the end of the last step.
     pub trained_at: f64,
-    /// The last step that histories of rows can name, where the run came there.
+    /// The last step that row histories can count, if the run reached it.
     pub last_step: Option<u64>,
-    /// Where ranks are out of step, how far, and what became of gradients.
+    /// Staleness and gradients, if ranks are out of step.
     pub apart: Option<ApartReport>,
-    /// Whether the stages before had no more, and nobody had asked to stop.
+    /// Whether the data ended before anyone asked to stop.
     pub through: bool,
 }
 
 /// Gradients above this have squares whose sums leave the range of 32 bits after some steps.
 const GRADIENT_MAX: f64 = 1e16;
 
-/// A mini-batch that is over.
+/// A finished mini-batch.
 pub(super) struct Done {
     pub(super) purpose: Purpose,
-    /// Where the data goes on.
+    /// Position of the data after it.
     pub(super) after: RunPosition,
     pub(super) examples: usize,
     pub(super) sums: LossSums,
@@ -54,8 +54,8 @@ impl Done {
         Self { purpose: mini.purpose, after: mini.cargo.after, examples, sums }
     }
 
-    /// The largest gradient of an example's logit that is too large for optimizers, whose states
-    /// have its square; none where all are small enough, as they are of clicks without weights.
+    /// Returns the largest gradient of an example's logit if its square is too large for optimizer
+    /// states; `None` if all are small enough, as they are for clicks without weights.
     pub(super) fn too_large(&self, scored: Scored<'_>, labels: &[Label]) -> Option<f64> {
         let Scored { logits, labels: of, weights } = scored;
         let are_numbers = labels.iter().any(|label| label.loss == Loss::SquaredError);
@@ -74,7 +74,7 @@ impl Done {
         (largest > GRADIENT_MAX).then_some(largest)
     }
 
-    /// Adds it to `meter`; another rank may be the one that has the scores of its examples.
+    /// Adds it to `meter`; another rank may have the scores of its examples.
     pub(super) fn add_to(&self, meter: &mut Meter, scored: Scored<'_>) {
         if scored.logits.is_empty() {
             meter.add_sums(self.examples as u64, self.sums);

@@ -1,5 +1,5 @@
-//! The pipeline: stages joined by bounded queues, several batches in flight, and a result as if
-//! they were not.
+//! The pipeline: stages joined by bounded queues, with several batches in flight and the same
+//! result as with one.
 //!
 //! ```text
 //!            blocks            in order        batches        units          units
@@ -10,12 +10,12 @@
 //!                                                         └──────────── retired ─────────┘
 //! ```
 //!
-//! Where several ranks train, stage `ask` stands between `batch` and `plan`, and `train` exchanges
-//! weights and gradients with the other ranks. Where these are out of step, `learn` computes what
-//! `train` gives it.
+//! With several ranks, stage `ask` runs between `batch` and `plan`, and `train` exchanges weights
+//! and gradients with the other ranks. If they are out of step, `learn` computes the gradients that
+//! `train` needs.
 //!
-//! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; `train` alone
-//! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
+//! Ownership: `plan` alone touches metadata; `pull` alone touches rows that are filled or evicted;
+//! `train` alone touches pinned, filled rows and the dense part; `write` alone writes to the store.
 
 mod ask;
 mod batch;
@@ -62,20 +62,20 @@ pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::save::Saver;
 
-/// One reading of a part of the data, to train on or to evaluate.
+/// One pass over a part of the data, to train on or to evaluate.
 pub(crate) type Pass = stepwell_data::Pass<Purpose>;
-/// The parts to be read, one after the other.
+/// The passes, in order.
 pub(crate) type Passes = stepwell_data::Passes<Purpose>;
 
 type Handoff<T> = Arc<Mutex<Option<T>>>;
 
-/// What the run counts, beside what it measures.
+/// What the run counts, in addition to its measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// What the planner counts.
+    /// Counts of the planner.
     pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
-    /// What lists lose in the first epoch, and which that is.
+    /// Ids cut from lists in the first epoch, and the number of that epoch.
     cut_lists: Mutex<(Option<u64>, CutLists)>,
     keys_asked: AtomicU64,
     weights_asked: AtomicU64,
@@ -91,8 +91,8 @@ impl Counters {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Counts what the lists of `chunk` lose, which is of `pass`, where that is of the first epoch.
-    /// Of several ranks that read the same one counts.
+    /// Counts the ids cut from lists of `chunk`, if `pass` is of the first epoch. Of several ranks
+    /// that read the same data, one counts.
     fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<(usize, usize)>) {
         let is_own = pass.share.is_some() || rank.is_none_or(|(rank, _)| rank == 0);
         let mut counted = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl Counters {
         }
     }
 
-    /// What lists lose.
+    /// Ids cut from lists.
     pub(crate) fn cut_lists(&self) -> CutLists {
         self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
@@ -112,14 +112,14 @@ impl Counters {
         self.weights_asked.fetch_add(weights as u64, Ordering::Relaxed);
     }
 
-    /// Keys that other ranks were asked for, and the weights of their rows.
+    /// Keys requested from other ranks, and the weights of their rows.
     pub(crate) fn asked(&self) -> (u64, u64) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.keys_asked), count(&self.weights_asked))
     }
 }
 
-/// Everything that the stages are made of.
+/// Inputs of all stages.
 pub(crate) struct Parts {
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
@@ -133,21 +133,21 @@ pub(crate) struct Parts {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) exact_scores: usize,
     pub(crate) counters: Arc<Counters>,
-    /// Whether nothing is trained: then ids without a row are counted.
+    /// Whether nothing is trained; ids without a row are then counted.
     pub(crate) only_scores: bool,
-    /// The other ranks, where several train.
+    /// Connection to the other ranks, if there are several.
     pub(crate) fabric: Option<Fabric>,
-    /// What computes beside the trainer, where they are out of step.
+    /// The learner, if ranks are out of step.
     pub(crate) learner: Option<Trainer>,
 }
 
-/// The most bytes of windows of `room` examples of `schema` that are shuffled, which have as many
-/// ids as `features` take, or so many, at most.
+/// The most bytes of shuffle windows of `room` examples of `schema`, with at most as many ids as
+/// `features` take or the given number.
 pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: (&Features, u64)) -> u64 {
     Shuffle::bytes_max(room, schema, ids)
 }
 
-/// What is left when the pipeline has run dry.
+/// What remains when all stages have ended.
 pub(crate) struct Outcome {
     pub(crate) trainer: Trainer,
     pub(crate) measured: Measured,
@@ -155,7 +155,7 @@ pub(crate) struct Outcome {
     pub(crate) times: Vec<StageTimes>,
 }
 
-/// Runs all stages to their end.
+/// Runs all stages until they end.
 pub(crate) fn run(
     config: &Config,
     parts: Parts,
@@ -187,7 +187,7 @@ fn wire(
         ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
     };
     let (stop, mut times) = (parts.times.stop.clone(), parts.times);
-    // The planners of several ranks would find different times: rank 0 says it, by what it asks.
+    // Planners of several ranks would read different times; rank 0 decides, in its requests.
     let is_asked = parts.fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
     let PipelineConfig { lookahead, horizon } = config.pipeline;
@@ -244,7 +244,7 @@ fn wire(
     Ok((stages, finished))
 }
 
-/// Stage `train`, and `learn` before it where ranks are out of step.
+/// Returns stage `train`, preceded by `learn` if ranks are out of step.
 fn training(
     config: &Config,
     train: TrainStage,
@@ -261,7 +261,7 @@ fn training(
     Ok(vec![Box::new(learn), Box::new(train)])
 }
 
-/// Tells an observer what became of a cache.
+/// Reports a cache's fate to an observer.
 fn tells(observer: &Arc<dyn Observer>) -> OnFate {
     let observer = Arc::clone(observer);
     Box::new(move |fate| match fate {
@@ -270,7 +270,7 @@ fn tells(observer: &Arc<dyn Observer>) -> OnFate {
     })
 }
 
-/// The times of all stages; the first error, if any, is the run's.
+/// Returns the times of all stages, or the first error, which is the run's.
 fn outcome(ended: Vec<Ended<Error>>) -> Result<Vec<StageTimes>> {
     let (mut times, mut first) = (Vec::new(), None);
     for Ended { name, outcome } in ended {
@@ -291,7 +291,7 @@ fn take<T>(place: &Handoff<T>) -> Option<T> {
     place.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Several workers of one stage count as one.
+/// Adds up the workers of each stage.
 fn merge(times: Vec<StageTimes>) -> Vec<StageTimes> {
     let mut merged: Vec<StageTimes> = Vec::new();
     for stage in times {

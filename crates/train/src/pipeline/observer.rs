@@ -1,4 +1,4 @@
-//! Who is told how a run goes, and what.
+//! Observers of a run's progress.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,55 +7,55 @@ use stepwell_engine::{Group, Purpose};
 
 use crate::metrics::{Metrics, Scored};
 
-/// How far the run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
-    /// What the last mini-batch was for.
+    /// Purpose of the last mini-batch.
     pub purpose: Purpose,
     /// Examples trained on by this process.
     pub examples: u64,
-    /// Examples scored so far of the evaluation at hand.
+    /// Examples scored so far by the current evaluation.
     pub evaluated: u64,
     /// Steps of the model.
     pub step: u64,
-    /// Mean loss of this epoch's training examples before they were trained on, that of all labels.
+    /// Mean loss, over all labels, of this epoch's training examples before they were trained on.
     pub loss: Option<f64>,
-    /// Whether that is the log loss of one label.
+    /// Whether `loss` is the log loss of one label.
     pub is_log_loss: bool,
-    /// Those examples.
+    /// Number of these examples.
     pub epoch_examples: u64,
-    /// Distinct keys per planned unit that were in memory.
+    /// Distinct keys of planned units that were in memory.
     pub hits: u64,
-    /// Those that were not.
+    /// Distinct keys of planned units that were not.
     pub misses: u64,
-    /// Of the keys planned on devices the part whose rows were there; none without devices.
+    /// Share of the keys planned on devices whose rows were there; `None` without devices.
     pub on_devices: Option<f64>,
-    /// Rows that left their slot: so many fewer than the misses are in memory, and those that a run
+    /// Rows that left their slot. Rows in memory: misses, less evictions, plus rows that the run
     /// began with.
     pub evictions: u64,
-    /// Misses that began with their initial value.
+    /// Misses that started with their initial value.
     pub initialized: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Reads for them, of a page or more.
+    /// Disk reads for these rows, each of one page or more.
     pub reads: u64,
-    /// Pages that these brought.
+    /// Pages that these reads returned.
     pub pages_read: u64,
 }
 
-/// What the tiers hold.
+/// Contents of the tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Rows that fit in memory.
+    /// Capacity of memory in rows.
     pub slots: u64,
-    /// Rows of the stores, expired ones among them until they are merged away.
+    /// Rows of the stores, including expired ones that are not yet merged away.
     pub disk_rows: u64,
     /// Bytes of the stores' sealed segments.
     pub disk_bytes: u64,
 }
 
 impl Held {
-    /// By all table groups.
+    /// Sums over all table groups.
     pub(super) fn of(groups: &[Arc<Group>]) -> Self {
         groups.iter().fold(Self::default(), |held, group| Self {
             slots: held.slots + group.slab.slots() as u64,
@@ -66,49 +66,49 @@ impl Held {
 }
 
 impl Snapshot {
-    /// Of the keys planned on devices above `groups` the part whose rows were there.
+    /// Share of the keys planned on devices above `groups` whose rows were there.
     pub(super) fn on_devices(groups: &[Arc<Group>]) -> Option<f64> {
         Some(groups.first()?.devices()?.count().hit_rate())
     }
 }
 
-/// Somebody who is told how the run goes; called from the training thread, so it must be quick.
+/// Observes a run's progress; called from the training thread, so it must be quick.
 pub trait Observer: Send + Sync {
-    /// After every mini-batch.
+    /// Called after every mini-batch.
     fn progress(&self, _snapshot: &Snapshot) {}
 
-    /// After every mini-batch, before [`Observer::progress`]: `look` looks at the tiers, which
-    /// waits for the stores' locks and is for now and then.
+    /// Called after every mini-batch, before [`Observer::progress`]. `look` inspects the tiers; it
+    /// waits for the stores' locks, so it should be called only occasionally.
     fn tiers(&self, _look: &dyn Fn() -> Held) {}
 
-    /// After every mini-batch that was trained: the logits of its examples before that, and their
-    /// labels; not where another rank alone has them.
+    /// Called after every trained mini-batch with its examples' labels and their logits before the
+    /// step; not called if another rank alone has them.
     fn trained(&self, _scored: Scored<'_>) {}
 
-    /// After every mini-batch of an evaluation: its examples, in the order of the data, with a
-    /// logit for each label. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
+    /// Called after every mini-batch of an evaluation with its examples in the order of the data
+    /// and a logit for each label, which [`Loss::prediction`](crate::Loss::prediction) interprets.
     fn scored(&self, _scored: Scored<'_>) {}
 
-    /// After the training part of an epoch.
+    /// Called after the training part of an epoch.
     fn epoch_trained(&self, _metrics: &Metrics) {}
 
-    /// After an evaluation; `best` is what the true probabilities reach.
+    /// Called after an evaluation; `best` has the figures of the true probabilities.
     fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
 
-    /// Before the digest of the model is computed, which reads all rows.
+    /// Called before the model's digest is computed, which reads all rows.
     fn digesting(&self) {}
 
-    /// After a checkpoint was completed.
+    /// Called after a checkpoint was completed.
     fn saved(&self, _step: u64, _path: &Path) {}
 
-    /// After the cache of the data was completed; from another thread than the rest.
+    /// Called from another thread, after the cache of the data was completed.
     fn cached(&self, _examples: u64, _path: &Path) {}
 
-    /// After the cache of the data was given up, and why; from another thread than the rest.
+    /// Called from another thread, after the cache of the data was abandoned, with the reason.
     fn cache_given_up(&self, _why: &str) {}
 }
 
-/// Several who are told, in this order.
+/// Several observers, called in this order.
 pub struct Observers(pub Vec<Arc<dyn Observer>>);
 
 impl Observer for Observers {
@@ -153,7 +153,7 @@ impl Observer for Observers {
     }
 }
 
-/// Nobody.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence;
 

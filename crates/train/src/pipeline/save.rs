@@ -1,15 +1,15 @@
-//! Writing checkpoints, by one rank or by several together.
+//! Writes checkpoints, by one rank or by several together.
 //!
 //! ```text
-//!  begin   rank 0 makes the place, and says so ──────► every rank
-//!  keep    every rank puts its part there, and says what ──────► rank 0
-//!  end     rank 0 binds all parts and names it, and says so ──────► every rank
+//!  begin   rank 0 makes the place, and tells ─────────► every rank
+//!  keep    every rank puts its part there, and describes it to ──────► rank 0
+//!  end     rank 0 binds all parts and names it, and tells ─────────► every rank
 //! ```
 //!
-//! All ranks are at rest after the same step when it begins. Rank 0 alone names it, when all have
-//! said that their parts are durable: it is there as a whole, or not at all. All wait for that: a
-//! rank that has nothing more to do than to fail would end rank 0 before. The next step waits for
-//! rank 0 anyway.
+//! It begins when all ranks are idle after the same step. Rank 0 names the checkpoint only after
+//! all have reported their parts durable: it appears as a whole, or not at all. All ranks wait for
+//! the name: one that continued and failed would end rank 0 before it gives the name. The next step
+//! waits for rank 0 anyway.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use crate::resume::RunState;
 use crate::step::Trainer;
 use crate::{Result, talk};
 
-/// Writes checkpoints with what the run wants to find in them again.
+/// Writes checkpoints with the state that a resumed run needs.
 pub(crate) struct Saver {
     writer: Box<dyn Keep>,
     state: RunState,
-    /// By which figure a checkpoint is the best.
+    /// The figure that selects the best checkpoint.
     best: BestKind,
-    /// What the last evaluation gave, of the model after so many steps, until it is noted.
+    /// The last evaluation's figure and its model's step count, until it is noted.
     figure: Option<(u64, Figure)>,
     phase: Phase,
 }
 
-/// What a checkpoint under way waits for.
+/// What a checkpoint in progress waits for.
 enum Phase {
-    /// There is none.
+    /// No checkpoint is in progress.
     Rest,
-    /// Rank 0 has begun it, or found that it is there.
+    /// Rank 0 has begun the checkpoint, or found that it exists.
     Begun(Broadcast, Option<PathBuf>),
     /// All parts are kept.
     Kept(Gather),
@@ -48,24 +48,24 @@ enum Phase {
     Named(Broadcast),
 }
 
-/// What became of a checkpoint.
+/// The outcome of writing a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// It waits for other ranks.
     NotYet,
-    /// Its name.
+    /// This rank named it.
     Here(PathBuf),
     /// Rank 0 has named it.
     ByRankZero,
 }
 
 impl Saver {
-    /// Writes by `writer`, and what `state` says with each; the one that is the `best` stays.
+    /// Writes through `writer`, with `state` in each checkpoint; the `best` one is kept.
     pub(crate) fn new(writer: Box<dyn Keep>, state: RunState, best: BestKind) -> Self {
         Self { writer, state, best, figure: None, phase: Phase::Rest }
     }
 
-    /// The model after `step` steps was evaluated.
+    /// Records an evaluation of the model after `step` steps.
     pub(super) fn evaluated(&mut self, step: u64, metrics: &Metrics) {
         let (value, rises) = match self.best {
             BestKind::None => return,
@@ -76,11 +76,11 @@ impl Saver {
         self.figure = value.map(|value| (step, Figure { by, value, rises }));
     }
 
-    /// Notes what an evaluation gave of the model after `step` steps, which is written; by the rank
-    /// that names checkpoints.
+    /// Notes the figure of the model after `step` steps, whose checkpoint is written; called on the
+    /// rank that names checkpoints.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub(super) fn note_figure(&mut self, step: u64) -> Result<()> {
         match self.figure.take() {
             Some((of, figure)) if of == step => {
@@ -90,11 +90,11 @@ impl Saver {
         }
     }
 
-    /// Writes the model of `trainer` and `groups`, which is at `position`, as far as that goes
-    /// without waiting for other ranks; called until it is written.
+    /// Writes the model of `trainer` and `groups`, which is at `position`, as far as possible
+    /// without waiting for other ranks; to be called until it is written.
     ///
     /// # Errors
-    /// When it cannot be written, here or by another rank.
+    /// If it cannot be written, here or by another rank.
     pub(super) fn poll(
         &mut self,
         position: RunPosition,
@@ -124,7 +124,7 @@ impl Saver {
                     let (of, past) = (trainer.place(), trainer.past());
                     let kept = self.writer.keep(&ModelPart { step, of, groups, past });
                     if kept.is_err() {
-                        // Rank 0 clears the place where some rank failed: that is the reason then.
+                        // Rank 0 clears the place if some rank failed, which is then the cause.
                         fabric.check()?;
                     }
                     let kept = kept?;
@@ -157,10 +157,10 @@ impl Saver {
         }
     }
 
-    /// Says that the run ends with the checkpoint `named`, the last one.
+    /// Notes that the run ends with the checkpoint `named`, the last one.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub(super) fn ended(&mut self, named: &Path) -> Result<()> {
         let step = self.state.position.step;
         Ok(self.writer.ended(named, step, &self.state.to_json())?)
@@ -177,7 +177,7 @@ impl Saver {
     }
 }
 
-/// What rank 0 says: whether the checkpoint is there already.
+/// Reads rank 0's message: whether the checkpoint already exists.
 fn flag(message: &Message) -> Result<bool> {
     let flag = message.reader().take_exactly::<u64>(1);
     Ok(flag.map_err(|why| stepwell_fabric::Error::malformed(0, why))? == [1])
@@ -189,7 +189,7 @@ fn message_of(fabric: &Fabric, kept: &KeptPart) -> Message {
     message
 }
 
-/// What each rank says that it kept.
+/// Reads each rank's message: the part that it kept.
 fn parts_of(messages: &[Message]) -> Result<Vec<KeptPart>> {
     let part = |(rank, message): (usize, &Message)| {
         let wrong = |why| stepwell_fabric::Error::malformed(rank, why);

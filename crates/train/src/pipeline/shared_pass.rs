@@ -1,27 +1,27 @@
-//! Where a pass is that ranks share, or that is read in streams.
+//! Progress in a pass that ranks share, or that is read in streams.
 //!
-//! Chunks come in the order in which mini-batches need them, so that each is of the stream whose
-//! lines are waited for. Bounds: one chunk of each stream.
+//! Chunks arrive in the order in which mini-batches need them, so each is of the stream that the
+//! next lines come from. Bounds: one chunk of each stream.
 
 use std::ops::Range;
 
 use stepwell_data::{Chunk, Position, Share, Walk};
 
-/// A pass, and the chunks at hand.
+/// A pass and its current chunks.
 pub(super) struct SharedPass {
     walk: Walk,
-    /// Whether anything of a stream is wanted here, by stream.
+    /// Whether any of a stream is needed here, by stream.
     wants: Vec<bool>,
-    /// By stream, and which of its lines is next.
+    /// By stream: its chunk, and the next line in it.
     chunks: Vec<Option<(Box<Chunk>, usize)>>,
 }
 
-/// How far a mini-batch is.
+/// Progress of a mini-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// It has so many examples, those of other ranks among them.
+    /// Complete, with its number of examples, including those of other ranks.
     Whole(usize),
-    /// It waits for a chunk.
+    /// Waits for a chunk.
     Waits,
     /// There is none: the pass is over.
     Over,
@@ -34,14 +34,14 @@ impl SharedPass {
         Self { walk: Walk::new(share), wants, chunks: (0..streams).map(|_| None).collect() }
     }
 
-    /// Takes the chunk that was waited for.
+    /// Takes the chunk that the pass waited for.
     pub(super) fn give(&mut self, chunk: Box<Chunk>) {
         let Some((stream, _)) = self.walk.next() else { return };
         assert!(self.chunks[stream].is_none(), "a chunk comes when there is none of its stream");
         self.chunks[stream] = Some((chunk, 0));
     }
 
-    /// Has `append` take the lines of chunks that are next, until a mini-batch is whole.
+    /// Calls `append` with the next lines of chunks until a mini-batch is complete.
     pub(super) fn fill(&mut self, mut append: impl FnMut(&Chunk, Range<usize>)) -> Filled {
         while let Some((stream, left)) = self.walk.next() {
             let mut lines = left;
@@ -62,12 +62,12 @@ impl SharedPass {
         Filled::Over
     }
 
-    /// Where reading goes on behind the last whole mini-batch.
+    /// Where reading continues behind the last complete mini-batch.
     pub(super) fn place(&self) -> Position {
         self.walk.share().place_after(self.walk.behind())
     }
 
-    /// Examples of the pass, and of whole mini-batches so far.
+    /// Number of examples of the pass, and of complete mini-batches so far.
     pub(super) fn examples(&self) -> (u64, u64) {
         (self.walk.share().examples(), self.walk.behind())
     }

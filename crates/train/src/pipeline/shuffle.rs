@@ -1,18 +1,17 @@
-//! Examples in a random order that is always the same.
+//! Shuffles examples into a reproducible random order.
 //!
 //! ```text
 //!   chunks, in order ──► window being filled ──► window in its order ──► mini-batches
 //! ```
 //!
-//! Why       Data is often sorted: by time, by label, by user. Steps on such mini-batches learn the
-//!           order of the file.
-//! How       An epoch's examples are cut into windows of `data.shuffle`, one behind the other, and
-//!           each is put into an order of its own. The order is a function of seed, epoch, number
-//!           of the window and number of its examples alone ([`order`]), so that formats, tiers,
-//!           threads and ranks do not show, and a run that goes on in the middle of a window reads
-//!           that window again and leaves out what was trained.
-//! Bounds    Two windows: one is filled while the other is cut. Chunks stay as they are, without
-//!           the room that they have to spare.
+//! - **Why.** Data is often sorted: by time, by label, by user. Steps on such mini-batches learn
+//!   the order of the file.
+//! - **How.** An epoch's examples are cut into consecutive windows of `data.shuffle`, each shuffled
+//!   by itself. The order depends only on seed, epoch, window number and number of examples
+//!   ([`order`]), not on formats, tiers, threads or ranks. A run resumed within a window reads the
+//!   whole window again and skips the trained examples.
+//! - **Bounds.** Two windows: one is filled while the other is cut. Chunks are kept whole, without
+//!   spare capacity.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use stepwell_data::{Chunk, Schema};
 use crate::batch::RunPosition;
 use crate::features::Features;
 
-/// The order of the examples of a window: which of `count` is first, second and so on.
+/// Returns the order of the examples of a window: which of `count` is first, second and so on.
 ///
 /// The shuffle of Fisher and Yates (Knuth, The Art of Computer Programming, algorithm 3.4.2 P) by
 /// the numbers of [`Stream::named`] `shuffle EPOCH WINDOW`: from the last place down to the second,
@@ -44,15 +43,15 @@ pub(super) struct Shuffle {
     room: usize,
     seed: u64,
     epoch: u64,
-    /// Whether the pass at hand is shuffled.
+    /// Whether the current pass is shuffled.
     active: bool,
     filling: Window,
     cut: Option<Ordered>,
-    /// Examples of the window to come that were trained before.
+    /// Examples of the next window that were trained before.
     skip: usize,
 }
 
-/// Examples that follow each other in the data.
+/// Consecutive examples of the data.
 #[derive(Default)]
 struct Window {
     number: u64,
@@ -71,7 +70,7 @@ struct Piece {
     skipped: u64,
 }
 
-/// A place between two lines, and the malformed lines of the pass before it.
+/// A place between two lines, with the number of malformed lines of the pass before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     file: u32,
@@ -79,7 +78,7 @@ struct Place {
     skipped: u64,
 }
 
-/// A window in its order.
+/// A window in its shuffled order.
 struct Ordered {
     window: Window,
     /// Piece and example of each.
@@ -90,15 +89,15 @@ struct Ordered {
 }
 
 impl Shuffle {
-    /// The most bytes of windows of `room` examples of `schema`, which have as many ids as
-    /// `features` take, or so many, at most.
+    /// The most bytes of windows of `room` examples of `schema`, with at most as many ids as
+    /// `features` take or the given number.
     pub(super) fn bytes_max(room: usize, schema: Schema, ids: (&Features, u64)) -> u64 {
         let (features, ids) = ids;
         let ids = features.ids_by_table().into_iter().sum::<u64>().max(ids);
         let more_ids = ids.saturating_sub(schema.id_columns as u64) * size_of::<u64>() as u64;
         let values = if features.have_values() { ids * size_of::<f32>() as u64 } else { 0 };
         let example = schema.example_bytes() as u64 + more_ids + values;
-        // Its place in the order, which is made of a list of places and one of numbers.
+        // A place in the order, made from a list of places and a list of numbers.
         let place = (2 * size_of::<(u32, u32)>() + size_of::<u32>()) as u64;
         2 * room as u64 * (example + place)
     }
@@ -108,8 +107,8 @@ impl Shuffle {
         Self { room, seed, epoch: 0, active, filling, cut: None, skip: 0 }
     }
 
-    /// Begins a pass of training at `start`, in the middle of a window or at one's start; or one
-    /// that is read in order, where there is none.
+    /// Begins a training pass at `start`, which may be within a window; `None` begins a pass that
+    /// is read in order.
     pub(super) fn begin(&mut self, start: Option<RunPosition>) {
         (self.active, self.cut, self.skip) = (start.is_some(), None, 0);
         self.filling = Window::default();
@@ -120,22 +119,22 @@ impl Shuffle {
         }
     }
 
-    /// Forgets all examples.
+    /// Drops all examples.
     pub(super) fn clear(&mut self) {
         self.begin(None);
     }
 
-    /// Whether the pass at hand is shuffled.
+    /// Whether the current pass is shuffled.
     pub(super) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Whether a window is being cut, and the next one has room.
+    /// Whether a window is being cut and the next one has room.
     pub(super) fn reads_ahead(&self) -> bool {
         self.cut.is_some() && self.filling.count < self.room
     }
 
-    /// Takes the first `count` examples of a chunk, before which so many lines were `skipped`.
+    /// Takes the first `count` examples of a chunk that follows `skipped` malformed lines.
     pub(super) fn give(&mut self, mut chunk: Chunk, count: usize, skipped: u64) {
         if count == 0 {
             return;
@@ -146,8 +145,8 @@ impl Shuffle {
         self.filling.pieces.push(Piece { chunk, first: 0, count, skipped });
     }
 
-    /// Orders the window that was filled, where it is whole or the pass is over, unless another one
-    /// is being cut; whether there is one to be cut now.
+    /// Shuffles the filled window if it is full or the pass is over, unless another is being cut;
+    /// returns whether one can now be cut.
     pub(super) fn turn(&mut self, is_over: bool) -> bool {
         let whole = self.filling.count >= self.room || (is_over && self.filling.count > 0);
         if self.cut.is_none() && whole {
@@ -162,8 +161,8 @@ impl Shuffle {
         self.cut.is_some()
     }
 
-    /// Hands the next `most` examples of the window at hand to `append`, chunk and number, and says
-    /// how many there were. `position` is then behind them.
+    /// Passes the next examples of the current window, at most `most`, to `append` as chunk and
+    /// number; returns how many. Advances `position` behind them.
     pub(super) fn take(
         &mut self,
         most: usize,
@@ -196,7 +195,7 @@ impl Ordered {
 }
 
 impl Window {
-    /// Takes its first `room` examples, or all; it goes on behind them as the next window.
+    /// Takes its first `room` examples, or all; the remaining ones become the next window.
     fn split(&mut self, room: usize) -> Self {
         let Self { number, start, pieces, count } = std::mem::take(self);
         let (mut own, mut left) = (Self { number, start, ..Self::default() }, room.min(count));
@@ -220,7 +219,7 @@ impl Window {
         self.pieces.push(piece);
     }
 
-    /// Piece, and number in its chunk, of each example.
+    /// Piece of each example, and its number in that piece's chunk.
     fn places(&self) -> Vec<(u32, u32)> {
         let of = |(at, piece): (usize, &Piece)| {
             // Both count examples, of a window and of a block.

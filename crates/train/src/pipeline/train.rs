@@ -1,8 +1,8 @@
 //! Stage `train`: scores and trains mini-batches in order, measures them, writes checkpoints.
 //!
-//! Asked to stop, it hands the mini-batches that still come back as they are, so that their rows
-//! are let go without a trace, and writes the checkpoint that the planner then sends. Where the
-//! data fails a checkpoint comes before the mark that says so, and the run ends with the reason.
+//! When asked to stop, it returns the remaining mini-batches unprocessed, so that their rows are
+//! released without a trace, and writes the checkpoint that the planner then sends. If the data
+//! fails, a checkpoint precedes the mark that reports it, and the run ends with the reason.
 
 mod apart;
 mod ends;
@@ -29,34 +29,34 @@ use crate::metrics::{Meter, Scored};
 use crate::step::{Moved, Trainer};
 use crate::{Error, Result};
 
-/// What the stage leaves behind.
+/// Results of the stage.
 pub(super) struct Trained {
     pub(super) trainer: Trainer,
     pub(super) measured: Measured,
-    /// Why the data went no further.
+    /// Why the data ended early.
     pub(super) failed: Option<Error>,
 }
 
 pub(super) struct TrainStage {
-    /// Until it is handed over at the end.
+    /// `None` once it is handed over at the end.
     trainer: Option<Trainer>,
     groups: Vec<Arc<Group>>,
     saver: Option<Saver>,
-    /// The other ranks, where several train.
+    /// Connection to the other ranks, if there are several.
     fabric: Option<Fabric>,
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
-    /// Asks for the end; looked at before each mini-batch.
+    /// Requests the end; checked before each mini-batch.
     stop: StopRequest,
     stopping: bool,
-    /// Whether a step that ranks share is under way: it is ended in any case.
+    /// Whether a step that ranks share is in progress, which must be completed.
     in_step: bool,
-    /// Ends the stages that are left where the run ends early.
+    /// Ends the other stages if the run ends early.
     events: Arc<Events>,
     measured: Measured,
     failed: Option<Error>,
-    /// Behind the last mini-batch that was trained.
+    /// Position behind the last trained mini-batch.
     position: RunPosition,
     /// Whether this run begins at the start of its data.
     at_start: bool,
@@ -68,11 +68,11 @@ pub(super) struct TrainStage {
     eval: Meter,
     best: Meter,
     without_row: Option<WithoutRow>,
-    /// The unit at hand and how many of its mini-batches are done.
+    /// The current unit, and how many of its mini-batches are done.
     unit: Option<(Unit<Examples>, usize)>,
-    /// What follows it, where that was looked at.
+    /// The item after it, if already received.
     next: Option<Ready<Examples, Mark>>,
-    /// A pause that waits for rows on their way down.
+    /// A pause that waits until evicted rows are in the stores.
     pause: Option<Pause>,
     input: Receiver<Ready<Examples, Mark>>,
     retired: Sender<Retired<Examples>>,
@@ -122,12 +122,12 @@ impl TrainStage {
         }
     }
 
-    /// What it tells time by.
+    /// The clock that it measures with.
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Trains on the first of `minis` as far as it goes without waiting for other ranks.
+    /// Trains on the first of `minis` as far as possible without waiting for other ranks.
     fn run_mini(&mut self, minis: &mut [MiniBatch]) -> Result<Moved> {
         let (Some(trainer), Some((mini, others))) = (&mut self.trainer, minis.split_first_mut())
         else {
@@ -159,7 +159,7 @@ impl TrainStage {
             let done = Done::of(mini, scored.sums);
             self.measure(&done, scored.view(), &scored.truth)?;
             if scored.ends {
-                // All ranks stop here, whoever was asked to.
+                // All ranks stop here, whichever was asked to.
                 self.stop.make();
             }
             if let Some(trainer) = &mut self.trainer {
@@ -169,7 +169,7 @@ impl TrainStage {
         Ok(moved)
     }
 
-    /// Measures what was scored, and trained where that was its purpose.
+    /// Measures a scored mini-batch, which was trained if that was its purpose.
     fn measure(&mut self, done: &Done, scored: Scored<'_>, truth: &[f32]) -> Result<()> {
         let Done { purpose, after, examples, sums } = *done;
         match purpose {
@@ -193,7 +193,7 @@ impl TrainStage {
                 self.measured.trained_at = self.clock.seconds();
                 let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
                 if last.is_some_and(|last| self.measured.steps >= last) {
-                    // As by a signal: nothing beyond it is trained, and it is kept.
+                    // As on a signal: nothing beyond this step is trained, and the model is saved.
                     self.measured.last_step = last;
                     self.stop.make();
                 }
@@ -201,7 +201,7 @@ impl TrainStage {
             Purpose::Evaluate => {
                 self.observer.scored(scored);
                 done.add_to(&mut self.eval, scored);
-                // The built-in stream, which alone knows it, has one label.
+                // Only the built-in stream knows true probabilities; it has one label.
                 let known = truth.iter().zip(scored.labels).filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
                 self.best.add_probabilities(&truth, &labels);
@@ -211,7 +211,7 @@ impl TrainStage {
         Ok(())
     }
 
-    /// Tells how far the run is, after a mini-batch.
+    /// Reports the run's progress after a mini-batch.
     fn tell(&self, purpose: Purpose) {
         self.observer.tiers(&|| Held::of(&self.groups));
         let planned = self.counters.rows.count();
@@ -241,7 +241,7 @@ impl TrainStage {
     }
 
     fn give_back(&self, retired: Retired<Examples>) {
-        // Only units that the planner counts come back, and the queue has room for all of them.
+        // Returned units are those that the planner counts, and the queue has room for all.
         let sent = self.retired.try_send(retired);
         assert!(
             !matches!(sent, Err(Refused::Full(_))),
@@ -250,13 +250,13 @@ impl TrainStage {
     }
 }
 
-/// A count of ids that have no row in `groups`.
+/// A counter of ids without a row in `groups`.
 fn without_row(trainer: &Trainer, groups: &[Arc<Group>]) -> Option<WithoutRow> {
     let fields = trainer.model().features().columns_of_fields();
     WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
 }
 
-/// The mini-batch that is `next`, or comes next of `input`, where it is ready.
+/// Returns the next mini-batch, if it has arrived.
 fn look_ahead<'a>(
     next: &'a mut Option<Ready<Examples, Mark>>,
     input: &Receiver<Ready<Examples, Mark>>,
@@ -335,8 +335,8 @@ impl Stage for TrainStage {
 impl TrainStage {
     fn finish(&mut self) -> Progress {
         if self.stopping {
-            // The stages before have more, which nobody will take; the one behind has to be
-            // through with what went down.
+            // Earlier stages still send items, which are not taken; the writing stage must finish
+            // storing evicted rows.
             if !self.is_idle() {
                 return Progress::Blocked;
             }

@@ -1,22 +1,22 @@
-//! The word that each message of stage `ask` begins with.
+//! The first word of each message of stage `ask`.
 
 use stepwell_fabric::{Malformed, Message, Reader};
 
 /// What the sender has for a mini-batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// What it asks for follows.
+    /// Its request follows.
     Asks {
         /// Whether a checkpoint comes before its batch.
         after_checkpoint: bool,
     },
-    /// Its part is no good: no rank trains this mini-batch.
+    /// Its part is malformed: no rank trains this mini-batch.
     Fails {
-        /// Whether a checkpoint is written of what was trained before.
+        /// Whether a checkpoint of the training before it is written.
         keeps: bool,
-        /// File and line, where it is a line that is wrong.
+        /// File and line, if a line is malformed.
         place: Option<(u32, u64)>,
-        /// Its reason.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! By layer: the graph's passes, each node's apart.
+//! The graph's passes by layer.
 
 use serde::Serialize;
 use stepwell_nn::{Flops, Graph, NodeId, PassObserver};
@@ -15,32 +15,32 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// What a layer did in a run.
+/// Work and time of a layer in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerReport {
     /// Name of the layer.
     pub name: String,
-    /// Its forward passes, those of evaluations included.
+    /// Its forward passes, including those of evaluations.
     pub forward: PassReport,
     /// Its backward passes.
     pub backward: PassReport,
 }
 
-/// What a layer did in one direction.
+/// Work and time of a layer in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PassReport {
     /// Seconds of processor time, of all threads.
     pub seconds: f64,
     /// Floating-point operations.
     pub flops: u64,
-    /// Operations per second of a thread.
+    /// Operations per second and thread.
     pub flops_per_second: f64,
-    /// The limit that bounds it; none where none was measured.
+    /// The limit that bounds it; `None` if none was measured.
     pub limit: Option<Bound>,
 }
 
 impl LayerReport {
-    /// What it did since `before`, a report of the same layer.
+    /// The difference to `before`, an earlier report of the same layer.
     pub fn since(&self, before: &Self) -> Self {
         let pass = |now: &PassReport, before: &PassReport| {
             PassReport::new(now.seconds - before.seconds, now.flops - before.flops)
@@ -69,7 +69,7 @@ pub(super) struct Layer {
     backward: Sum,
 }
 
-/// Those of `graph`, which did nothing yet.
+/// Empty sums for the layers of `graph`.
 pub(super) fn of(graph: &Graph<f32>) -> Vec<Layer> {
     let layer = |(name, flops): (&str, Flops)| Layer {
         name: name.to_owned(),
@@ -97,12 +97,12 @@ pub(crate) struct Laps<'a> {
     profile: &'a Profile,
     pass: Direction,
     examples: u64,
-    /// When the layer before was done.
+    /// End of the previous layer.
     since: f64,
 }
 
 impl Profile {
-    /// Times a pass that begins now, over a block of so many examples.
+    /// Times a pass that begins now, over a block of `examples` examples.
     pub(crate) fn laps(&self, pass: Direction, examples: usize) -> Laps<'_> {
         let since = self.clock.thread_seconds();
         Laps { profile: self, pass, examples: examples as u64, since }

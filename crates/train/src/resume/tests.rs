@@ -74,9 +74,9 @@ fn how_data_is_read_is_kept() {
     let mut other = quoted.clone();
     other.data.format = stepwell_data::Format::Csv;
     assert!(check(&of(&other)).contains("data.format = auto, this run has csv"));
-    // A checkpoint that says nothing of it.
+    // A checkpoint that does not record it.
     assert_eq!(check(&state(&quoted)), "");
-    // Jobs are told apart as they were.
+    // Jobs keep their identity.
     assert_eq!(was.model, state(&Config::default()).model);
 }
 
@@ -126,7 +126,7 @@ fn a_sketch_keeps_its_size_where_there_is_one() {
     let error = check(&was, &with(2, 8192)).unwrap_err();
     assert!(error.contains("rows.sketch = 4096, this run has 8192"), "{error}");
     assert_eq!(check(&state(&with(1, 4096)), &with(1, 8192)), Ok(()));
-    // An earlier build did not name it; the sketch itself then has the last word.
+    // An earlier build did not record it; the sketch itself then decides.
     let mut was = was;
     was.model.retain(|(key, _)| key != "rows.sketch");
     assert_eq!(check(&was, &with(2, 8192)), Ok(()));
@@ -168,7 +168,7 @@ fn keys_and_initial_values_of_another_function_are_refused() {
     }
 }
 
-/// Every part is other than by default, so that none can be left out unseen.
+/// Every part differs from its default, so that none can be left out unseen.
 #[test]
 fn a_state_comes_back_whole() {
     let position = RunPosition {

@@ -1,7 +1,7 @@
-//! Whether ranks that are processes would train one model: the same data, summed by the same
+//! Checks that ranks that are processes would train one model: the same data, summed by the same
 //! instruction sets.
 //!
-//! Rank 0 hears what each has, and ends all where it is something else than its own.
+//! Rank 0 collects what each has, and ends all if one differs from its own.
 
 use serde::{Deserialize, Serialize};
 use stepwell_data::Sources;
@@ -15,7 +15,7 @@ use super::checkpoints::identify;
 use crate::resume::DataFile;
 use crate::{Error, Result, kernels, talk};
 
-/// What has to be the same on all ranks.
+/// Properties that must be the same on all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Has {
     kernels: String,
@@ -39,7 +39,7 @@ pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -
         files: identify(sources.input.files(), layout)?,
         evaluated: identify(evaluated, layout)?,
     };
-    // Before anything is moved: who cannot have its place ends all now.
+    // Before any rows are moved: a rank that cannot take its place ends all now.
     config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;
     let fabric = &ranks.fabric;
     let said = fabric.wait(Gather::start(fabric, talk::AGREE, 0, message_of(fabric, &own))?)?;
@@ -61,7 +61,7 @@ fn message_of(fabric: &Fabric, has: &Has) -> Message {
     message
 }
 
-/// What `theirs` is that `own`, that of rank 0, is not.
+/// Describes how `theirs` differs from `own`, which is rank 0's.
 fn differs(own: &Has, theirs: &Has) -> Option<String> {
     if own.kernels != theirs.kernels {
         return Some(format!(

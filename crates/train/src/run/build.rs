@@ -1,4 +1,4 @@
-//! The tiers and the trainer of a run, built to the capacity plan.
+//! Builds the tiers and the trainer of a run to the capacity plan.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::step::{Trainer, compute_pool};
 use crate::warm_start::Inheritance;
 use crate::{Error, Result};
 
-/// What a run begins with.
+/// The model that a run begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Beginning<'a> {
     /// No rows.
@@ -47,7 +47,7 @@ impl<'a> Beginning<'a> {
         matches!(self, Self::Scored(_))
     }
 
-    /// What `model` takes over in a warm start.
+    /// What `model` inherits in a warm start.
     fn inherited(self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
         match self {
             Self::Warm(from) => Inheritance::of(config, model, from).map(Some),
@@ -95,7 +95,7 @@ pub(super) fn capacity(
     })
 }
 
-/// Where the ranks of a run are.
+/// The ranks of a run on this machine.
 fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
     match ranks {
         Some(Ranks { processes: Some(here), .. }) => RanksHere { threads: 1, processes: *here },
@@ -103,8 +103,8 @@ fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
     }
 }
 
-/// Refuses a run that may have more files open than this process may, in which so many ranks have
-/// so many stores each.
+/// Refuses a run that may need more open files than this process is allowed, with `stores` stores
+/// per rank.
 pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
     lacks_files(config, ranks, stores).map_or(Ok(()), |why| Err(Error::Config(why)))
 }
@@ -116,7 +116,7 @@ pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize)
     room::lacks_files(&FilesWanted { ranks, stores, checkpoints })
 }
 
-/// The devices of a rank, where there are any.
+/// The devices of a rank, if there are any.
 pub(super) fn offer(
     config: &Config,
     machine: &Machine,
@@ -128,8 +128,8 @@ pub(super) fn offer(
     }
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let offer = machine.devices.offer(&config.device, note).map_err(wrong)?;
-    // Ranks that are threads of this process share what it has; a process of its own has what its
-    // launcher shows it.
+    // Ranks that are threads divide this process's devices; a rank that is a process has the
+    // devices that its launcher shows it.
     let (rank, ranks) = match &machine.ranks {
         Some(ranks) if ranks.processes.is_some() => (0, 1),
         Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
@@ -141,7 +141,7 @@ pub(super) fn offer(
     Ok(offer)
 }
 
-/// Refuses more owners of rows than there are key shards: each has one at least.
+/// Refuses more owners of rows than there are key shards: each owns at least one.
 fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), String> {
     let ranks = config.ranks.count;
     let owners = ranks.saturating_mul(devices);
@@ -155,7 +155,7 @@ fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), Stri
     ))
 }
 
-/// Takes the devices as planned, with slots for rows.
+/// Takes the planned devices, with slots for rows.
 fn devices(
     config: &Config,
     machine: &Machine,
@@ -177,13 +177,13 @@ pub(super) struct Built {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) planners: Vec<Planner>,
     pub(super) trainer: Trainer,
-    /// What computes beside it, where ranks are out of step.
+    /// The learner, if ranks are out of step.
     pub(super) learner: Option<Trainer>,
     /// The place of the stores, until they are closed.
     pub(super) place: Box<dyn RowPlaces>,
 }
 
-/// The model, which knows how long the bags of the data are.
+/// Builds the model, which knows how long the data's bags are.
 pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
     let mut model = Model::build(config, sources.schema())?;
     if model.features().has_long_bags()
@@ -197,7 +197,7 @@ pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
     Ok(model)
 }
 
-/// Says where this processor has a unit for bf16 that cannot be used.
+/// Notes that this processor has a bf16 unit that cannot be used.
 fn note_kernel(config: &Config, around: &Surroundings) {
     if config.model.precision == Precision::Bf16
         && let Some(note) = &bf16_kernel().note
@@ -232,7 +232,7 @@ pub(super) fn build(
     let same = from.filter(|_| inherited.is_none());
     same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
-    // By now, rows that the run replaces are removed.
+    // Rows that the run replaces are removed by now.
     check_space(config, machine, &capacity, (begin, same))?
         .iter()
         .for_each(|note| (around.on_note)(note));
@@ -292,7 +292,7 @@ fn check_space(
     start.check()
 }
 
-/// Joins a trainer to the other ranks; gives what computes beside it, where they are out of step.
+/// Joins a trainer to the other ranks; returns its learner if they are out of step.
 fn join(
     config: &Config,
     Ranks { fabric, stop, .. }: &Ranks,
@@ -312,18 +312,18 @@ fn join(
         return Ok(None);
     }
     trainer.never_early();
-    // Who answers others must not wait until this rank has computed.
+    // The trainer must answer other ranks while its learner computes.
     let beside = (fabric.clone(), stop.clone(), pool(config, machine)?);
     trainer.learner(config, beside, &rows).map(Some)
 }
 
-/// Threads that compute: those of the machine, or some of their own.
+/// Compute threads: the machine's, or new ones.
 fn pool(config: &Config, machine: &Machine) -> Result<Arc<ThreadPool>> {
     machine.pool.as_ref().map_or_else(|| compute_pool(config.threads), |pool| Ok(Arc::clone(pool)))
 }
 
-/// The trainer, computed and watched as the surroundings want it; its dense part on `devices`, if
-/// it is to be there.
+/// Creates the trainer as the surroundings ask, with its dense part on `devices` if it belongs
+/// there.
 fn trainer(
     model: Model,
     config: &Config,
@@ -348,7 +348,7 @@ fn place(
     around: &Surroundings,
     from: Option<&Checkpoint>,
 ) -> Result<Box<dyn RowPlaces>> {
-    // Rows that lie there are made anew from a checkpoint; without one they are set aside.
+    // Existing rows are replaced by a checkpoint's; without a checkpoint, they are set aside.
     let placement = match (from, around.placement) {
         (Some(_), _) => Placement::Resume,
         (None, Placement::Resume | Placement::ResumeOrStart | Placement::Append) => {

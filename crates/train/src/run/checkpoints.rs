@@ -1,4 +1,4 @@
-//! Going on from a checkpoint, and writing new ones.
+//! Resumes from a checkpoint, and prepares to write new ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::resume::{Began, DataFile, RunState, job_of};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, kernels, talk};
 
-/// What checkpoints a run begins with.
+/// The checkpoint state that a run begins with.
 pub(super) struct Start {
     /// The checkpoint whose model it begins with.
     pub(super) from: Option<Arc<Checkpoint>>,
@@ -30,7 +30,7 @@ pub(super) struct Start {
     pub(super) saver: Option<Saver>,
 }
 
-/// Looks at the place of checkpoints as the surroundings want it.
+/// Takes the place of checkpoints as the surroundings ask.
 pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
     let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let (place, resumed) = match ranks {
@@ -73,14 +73,14 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     Ok(Start { from, resumes, position, saver })
 }
 
-/// Starts a warm start at the beginning of new data, or where the checkpoint's run stopped.
+/// Begins a warm start at the beginning of new data, or where the checkpoint's run stopped.
 fn begin_with(
     (warm, checkpoint): (&WarmStart, &Checkpoint),
     around: &Surroundings,
     state: &mut RunState,
 ) -> Result<()> {
     if warm.goes_on() {
-        // Data that has changed since is fine: none of it was trained.
+        // A change of the data is fine: none of it was trained.
         let was = warm.is_changed.then(|| RunState::read(checkpoint)).transpose()?;
         let as_before = was.map(|was| state.with_data_of(&was));
         accept(checkpoint, around, as_before.as_ref().unwrap_or(state))?;
@@ -93,11 +93,11 @@ fn begin_with(
     Ok(())
 }
 
-/// A place of checkpoints, and the one to go on from.
+/// A place of checkpoints, and the checkpoint to resume from.
 type Led = (Option<Box<dyn Checkpoints>>, Option<Checkpoint>);
 
-/// Takes the place; where several ranks train, this one takes it for all of them, and tells them
-/// what they go on from.
+/// Takes the place; with several ranks, takes it for all and sends the others the checkpoint's
+/// step.
 fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
     let mut place = around.machine.places.checkpoints(config, around.placement)?;
     let newest = match &mut place {
@@ -109,14 +109,14 @@ fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Resu
     }
     if let Some(fabric) = fabric {
         let mut message = fabric.message();
-        // Whether there is one, and its step.
+        // Whether there is a checkpoint, and its step.
         message.put(&[u64::from(newest.is_some()), newest.as_ref().map_or(0, |from| from.step)]);
         fabric.wait(Broadcast::start(fabric, talk::START, 0, Some(message)))?;
     }
     Ok((place, newest))
 }
 
-/// Refuses a directory in which another run has written later checkpoints meanwhile.
+/// Refuses a directory in which another run has since written later checkpoints.
 fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
     let step = warm.checkpoint().map(|from| from.step);
     match place.newest_step()? {
@@ -127,7 +127,7 @@ fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
     }
 }
 
-/// Takes over what rank 0 took and found.
+/// Follows rank 0: opens the place that it took and the checkpoint that it found.
 fn follow(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
     let message = fabric.wait(Broadcast::start(fabric, talk::START, 0, None))?;
     let said = message.reader().take_exactly::<u64>(2);
@@ -141,7 +141,7 @@ fn follow(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Led
     Ok((place, newest))
 }
 
-/// Refuses a checkpoint that this run cannot go on from.
+/// Refuses a checkpoint that this run cannot resume.
 fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> Result<()> {
     let was = RunState::read(checkpoint)?;
     was.check(state, checkpoint)?;
@@ -158,8 +158,8 @@ fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> R
     Ok(())
 }
 
-/// Refuses rows that are not those that were saved with `checkpoint`, or takes them and says so,
-/// where that was asked for.
+/// Refuses rows that differ from those saved with `checkpoint`, or accepts them with a note if that
+/// was requested.
 pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Result<()> {
     if !around.repaired_rows {
         return Ok(checkpoint.check_rows()?);
@@ -198,7 +198,7 @@ fn state(
     })
 }
 
-/// What tells the data files from others.
+/// Returns what identifies the data files.
 pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {

@@ -1,8 +1,8 @@
-//! The digest of the model, over all ranks; nobody has to wait for it.
+//! The digest of the model, over all ranks; it can be abandoned at any time.
 //!
-//! Every rank says once what it has, or that it gave up. Only what is said so counts: where one
-//! gave up, all end without a digest, and else all have one. A rank that was asked to stop and has
-//! said what it has asks the others, who give up unless they are through, too.
+//! Every rank sends one message: its digest, or that it gave up. Only these messages count: if one
+//! rank gave up, all end without a digest; else all have one. A rank that has sent its digest and
+//! is asked to stop asks the others to give up, which they do unless they are also done.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use stepwell_ssd::Error as StoreError;
 use super::Surroundings;
 use crate::{Error, Result, talk};
 
-/// Rows between two looks at what others say.
+/// Rows between two checks for messages.
 const ROWS_BETWEEN: u64 = 1024;
 
-/// The digest of the model; none where nobody wants it, or wants to wait for it.
+/// The digest of the model; `None` if it is not wanted, or was abandoned.
 pub(super) fn digest(
     around: &Surroundings,
     groups: &[Arc<Group>],
     planners: &[Planner],
 ) -> Result<Option<ModelDigest>> {
-    // Ranks stop after the same step, so that all of them have a digest or none.
+    // Ranks stop after the same step, so all of them have a digest or none.
     let stopped = around.machine.ranks.is_some() && around.stop.is_made();
     if !around.digest || stopped {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn digest(
     }
 }
 
-/// The digest of all ranks; `visit` makes this one's, as long as it may go on.
+/// The digest of all ranks; `visit` computes this one's, as long as it may continue.
 fn of_all(
     fabric: &Fabric,
     stop: &StopRequest,
@@ -76,10 +76,10 @@ fn of_all(
     fabric.wait_at(Waiting { said, stop, has_asked: false }, &events).map_err(Error::Fabric)
 }
 
-/// What a rank has: the digest of its rows, or none where it gave up.
+/// A rank's part: the digest of its rows, or `None` if it gave up.
 type Part = Option<[u64; 3]>;
 
-/// What the ranks said.
+/// The parts that ranks have sent.
 struct Said(Vec<Option<Part>>);
 
 impl Said {
@@ -87,7 +87,7 @@ impl Said {
         Self(vec![None; fabric.size()])
     }
 
-    /// Says what this rank has.
+    /// Sends this rank's part.
     fn say(&mut self, fabric: &Fabric, own: Option<&ModelDigest>) -> Result<()> {
         let part = own.map(ModelDigest::of_rows);
         self.0[fabric.rank()] = Some(part);
@@ -95,7 +95,7 @@ impl Said {
         tell(fabric, talk::DIGEST, &words)
     }
 
-    /// Hears what came.
+    /// Receives parts.
     fn hear(&mut self, fabric: &Fabric) -> stepwell_fabric::Result<()> {
         for (rank, said) in self.0.iter_mut().enumerate().filter(|(_, said)| said.is_none()) {
             if rank == fabric.rank() {
@@ -109,7 +109,7 @@ impl Said {
         Ok(())
     }
 
-    /// Whether a digest of this rank is of no use any more, or somebody asks that it be given up.
+    /// Whether this rank's digest is no longer needed, or another rank asks to give up.
     fn gives_up(&mut self, fabric: &Fabric) -> stepwell_fabric::Result<bool> {
         self.hear(fabric)?;
         let mut asked = self.0.contains(&Some(None));
@@ -119,7 +119,7 @@ impl Said {
         Ok(asked)
     }
 
-    /// What all have together, once all have said it.
+    /// The combined digest, once all parts have arrived.
     fn united(&self) -> Option<Option<ModelDigest>> {
         let parts: Vec<Part> = self.0.iter().copied().collect::<Option<_>>()?;
         let rows: Option<Vec<[u64; 3]>> = parts.into_iter().collect();
@@ -131,7 +131,7 @@ impl Said {
     }
 }
 
-/// Waits until all have said what they have, and asks them to give up once `stop` is made.
+/// Waits until all parts have arrived, and asks the others to give up once `stop` is made.
 struct Waiting<'a> {
     said: Said,
     stop: &'a StopRequest,
@@ -152,7 +152,7 @@ impl Collective for Waiting<'_> {
     }
 }
 
-/// Tells all others.
+/// Sends a message to all others.
 fn tell<E: From<FabricError>>(
     fabric: &Fabric,
     tag: stepwell_fabric::Tag,
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// A digest of so many rows of rank `rank`.
+    /// A digest of `rows` rows of rank `rank`.
     fn of_rows(
         rank: usize,
         rows: u64,
@@ -200,7 +200,7 @@ mod tests {
         Ok(Some(digest))
     }
 
-    /// What comes of ranks with so many rows each; rank 0 is asked to stop where it is `asked`.
+    /// The outcomes of ranks with `rows` rows each; if `asked`, rank 0 is asked to stop.
     fn outcomes(rows: &[u64], asked: bool) -> Vec<Result<Option<[u64; 3]>>> {
         let stops: Vec<StopRequest> = rows.iter().map(|_| StopRequest::new()).collect();
         scope(|scope| {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Whoever is asked, at work or waiting for others: nobody goes through all of his rows.
+    /// No rank visits all of its rows, whether the asked one is at work or waiting.
     #[test]
     fn all_give_up_where_one_is_asked_to_stop() {
         for rows in [[u64::MAX, u64::MAX], [5, u64::MAX], [u64::MAX, 5]] {

@@ -1,4 +1,4 @@
-//! The report, from what the parts of a run counted.
+//! Makes the report from what the parts of a run counted.
 
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ fn ids_by_column(outcome: &Outcome) -> Vec<ColumnIds> {
     found
 }
 
-/// What computed the dense part: emulated devices have the bits of the processor, others their own.
+/// Names what computed the dense part: emulated devices compute the processor's bits, others may
+/// not.
 fn computed_by(precision: Precision, capacity: &Capacity) -> String {
     let devices = capacity.devices.as_ref().filter(|room| room.dense.0 > 0 && !room.offer.emulated);
     let devices = devices.map(|room| format!(", dense part on {}", room.offer.said()));

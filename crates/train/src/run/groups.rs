@@ -1,4 +1,4 @@
-//! The table groups of a run, opened with the rows that it begins with.
+//! Opens the table groups of a run with the rows that it begins with.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::machine::RowPlaces;
 use crate::models::Model;
 use crate::warm_start::{GroupOrigin, Inheritance};
 
-/// What table groups are opened with.
+/// Inputs for opening table groups.
 pub(super) struct Opening<'a> {
     pub(super) capacity: &'a Capacity,
     pub(super) model: &'a Model,
     /// The checkpoint that has the rows.
     pub(super) from: Option<&'a Checkpoint>,
-    /// Whether the rows stay as they are.
+    /// Whether rows are only scored, and never change.
     pub(super) scores: bool,
-    /// How its rows map to this model's groups; none if groups are unchanged.
+    /// How the checkpoint's rows map to this model's groups; `None` if groups are unchanged.
     pub(super) inherited: Option<&'a Inheritance>,
 }
 
 impl Opening<'_> {
-    /// All table groups, below the devices `above` where there are any.
+    /// All table groups, below the devices `above`, if any.
     pub(super) fn groups(
         &self,
         around: &Surroundings,
@@ -33,9 +33,9 @@ impl Opening<'_> {
         above: Option<&Arc<DeviceTier>>,
     ) -> Result<Vec<Arc<Group>>> {
         let machine = &around.machine;
-        // The stores of all groups take what one would.
+        // All groups' stores share one set of threads.
         let executor = Executor::new(ExecutorOptions::default());
-        // The store of a rank has the keys that the rank owns, and takes no others.
+        // A rank's store accepts only the keys that the rank owns.
         let ranks = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
         let key_shards = ranks
             .map_or(KeyShardSet::ALL, |fabric| KeyShardSet::part(fabric.rank(), fabric.size()));
@@ -43,7 +43,7 @@ impl Opening<'_> {
         let mut groups = Vec::new();
         for number in 0..self.capacity.tiers.groups.len() {
             let options = |options: StoreOptions| StoreOptions {
-                // Of rows that stay as they are nothing is merged.
+                // Stores of unchanging rows merge nothing.
                 compaction: if self.scores { Compaction::Inline } else { machine.compaction },
                 index_seed: machine.index_seed,
                 executor: Some(executor.clone()),

@@ -49,43 +49,42 @@ use crate::report::{self, Processor, Report};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result};
 
-/// What surrounds a run.
+/// Everything around a run.
 pub struct Surroundings {
-    /// Told how the run goes.
+    /// Observes the run's progress.
     pub observer: Arc<dyn Observer>,
-    /// The machine that it is on.
+    /// The machine that the run uses.
     pub machine: Machine,
-    /// Asks the run to end soon, with a checkpoint where there are any.
+    /// Asks the run to end soon, with a checkpoint if it saves any.
     pub stop: StopRequest,
-    /// What to do with checkpoints and rows that are there already.
+    /// What to do with existing checkpoints and rows.
     pub placement: Placement,
-    /// The model that a warm start begins with; it has no meaning where `placement` finds a
-    /// checkpoint to resume.
+    /// The model that a warm start begins with; unused if `placement` finds a checkpoint to resume.
     pub from: Option<WarmStart>,
     /// Rows that the model begins with.
     pub rows: RowsAtStart,
-    /// Whether rows of a checkpoint are taken that are not those saved with it: `store repair` made
-    /// them.
+    /// Whether to accept rows that differ from those saved with a checkpoint because `store repair`
+    /// wrote them.
     pub repaired_rows: bool,
-    /// Whether the model is digested at the end, which reads every row.
+    /// Whether to compute a digest of the model at the end, which reads every row.
     pub digest: bool,
     /// The settings by key, for reports and checkpoints.
     pub settings: Value,
-    /// Told the capacity plan before anything big is allocated.
+    /// Receives the capacity plan before any large allocation.
     pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
-    /// Told what cannot be told by a result.
+    /// Receives notes that no result can carry.
     pub on_note: OnNote,
-    /// Receives warnings, which a quiet run prints, too.
+    /// Receives warnings, which even a quiet run prints.
     pub on_warning: OnNote,
 }
 
 /// Rows that a model begins with.
 #[derive(Clone, Debug, Default)]
 pub struct RowsAtStart {
-    /// Snapshots of stores, by table group, with rows of the same shape; none for no rows, and
-    /// without a meaning where the run goes on from a checkpoint.
+    /// Snapshots of stores, by table group, with rows of the same shape; empty for no rows. Unused
+    /// if the run resumes from a checkpoint.
     pub from: Vec<PathBuf>,
-    /// Whether as many rows as fit are brought into memory before the first step.
+    /// Whether to load as many rows as fit into memory before the first step.
     pub in_memory: bool,
 }
 
@@ -95,13 +94,13 @@ impl std::fmt::Debug for Surroundings {
     }
 }
 
-/// Trains as `config` says, and evaluates: all of its ranks as threads of this process, or the one
-/// that this machine is.
+/// Trains and evaluates as `config` says: runs all ranks as threads of this process, or only the
+/// rank of `around.machine`.
 ///
 /// # Errors
-/// Everything that the user can mend, and I/O errors.
+/// Everything that the user can fix, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    // Before any is opened. There is one store at least.
+    // Checked before any file is opened; there is at least one store.
     build::check_files(config, around.machine.ranks.as_ref(), 1)?;
     let report = match &around.machine.ranks {
         Some(ranks) if ranks.processes.is_some() => ranks::run_process(config, around, ranks),
@@ -114,7 +113,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     Ok(report)
 }
 
-/// Where a device failed somebody wants to know what is left.
+/// Adds to a device's failure whether checkpoints remain.
 fn told(error: Error, config: &Config) -> Error {
     match error {
         Error::Engine(EngineError::Device(source)) => {
@@ -124,8 +123,8 @@ fn told(error: Error, config: &Config) -> Error {
     }
 }
 
-/// What was stopped before its time is no failure of the part that was at work; nor are streams and
-/// objects, which are read until somebody asks to stop.
+/// Converts the errors of parts that were stopped early into an interruption; streams and objects
+/// are read until a stop is requested.
 fn stopped(error: Error, stop: &StopRequest) -> Error {
     match error {
         Error::Data(DataError::Stopped)
@@ -139,7 +138,7 @@ fn stopped(error: Error, stop: &StopRequest) -> Error {
 fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.machine.clock.seconds();
-    // Before the first step any rank may stop by itself: its error ends all.
+    // Before the first step, any rank may stop alone: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let begun = get_ready(config, around, stop).map_err(|error| stopped(error, stop))?;
     let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
@@ -170,12 +169,12 @@ struct Ready {
     reads: Reads,
     saver: Option<Saver>,
     from: Option<BegunWith>,
-    /// Whether it goes on as the run before would have.
+    /// Whether this run continues an earlier run.
     resumes: bool,
-    /// Whether a warm-up counts keys, and whether its outcome was noted ahead.
+    /// Whether a warm-up counts keys, and whether its outcome was already noted.
     counts: bool,
     told_ahead: bool,
-    /// Dense columns of large numbers, and the largest of each.
+    /// Dense columns with large numbers, and the largest of each.
     unscaled: Vec<(String, f32)>,
 }
 
@@ -185,7 +184,7 @@ struct BegunWith {
     path: PathBuf,
 }
 
-/// Does all that comes before the first step.
+/// Does everything that precedes the first step.
 fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
     let sources = sources(config, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
@@ -196,7 +195,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }
     agree(config, around, &sources)?;
-    // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
+    // Precedes setting checkpoints aside: an impossible cache must leave everything unchanged.
     let begun = sources.begin_cache()?;
     let start = checkpoints::start(config, around, &sources)?;
     start.from.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
@@ -220,7 +219,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     ahead.iter().for_each(|note| (around.on_note)(note));
     let begun_with = |from: &Checkpoint| BegunWith { step: from.step, path: from.path.clone() };
     let from = start.from.as_deref().map(begun_with);
-    // Its dense part was taken over, and is large where it has stale rows or a sketch.
+    // The dense part has been copied, and is large if it has stale rows or a sketch.
     drop(start.from);
     around.from.iter().for_each(WarmStart::release);
     let passes = sources.passes(place, PURPOSES);
@@ -230,7 +229,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     Ok(Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled })
 }
 
-/// Says which dense columns are large numbers that nothing scales.
+/// Names the dense columns with large, unscaled numbers.
 fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
     let of = |(name, largest): &(String, f32)| format!("{name} (up to {largest:.1e})");
     let listed = columns.iter().map(of).collect::<Vec<_>>().join(", ");
@@ -247,19 +246,19 @@ fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String>
     Some(format!("checkpoint.initial has no effect: the run goes on after step {step}"))
 }
 
-/// The capacity plan of a run, without running it.
+/// Returns the capacity plan of a run without running it.
 ///
 /// # Errors
-/// Settings that make no sense, or unreadable data.
+/// Invalid settings, or unreadable data.
 pub fn plan(config: &Config, expected: &Expected<'_>) -> Result<Capacity> {
     planned(config, expected).map(|(capacity, ..)| capacity)
 }
 
-/// The capacity plan, and what several ranks will send and how fast they will be, as far as that
-/// follows from what is `known`.
+/// Returns the capacity plan and a forecast of several ranks' traffic and speed, as far as `known`
+/// determines it.
 ///
 /// # Errors
-/// Those of [`plan`], and data without an example.
+/// The errors of [`plan`], and data without an example.
 pub fn forecast(
     config: &Config,
     expected: &Expected<'_>,
@@ -286,7 +285,7 @@ fn planned(config: &Config, expected: &Expected<'_>) -> Result<(Capacity, Source
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));
     }
-    // The run may be for another machine.
+    // The run may be meant for another machine.
     let files = build::lacks_files(config, None, capacity.tiers.groups.len());
     for why in capacity.lacks.clone().into_iter().chain(files) {
         capacity.notes.push(format!("this machine would refuse the run: {why}"));
@@ -294,7 +293,7 @@ fn planned(config: &Config, expected: &Expected<'_>) -> Result<(Capacity, Source
     Ok((capacity, sources, model))
 }
 
-/// The tables of the model that `config` names.
+/// Returns the tables of the model that `config` names.
 ///
 /// # Errors
 /// Settings from which no model can be built.
@@ -302,7 +301,8 @@ pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
     Ok(Model::build(config, schema(config)?)?.tables().to_vec())
 }
 
-/// The dense parameters of the model that `config` names, and where each lies in the flat vector.
+/// Returns the dense parameters of the model that `config` names, with their places in the flat
+/// vector.
 ///
 /// # Errors
 /// Settings from which no model can be built.
@@ -310,7 +310,7 @@ pub fn dense_parameters(config: &Config) -> Result<Vec<ParameterSpec>> {
     Ok(Model::build(config, schema(config)?)?.graph().parameters().to_vec())
 }
 
-/// What a pipeline reads, from where on, and the cache that it makes of it.
+/// What a pipeline reads, from which position, and the cache that it makes of it.
 struct Reads {
     passes: Passes,
     start: RunPosition,
@@ -333,7 +333,7 @@ fn finish(
         pace: Arc::clone(&around.machine.pace),
     };
     full_index::watch(around, &built.groups, saver.is_some());
-    // The place comes first and goes last: stores that merge write into it until they end.
+    // Created first and dropped last: merging stores write there until they end.
     let Built { mut place, capacity, groups, planners, trainer, learner } = built;
     let parts = Parts {
         block_bytes: capacity.block_bytes,
@@ -355,7 +355,7 @@ fn finish(
     let clock = &around.machine.clock;
     let before = clock.process_seconds();
     let outcome = pipeline::run(config, parts, &*around.machine.driver, &rhythm);
-    // Where the store is what failed, it is what somebody will want to look at.
+    // A user will want to inspect a store that failed.
     if outcome.as_ref().err().is_none_or(Error::is_of_store) {
         place.keep();
     }
@@ -386,7 +386,7 @@ fn finish(
     Ok(report)
 }
 
-/// When checkpoints are written, where the run `saves` any.
+/// Returns when to write checkpoints, if the run `saves` any.
 fn times(config: &Config, around: &Surroundings, (saves, initial): (bool, bool)) -> Times {
     let seconds = config.checkpoint.minutes * 60.0;
     let seconds = (seconds > 0.0).then_some(seconds);

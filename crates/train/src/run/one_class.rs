@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use crate::report::Report;
 
-/// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
+/// Notes labels that are all equal: nothing is learned from them, and they have no AUC.
 pub(super) fn one_class_notes(report: &Report) -> Vec<String> {
     let parts = [("trained", &report.progressive), ("evaluated", &report.eval)];
     let mut notes = Vec::new();

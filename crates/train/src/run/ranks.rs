@@ -1,8 +1,8 @@
-//! Several ranks that train one model, as threads of this process or as processes of their own.
+//! Several ranks that train one model, as threads of this process or as separate processes.
 //!
-//! Each is a run of its own, with tiers and threads of its own, that shares its mini-batches with
-//! the others: the model has the bits of one rank. Rank 0 is the one that is watched and whose
-//! report is the run's. One that fails tells the others why, and all end.
+//! Each is a run with its own tiers and threads that shares its mini-batches with the others: the
+//! model has the bits of one rank. Rank 0 is observed, and its report is the run's. A rank that
+//! fails sends the others its reason, and all end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::report::{RankReport, Report};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};
 
-/// Their number among the settings.
+/// Key of the setting of their number.
 pub(super) const COUNT: &str = "ranks.count";
 
-/// Trains with as many ranks as `config` says.
+/// Trains with as many ranks as `config` sets.
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     check(config, around)?;
-    // Before anything is moved in any of them.
+    // Before rows of any of them are moved.
     for rank in 0..config.ranks.count {
         let place = config_of(config, rank).tiers.ssd;
         place.as_deref().map_or(Ok(()), Scratch::check)?;
@@ -47,10 +47,10 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
                 thread.spawn_scoped(scope, move || run_rank(&config, &around, &fabric))
             })
             .collect();
-        // Each rank has its own hold on it by now.
+        // Each rank now holds the warm start's checkpoint itself.
         around.from.iter().for_each(WarmStart::release);
         for (end, thread) in ends.iter().zip(&ranks) {
-            // Who could not be started says so to those that were.
+            // Reports a rank that could not be started to those that were.
             thread.as_ref().map_or_else(|error| end.fail(&error.to_string()), |_| ());
         }
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Report>>>| {
@@ -64,7 +64,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     merge(outcomes)
 }
 
-/// The ends of ranks that are threads, joined as `machine` wants it.
+/// The ends of ranks that are threads, joined by `machine`'s network.
 fn joined(ranks: usize, machine: &Machine) -> Result<Vec<Fabric>> {
     let ends = threads(ranks).into_iter();
     let Some(network) = machine.network else { return Ok(ends.collect()) };
@@ -73,7 +73,7 @@ fn joined(ranks: usize, machine: &Machine) -> Result<Vec<Fabric>> {
     slow.map_err(|error| Error::Config(format!("cannot start a network: {error}; lower ranks")))
 }
 
-/// Runs the rank that this process is. Rank 0 has the report of all; the others have their own.
+/// Runs this process's rank. Rank 0 returns the report of all; the others return their own.
 pub(super) fn run_process(config: &Config, around: &Surroundings, ranks: &Ranks) -> Result<Report> {
     let fabric = &ranks.fabric;
     let count = fabric.size();
@@ -84,7 +84,7 @@ pub(super) fn run_process(config: &Config, around: &Surroundings, ranks: &Ranks)
     Ok(report)
 }
 
-/// Rank 0 hears what all others report.
+/// Collects the reports of all ranks at rank 0.
 fn gather(report: Report, fabric: &Fabric) -> Result<Report> {
     let mut message = fabric.message();
     message.put(serde_json::json!(RankReport::of(&report)).to_string().as_bytes());
@@ -99,16 +99,16 @@ fn gather(report: Report, fabric: &Fabric) -> Result<Report> {
     if by_rank.is_empty() {
         return Ok(report);
     }
-    // Each process has memory of its own.
+    // Each process has its own memory.
     let peak_rss_bytes = by_rank.iter().map(|rank: &RankReport| rank.peak_rss_bytes).sum();
     Ok(Report { peak_rss_bytes, ..with_ranks(report, by_rank) })
 }
 
-/// The report of rank 0 with the figures of all.
+/// Adds the figures of all ranks to rank 0's report.
 fn with_ranks(report: Report, by_rank: Vec<RankReport>) -> Report {
     let budget_bytes = by_rank.iter().map(|rank| rank.budget_bytes).sum();
     let mut report = Report { budget_bytes, ..report };
-    // Somebody will want to look at what was set aside, wherever that is.
+    // Stores that any rank set aside may need inspection.
     let aside = by_rank.iter().flat_map(|rank| &rank.tiers.disk.set_aside);
     report.tiers.disk.set_aside = aside.cloned().collect();
     report.cut_lists.clear();
@@ -117,12 +117,12 @@ fn with_ranks(report: Report, by_rank: Vec<RankReport>) -> Report {
     Report { by_rank, ..report }
 }
 
-/// Runs one rank, and tells the others how it ended.
+/// Runs one rank, and sends the others how it ended.
 pub(super) fn run_rank(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Report> {
     run_rank_with(config, around, fabric, Ok)
 }
 
-/// Runs one rank, makes of its report what is to be made of it with the others, and tells them how
+/// Runs one rank, applies `finish` to its report while the others are connected, and sends them how
 /// it ended.
 fn run_rank_with(
     config: &Config,
@@ -133,25 +133,25 @@ fn run_rank_with(
     let tells = Tells(fabric);
     let report = run(config, around).and_then(finish);
     let report = report.inspect_err(|error| tell(fabric, error))?;
-    // Nobody ends while others still poll for what it might send.
+    // No rank ends while others still poll for its messages.
     fabric.wait(Barrier::start(talk::END))?;
     fabric.end();
     drop(tells);
     Ok(report)
 }
 
-/// Tells the other ranks how this one failed, unless they have heard it already.
+/// Sends the other ranks this one's failure, unless they know it already.
 fn tell(fabric: &Fabric, error: &Error) {
     match error {
-        // All have it from the rank that failed.
+        // All ranks have it from the rank that failed.
         Error::Fabric(FabricError::Failed { .. }) => {}
-        // All find the same at the same place, so that each can say it as it is.
+        // All ranks find the same at the same place, and each reports it itself.
         Error::DataOfRanks(_) if fabric.wait(Barrier::start(talk::END)).is_ok() => fabric.end(),
         other => fabric.fail(&other.to_string()),
     }
 }
 
-/// Tells the other ranks of a panic, who would wait for ever.
+/// Reports a panic to the other ranks, which would wait forever.
 struct Tells<'a>(&'a Fabric);
 
 impl Drop for Tells<'_> {
@@ -162,13 +162,13 @@ impl Drop for Tells<'_> {
     }
 }
 
-/// Refuses what ranks cannot do.
+/// Refuses what several ranks cannot do.
 fn check(config: &Config, around: &Surroundings) -> Result<()> {
     let checked = config.check().and_then(|()| config.check_ranks(COUNT));
     checked.and_then(|()| check_rows(around)).map_err(Error::Config)
 }
 
-/// Refuses rows that one rank alone can begin with.
+/// Refuses rows to start with, which only a single rank supports.
 fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
     match around.rows.from.is_empty() {
         true => Ok(()),
@@ -176,7 +176,7 @@ fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
     }
 }
 
-/// The settings of rank `rank`: rows lie in a directory of its own.
+/// The settings of rank `rank`: its rows have their own directory.
 fn config_of(config: &Config, rank: usize) -> Config {
     let mut config = config.clone();
     let of_rank = |place: PathBuf| place.join(name_of_rank(rank));
@@ -184,7 +184,7 @@ fn config_of(config: &Config, rank: usize) -> Config {
     config
 }
 
-/// What surrounds a rank: nobody watches but the first.
+/// The surroundings of a rank: only the first is observed.
 fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
     let (machine, first) = (&around.machine, ranks.fabric.rank() == 0);
     Surroundings {
@@ -205,7 +205,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
             rules: machine.rules,
             sizes: machine.sizes.clone(),
         },
-        // All ranks end after the same step, which they agree upon.
+        // All ranks end after the same step, which they agree on.
         stop: StopRequest::new(),
         placement: around.placement,
         from: around.from.clone(),
@@ -219,8 +219,8 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
     }
 }
 
-/// The report of rank 0 with the figures of all, or why they failed: what a rank says of itself
-/// comes before what others say of it.
+/// The report of rank 0 with the figures of all, or their error: a rank's own error takes
+/// precedence over those that it was sent.
 fn merge(outcomes: Vec<Result<Report>>) -> Result<Report> {
     let (mut reports, mut failed, mut told) = (Vec::new(), None, None);
     for outcome in outcomes {

@@ -1,4 +1,4 @@
-//! What a run reads, as its settings say it.
+//! What a run reads, according to its settings.
 
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
@@ -15,7 +15,7 @@ use crate::capacity::BLOCK_BYTES;
 use crate::features::Features;
 use crate::{Error, Result};
 
-/// What passes are for.
+/// Purposes of the passes.
 pub(super) const PURPOSES: Purposes<Purpose> =
     Purposes { train: Purpose::Train, evaluate: Purpose::Evaluate };
 
@@ -29,13 +29,13 @@ pub fn synth_options(config: &Config) -> SynthOptions {
     }
 }
 
-/// The numbers of dense features and id columns of the data of `config`.
+/// The number of dense features and id columns in the data of `config`.
 pub(crate) fn schema(config: &Config) -> Result<Schema> {
     let layout = config.layout().map_err(Error::Config)?;
     Ok(layout.map_or(Schema::CRITEO, |layout| layout.schema()))
 }
 
-/// What `config` names to read.
+/// The data that `config` names.
 pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     let data = config.data.clone();
     let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
@@ -57,8 +57,8 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     Ok(Sources::find(options, stop)?)
 }
 
-/// What is read of `sources`, in the streams that `config` says: all of it, or the blocks of the
-/// rank of `fabric` of each mini-batch.
+/// Divides `sources` into the streams that `config` sets: all of it, or the blocks of each
+/// mini-batch that belong to the rank of `fabric`.
 pub(super) fn share(
     config: &Config,
     sources: Sources,
@@ -80,19 +80,19 @@ pub(super) fn share(
     Ok(sources.shared(sharing, stop)?)
 }
 
-/// Threads that read what is evaluated on before the plan is made: where there is no room for them,
-/// which the plan then says, this one alone. The system ends a process in which a thread begins
-/// without room for its signals.
+/// Number of threads that read the evaluation data before the plan is made: one if there is no room
+/// for more, which the plan then reports. The system kills a process that starts a thread without
+/// room for its signal stack.
 fn threads(config: &Config) -> usize {
     let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64, processes: 1 };
     if room::lacks(&wants).is_some() { 1 } else { config.threads }
 }
 
-/// Reads all that an evaluation of this run will read, and counts its examples; none where there is
-/// nothing to find.
+/// Reads everything that an evaluation of this run will read, and counts its examples; `None` if
+/// there is nothing to check.
 ///
 /// # Errors
-/// Those of the evaluation, were it now, and that somebody asked to stop.
+/// The errors that the evaluation would have now, and a request to stop.
 pub(super) fn check_evaluation(
     config: &Config,
     sources: &Sources,
@@ -104,7 +104,8 @@ pub(super) fn check_evaluation(
     let accept = |chunk: &_, files: &_| features.refuse_too_many(chunk, files);
     let checked = sources.check(&pass, options, stop, accept).map(Some);
     match &checked {
-        // Of several bad lines the first of the data is reported, wherever the evaluation begins.
+        // Of several malformed lines, the first of the data is reported, wherever the evaluation
+        // begins.
         Err(Error::Data(DataError::Malformed { .. })) if sources.eval_input.is_none() => {
             sources.check(&sources.whole(()), options, stop, accept).and(checked)
         }
@@ -113,7 +114,7 @@ pub(super) fn check_evaluation(
 }
 
 /// Adds how to name columns to the error of a line that was parsed as Criteo's click logs because
-/// the settings name none.
+/// the settings name no columns.
 pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     let Some(first) = config.data.paths.first() else { return error };
     if !matches!(config.layout(), Ok(None)) {
@@ -124,7 +125,7 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
          schema {first} --out run.toml` writes settings with the columns of the file"
     );
     match error {
-        // Not one before it was such a line.
+        // All earlier lines were malformed, too.
         Error::Data(DataError::Malformed { path, line, column, why, skip_max })
             if line <= skip_max + 1 =>
         {
@@ -136,7 +137,7 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     }
 }
 
-/// Refuses values of the data to evaluate on that no record has.
+/// Refuses values of the evaluation column that no record has.
 pub(super) fn nothing_chosen(config: &Config) -> Result<()> {
     let data = &config.data;
     let Some(column) = data.eval_column.as_ref().filter(|_| data.eval_paths.is_empty()) else {
@@ -154,7 +155,7 @@ pub(super) fn nothing_chosen(config: &Config) -> Result<()> {
 }
 
 impl RunPosition {
-    /// Where reading goes on.
+    /// Where reading continues.
     pub(super) fn read_from(self) -> ReadFrom {
         ReadFrom { epoch: self.epoch, place: Position { file: self.file, line: self.line } }
     }

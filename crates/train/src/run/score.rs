@@ -1,4 +1,4 @@
-//! Scoring data with the model of a checkpoint.
+//! Scores data with the model of a checkpoint.
 
 use stepwell_engine::{Checkpoint, Purpose};
 use stepwell_settings::{Config, RanksConfig};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
 ///
 /// # Errors
-/// Everything that the user can mend, and I/O errors.
+/// Everything that the user can fix, and I/O errors.
 pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
@@ -30,7 +30,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let report = finish(config, around, built, (reads, None, false), begin);
     let report = report.map_err(|error| error.of_rows_from(Some(&checkpoint.path)))?;
     if report.interrupted {
-        // A part of the data has no figures of its own.
+        // A part of the data has no figures.
         return Err(Error::Interrupted);
     }
     if report.eval.examples == 0 {
@@ -40,7 +40,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     Ok(report)
 }
 
-/// Does all that comes before the first mini-batch is scored.
+/// Does everything that precedes the first scored mini-batch.
 fn get_ready_to_score(
     config: &Config,
     around: &Surroundings,

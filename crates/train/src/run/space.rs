@@ -17,7 +17,7 @@ use crate::capacity::Capacity;
 use crate::machine::{DiskRoom, Places};
 use crate::{Error, Result};
 
-/// A run that is about to begin.
+/// A run about to begin.
 pub(super) struct Start<'a> {
     pub(super) config: &'a Config,
     pub(super) capacity: &'a Capacity,
@@ -63,7 +63,7 @@ impl Start<'_> {
         if let (Some(rows), Some(checkpoints)) = (&mut rows, &mut checkpoints)
             && rows.room.file_system == checkpoints.room.file_system
         {
-            // Both are there at once; one note is enough.
+            // Both exist at once; one note is enough.
             checkpoints.soon = checkpoints.soon.saturating_add(std::mem::take(&mut rows.soon));
         }
         let needs: Vec<Needs> = rows.into_iter().chain(checkpoints).collect();

@@ -1,14 +1,14 @@
-//! A step that ranks take out of step: each computes its part when it has the rows, and owners
-//! update rows when all parts of a step are in.
+//! A step of ranks that are out of step: each computes its part when it has the rows, and owners
+//! update rows when all parts of a step have arrived.
 //!
 //! ```text
-//!  answer   rows that some ranks ask of this one, as they are now                         own rows
+//!  answer   current rows that some ranks ask of this one                                  own rows
 //!  learn    answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
 //!  apply    row gradients of all ranks, in the one tree ─► rows                           own rows
 //! ```
 //!
-//! Rows change by whole steps, in order, by the same sums as in step: what differs is how many
-//! steps the rows lack that a rank reads. The dense part is a protocol's ([`stepwell_sync`]).
+//! Rows change by whole steps, in order, by the same sums as in step: the only difference is how
+//! many steps a rank's rows lack. The dense part is moved by a protocol ([`stepwell_sync`]).
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::batch::MiniBatch;
 use crate::{Error, Result};
 
 impl Trainer {
-    /// What computes this rank's parts of mini-batches beside it, on `pool`: the same model, with
-    /// dense parameters and room of its own. `rows` are the most of each table that a mini-batch
-    /// has.
+    /// Creates a learner, which computes this rank's parts of mini-batches on `pool`: the same
+    /// model, with its own dense parameters and buffers. `rows` bounds the rows of each table in a
+    /// mini-batch.
     ///
     /// # Errors
-    /// When the system has no memory for it.
+    /// If the system lacks memory for it.
     pub(crate) fn learner(
         &mut self,
         config: &Config,
@@ -42,7 +42,7 @@ impl Trainer {
         let guests =
             Guests::new(self.embeddings.tables(), rows).map_err(Error::no_memory_of_ranks)?;
         let (model, profile) = (Arc::clone(&self.model), Arc::clone(&self.profile));
-        // It admits no rows, and needs no sketch.
+        // A learner admits no rows, and needs no sketch.
         let mut learner = Self::of((model, profile), config, pool, Vec::new())?;
         learner.dense.share(fabric.size() - config.servers());
         let sharing = Sharing::new(fabric, (guests, None), stop).beside_protocol(late);
@@ -50,10 +50,10 @@ impl Trainer {
         Ok(learner)
     }
 
-    /// The rows of `mini`, as they are now, that each of `ranks` asked for.
+    /// The current rows of `mini` that each of `ranks` asked for.
     ///
     /// # Errors
-    /// When a device fails.
+    /// If a device fails.
     pub(crate) fn answers(
         &mut self,
         mini: &mut MiniBatch,
@@ -73,19 +73,19 @@ impl Trainer {
         })
     }
 
-    /// Computes this rank's part of `mini` with the rows that all owners answered and these dense
-    /// parameters: gives what each rank is to know of it, and puts into `gradient` that of the
-    /// dense part, of the mean over all examples of the mini-batch.
+    /// Computes this rank's part of `mini` with the owners' answers and these dense parameters:
+    /// returns the message to each rank, and sets `gradient` to the dense gradient of the mean over
+    /// all examples of the mini-batch.
     ///
     /// # Errors
-    /// Names the rank whose answer makes no sense.
+    /// Names the rank whose answer is invalid.
     pub(crate) fn learn(
         &mut self,
         mini: &mut MiniBatch,
         answers: Vec<Message>,
         (parameters, gradient): (&[f32], &mut Vec<f32>),
     ) -> Result<Vec<Message>> {
-        // Of the steps before it: what is dropped of a layer is drawn by that.
+        // The number of earlier steps, which determines a layer's dropped lanes.
         self.dense.set_parameters(parameters, mini.cargo.after.step - 1)?;
         let Some(mut sharing) = self.sharing.take() else { unreachable!("it has guests") };
         let (pool, blocks) = (Arc::clone(&self.pool), mini.cargo.shared.own_blocks());
@@ -102,11 +102,11 @@ impl Trainer {
         messages
     }
 
-    /// Updates this rank's rows by what all ranks said of `mini`; [`Trainer::take_scored`] has the
-    /// scores then.
+    /// Updates this rank's rows by all ranks' messages about `mini`; [`Trainer::take_scored`] then
+    /// returns the scores.
     ///
     /// # Errors
-    /// Names the rank whose message makes no sense.
+    /// Names the rank whose message is invalid.
     pub(crate) fn apply_said(
         &mut self,
         said: Vec<Message>,
@@ -132,10 +132,10 @@ impl Trainer {
         Ok(())
     }
 
-    /// Takes over the dense part that ranks agreed upon.
+    /// Loads the dense part that ranks agreed on.
     ///
     /// # Errors
-    /// Says what does not fit this model.
+    /// Describes what does not fit this model.
     pub(crate) fn load_dense(&mut self, dense: &Dense) -> std::result::Result<(), String> {
         self.dense.load(dense).map(drop)
     }

@@ -1,5 +1,5 @@
-//! Rows that owners send a step ahead: they come while this rank computes, and are kept until their
-//! step.
+//! Rows that owners send a step ahead: they arrive while this rank computes, and are kept until
+//! their step.
 
 use std::sync::Arc;
 
@@ -9,19 +9,20 @@ use stepwell_fabric::{Error, Fabric, Malformed, Message};
 use crate::batch::MiniBatch;
 use crate::{Result, talk};
 
-/// What this rank sends and has got ahead.
+/// Rows sent and received ahead.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Whether it has sent rows for the step after the one at hand.
+    /// Whether it has sent rows for the step after the current one.
     is_ahead: bool,
-    /// What came for the next step, by owner; nothing where none of them sent any.
+    /// Messages for the next step, by owner; empty if none sent any.
     came: Vec<Option<Message>>,
-    /// Rows that it sent to others so far.
+    /// Number of rows sent to others so far.
     sent: u64,
 }
 
 impl Early {
-    /// Sends what the step at hand, whose rows are `held`, leaves alone of what `next` needs.
+    /// Sends the rows that `next` needs and the current step, whose rows are `held`, does not
+    /// change.
     pub(super) fn send(
         &mut self,
         fabric: &Fabric,
@@ -46,13 +47,13 @@ impl Early {
         self.is_ahead
     }
 
-    /// Rows that it sent to others so far.
+    /// Number of rows sent to others so far.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Takes what came for the next step of the ranks that say they are `ahead`. What a rank sends
-    /// arrives in order, so it is here.
+    /// Receives rows for the next step from the ranks that are `ahead`. Messages of a rank arrive
+    /// in order, so they are here.
     pub(super) fn receive(&mut self, fabric: &Fabric, ahead: &[bool]) -> Result<()> {
         self.came.clear();
         self.came.resize(ahead.len(), None);
@@ -64,12 +65,12 @@ impl Early {
         Ok(())
     }
 
-    /// What came for the step at hand, by owner.
+    /// Messages for the current step, by owner.
     pub(super) fn came(&self) -> &[Option<Message>] {
         &self.came
     }
 
-    /// It was taken.
+    /// Releases these messages after use.
     pub(super) fn taken(&mut self, fabric: &Fabric) {
         self.came.drain(..).flatten().for_each(|message| fabric.keep(message));
     }

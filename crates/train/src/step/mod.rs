@@ -6,9 +6,9 @@
 //!  by lane, any thread    gradients over blocks ─► dense optimizer
 //! ```
 //!
-//! The three lines follow one another; within a line threads share out whole blocks, rows or
-//! lanes, so the bits do not depend on their number (invariant I2). What concerns rows is the
-//! engine's ([`EmbeddingBags`]).
+//! The three lines run one after the other; within a line, threads divide whole blocks, rows or
+//! lanes, so the bits do not depend on the number of threads (invariant I2). The engine does the
+//! work on rows ([`EmbeddingBags`]).
 
 mod apart;
 mod early;
@@ -40,7 +40,7 @@ use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
 use stepwell_settings::{Config, DensePlace};
 
-/// The sums of blocks, summed in the one tree.
+/// Adds up the sums of blocks in the fixed tree order.
 fn summed(of_blocks: &[LossSums]) -> LossSums {
     let sum =
         |of: fn(&LossSums) -> f64| tree_sum_values(&of_blocks.iter().map(of).collect::<Vec<f64>>());
@@ -51,37 +51,37 @@ fn summed(of_blocks: &[LossSums]) -> LossSums {
     }
 }
 
-/// A model, and what trains it.
+/// A model and everything that trains it.
 pub(crate) struct Trainer {
     model: Arc<Model>,
     /// Tables and their rows.
     embeddings: EmbeddingBags,
     pool: Arc<ThreadPool>,
-    /// That of a learner, where ranks are out of step.
+    /// Threads of a learner, if ranks are out of step.
     learns: Option<Arc<ThreadPool>>,
-    /// What computes the dense part.
+    /// Computes the dense part.
     dense: Box<dyn DenseExecutor>,
     blocks: usize,
     logits: Vec<f32>,
     /// Gradient of the sums of first-order weights. // (examples)
     d_first_order: Vec<f32>,
-    /// The first label of each example, where there are several. // (examples) or (0)
+    /// The first label of each example, if there are several. // (examples) or (0)
     clicks: Vec<f32>,
-    /// Of each label.
+    /// Loss of each label.
     losses: Vec<Loss>,
-    /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
-    /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
+    /// Gradient of the pooled embeddings of a mini-batch. It starts at a processor cache line, so
+    /// that an embedding of 16 lanes fills one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
     profile: Arc<Profile>,
-    /// What shared steps need, where several ranks train.
+    /// State of shared steps, if there are several ranks.
     sharing: Option<Sharing>,
 }
 
 impl Trainer {
-    /// A model at step 0, computed by `pool`, its time taken by `clock`.
+    /// A model at step 0, computed by `pool` and timed by `clock`.
     ///
     /// # Errors
-    /// When an optimizer's settings make no sense.
+    /// If an optimizer's settings are invalid.
     pub(crate) fn new(
         model: Model,
         config: &Config,
@@ -93,8 +93,8 @@ impl Trainer {
         Self::of((Arc::new(model), profile), config, pool, sketch_bytes)
     }
 
-    /// One of `model` at step 0 that is measured by `profile`, with so many bytes of a sketch for
-    /// each table.
+    /// A trainer of `model` at step 0, measured by `profile`, with the given sketch bytes for each
+    /// table.
     fn of(
         (model, profile): (Arc<Model>, Arc<Profile>),
         config: &Config,
@@ -126,11 +126,11 @@ impl Trainer {
         })
     }
 
-    /// Has the dense part computed by `devices` from now on, as `config` says; it goes on from
-    /// where it is. To be called before steps are shared.
+    /// Moves the dense part to `devices`, as `config` says, from its current state. Must precede
+    /// sharing steps.
     ///
     /// # Errors
-    /// When a device does not multiply, or has no room.
+    /// If a device cannot multiply, or lacks room.
     pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
         assert!(self.sharing.is_none(), "the dense part moves before steps are shared");
         let dense = self.dense.sections()?.to_dense();
@@ -140,7 +140,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Has it computed by the processor again.
+    /// Moves the dense part back to the processor.
     #[cfg(test)]
     pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
         let mut host = HostDense::new(&self.model, config)?;
@@ -150,13 +150,13 @@ impl Trainer {
         Ok(())
     }
 
-    /// The most bytes of each of so many devices that the dense part has, and of the host's memory
-    /// that each copies to and from.
+    /// The most bytes that the dense part uses on each of `devices` devices, and of pinned host
+    /// memory for each.
     pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
         DeviceDense::bytes_max(model, config, devices)
     }
 
-    /// How the rows of `model` may be pooled on so many devices.
+    /// How rows of `model` may be pooled on `devices` devices.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,
         config: &Config,
@@ -166,12 +166,12 @@ impl Trainer {
         is_there.then(|| DeviceDense::pool_shape(model, config, devices)).flatten()
     }
 
-    /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a
-    /// mini-batch has here, and those that may be borrowed, where any are. Whoever asks to `stop`
-    /// asks all ranks.
+    /// Shares steps with the other ranks of `fabric`; `rows` bounds the rows of each table in a
+    /// local mini-batch, `borrowed` those that may be borrowed, if any. A request to `stop` goes to
+    /// all ranks.
     ///
     /// # Errors
-    /// When the system has no memory for them.
+    /// If the system lacks memory for them.
     pub(crate) fn share(
         &mut self,
         (fabric, config): (Fabric, &Config),
@@ -186,7 +186,7 @@ impl Trainer {
         if borrowed.is_some() {
             self.embeddings.lend();
         }
-        // What ranks ask each other for goes by the host, even where there is one.
+        // Ranks exchange rows through the host, even if there is only one rank.
         self.embeddings.pool_on_devices(Vec::new());
         self.dense.share(fabric.size() - config.servers());
         self.sharing = Some(Sharing::new(fabric, (guests, borrowed), stop));
@@ -206,10 +206,10 @@ impl Trainer {
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         if config.dense_place == DensePlace::Device {
-            // What a checkpoint is made of or taken from, twice; rows are updated here.
+            // Two copies of the dense part, for checkpoints; rows are updated here.
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = Self::example_bytes(model, mini_batch);
-            // Emulated devices multiply here, one product each at a time.
+            // Emulated devices multiply here, each one product at a time.
             let devices = if let Choice::Emulated(count) = config.device { count } else { 0 };
             let products = devices * model.graph().packing_bytes(rows);
             return (6 * count * lanes + config.threads * update + products + examples) as u64;
@@ -223,8 +223,8 @@ impl Trainer {
         (parameters + threads + Self::example_bytes(model, mini_batch)) as u64
     }
 
-    /// Bytes of logits, their gradients, that of the first order, the first of several labels, and
-    /// gradients of pooled embeddings.
+    /// Bytes of logits, their gradients, the first-order gradient, the first of several labels, and
+    /// the gradient of the pooled embeddings.
     fn example_bytes(model: &Model, mini_batch: usize) -> usize {
         let labels = model.labels().len();
         let of_example = 2 * labels + 1 + usize::from(labels > 1);
@@ -232,47 +232,47 @@ impl Trainer {
         of_example * mini_batch * size_of::<f32>() + d_x
     }
 
-    /// Shows every row that is read from now on to `witness`.
+    /// Reports every later row read to `witness`.
     pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.embeddings.watch(witness);
     }
 
-    /// What it trains.
+    /// The model in training.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Floating-point operations of an example, forwards and backwards.
+    /// Floating-point operations per example, forwards and backwards.
     pub(crate) fn flops_per_example(&self) -> u64 {
         let flops = self.model.graph().flops_per_example();
         flops.forward + flops.backward
     }
 
-    /// Where the time went so far.
+    /// The time spent so far, by part.
     pub(crate) fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Seconds of processor time that its threads have used, and those of its learner.
+    /// Seconds of processor time of its threads, including its learner's.
     pub(crate) fn compute_seconds(&self) -> f64 {
         let pools = self.learns.iter().chain([&self.pool]);
         pools.flat_map(|pool| pool.broadcast(|_| self.profile.now())).sum()
     }
 
-    /// Steps trained.
+    /// Number of trained steps.
     pub(crate) fn steps(&self) -> u64 {
         self.embeddings.steps()
     }
 
-    /// Goes on after `steps` steps.
+    /// Sets the number of trained steps.
     pub(crate) fn set_steps(&mut self, steps: u64) {
         self.embeddings.set_steps(steps);
     }
 
-    /// Whether every dense parameter is a number.
+    /// Whether all dense parameters are finite.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub(crate) fn is_finite(&self) -> Result<bool> {
         self.dense.is_finite()
     }
@@ -282,7 +282,7 @@ impl Trainer {
         &mut self.logits
     }
 
-    /// Scores `mini`, and trains its rows and the dense part on it where that is its purpose.
+    /// Scores `mini`; also trains its rows and the dense part if its purpose is training.
     pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Result<LossSums> {
         let MiniBatch { number, purpose, parts, cargo } = mini;
         let trains = *purpose == Purpose::Train;
@@ -295,7 +295,8 @@ impl Trainer {
         Ok(summed(&sums))
     }
 
-    /// The forward pass of `blocks`, and the backward pass where they are trained; sums over each.
+    /// The forward pass of `blocks`, and the backward pass if they are trained; returns sums over
+    /// each.
     fn run_blocks(
         &mut self,
         examples: &Examples,
@@ -339,7 +340,7 @@ impl Trainer {
         let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };
         let on = Processor { pool, profile };
         if rows.are_pooled() {
-            // Devices were told of the rows; what is left is not worth waking other threads for.
+            // Devices have the rows' gradients; the rest is too little to wake other threads for.
             embeddings.apply(rows, of_rows, &RowLaps(profile))?;
             return dense.step(None, on);
         }
@@ -350,38 +351,38 @@ impl Trainer {
         stepped
     }
 
-    /// What a resumed run needs of this rank beside rows and the dense part; a copy.
+    /// A copy of the state, besides rows and dense part, that a resumed run needs from this rank.
     pub(crate) fn past(&self) -> Dense {
         let mut past = Dense::default();
         self.embeddings.save(&mut past, self.place());
         past
     }
 
-    /// This rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub(crate) fn place(&self) -> (usize, usize) {
         let fabric = self.sharing.as_ref().map(|sharing| &sharing.fabric);
         fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()))
     }
 
-    /// The dense part as it goes into digests, where it lies if that is memory.
+    /// The dense part in the form of digests, without a copy if it is in memory.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub(crate) fn dense(&self) -> Result<DenseView<'_>> {
         self.dense.sections()
     }
 
-    /// Takes over a dense part from a checkpoint.
+    /// Loads a dense part from a checkpoint.
     ///
     /// # Errors
-    /// Says what does not fit this model.
+    /// Describes what does not fit this model.
     pub(crate) fn load(&mut self, dense: &Dense) -> std::result::Result<(), String> {
         let step = self.dense.load(dense)?;
         self.embeddings.load(dense, step, self.place())
     }
 }
 
-/// Counts the parts of rows' updates.
+/// Times the parts of row updates.
 struct RowLaps<'a>(&'a Profile);
 
 impl Laps for RowLaps<'_> {

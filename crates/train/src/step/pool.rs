@@ -7,10 +7,10 @@ use stepwell_base::NO_THREAD;
 
 use crate::{Error, Result};
 
-/// Threads that compute.
+/// Creates a pool of threads that compute.
 ///
 /// # Errors
-/// When they cannot be started.
+/// If they cannot be started.
 pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -1,5 +1,5 @@
-//! What a rank says of its blocks when it has computed them: losses, scores, and sums of gradients
-//! by subtree, to each rank those of its lanes of the dense part and of its rows.
+//! What a rank sends after computing its blocks: losses, scores, and sums of gradients by subtree,
+//! to each rank for its lanes of the dense part and for its rows.
 
 use std::ops::Range;
 
@@ -17,24 +17,24 @@ use crate::dense::{DenseExecutor, LANES};
 use crate::labels::lanes as label_lanes;
 use crate::metrics;
 
-/// Lanes of a parameter vector of `count` that rank `rank` of `ranks` sums.
+/// Lanes of a vector of `count` parameters that rank `rank` of `ranks` sums.
 pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usize> {
     count * rank / ranks..count * (rank + 1) / ranks
 }
 
-/// Who is told the scores of single examples: the rank whose report is that of all. Every rank
-/// hears the losses, so that all end together where a model diverges.
+/// The rank that receives the scores of single examples and reports for all. Every rank receives
+/// the losses, so that all end together if a model diverges.
 const MEASURES: usize = 0;
 /// Sections that [`Said`] adds for every rank, and for the one that measures.
 const SECTIONS: usize = 2;
 const MEASURED: usize = 4;
 
-/// Sections that rank `to` is told before sums of gradients.
+/// Number of sections in a message to rank `to` before sums of gradients.
 fn sections(to: usize) -> usize {
     if to == MEASURES { SECTIONS + MEASURED } else { SECTIONS }
 }
 
-/// A reader of what a rank with blocks `own` said to rank `to`, behind its dense gradients.
+/// Reads the part after the dense gradients of a message to rank `to` from one with blocks `own`.
 pub(super) fn row_sums(
     message: &Message,
     own: Blocks,
@@ -45,10 +45,10 @@ pub(super) fn row_sums(
     Ok(reader)
 }
 
-/// What a rank says of what follows.
+/// A rank's announcements about the following steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NextWord {
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     pub(super) asks: bool,
     /// Rows may be lent beyond this step: it cannot be the last.
     pub(super) lends_on: bool,
@@ -72,7 +72,7 @@ impl NextWord {
         }
     }
 
-    /// What two ranks say together.
+    /// Combines the announcements of two ranks.
     fn and(self, other: Self) -> Self {
         Self {
             asks: self.asks | other.asks,
@@ -82,20 +82,20 @@ impl NextWord {
     }
 }
 
-/// What a rank says of its examples.
+/// What a rank sends about its examples.
 pub(super) struct Said<'a> {
     /// By block.
     pub(super) sums: &'a [LossSums],
     pub(super) logits: &'a [f32],
     pub(super) examples: &'a Examples,
-    /// How labels and weights lie.
+    /// Layout of the examples' labels and weights.
     pub(super) kinds: Labels,
     /// Whether they are trained on.
     pub(super) trains: bool,
 }
 
 impl Said<'_> {
-    /// The most bytes of it, and of so many `lanes` of the gradients of `blocks`.
+    /// The most bytes of a message, including `lanes` lanes of the gradients of `blocks`.
     pub(super) fn bytes_max(blocks: Blocks, (lanes, labels): (usize, Labels), to: usize) -> usize {
         let sections = sections(to) + blocks.subtrees().count();
         let sums = blocks.subtrees().count() * lanes * size_of::<f32>();
@@ -105,7 +105,7 @@ impl Said<'_> {
         16 * sections + 24 * blocks.count() + measured + sums
     }
 
-    /// Adds what rank `to` is told to `message`, with what is to be known of the `next` step.
+    /// Appends the part for rank `to`, with the announcements about the `next` step.
     pub(super) fn put(&self, message: &mut Message, to: usize, next: NextWord) {
         message.put(&[next.word()]);
         let sums: &mut [f64] = message.room(3 * self.sums.len());
@@ -128,20 +128,20 @@ impl Said<'_> {
             message.put(labels);
         }
         message.put(weights);
-        // Only what an evaluation could reach at best is measured.
+        // True probabilities only serve to measure evaluations.
         message.put(if self.trains { &[] } else { &truth[..] });
     }
 }
 
-/// What all ranks said of a mini-batch.
+/// What all ranks sent about a mini-batch.
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
     pub(crate) sums: LossSums,
-    /// Of all examples; empty where others measure. // (examples, labels)
+    /// Logits of all examples; empty on ranks that do not measure. // (examples, labels)
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<f32>,
     pub(crate) weights: Vec<f32>,
-    /// As [`Examples::truth`].
+    /// True click probabilities, as in [`Examples::truth`].
     pub(crate) truth: Vec<f32>,
     /// Whether each rank has sent rows for the next step. // (ranks)
     pub(super) ahead: Vec<bool>,
@@ -150,18 +150,18 @@ pub(crate) struct Scored {
 }
 
 impl Scored {
-    /// What was scored, as far as it is known here.
+    /// The scored examples, as far as they are known here.
     pub(crate) fn view(&self) -> metrics::Scored<'_> {
         let Self { logits, labels, weights, .. } = self;
         metrics::Scored { logits, labels, weights }
     }
 
-    /// Hears, as rank `own_rank`, `messages`, one of each rank, that are about `blocks`, those of
-    /// all. Gives the sums of gradients by subtree, with the first block of each, where they are of
-    /// so many `lanes`.
+    /// Reads, as rank `own_rank`, one of `messages` from each rank; `blocks` are those of all
+    /// ranks. Returns the sums of gradients by subtree, with the first block of each, if they have
+    /// `lanes`.
     ///
     /// # Errors
-    /// Names the rank whose message makes no sense.
+    /// Names the rank whose message is invalid.
     pub(super) fn hear<'a>(
         &mut self,
         (messages, own_rank): (&'a [Message], usize),
@@ -204,7 +204,7 @@ impl Scored {
         Ok(subtrees)
     }
 
-    /// Hears the scores and labels of `count` examples.
+    /// Reads the scores and labels of `count` examples.
     fn hear_examples(
         &mut self,
         reader: &mut Reader<'_>,
@@ -232,7 +232,7 @@ impl Scored {
             return Err(Malformed::Wrong("it knows the truth of more examples than it has"));
         }
         if !truth.is_empty() {
-            // Examples before these, from a source that knows no truth, have none.
+            // Earlier examples, from a source without true probabilities, have none.
             self.truth.resize(before, f32::NAN);
             self.truth.extend_from_slice(truth);
         }
@@ -240,8 +240,8 @@ impl Scored {
     }
 }
 
-/// Adds to each rank's message its part of `count` lanes of the gradients of `dense`, which are all
-/// or none, summed over each subtree of `blocks`.
+/// Appends to each rank's message its part of `count` lanes of the gradients of `dense`, which are
+/// all lanes or none, summed over each subtree of `blocks`.
 pub(super) fn put_dense(
     (dense, pool): (&mut dyn DenseExecutor, &ThreadPool),
     messages: &mut [Message],
@@ -272,7 +272,7 @@ impl Trainer {
     }
 }
 
-/// Has the threads of `pool` fill `lanes`, a piece at a time.
+/// Fills `lanes` piece by piece, in the threads of `pool`.
 pub(super) fn in_pieces(
     pool: &ThreadPool,
     lanes: &mut [f32],

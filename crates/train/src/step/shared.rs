@@ -1,19 +1,19 @@
 //! A step that ranks share: each computes its blocks of the mini-batch, and updates its own rows.
 //!
 //! ```text
-//!  answer   rows that all ranks ask of this one, as they are now                         own rows
-//!  early    those of the next step that this one leaves alone                             own rows
+//!  answer   current rows that all ranks ask of this one                                   own rows
+//!  early    rows of the next step that this step does not change                          own rows
 //!  compute  answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
 //!  sum      dense gradients of all ranks, in the one tree                               own lanes
 //!  update   row gradients of all ranks, in the one tree ─► rows; dense parameters        own rows
 //! ```
 //!
-//! A row that is lent is read and updated by who has it, when its blocks are computed: no other
+//! A lent row is read and updated by its borrower, when that rank's blocks are computed: no other
 //! rank has gradients of it.
 //!
-//! Between these it waits for the other ranks, who do the same: a poll never does. Dense gradients
-//! are reduced and scattered, then gathered. Sums over blocks meet in the tree that one rank sums
-//! by, so the model has its bits ([`stepwell_nn::tree_sum_of_subtrees`]).
+//! Between these phases it waits for the other ranks, which do the same; a poll never blocks. Dense
+//! gradients are reduced and scattered, then gathered. Sums over blocks follow the tree that a
+//! single rank uses, so the model has the same bits ([`stepwell_nn::tree_sum_of_subtrees`]).
 
 use std::sync::Arc;
 
@@ -31,21 +31,21 @@ use crate::dense::Processor;
 use crate::machine::Late;
 use crate::{Result, talk};
 
-/// What a trainer needs to share its steps.
+/// State of a trainer that shares its steps.
 pub(super) struct Sharing {
     pub(super) fabric: Fabric,
     guests: Guests,
-    /// Rows that others lend, where they do, and whether they may go on to the next mini-batch.
+    /// Borrowed rows, if rows are lent, and whether they may stay for the next mini-batch.
     borrowed: Option<Borrowed>,
     lends_on: bool,
     early: Early,
     /// Asks all ranks to end.
     pub(super) stop: StopRequest,
-    /// Whether ranks sum dense gradients here, and not by a protocol of their own.
+    /// Whether dense gradients are summed here, and not by a protocol.
     sums_dense: bool,
-    /// Whether rows may travel for a step before it begins.
+    /// Whether rows may be sent before their step begins.
     goes_early: bool,
-    /// Whether this rank is held up in every step.
+    /// Delay of this rank in every step.
     pub(super) late: Option<Late>,
     phase: Phase,
     pub(super) scored: Scored,
@@ -53,17 +53,17 @@ pub(super) struct Sharing {
 
 /// What a step waits for.
 enum Phase {
-    /// Nothing: the next step begins.
+    /// Nothing: the next step can begin.
     Begin,
     /// Weights of the rows of this rank's examples.
     Answers(Awaited),
-    /// What all ranks say of their blocks.
+    /// All ranks' messages about their blocks.
     Said(Awaited),
-    /// Dense gradients, each lane summed by one of the ranks. Row gradients are in what was said.
+    /// Dense gradients, each lane summed by one rank. `said` contains row gradients.
     Summed { said: Vec<Message>, summed: Awaited },
 }
 
-/// Messages of all ranks, some of which may have come.
+/// Messages of all ranks, once they have arrived.
 struct Awaited {
     exchange: AllToAll,
     came: Vec<Message>,
@@ -74,7 +74,7 @@ impl Awaited {
         Self { exchange, came: Vec::new() }
     }
 
-    /// Whether all have come.
+    /// Whether all have arrived.
     fn poll(&mut self, fabric: &Fabric) -> Result<bool> {
         if self.came.is_empty()
             && let Some(came) = self.exchange.poll(fabric)?
@@ -85,12 +85,12 @@ impl Awaited {
     }
 }
 
-/// What a poll of a shared step did.
+/// Result of polling a shared step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     /// It waits for other ranks.
     Nowhere,
-    /// It goes on; poll again.
+    /// It progressed; poll again.
     On,
     /// The step is over.
     ToTheEnd,
@@ -118,13 +118,14 @@ impl Sharing {
         }
     }
 
-    /// The same where a protocol agrees on the dense part, for a rank that is as late.
+    /// The same state if a protocol moves the dense part, with a delay of `late`.
     pub(super) fn beside_protocol(self, late: Option<Late>) -> Self {
         Self { sums_dense: false, late, ..self }
     }
 
-    /// Refuses an owner that did not ask for a row back by the end of a batch. A batch that ends
-    /// here alone, where data cannot be read, is the last one, and the run says why.
+    /// Refuses an owner that did not ask for a lent row back by the end of a batch. A batch that
+    /// ends early on this rank alone, because data cannot be read, is the last one, and the run
+    /// reports why.
     fn all_are_back(&self) -> Result<()> {
         let left = self.borrowed.as_ref().filter(|_| !self.lends_on).and_then(Borrowed::any);
         left.map_or(Ok(()), |key| {
@@ -134,23 +135,23 @@ impl Sharing {
         })
     }
 
-    /// Gives memory of messages back.
+    /// Gives back the buffers of messages.
     pub(super) fn keep(&self, messages: Vec<Message>) {
         messages.into_iter().for_each(|message| self.fabric.keep(message));
     }
 
-    /// An empty message for each rank, with memory for what it will have.
+    /// An empty message for each rank, with room for `bytes(rank)` bytes.
     fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
         (0..self.fabric.size()).map(|rank| self.fabric.message_of(bytes(rank))).collect()
     }
 }
 
 impl Trainer {
-    /// Does what can be done now for `mini`, until it is scored and, where that is its purpose,
-    /// trained. The `next` one is looked at where it begins, if it is at hand.
+    /// Advances `mini` without blocking, until it is scored and, if that is its purpose, trained.
+    /// When it begins, the `next` one is read, if it has arrived.
     ///
     /// # Errors
-    /// When another rank is gone, or sends what makes no sense.
+    /// If another rank is gone, or sends an invalid message.
     pub(crate) fn poll_shared(
         &mut self,
         (mini, next): (&mut MiniBatch, Option<&mut MiniBatch>),
@@ -172,7 +173,7 @@ impl Trainer {
         (mini, next): (&mut MiniBatch, Option<&mut MiniBatch>),
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
-        // All work is done where the threads that compute are: one would be idle beside this one.
+        // All work is done in the compute threads: otherwise one would be idle next to this one.
         let pool = Arc::clone(&self.pool);
         sharing.phase = match phase {
             Phase::Begin => {
@@ -216,8 +217,8 @@ impl Trainer {
         Ok(Moved::On)
     }
 
-    /// Sends the rows that others ask for as they are now, and those for the `next` mini-batch that
-    /// this one leaves alone.
+    /// Sends the current rows that others ask for, and rows for the `next` mini-batch that this one
+    /// does not change.
     fn answer(
         &mut self,
         sharing: &mut Sharing,
@@ -233,7 +234,7 @@ impl Trainer {
         Ok(Awaited::new(answers))
     }
 
-    /// Computes this rank's blocks; gives what each rank needs of them.
+    /// Computes this rank's blocks; returns the message to each rank.
     pub(super) fn compute(
         &mut self,
         sharing: &mut Sharing,
@@ -267,7 +268,7 @@ impl Trainer {
         });
         let (logits, examples) = (&self.logits, &mini.cargo);
         let said = Said { sums: &sums, logits, examples, kinds: self.model.label_lanes(), trains };
-        // Looked at once: all ranks hear the same, and end after the same step.
+        // Read once: all ranks receive the same value, and end after the same step.
         let (asks, lends_on) = (sharing.stop.is_made(), mini.cargo.shared.lends_on);
         let follows = NextWord { asks, lends_on, is_ahead: sharing.early.is_ahead() };
         for (to, message) in messages.iter_mut().enumerate() {
@@ -296,7 +297,7 @@ impl Trainer {
         Ok(messages)
     }
 
-    /// Hears what all ranks say of their blocks. Where they train, sums this rank's lanes of the
+    /// Reads all ranks' messages about their blocks. If they train, sums this rank's lanes of the
     /// dense gradients, and sends them.
     fn hear(
         &mut self,
@@ -322,7 +323,7 @@ impl Trainer {
         Ok(Some(Awaited::new(all_gather(fabric, talk::SUMMED, message)?)))
     }
 
-    /// Updates this rank's rows and the dense part by what all ranks sent.
+    /// Updates this rank's rows and the dense part by all ranks' messages.
     fn update_shared(
         &mut self,
         (said, summed, rank): (&[Message], &[Message], (usize, usize)),
@@ -349,39 +350,39 @@ impl Trainer {
         stepped
     }
 
-    /// Whether rows travel for a step before it begins.
+    /// Whether rows are sent before their step begins.
     pub(crate) fn sends_early(&self) -> bool {
         let takes_time = |sharing: &Sharing| sharing.goes_early && sharing.fabric.takes_time();
         self.sharing.as_ref().is_some_and(takes_time) && self.embeddings.sends_early()
     }
 
-    /// Holds this rank up in every step.
+    /// Delays this rank in every step.
     pub(crate) fn hold_up(&mut self, late: Late) {
         self.sharing.iter_mut().for_each(|sharing| sharing.late = Some(late));
     }
 
-    /// Lets no rows travel before their step.
+    /// Prevents rows from being sent before their step.
     pub(crate) fn never_early(&mut self) {
         self.sharing.iter_mut().for_each(|sharing| sharing.goes_early = false);
     }
 
-    /// Rows that it sent to other ranks before their step so far.
+    /// Number of rows sent to other ranks before their step so far.
     pub(crate) fn rows_early(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |sharing| sharing.early.sent())
     }
 
-    /// Rows that other ranks lent to this one so far.
+    /// Number of rows that other ranks lent to this one so far.
     pub(crate) fn rows_borrowed(&self) -> u64 {
         let sharing = self.sharing.as_ref();
         sharing.and_then(|sharing| sharing.borrowed.as_ref()).map_or(0, Borrowed::count)
     }
 
-    /// What all ranks scored last.
+    /// Takes the scores of all ranks' last mini-batch.
     pub(crate) fn take_scored(&mut self) -> Scored {
         self.sharing.as_mut().map(|sharing| std::mem::take(&mut sharing.scored)).unwrap_or_default()
     }
 
-    /// Takes back the memory of that.
+    /// Takes back the buffers of these scores.
     pub(crate) fn keep_scored(&mut self, scored: Scored) {
         if let Some(sharing) = &mut self.sharing {
             sharing.scored = scored;

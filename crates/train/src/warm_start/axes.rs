@@ -1,7 +1,7 @@
 //! Labels along the axes of dense parameters.
 //!
-//! - **Why.** A layer over a model's whole input has a column for each lane of each feature. When a
-//!   feature comes or goes, the others keep what was learned of them.
+//! - **Why.** A layer over a model's whole input has a column for each lane of each feature. When
+//!   features are added or removed, the others keep what was learned.
 //! - **How.** Each place along an axis has a label: the lane of a feature, a dense feature, an
 //!   output of a layer. Equal labels match. An output's label names the layer's width, so layers of
 //!   different widths don't match.
@@ -90,7 +90,7 @@ fn outputs(layer: &str, count: usize) -> Axis {
     (0..count).map(|number| format!("{layer} {number} of {count}")).collect()
 }
 
-/// Labels of the dense features, the constant one included.
+/// Labels of the dense features, including the constant one.
 fn dense_names(config: &Config) -> Result<Axis> {
     let layout = config.layout().map_err(crate::Error::Config)?;
     let Some(layout) = layout else {

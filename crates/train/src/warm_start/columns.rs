@@ -1,10 +1,10 @@
-//! What differs between the columns of a checkpoint and those of a run, a line for each column.
+//! Differences between the columns of a checkpoint and of a run, one line per column.
 
 use stepwell_settings::{COLUMN_SETTINGS, ColumnConfig, ColumnType, Config, as_given, expanded};
 
-/// Columns that have a line of their own at most.
+/// The most columns with a separate line.
 const LINES_MAX: usize = 10;
-/// Further columns that are named at most.
+/// The most further columns to name.
 const NAMED_MAX: usize = 40;
 
 /// A column that differs.
@@ -13,7 +13,7 @@ struct Different {
     how: String,
 }
 
-/// Says which columns are new, gone or made otherwise.
+/// Lists new, removed and changed columns.
 pub(super) fn column_notes(was: &Config, is: &Config) -> Vec<String> {
     if was.columns.is_empty() != is.columns.is_empty() {
         let (is, was) = if is.columns.is_empty() {
@@ -45,11 +45,11 @@ pub(super) fn column_notes(was: &Config, is: &Config) -> Vec<String> {
     notes
 }
 
-/// The columns that count, each by itself.
+/// The columns that are not ignored, one by one.
 fn one_by_one(config: &Config) -> Vec<ColumnConfig> {
     let mut all = Vec::new();
     for column in config.columns.iter().filter(|column| column.kind != ColumnType::Ignored) {
-        // What can't be expanded was refused before.
+        // Names that can't be expanded were refused earlier.
         for (place, name) in expanded(&column.names).unwrap_or_default().into_iter().enumerate() {
             let of_name = |all: &[f64]| all.get(place).copied().into_iter().collect();
             all.push(ColumnConfig {
@@ -80,7 +80,7 @@ fn removed(column: &ColumnConfig) -> &'static str {
     }
 }
 
-/// What of a column is otherwise than it was.
+/// Describes how a column's settings changed.
 fn changed(was: &ColumnConfig, is: &ColumnConfig) -> Option<String> {
     let shown = |text: Option<String>| match text.as_deref() {
         None => "its default".to_owned(),
@@ -90,7 +90,7 @@ fn changed(was: &ColumnConfig, is: &ColumnConfig) -> Option<String> {
     let mut changes = Vec::new();
     for setting in COLUMN_SETTINGS {
         let (before, now) = (setting.kept_in(was), setting.kept_in(is));
-        // What has no effect is of no interest.
+        // Changes without effect are not listed.
         let counts = setting.idle_in(was).is_none() || setting.idle_in(is).is_none();
         if before != now && counts {
             changes.push(format!("{} is {}, was {}", setting.key, shown(now), shown(before)));

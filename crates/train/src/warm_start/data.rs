@@ -1,4 +1,4 @@
-//! Data that was trained before, that a run had begun, and that is left.
+//! Finds the data that was trained before, that a run had begun, and that is left.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use crate::batch::RunPosition;
 use crate::resume::{DataFile, RunState};
 use crate::{Error, Result};
 
-/// The data of a run that stopped in the middle of it.
+/// The data of a run that stopped partway.
 pub(super) struct Begun {
-    /// Its files, in its order.
+    /// The run's files, in order.
     pub(super) files: Vec<Found>,
     /// Files that are new since.
     pub(super) later: Vec<Found>,
-    /// Whether files have other content than when it stopped, none of which it had trained.
+    /// Whether files that it had not yet trained have changed since it stopped.
     pub(super) is_changed: bool,
     /// Where the run stopped, in terms of these files.
     pub(super) position: RunPosition,
@@ -22,10 +22,10 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Finds the data of the run with this `state` among the files `found`, of which `left` were
-    /// never trained; none if some of it is gone, or has changed after it was trained in part.
+    /// never trained; `None` if some is gone, or has changed after it was partly trained.
     pub(super) fn of(state: &RunState, found: &[Found], left: &[Found]) -> Option<Self> {
         let mut position = state.position;
-        // Of what comes behind that file nothing was trained, unless in a window or epoch before.
+        // Nothing after this file was trained, unless in a previous window or epoch.
         let is_in_order = position.epoch == 0 && position.taken == 0;
         let may_change = |number: usize| {
             let (at, line) = (state.position.file as usize, state.position.line);
@@ -42,7 +42,7 @@ impl Begun {
             is_changed |= same.is_none();
             match same.or_else(changed) {
                 Some(now) => files.push(now.clone()),
-                // It had no records, so it counts as a new file now.
+                // It had no records, so it is now a new file.
                 None if was.empty => {
                     position.file -= u32::from(number < state.position.file as usize);
                 }
@@ -56,7 +56,7 @@ impl Begun {
     }
 }
 
-/// Whether the file that a run stopped in has other content now.
+/// Whether the file in which a run stopped has changed.
 pub(super) fn changed_in_the_middle(state: &RunState, found: &[Found]) -> bool {
     let was = state.files.get(state.position.file as usize);
     let is_changed = |was: &DataFile, now: &DataFile| {
@@ -66,7 +66,7 @@ pub(super) fn changed_in_the_middle(state: &RunState, found: &[Found]) -> bool {
 }
 
 impl DataFile {
-    /// Whether `now` has the content that this file had, as far as both ends tell.
+    /// Whether `now` has the content that this file had, as far as both ends show.
     pub(super) fn is_content_of(&self, now: &Self) -> bool {
         // In another folder that is a column, the same bytes are other records. Earlier builds had
         // no such columns.
@@ -78,7 +78,7 @@ impl DataFile {
         match (self.ends.is_empty(), now.ends.is_empty()) {
             (false, false) => (self.bytes, &self.ends) == (now.bytes, &now.ends),
             (_, true) => false,
-            // What an earlier build said of it.
+            // Name and length, as recorded by an earlier build.
             (true, false) => {
                 !is_stream(Path::new(&self.name))
                     && (&self.name, self.bytes) == (&now.name, now.bytes)
@@ -86,11 +86,11 @@ impl DataFile {
         }
     }
 
-    /// Refuses a file that was trained when it had another content.
+    /// Refuses a file that was trained with another content.
     pub(super) fn refuse_changed(&self, trained: &[Self]) -> Result<()> {
         let before =
             trained.iter().find(|before| !self.path.is_empty() && before.path == self.path);
-        // One that was empty then has no record that was trained.
+        // A file that was empty then has no trained record.
         let before = before.filter(|before| before.bytes > 0 && !self.ends.is_empty());
         before.map_or(Ok(()), |before| {
             Err(Error::Config(format!(
@@ -103,7 +103,7 @@ impl DataFile {
     }
 }
 
-/// A data file, and what is known of it.
+/// A data file, and what identifies it.
 pub(super) type Found = (PathBuf, DataFile);
 
 /// Note on files without records, unless no file has any.
@@ -118,7 +118,7 @@ pub(super) fn alike(now: &[DataFile], was: &[DataFile]) -> bool {
     now.len() == was.len() && was.iter().zip(now).all(|(was, now)| was.is_content_of(now))
 }
 
-/// Some of many names.
+/// Shortens a list of names.
 pub(super) fn shortened(names: &[String]) -> String {
     match names {
         [first, _, _, .., last] => format!("{first} to {last}"),

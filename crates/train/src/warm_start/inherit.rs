@@ -1,9 +1,9 @@
-//! What a model takes over from a checkpoint: rows by table, dense parameters by name.
+//! What a model inherits from a checkpoint: rows by table, dense parameters by name.
 //!
 //! ```text
 //!   table group with the same tables, rows of the same parts ──► links to its segments
 //!   a table of that name, rows of other parts ────────────────► each row rewritten
-//!   a table that is not there ────────────────────────────────► no rows yet
+//!   a new table ──────────────────────────────────────────────► no rows yet
 //! ```
 
 use std::collections::HashMap;
@@ -28,21 +28,21 @@ const STEP: &str = "step";
 /// Section of the dense parameters.
 const PARAMETERS: &str = "parameters";
 
-/// Where the rows of a table group come from.
+/// Source of a table group's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupOrigin {
-    /// Table group of this number in the checkpoint, as it is.
+    /// The checkpoint's table group of this number, unchanged.
     Linked(usize),
     /// Tables of the checkpoint, row by row: number there, number here.
     Rewritten(Vec<(usize, usize)>),
-    /// Nowhere: there are none.
+    /// No source: the group starts without rows.
     Empty,
 }
 
-/// What a model takes over.
+/// What a model inherits.
 #[derive(Debug)]
 pub(crate) struct Inheritance {
-    /// By table group.
+    /// Source of each table group's rows.
     pub(crate) groups: Vec<GroupOrigin>,
     /// Differences to report before the first step.
     pub(crate) notes: Vec<String>,
@@ -56,7 +56,7 @@ impl Inheritance {
     }
 }
 
-/// The model of the checkpoint, and the settings that it was trained with.
+/// The checkpoint's model, and the settings that it was trained with.
 #[derive(Debug)]
 struct Was {
     config: Config,
@@ -64,10 +64,10 @@ struct Was {
 }
 
 impl Inheritance {
-    /// What `model`, of settings `config`, takes over from `checkpoint`.
+    /// What `model` with settings `config` inherits from `checkpoint`.
     ///
     /// # Errors
-    /// A table that would be cut, and checkpoints of settings that this build cannot read.
+    /// A table that would lose lanes, and a checkpoint whose settings this build cannot read.
     pub(crate) fn of(config: &Config, model: &Model, checkpoint: &Checkpoint) -> Result<Self> {
         let state = RunState::read(checkpoint)?;
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
@@ -91,11 +91,11 @@ impl Inheritance {
         Ok(Self { groups, notes, was })
     }
 
-    /// Dense part for the new `trainer`, filled from `checkpoint`, and a note of what stays
-    /// initial.
+    /// Returns the dense part for the new `trainer`, filled from `checkpoint`, and a note on what
+    /// stays initial.
     ///
     /// # Errors
-    /// When the trainer's own cannot be read.
+    /// If the trainer's dense part cannot be read.
     pub(crate) fn dense(
         &self,
         config: &Config,
@@ -121,7 +121,7 @@ impl Inheritance {
             }
         }
         self.beside_rows(config, model, (checkpoint, &mut dense));
-        // As exports name them.
+        // In the form of names in exports.
         let names = initial.join(", ").replace('/', ".");
         let note = (!initial.is_empty()).then(|| format!("initial, in whole or in part: {names}"));
         Ok((dense, note))
@@ -170,20 +170,19 @@ struct Matched {
     pairs: Vec<Pair>,
 }
 
-/// A parameter, and the one of its name in the checkpoint, if there is one.
+/// A parameter, and its namesake in the checkpoint, if any.
 struct Pair {
     name: String,
     to: Range<usize>,
     from: Option<Range<usize>>,
-    /// Rows and columns of both, and of each place along these the place in the checkpoint; none
-    /// where both are alike.
+    /// For each row and column, its place in the checkpoint; `None` if both parameters are alike.
     places: Option<Places>,
 }
 
 struct Places {
     rows: Vec<Option<usize>>,
     columns: Vec<Option<usize>>,
-    /// Columns in the checkpoint.
+    /// Number of columns in the checkpoint.
     stride: usize,
 }
 
@@ -203,12 +202,12 @@ impl Matched {
         Ok(Self { count, pairs: pairs.collect() })
     }
 
-    /// Whether `values` are a number for each parameter of the checkpoint's model.
+    /// Whether `values` has one number for each parameter of the checkpoint's model.
     fn is_vector(&self, values: &[f32]) -> bool {
         values.len() == self.count
     }
 
-    /// Copies the places that both have; returns the parameters that stay initial in part.
+    /// Copies the common places; returns the parameters that stay partly initial.
     fn copy(&self, from: &[f32], to: &mut [f32]) -> Vec<String> {
         let mut initial = Vec::new();
         for pair in &self.pairs {
@@ -272,7 +271,7 @@ fn places(was: &[String], now: &[String]) -> Vec<Option<usize>> {
 }
 
 impl Places {
-    /// Copies the places that both have; returns whether that fills `to`.
+    /// Copies the common places; returns whether that fills `to`.
     fn copy(&self, from: &[f32], to: &mut [f32]) -> bool {
         let mut all = true;
         for (row, there) in self.rows.iter().enumerate() {
@@ -289,7 +288,7 @@ impl Places {
     }
 }
 
-/// Whether rows of both are of the same parts, so that one store may go on with the other's.
+/// Whether rows of both have the same parts, so that one store can link the other's segments.
 fn same_parts(a: &TableSpec, b: &TableSpec) -> bool {
     let kind = |of: &TableSpec| {
         let rule = of.optimizer.rule().name();
@@ -302,7 +301,7 @@ fn same_table((a, b): (&TableSpec, &TableSpec)) -> bool {
     a.name == b.name && same_parts(a, b)
 }
 
-/// Where the rows of table group `number` of `model` come from.
+/// Source of the rows of table group `number` of `model`.
 fn origin(number: usize, was: &Model, model: &Model) -> GroupOrigin {
     let place = |table: &usize| {
         let name = &model.tables()[*table].name;
@@ -326,7 +325,8 @@ fn origin(number: usize, was: &Model, model: &Model) -> GroupOrigin {
     }
 }
 
-/// Refuses embeddings of fewer lanes, which lose what was learned, but for a model of another kind.
+/// Refuses embeddings with fewer lanes, which lose what was learned, except in an `lr` made from
+/// another kind.
 fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
     if config.model.kind == ModelKind::Lr && was.config.model.kind != ModelKind::Lr {
         return Ok(());
@@ -344,7 +344,7 @@ fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
     Ok(())
 }
 
-/// Says which tables come and which go.
+/// Notes added and removed tables.
 fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
     let names = |of: &Model| of.tables().iter().map(|table| table.name.clone()).collect::<Vec<_>>();
     let (before, now) = (names(was), names(model));
@@ -360,8 +360,8 @@ fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
     }
 }
 
-/// Settings of the model that differ from the checkpoint's, one note each; columns have notes of
-/// their own.
+/// Settings of the model that differ from the checkpoint's, one note each, except columns, which
+/// have separate notes.
 fn changed_settings(state: &RunState, config: &Config) -> Vec<String> {
     let differences = state.differences(&model_settings(config));
     let unsaid = ["data.eval_fraction", "data.eval_values"];

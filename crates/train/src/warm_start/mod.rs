@@ -6,16 +6,15 @@
 //!                                              └─ all ──────► Nothing
 //! ```
 //!
-//! - **Why.** A CTR model is trained on each day's data as it comes. The daily command is one
+//! - **Why.** A CTR model is trained on each day's data as it arrives. The daily command is one
 //!   line of cron, and may run twice, or again after a kill.
-//! - **How.** A checkpoint says which data its run and the runs before it trained to the end, by
-//!   length and by a fingerprint of both ends, and where in the data at hand it stands
-//!   ([`RunState`]). Rows whose layout stays are taken over by links, others are rewritten
-//!   (`inherit.rs`); dense parameters are matched by name and by what their axes stand for
-//!   (`axes.rs`).
-//! - **Invariants.** With the settings of the checkpoint, without a shuffle (or where the data
-//!   before ends with a window) and with whole mini-batches, the model is that of one run over all
-//!   data, bit for bit: steps, histories, admission and stale versions go on.
+//! - **How.** A checkpoint records the data that its run and earlier runs trained to the end, by
+//!   length and by a fingerprint of both ends, and its position in the current data ([`RunState`]).
+//!   Rows with unchanged layout are linked, others are rewritten (`inherit.rs`); dense parameters
+//!   are matched by name and by the meaning of their axes (`axes.rs`).
+//! - **Invariants.** With the checkpoint's settings, without a shuffle (or if the earlier data ends
+//!   with a window) and with whole mini-batches, the model is that of one run over all data, bit
+//!   for bit: steps, histories, admission and stale versions continue.
 
 mod axes;
 mod columns;
@@ -37,21 +36,21 @@ use crate::resume::{Began, DataFile, RunState};
 use crate::run::identify;
 use crate::{Error, Result};
 
-/// What a warm start begins with.
+/// The model and the data position that a warm start begins with.
 #[derive(Debug)]
 pub struct WarmStart {
-    /// The model, until it is taken over: its lease keeps it from being removed.
+    /// The checkpoint, until its model is taken over; its lease keeps it from being removed.
     checkpoint: Mutex<Option<Arc<Checkpoint>>>,
-    /// Where reading begins: the start of the data, or the place where the run of the checkpoint
-    /// stopped in the same data.
+    /// Where reading begins: the start of the data, or the place where the checkpoint's run stopped
+    /// in the same data.
     pub position: RunPosition,
-    /// Data that was trained to the end before, oldest first.
+    /// Data that earlier runs trained to the end, oldest first.
     pub earlier: Vec<DataFile>,
-    /// Whether files behind [`WarmStart::position`] aren't those that the checkpoint's run had.
+    /// Whether files after [`WarmStart::position`] differ from those of the checkpoint's run.
     pub(crate) is_changed: bool,
 }
 
-/// A clone holds the checkpoint on its own, until it is released.
+/// Each clone holds the checkpoint until it is released.
 impl Clone for WarmStart {
     fn clone(&self) -> Self {
         let checkpoint = Mutex::new(self.held().clone());
@@ -70,7 +69,7 @@ impl WarmStart {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The model; none once it was taken over.
+    /// The checkpoint; `None` once its model is taken over.
     pub fn checkpoint(&self) -> Option<Arc<Checkpoint>> {
         self.held().clone()
     }
@@ -80,22 +79,23 @@ impl WarmStart {
         *self.held() = None;
     }
 
-    /// Whether it goes on in the middle of the data that the run of the checkpoint read.
+    /// Whether it continues within the data that the checkpoint's run read.
     pub fn goes_on(&self) -> bool {
         !self.position.is_at_start()
     }
 
-    /// As text, for ranks that are other processes: what lies before is rank 0's to know.
+    /// The warm start as text for ranks in other processes, without earlier data, which only rank 0
+    /// needs.
     pub fn to_text(&self) -> String {
         let path = self.held().as_ref().map(|of| of.path.to_string_lossy().into_owned());
         json!({ "path": path, "position": self.position.to_json(), "changed": self.is_changed })
             .to_string()
     }
 
-    /// What [`WarmStart::to_text`] gave.
+    /// Reads the result of [`WarmStart::to_text`].
     ///
     /// # Errors
-    /// When the checkpoint is not to be found here, or the text is another one.
+    /// If the checkpoint is not found here, or the text is not such a result.
     pub fn from_text(text: &str) -> Result<Self> {
         let wrong = || Error::Config("rank 0 says nothing of the model to begin with".to_owned());
         let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
@@ -105,7 +105,7 @@ impl WarmStart {
         Ok(Self { is_changed: value["changed"] == true, ..start })
     }
 
-    /// What the checkpoints of this run say of its beginning.
+    /// The record of this run's beginning in its checkpoints.
     pub(crate) fn began(&self) -> Result<Option<Began>> {
         let began =
             |of: &Arc<Checkpoint>| Ok(Began { step: of.step, job: RunState::read(of)?.job });
@@ -118,15 +118,15 @@ impl WarmStart {
 pub struct WarmRequest<'a> {
     /// The checkpoint, or a directory whose newest checkpoint is used.
     pub from: &'a Path,
-    /// Where checkpoints go.
+    /// Directory of the run's checkpoints.
     pub to: Option<&'a Path>,
     /// The data, as patterns.
     pub paths: &'a [String],
-    /// Its columns; none if its lines are in the plain layout.
+    /// Its columns; `None` if its lines are in the plain layout.
     pub layout: Option<&'a Arc<Layout>>,
-    /// Whether data that was trained before is trained again.
+    /// Whether to train data again that was trained before.
     pub again: bool,
-    /// Whether checkpoints that lie in `to` are set aside.
+    /// Whether to set aside existing checkpoints in `to`.
     pub sets_aside: bool,
 }
 
@@ -141,28 +141,27 @@ pub enum Course {
     Nothing,
 }
 
-/// A course, and what it is about.
+/// A course with its details.
 #[derive(Debug)]
 pub struct WarmPlan {
     /// What to do.
     pub course: Course,
-    /// The files that are left to train, in order.
+    /// The files left to train, in order.
     pub paths: Vec<PathBuf>,
-    /// Whether checkpoints go to the directory that the one to begin with lies in.
+    /// Whether checkpoints go to the directory of the one to begin with.
     pub same_place: bool,
-    /// Settings of the run that goes on, where one does.
+    /// Settings of the run to continue, if any.
     pub goes_on_as: Option<Value>,
-    /// What somebody should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl WarmRequest<'_> {
-    /// Decides what to do with the model of `checkpoint`, which was opened at
-    /// [`WarmRequest::from`].
+    /// Decides how to use the model of `checkpoint`, which was opened at [`WarmRequest::from`].
     ///
     /// # Errors
-    /// Data that changed since it was trained; a run that stopped in the middle of other data; a
-    /// directory with checkpoints of another run; and what cannot be read.
+    /// Data that changed since it was trained; a run that stopped partway through other data; a
+    /// directory with checkpoints of another run; and unreadable files.
     pub fn plan(&self, checkpoint: Checkpoint) -> Result<WarmPlan> {
         let state = RunState::read(&checkpoint)?;
         let files = resolve(self.paths)?;
@@ -182,7 +181,7 @@ impl WarmRequest<'_> {
         let mut earlier = state.earlier.clone().unwrap_or_default();
         earlier.extend(of_run().filter(|_| ended));
         let mut left = self.left(&found, &earlier, &mut notes)?;
-        // What its run had begun comes first.
+        // The data of a stopped run comes first.
         let is_stopped = !ended && !left.is_empty();
         let begun = if is_stopped { Begun::of(&state, &found, &left) } else { None };
         let (in_the_middle, is_changed) =
@@ -233,14 +232,15 @@ impl WarmRequest<'_> {
         Ok(plan(Course::Begin(Box::new(start)), in_the_middle.then_some(state.config)))
     }
 
-    /// The files that were not trained before.
+    /// The files that were not yet trained.
     fn left(
         &self,
         found: &[Found],
         trained: &[DataFile],
         notes: &mut Vec<String>,
     ) -> Result<Vec<Found>> {
-        // A file without records is trained when it has some. If no file has any, the run says so.
+        // A file without records is trained once it has some. If no file has any, the run reports
+        // it.
         let none = found.iter().all(|(_, file)| file.empty);
         let all = found.iter().filter(|(_, file)| none || !file.empty).cloned();
         if self.again {
@@ -269,7 +269,7 @@ impl WarmRequest<'_> {
         Ok(left)
     }
 
-    /// Whether checkpoints go where the one to begin with lies.
+    /// Whether the run's checkpoints go to the directory of `checkpoint`.
     fn same_place(&self, checkpoint: &Checkpoint) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         let to = self.to.and_then(real);
@@ -309,8 +309,8 @@ impl WarmRequest<'_> {
         )))
     }
 
-    /// Whether data that the run of the checkpoint did not get to is left out: where nobody can
-    /// tell what it is, or where the checkpoint was named itself.
+    /// Whether to leave out data that the checkpoint's run did not reach: because it is unknown, or
+    /// because the checkpoint itself was named.
     fn leaves_the_rest(
         &self,
         checkpoint: &Checkpoint,

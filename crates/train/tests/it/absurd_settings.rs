@@ -1,5 +1,4 @@
-//! Plans of settings that nobody means, and of the greatest that are admitted: they end in a plan
-//! or in one line.
+//! Plans of absurd settings, and of the greatest allowed ones: they end in a plan or in one line.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -8,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use stepwell_base::ByteCount;
 use stepwell_settings::{Config, SETTINGS, Setting, find};
 
-/// What nobody means, for every setting alone, and the files that a run of it would read.
+/// Absurd values, for every setting alone, and the files that such a run would read.
 const ABSURD: [&str; 29] = [
     "0",
     "1",
@@ -41,7 +40,7 @@ const ABSURD: [&str; 29] = [
     "\u{0}",
 ];
 
-/// What is wrong with the end of a plan: a panic, or more than a line.
+/// Describes a wrong end of a plan: a panic, or more than one line.
 fn wrong_end(config: &Config) -> Option<String> {
     let plan = || {
         config.check()?;
@@ -78,13 +77,13 @@ fn absurd_values_end_in_one_line() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether a setting takes this text, the others left as they are.
+/// Whether a setting accepts this text, the others being unchanged.
 fn takes(setting: &Setting, text: &str) -> bool {
     let mut config = Config::default();
     setting.set(&mut config, text).and_then(|()| setting.check_alone(&config)).is_ok()
 }
 
-/// The greatest number for which `takes` says yes, which it does for all below it but the least.
+/// The greatest number that `takes` accepts, if it accepts all numbers below except the least.
 fn greatest(takes: impl Fn(u64) -> bool) -> Option<u64> {
     let mut yes = (0..=1).find(|number| takes(*number))?;
     for bit in (0..64).rev() {
@@ -94,22 +93,22 @@ fn greatest(takes: impl Fn(u64) -> bool) -> Option<u64> {
     Some(yes)
 }
 
-/// The most layers that a setting takes, or more than anybody can type.
+/// The most layers that a setting accepts, or more than anyone would type.
 fn widest(setting: &Setting) -> String {
     let layers = |count: u64| vec!["65536"; count as usize].join(",");
     let most = greatest(|count| count <= 2048 && takes(setting, &layers(count)));
     layers(most.unwrap())
 }
 
-/// The values of a setting beyond which there is none; of names, all that there are.
+/// The greatest values of a setting; of names, all.
 fn extremes(setting: &Setting) -> Vec<String> {
-    // Some begin at a number of their own: then all from the default on.
+    // Some have a minimum: then all from the default on.
     let begins = || {
         let default = setting.get(&Config::default()).as_f64();
         let mut least = [Some(1e-30), default].into_iter().flatten();
         least.find(|number| takes(setting, &number.to_string())).unwrap()
     };
-    // Positive numbers are ordered as their bits are.
+    // Positive numbers are ordered like their bits.
     let number =
         |bits: u64| format!("{:?}", f64::from_bits(begins().to_bits().saturating_add(bits)));
     match setting.what().as_str() {
@@ -120,7 +119,7 @@ fn extremes(setting: &Setting) -> Vec<String> {
         "list of widths" => vec![widest(setting)],
         "true or false" => vec!["true".to_owned()],
         "name" => names(setting),
-        // A place for checkpoints adds to a plan; the others are files, which are not there.
+        // A place for checkpoints adds to a plan; the others are files, which do not exist.
         _ if setting.key == "checkpoint.dir" => vec![place()],
         _ => Vec::new(),
     }
@@ -132,12 +131,12 @@ fn names(setting: &Setting) -> Vec<String> {
     names.split(", ").map(str::to_owned).collect()
 }
 
-/// A directory that is not there.
+/// A directory that does not exist.
 fn place() -> String {
     std::env::temp_dir().join("stepwell-no-such-place").display().to_string()
 }
 
-/// Configurations in which different parts of a plan count.
+/// Configurations whose plans depend on different parts.
 fn grounds() -> Vec<Config> {
     let with = |pairs: &[(&str, &str)]| {
         let mut config = small();
@@ -172,7 +171,7 @@ fn the_greatest_of_each_setting_ends_in_a_plan_or_one_line() {
     assert!(wrong.is_empty() && tried > 200, "{tried} tried\n{}", wrong.join("\n"));
 }
 
-/// All at once, but for those that only go together with lesser ones.
+/// All at once, except those that only go together with smaller ones.
 #[test]
 fn the_greatest_of_all_settings_end_in_one_line() {
     let mut all = Config::default();
@@ -181,7 +180,7 @@ fn the_greatest_of_all_settings_end_in_one_line() {
             setting.set(&mut all, value).unwrap();
         }
     }
-    // Batches with many ahead, one batch as large as can be, and few but large blocks.
+    // Many batches ahead, one batch as large as possible, and few but large blocks.
     let lesser: [&[(&str, &str)]; 4] = [
         &[],
         &[("pipeline.horizon", "16383"), ("pipeline.lookahead", "16383"), ("data.batch", "0")],

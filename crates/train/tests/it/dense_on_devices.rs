@@ -1,5 +1,5 @@
-//! Runs whose dense part is on devices give the model that they give without: on emulated devices,
-//! whose products are the processor's.
+//! Runs with the dense part on devices give the same model as without: on emulated devices, whose
+//! products are the processor's.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -98,7 +98,7 @@ fn tables_of_several_dimensions_are_exact() {
     }
 }
 
-/// Asks for a stop after so many mini-batches.
+/// Asks for a stop after a number of mini-batches.
 struct Stopper(StopRequest, u64, AtomicU64);
 
 impl Observer for Stopper {
@@ -109,7 +109,7 @@ impl Observer for Stopper {
     }
 }
 
-/// Goes on for `after` mini-batches, or to the end.
+/// Continues for `after` mini-batches, or to the end.
 fn go_on(config: &Config, after: Option<u64>) -> Report {
     let stop = StopRequest::new();
     let observer = Stopper(stop.clone(), after.unwrap_or(u64::MAX), AtomicU64::new(0));

@@ -1,5 +1,5 @@
-//! Rows on devices do not show in the model: emulated ones, of few slots, above few slots in memory
-//! above a disk.
+//! Rows on devices do not change the model: emulated ones with few slots, above few slots in
+//! memory, above a disk.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -19,7 +19,7 @@ use stepwell_train::{
     train,
 };
 
-/// The same on `devices` emulated devices, with so many slots of each table group together.
+/// The same on `devices` emulated devices, with `slots` slots for each table group in total.
 fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let mut config = config.clone();
     config.device = Choice::Emulated(devices);
@@ -27,14 +27,14 @@ fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let bytes_all = room.rows.rows_bytes + room.rows.tables_bytes;
     let slots_all = room.rows.slots.iter().sum::<usize>() as u64;
     let wanted = (bytes_all * slots).div_ceil(slots_all * devices as u64);
-    // What each group has beside its slots, and what its hash table has.
+    // Bytes of each group besides its slots, and of its hash table.
     let beside = [16, 568][usize::from(config.tiers.lookup == Lookup::Table)];
     let hbm = room.rows.moving_bytes + wanted + beside * room.rows.slots.len() as u64;
     config.tiers.hbm = Some(ByteCount(hbm));
     config
 }
 
-/// The same, whose steps find rows as `lookup` says.
+/// The same, with steps that find rows by `lookup`.
 fn finding(lookup: Lookup, mut config: Config) -> Config {
     config.tiers.lookup = lookup;
     config
@@ -108,7 +108,7 @@ fn weights_of_16_bits_are_exact() {
     }
 }
 
-/// Where devices have too few slots for a mini-batch the rest of its rows stays on the host.
+/// If devices have too few slots for a mini-batch, the rest of its rows stays on the host.
 #[test]
 fn a_mini_batch_may_have_more_rows_than_devices() {
     for (number, optimizer) in [OptimizerKind::Sgd, OptimizerKind::Adam].into_iter().enumerate() {
@@ -134,7 +134,7 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
     }
 }
 
-/// Rows that come to exist later and cease to, and reads that are stale.
+/// Rows that are admitted and expire, and stale reads.
 #[test]
 fn lives_and_staleness_are_exact() {
     let lives: [fn(&mut LifeConfig); 3] = [
@@ -183,8 +183,8 @@ fn ranks_have_devices_of_their_own() {
     }
 }
 
-/// Groups of rows of different parts, one of them in memory whole, one of the first and the third
-/// table.
+/// Groups of rows with different parts, one of them entirely in memory, one of the first and the
+/// third table.
 #[test]
 fn groups_share_devices() {
     let feature = |table: &str, columns: &str| FeatureConfig {
@@ -216,15 +216,15 @@ fn groups_share_devices() {
     }
 }
 
-/// What becomes of the first emulated device.
+/// Fault of the first emulated device.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
-    /// A launch of the kernel fails, after so many.
+    /// A launch of this kernel fails, after a number of launches.
     Launch(&'static str, u64),
-    /// It is lost once so many examples were trained on.
+    /// It is lost once this many examples were trained on.
     Lost(u64),
-    /// It has less memory than it said.
+    /// It has less memory than offered.
     NoMemory,
 }
 
@@ -250,7 +250,7 @@ impl Devices for Failing {
     }
 }
 
-/// Loses the device when it is time.
+/// Loses the device at the given time.
 struct Loses(Arc<Failing>);
 
 impl Observer for Loses {
@@ -270,8 +270,8 @@ fn around(fault: Fault, placement: Placement) -> Surroundings {
     Surroundings { observer, machine, placement, ..surroundings(Arc::new(FullSpeed)) }
 }
 
-/// A run whose device fails ends with one line, and goes on from its last checkpoint elsewhere: on
-/// the host, and on other devices after that.
+/// A run whose device fails ends with one line, and continues from its last checkpoint: on the
+/// host, and then on other devices.
 #[test]
 fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
     let mut oracle = in_memory(ModelKind::DeepFm);
@@ -301,7 +301,7 @@ fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
         let error = error.to_string();
         assert!(error.starts_with(says) && error.contains("--resume"), "{fault:?}: {error}");
         assert_eq!(error.lines().count(), 1);
-        // On the host, as far as the next end; then on devices.
+        // On the host up to the next epoch's end; then on devices.
         let until = |config: &Config, epochs: u64| {
             let mut config = config.clone();
             config.data.epochs = epochs;

@@ -1,4 +1,4 @@
-//! A run whose rows have histories ends at the last step that these can name, and not beyond.
+//! A run whose rows have histories ends at the last step that these can count, and not beyond.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -20,7 +20,7 @@ use stepwell_train::{
 const KIND: ModelKind = ModelKind::DeepFm;
 const LAST: u64 = u32::MAX as u64;
 
-/// Goes on from a checkpoint, and writes the next ones elsewhere.
+/// Resumes from a checkpoint, and writes later ones elsewhere.
 #[derive(Clone)]
 struct Given {
     from: Checkpoint,
@@ -66,7 +66,7 @@ fn job(history: bool) -> Config {
     config
 }
 
-/// Goes on from `from`, with checkpoints in `saved` at the end.
+/// Resumes from `from`, with checkpoints in `saved` at the end.
 fn go_on(config: &Config, from: &Checkpoint, saved: &Path) -> Result<u64> {
     let places = Arc::new(Given { from: from.clone(), saved: saved.to_owned() });
     let machine = Machine { places, ..Machine::default() };
@@ -74,7 +74,7 @@ fn go_on(config: &Config, from: &Checkpoint, saved: &Path) -> Result<u64> {
     train(config, &around).map(|report| report.steps)
 }
 
-/// A checkpoint of some steps of `config`, said to be of step `step`.
+/// A checkpoint of some steps of `config`, labelled as of step `step`.
 fn checkpoint_at(config: &Config, directory: &Path, step: u64) -> Checkpoint {
     let mut config = config.clone();
     config.checkpoint.dir = Some(directory.to_owned());
@@ -114,7 +114,7 @@ fn nothing_is_trained_beyond_the_last_step_that_histories_name() {
     assert!(error.contains("step 4294967295 cannot be followed by another"), "{error}");
     assert!(error.contains("train anew") && error.lines().count() == 1, "{error}");
 
-    // The model of that very step was kept, its rows used when they were.
+    // The model of exactly that step was saved, with the rows' actual uses.
     let last = Checkpoint::open(&saved).unwrap();
     assert_eq!(last.step, LAST);
     let uses = uses(&last);
@@ -125,7 +125,7 @@ fn nothing_is_trained_beyond_the_last_step_that_histories_name() {
     }
     assert!(uses.iter().all(|used| *used > 0));
 
-    // No step is left to go on with, and it can be evaluated.
+    // No step is left to train, but the model can be evaluated.
     let again = go_on(&config, &last, &home.path().join("again")).unwrap_err().to_string();
     assert!(again.contains("step 4294967295 cannot be followed"), "{again}");
     assert!(Checkpoint::open(&home.path().join("again")).is_err());

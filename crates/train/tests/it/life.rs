@@ -1,5 +1,4 @@
-//! Rows that come to exist later and cease to, and reads that are stale, are exact too: no tier
-//! shows in them.
+//! Rows that are admitted and expire, and stale reads, are exact too: tiers do not affect them.
 
 use crate::common::{in_memory, run, tiny};
 use stepwell_base::ByteCount;
@@ -42,7 +41,7 @@ fn agree(change: impl Fn(&mut Config)) -> Report {
 
 fn life(change: impl Fn(&mut LifeConfig)) -> Report {
     agree(|config| {
-        // A second epoch, so that rows are met again after an evaluation.
+        // A second epoch, so that rows are used again after an evaluation.
         config.data.epochs = 2;
         change(&mut config.life);
     })
@@ -62,7 +61,7 @@ fn rows_that_are_admitted_late_are_fewer() {
     // In two epochs every id occurs twice.
     let (thrice, often) = (after(3), after(20));
     assert!(often < thrice && thrice < all, "{often:?} {thrice:?} {all:?}");
-    // A sketch that is too small counts too many, and is exact all the same.
+    // A sketch that is too small overcounts, but runs still agree.
     let crowded = life(|life| {
         life.admit_after = 20;
         life.sketch = "64".parse().unwrap();
@@ -90,7 +89,7 @@ fn rows_expire_and_begin_anew() {
     let (soon, late, never) = (expiring(3), expiring(30), expiring(1_000_000));
     assert!(soon.rows < late.rows && late.rows < all.rows, "{:?} {:?}", soon.rows, late.rows);
     assert_eq!(never.model_digest, all.model_digest);
-    // Rows of the last three steps alone.
+    // Only rows of the last three steps.
     assert!(soon.rows < Some(3 * 64 * 26));
     let both = life(|life| {
         life.expire_after = 7;

@@ -1,5 +1,5 @@
 //! Tables of which only the most used rows go to devices: the model is the same, and those rows are
-//! where they should be.
+//! in the right place.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -13,7 +13,7 @@ use stepwell_settings::{
 };
 use stepwell_train::{Config, Expected, Report, plan};
 
-/// With rows of all tables, or of those that are named, on emulated devices by their use.
+/// With rows of all tables, or of the named ones, on emulated devices by use.
 fn by_use(config: &Config, devices: usize, warm_up: usize, names: &[&str]) -> Config {
     let mut config = config.clone();
     if config.tables.is_empty() {
@@ -36,7 +36,7 @@ fn assert_same(report: &Report, oracle: &Report, name: &str) {
     assert_eq!(report.eval_by_epoch, oracle.eval_by_epoch, "{name}");
 }
 
-/// Gives each device room for so many KiB of rows.
+/// Gives each device room for `kib` KiB of rows.
 fn give(config: &mut Config, kib: u64) {
     config.tiers.hbm = Some(ByteCount(1 << 30));
     let rows = plan(config, &Expected::default()).unwrap().devices.unwrap().rows;
@@ -61,7 +61,7 @@ fn a_warm_up_does_not_show() {
             (1, 2, 10, Lookup::Table),
             (2, 8, 1, Lookup::Slots),
             (4, 2, 20, Lookup::Table),
-            // It never ends.
+            // The warm-up never ends.
             (1, 2, 1000, Lookup::Slots),
         ] {
             let mut config = by_use(&with(tiny(kind, lookahead)), devices, warm_up, &[]);
@@ -78,7 +78,7 @@ fn a_warm_up_does_not_show() {
     }
 }
 
-/// After the warm-up a row that is used much comes up once and stays; one that is not never comes.
+/// After the warm-up, a frequently used row is lifted once and stays; others are never lifted.
 #[test]
 fn rows_that_are_used_most_stay_there() {
     let mut config = in_memory(ModelKind::DeepFm);
@@ -95,11 +95,12 @@ fn rows_that_are_used_most_stay_there() {
     let (by_use, all) = (count(&by_use), count(&all));
     assert!(by_use.fills <= slots, "{by_use:?} in {slots} slots");
     assert!(by_use.hits > 10 * by_use.fills, "{by_use:?}");
-    // Most rows of a mini-batch are not worth a way up and down.
+    // Most rows of a mini-batch are not worth lifting and lowering.
     assert!(all.fills > 10 * by_use.fills, "{all:?} {by_use:?}");
 }
 
-/// One table goes by use, others as ever; rows in 16 bits, and rows whose history the host decides.
+/// One table goes by use, others as usual; rows in 16 bits, and rows whose history the host
+/// decides.
 #[test]
 fn other_tables_are_as_they_were() {
     let feature = |table: &str, columns: &str| FeatureConfig {
@@ -135,8 +136,8 @@ fn other_tables_are_as_they_were() {
     }
 }
 
-/// With ranks, with the dense part on devices, and where memory is so little that all rows leave
-/// the devices now and then.
+/// With ranks, with the dense part on devices, and with so little memory that all rows leave the
+/// devices now and then.
 #[test]
 fn ranks_and_the_dense_part_do_not_show() {
     let oracle = run(&in_memory(ModelKind::DeepFm));

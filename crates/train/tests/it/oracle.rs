@@ -1,5 +1,5 @@
-//! The central test: a run through tiny tiers gives, bit for bit, the model that a run with
-//! everything in memory and no pipeline gives.
+//! The central test: a run through tiny tiers gives, bit for bit, the model of a run with
+//! everything in memory and no pipeline.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use stepwell_train::{Config, train};
 /// Pauses that differ from poll to poll and from stage to stage.
 struct Uneven {
     polls: AtomicU64,
-    /// The stage that is slow, or none to slow them all a little.
+    /// The slow stage; `None` slows all stages a little.
     slow: Option<&'static str>,
 }
 
@@ -134,7 +134,7 @@ fn weights_of_16_bits_are_exact() {
     }
 }
 
-/// Where few bits are lost, little is.
+/// Few lost bits cost little quality.
 #[test]
 fn weights_of_16_bits_learn_as_well() {
     let with = |storage| {
@@ -186,7 +186,7 @@ fn evaluation_alone_creates_no_row() {
         config.data.eval_fraction = 0.5;
         run(&config)
     };
-    // The same training part, and a longer evaluation with keys that were never trained on.
+    // The same training part, and a longer evaluation with untrained keys.
     config.synth.examples = 5600;
     config.data.eval_fraction = 0.75;
     let with = run(&config);

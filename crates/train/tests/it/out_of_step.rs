@@ -1,4 +1,5 @@
-//! Ranks that are out of step: no gradient lost, no bound broken, one model at every mark.
+//! Ranks that are out of step: no gradient is lost, no bound broken, and there is one model at
+//! every mark.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -30,12 +31,12 @@ fn with(
     config
 }
 
-/// How each rank was out of step.
+/// How far each rank was out of step.
 fn apart(report: &Report) -> Vec<ApartReport> {
     report.by_rank.iter().filter_map(|rank| rank.ranks?.apart).collect()
 }
 
-/// Without staleness, and with the blocking sum, every step is what it is in step.
+/// Without staleness, and with the blocking sum, every step has the result that it has in step.
 #[test]
 fn bounded_rows_that_lack_nothing_give_the_model_of_one_rank() {
     for (kind, rules) in [
@@ -86,7 +87,7 @@ fn every_protocol_trains_all_steps_and_keeps_the_bound() {
     }
 }
 
-/// What rows are made of, how long they live and in which order examples come does not matter.
+/// Row storage, life and the order of examples do not matter.
 #[test]
 fn whatever_a_model_has_is_there_out_of_step_too() {
     type Change = fn(&mut Config);
@@ -130,7 +131,7 @@ fn go_on(config: &Config) -> Report {
     train(config, &Surroundings { placement: Placement::Resume, ..around }).unwrap()
 }
 
-/// Asks for a stop after so many mini-batches.
+/// Asks for a stop after a number of mini-batches.
 struct Stopper(StopRequest, u64, AtomicU64);
 
 impl Observer for Stopper {
@@ -179,7 +180,7 @@ fn a_run_that_was_asked_to_stop_goes_on_and_loses_no_step() {
     }
 }
 
-/// Data that ends in the middle: what was trained before is kept, and all say why.
+/// Data that ends partway: earlier training is saved, and all ranks report the reason.
 #[test]
 fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
     let home = tempfile::tempdir().unwrap();
@@ -202,8 +203,8 @@ fn data_that_cannot_be_read_ends_all_ranks_with_its_line() {
     }
 }
 
-/// Ranks that are late, so that some have nothing left to compute while others go on: before a
-/// checkpoint, and where the window of a batch is at its end.
+/// Late ranks, so that some have nothing left to compute while others continue: before a
+/// checkpoint, and at the end of a batch's window.
 #[test]
 fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
     for dense in DenseKind::ALL {
@@ -223,8 +224,8 @@ fn nobody_waits_for_a_rank_that_has_nothing_to_compute() {
     }
 }
 
-/// Many short steps and checkpoints: a rank that can do nothing before the others do says so, even
-/// where nothing else happens on it.
+/// Many short steps and checkpoints: a rank that cannot continue before the others reports it, even
+/// if nothing else happens on it.
 #[test]
 fn a_rank_that_is_refused_a_gradient_says_so() {
     for dense in [Kind::EagerMajority.into(), RNA, DenseKind::Geeps] {
@@ -245,8 +246,8 @@ fn late(config: &Config, seed: u64) -> Report {
     train(config, &around).unwrap()
 }
 
-/// Without staleness the dense part in tables is that of workers one after another: its bits depend
-/// on the number of ranks, and on nothing that differs between two runs.
+/// Without staleness, the dense part in tables is that of workers one after another: its bits
+/// depend on the number of ranks, and on nothing that differs between two runs.
 #[test]
 fn tables_without_staleness_give_one_model_whoever_is_late() {
     for rule in [OptimizerKind::Adam, OptimizerKind::Sgd] {
@@ -267,7 +268,7 @@ fn tables_without_staleness_give_one_model_whoever_is_late() {
                 assert_eq!(report.model_digest, first.model_digest, "{name}, seed {seed}");
                 assert_eq!(report.eval_by_epoch, first.eval_by_epoch, "{name}, seed {seed}");
             }
-            // Without a state of its optimizer a mark is nothing but a place to go on from.
+            // Without optimizer state, a mark changes nothing.
             if rule == OptimizerKind::Sgd {
                 let saved = tempfile::tempdir().unwrap();
                 let mut config = of(tiny(ModelKind::DeepFm, 2), 1);
@@ -281,8 +282,7 @@ fn tables_without_staleness_give_one_model_whoever_is_late() {
     }
 }
 
-/// What is read of tables misses as many clocks as it may, and no more, and nothing of a gradient
-/// is lost.
+/// Reads of tables lack as many clocks as allowed, and no more, and no gradient is lost.
 #[test]
 fn tables_miss_no_more_than_staleness_lets_them() {
     let mut missed = 0;
@@ -298,7 +298,7 @@ fn tables_miss_no_more_than_staleness_lets_them() {
     assert!(missed > 0, "nobody was ever ahead");
 }
 
-/// A checkpoint of tables is one of any other number of ranks, and of any other way to agree.
+/// A checkpoint of tables can be resumed with any number of ranks, and any protocol.
 #[test]
 fn what_tables_leave_any_ranks_go_on_from_and_the_other_way_round() {
     let saved = tempfile::tempdir().unwrap();
@@ -316,7 +316,7 @@ fn what_tables_leave_any_ranks_go_on_from_and_the_other_way_round() {
     ] {
         config.data.epochs += 1;
         let report = go_on(&with(&config, ranks, by, staleness));
-        // Of the epoch that the checkpoint is the end of, and of the next.
+        // For the epoch that the checkpoint ends, and for the next.
         assert_eq!(report.eval_by_epoch.len(), 2, "{ranks} ranks, {by:?}");
         steps += steps / (config.data.epochs - 1);
         assert_eq!(report.steps, steps, "{ranks} ranks, {by:?}");

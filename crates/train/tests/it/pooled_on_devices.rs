@@ -1,5 +1,5 @@
-//! Where the dense part and all rows of a mini-batch are on devices, rows are pooled and updated
-//! there: with the bits of the processor.
+//! If the dense part and all rows of a mini-batch are on devices, rows are pooled and updated
+//! there, with the bits of the processor.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -18,7 +18,7 @@ fn on_devices(config: &Config, devices: usize, hbm: ByteCount) -> Config {
     config
 }
 
-/// Mini-batches that were pooled on devices, and rows that stayed on the host.
+/// Mini-batches pooled on devices, and rows that stayed on the host.
 fn pooled(report: &Report) -> (u64, u64) {
     let count = &report.tiers.device.as_ref().unwrap().count;
     (count.pooled, count.below)
@@ -63,7 +63,7 @@ fn every_storage_and_way_to_look_up_is_exact() {
     }
 }
 
-/// Where some mini-batches have rows on the host, some are pooled and others visit.
+/// If some mini-batches have rows on the host, some are pooled and others visit.
 #[test]
 fn mini_batches_may_go_either_way() {
     for (kind, optimizer) in
@@ -97,7 +97,7 @@ fn mini_batches_may_go_either_way() {
     }
 }
 
-/// Bags of several rows that are averaged or weighed, in tables of their own.
+/// Bags of several rows that are averaged or weighted, in separate tables.
 #[test]
 fn bags_of_several_rows_in_several_tables_are_exact() {
     let mut config = in_memory(ModelKind::WideDeep);
@@ -127,7 +127,7 @@ fn bags_of_several_rows_in_several_tables_are_exact() {
     }
 }
 
-/// What is read older than it is, or shared with other ranks, visits the host.
+/// Stale rows, and rows shared with other ranks, visit the host.
 #[test]
 fn stale_reads_and_ranks_are_exact() {
     for (staleness, ranks) in [(2, 1), (0, 2)] {

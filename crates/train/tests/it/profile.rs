@@ -17,7 +17,7 @@ const DENSE: usize = 13;
 /// Steps of each test.
 const STEPS: usize = 3;
 
-/// Every look at the processor time of a thread takes a second of it.
+/// A clock whose every reading of a thread's processor time adds a second.
 #[derive(Debug)]
 struct Ticks;
 
@@ -95,7 +95,7 @@ fn layers_sum_to_the_passes_of_the_graph() {
             ] {
                 let kernel = kernel(&profile, name);
                 assert_eq!(sum.flops, kernel.flops, "{kind:?} {name}");
-                // Beside its layers, a pass is a look at the clock before them and one after.
+                // Besides its layers, a pass reads the clock before and after them.
                 assert_eq!(sum.seconds, passes * layers.len() as f64, "{kind:?} {name}");
                 assert_eq!(kernel.seconds, sum.seconds + 2.0 * passes, "{kind:?} {name}");
                 flops += sum.flops;

@@ -1,4 +1,4 @@
-//! The model depends on seed, settings and data alone, not on how many ranks trained it.
+//! The model depends only on seed, settings and data, not on the number of ranks that trained it.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -13,7 +13,7 @@ use stepwell_optim::Storage;
 use stepwell_settings::{ExchangeKind, ModelKind, OptimizerKind, RanksConfig};
 use stepwell_train::{Config, Exchanged, Machine, Report, Surroundings, train};
 
-/// What does not depend on ranks.
+/// Compares the figures that do not depend on ranks.
 fn assert_same(report: &Report, oracle: &Report, name: &str) {
     assert_eq!(report.rows, oracle.rows, "{name}");
     assert_eq!(report.steps, oracle.steps, "{name}");
@@ -29,7 +29,7 @@ fn with_ranks(config: &Config, ranks: usize, threads: usize) -> Report {
     run(&Config { ranks, threads, ..config.clone() })
 }
 
-/// The same with rows that are lent for batches of so many mini-batches.
+/// The same with rows lent for batches of `mini_batches` mini-batches.
 fn lending(config: &Config, mini_batches: usize) -> Config {
     let mut config = config.clone();
     config.ranks.exchange = ExchangeKind::WorkingSet;
@@ -37,12 +37,12 @@ fn lending(config: &Config, mini_batches: usize) -> Config {
     config
 }
 
-/// What each rank exchanged.
+/// Traffic of each rank.
 fn exchanged(report: &Report) -> Vec<Exchanged> {
     report.by_rank.iter().filter_map(|rank| rank.ranks).collect()
 }
 
-/// Rows that ranks lent each other.
+/// Number of rows that ranks lent each other.
 fn lent(report: &Report) -> u64 {
     exchanged(report).iter().map(|rank| rank.rows_borrowed).sum()
 }
@@ -64,7 +64,7 @@ fn any_number_of_ranks_trains_the_same_model() {
     }
 }
 
-/// How long rows are lent, and what they are made of, does not show either.
+/// The length of loans and the rows' parts do not change the model either.
 #[test]
 fn rows_that_are_lent_are_what_they_would_be() {
     for (storage, kind) in [
@@ -85,12 +85,11 @@ fn rows_that_are_lent_are_what_they_would_be() {
     }
 }
 
-/// Rows that one rank alone has travel once there and once back, however many mini-batches need
-/// them.
+/// Rows that only one rank needs are sent once and returned once, for any number of mini-batches.
 #[test]
 fn rows_of_one_rank_alone_are_lent_and_cost_less() {
     const MINI: usize = 64;
-    // Each half of a mini-batch has ids of its own, the same ones in every mini-batch.
+    // Each half of a mini-batch has separate ids, the same ones in every mini-batch.
     let line = |example: usize| {
         let (half, id) = (example % MINI / (MINI / 2), example % 16);
         let ids: Vec<String> = (0..26).map(|slot| format!("{half}-{}", id * 26 + slot)).collect();
@@ -107,7 +106,7 @@ fn rows_of_one_rank_alone_are_lent_and_cost_less() {
     let sent = |report: &Report| exchanged(report).iter().map(|of| of.bytes_sent).sum::<u64>();
     let owner = with_ranks(&config, 2, 1);
     assert_same(&owner, &oracle, "by owners");
-    // Of lr's rows a key is most of what travels, and goes there in any case.
+    // For `lr`, most bytes of a row are its key, which is sent in any case.
     for (mini_batches, share) in [(1, 1.0), (4, 0.95), (32, 0.75)] {
         let report = with_ranks(&lending(&config, mini_batches), 2, 1);
         assert_same(&report, &oracle, "lent");
@@ -128,10 +127,10 @@ fn what_ranks_exchange_is_counted() {
         for of_rank in &all {
             assert!(of_rank.keys_asked > 0 && of_rank.dense_parameters > 0, "{of_rank:?}");
             assert_eq!(of_rank.weights_asked, weights * of_rank.keys_asked);
-            // Weights, what was said and dense sums; with mini-batches that are evaluated fewer.
+            // Weights, gradients and dense sums; fewer for evaluated mini-batches.
             assert!(of_rank.messages_sent > 3 * report.steps * (ranks as u64 - 1), "{of_rank:?}");
         }
-        // A key to its owner and its weights back, whatever else.
+        // At least a key to its owner and its weights back.
         let least = |of_rank: &Exchanged| of_rank.keys_asked * 8 + of_rank.weights_asked * 4;
         let sent: u64 = all.iter().map(|of_rank| of_rank.bytes_sent).sum();
         assert!(sent > all.iter().map(least).sum(), "{all:?}");
@@ -147,7 +146,7 @@ fn a_slow_network_trains_the_same_model() {
     let ranks = RanksConfig { count: 3, ..config.ranks };
     let slow = train(&Config { ranks, ..config.clone() }, &around).unwrap();
     assert_same(&slow, &run(&config), "slow");
-    // Weights, what is said of them and dense sums follow one another.
+    // Weights, gradients and dense sums follow one another.
     assert!(slow.train_seconds > 3e-4 * slow.steps as f64, "{}", slow.train_seconds);
 }
 
@@ -180,13 +179,13 @@ fn every_model_is_the_same() {
     }
 }
 
-/// Trains on, from the last checkpoint.
+/// Resumes from the last checkpoint.
 fn go_on(config: &Config) -> Report {
     let around = surroundings(Arc::new(FullSpeed));
     train(config, &Surroundings { placement: Placement::Resume, ..around }).unwrap()
 }
 
-/// A run that goes on from what another wrote, with other ranks and other tiers.
+/// A run that resumes another's checkpoint, with other ranks and other tiers.
 #[test]
 fn ranks_go_on_from_what_others_kept() {
     for (name, life, lends) in [

@@ -1,7 +1,7 @@
-//! A program with a model of its own and the training pipeline, over one engine: the same sequence
+//! A program with a custom model and the training pipeline, on the same engine: the same sequence
 //! of mini-batches gives the same rows, bit for bit.
 //!
-//! The model is `lr` on data whose dense features are all zero: what is left of it is the sum of
+//! The model is `lr` on data whose dense features are all zero: it reduces to the sum of
 //! first-order weights and a bias, which a few lines train as well.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
@@ -67,12 +67,12 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.data.mini_batch = MINI_BATCH;
     config.data.eval_fraction = 0.5;
     config.rows.kind = OptimizerKind::Adam;
-    // What moves by no more than the least of numbers is lost in any sum.
+    // Updates by the smallest possible number are lost in any sum.
     (config.dense.kind, config.dense.lr) = (OptimizerKind::Sgd, 1e-45);
     config
 }
 
-/// What the pipeline's rows weigh after its training.
+/// Weights of the pipeline's rows after training.
 fn by_pipeline(config: &Config) -> BTreeMap<Key, u32> {
     let witness = Arc::new(Evaluated::default());
     let machine = Machine { witness: Some(Arc::clone(&witness) as _), ..Machine::default() };
@@ -94,12 +94,12 @@ fn bags(examples: &[(f32, Vec<u64>)]) -> Bags {
     bags
 }
 
-/// One key a mini-batch, in the first field.
+/// A mini-batch of one key, in the first field.
 fn alone(key: Key) -> Bags {
     Bags { keys: vec![key], ends: vec![1; FIELDS], ..Bags::default() }
 }
 
-/// The same by a program that feeds a session, and reads the weights of `keys` in the end.
+/// The same by a program that feeds a session, and finally reads the weights of `keys`.
 fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32> {
     let columns = Columns { of_fields: vec![vec![Field::sum(0); FIELDS]], count: 0 };
     let shape = Shape { blocks: config.model.blocks, ..Shape::default() };

@@ -1,4 +1,4 @@
-//! Steps without the pipeline: the same bits on any number of threads, and what does not fit is
+//! Steps without the pipeline: the same bits with any number of threads, and unsuitable input is
 //! refused before anything changes.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn steps(kind: ModelKind, threads: usize) -> Result<Steps, Error> {
     Steps::new(&config, 20_000, Arc::new(SystemClock::new()))
 }
 
-/// StepInput whose ids are of one, two or no key a slot, some of them frequent.
+/// Input with up to two keys per slot, some of them frequent.
 fn examples(random: &mut Stream, count: usize) -> StepInput {
     let mut bags = Bags::default();
     for _ in 0..count * SLOTS {
@@ -38,7 +38,7 @@ fn examples(random: &mut Stream, count: usize) -> StepInput {
     }
 }
 
-/// Losses show every bit of rows and parameters that the steps before changed.
+/// Losses reveal every bit of rows and parameters that earlier steps changed.
 #[test]
 fn threads_do_not_show() {
     for kind in [ModelKind::Lr, ModelKind::WideDeep] {

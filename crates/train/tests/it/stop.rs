@@ -1,5 +1,5 @@
-//! A run that is asked to stop: after exactly which step, with which checkpoint, and what is then
-//! left of it.
+//! A run that is asked to stop: after exactly which step, with which checkpoint, and how it
+//! continues.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -19,7 +19,7 @@ use stepwell_train::{
 
 const KIND: ModelKind = ModelKind::DeepFm;
 
-/// Asks for a stop after so many mini-batches, evaluated ones included, or after an evaluation.
+/// Asks for a stop after a number of mini-batches, evaluated ones included, or after an evaluation.
 struct Stopper {
     stop: StopRequest,
     after: u64,
@@ -50,7 +50,7 @@ fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
 fn saved_in(config: &Config, directory: &Path) -> Config {
     let mut config = config.clone();
     config.checkpoint.dir = Some(directory.to_owned());
-    // Settings as text are the roof's: this test resumes with the same ones.
+    // Settings as text are the program's: this test resumes with the same ones.
     config
 }
 
@@ -63,7 +63,7 @@ fn resume(config: &Config) -> Report {
 fn no_mini_batch_is_trained_after_the_one_at_hand() {
     let oracle = run(&in_memory(KIND));
     let steps = oracle.steps;
-    // Among batches and in the middle of one, before the evaluation and in it.
+    // Between batches and within one, before the evaluation and during it.
     for (after, mini_batches) in [(1, 1), (7, 8), (13, 4), (steps, 8), (steps + 1, 8)] {
         let mut config = tiny(KIND, 2);
         config.data.batch = 64 * mini_batches;
@@ -97,7 +97,7 @@ fn nobody_waits_for_a_digest() {
         let report = train(&config, &stopping(u64::MAX, true)).unwrap();
         assert!(report.interrupted && report.model_digest.is_none(), "{ranks} ranks");
         assert!(report.through || ranks == 1, "{ranks} ranks");
-        // All was trained, evaluated and kept before.
+        // Everything was already trained, evaluated and saved.
         assert_eq!((report.steps, report.eval), (oracle.steps, oracle.eval.clone()));
         assert_eq!(Checkpoint::open(directory.path()).unwrap().step, oracle.steps);
     }
@@ -129,7 +129,7 @@ fn a_stop_before_the_first_step_leaves_nothing() {
     assert!(Checkpoint::open(directory.path()).is_err());
 }
 
-/// A clock on which minutes pass with every look.
+/// A clock on which minutes pass with every reading.
 #[derive(Debug)]
 struct Hasty(SystemClock, AtomicU64);
 
@@ -160,7 +160,7 @@ fn checkpoints_at_any_time_change_no_bit() {
     }
 }
 
-/// What was trained is kept, although the evaluation behind it cannot be made.
+/// Training is saved, although the evaluation after it is impossible.
 #[test]
 fn an_evaluation_that_does_not_fit_leaves_a_checkpoint() {
     let home = tempfile::tempdir().unwrap();

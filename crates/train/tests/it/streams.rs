@@ -1,4 +1,4 @@
-//! Data that is read in streams: another order of the same examples, whoever trains them.
+//! Data that is read in streams: another order of the same examples, with any number of ranks.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
@@ -94,7 +94,7 @@ impl Observer for StopAfter {
     }
 }
 
-/// Trains `config` until step `stop` at least, or to the end, from the last checkpoint if there is
+/// Trains `config` at least to step `stop`, or to the end, from the last checkpoint if there is
 /// one.
 fn train_until(config: &Config, stop: Option<u64>) -> Report {
     let around = surroundings(Arc::new(FullSpeed));

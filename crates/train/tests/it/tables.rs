@@ -1,5 +1,5 @@
-//! Models of several tables: whatever their tiers, groups and stores, the bits are those of a run
-//! in memory.
+//! Models of several tables: with any tiers, groups and stores, the bits are those of a run in
+//! memory.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -18,14 +18,14 @@ use stepwell_settings::{
 };
 use stepwell_train::{Config, Report, Surroundings, train};
 
-/// Columns whose bags have up to so many ids.
+/// Columns whose bags may have several ids.
 const MANY: [usize; 4] = [2, 5, 9, 13];
 const BAG_MAX: usize = 50;
 /// Values of ids.
 const VALUES: [f32; 7] = [0.5, 1.0, 2.0, -0.75, 0.0, 1.0, 0.3];
 
-/// The examples of `chunk`, with bags of up to [`BAG_MAX`] ids in some columns: those that the
-/// examples before had there. The ids of some examples have values.
+/// The examples of `chunk`, with bags of up to [`BAG_MAX`] ids in some columns, taken from earlier
+/// examples. The ids of some examples have values.
 fn with_bags(chunk: &Chunk) -> Chunk {
     let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..chunk.clone() };
     for example in 0..chunk.len() {
@@ -83,9 +83,9 @@ fn table(name: &str, dim: usize, optimizer: OptimizerKind) -> TableConfig {
     }
 }
 
-/// Six tables in five groups: 'clicks' of first-order weights alone, 'users' with admission,
-/// 'items' of three features with long bags, in one store with 'pages', 'words' that expire,
-/// 'places' in memory.
+/// Six tables in five groups: 'clicks' of first-order weights only, 'users' with admission, 'items'
+/// of three features with long bags, in one store with 'pages', 'words' that expire, 'places' in
+/// memory.
 fn tables(config: &mut Config) {
     config.model.dim = 16;
     let mut users = table("users", 8, OptimizerKind::Adagrad);
@@ -115,7 +115,7 @@ fn tables(config: &mut Config) {
         feature("items", &["C7"], |_| {}),
         feature("pages", &["C8", "C9"], |feature| feature.weight = Some("I3".to_owned())),
         feature("places", &["C14"], ids(Pooling::None, BAG_MAX)),
-        // The same column once more, in a table of its own meaning.
+        // The same column again, in another table.
         feature("pages", &["C7"], |_| {}),
     ];
 }
@@ -156,7 +156,7 @@ fn exact(data: &Path, lookaheads: &[usize]) {
         let config = Config { ranks: ranked, threads: 1, ..small(data, 2) };
         agrees(&run(&config), &oracle, &format!("{ranks} ranks"));
     }
-    // Tables whose rows come and go are not lent, beside others that are.
+    // Tables whose rows are admitted and expire are not lent, next to others that are.
     let at_once = |config: Config| Config { staleness: 0, ..config };
     let oracle_of_lent = run(&at_once(config.clone()));
     for ranks in [2, 3] {
@@ -175,7 +175,7 @@ fn exact(data: &Path, lookaheads: &[usize]) {
         let host = &report.tiers.host;
         assert!(host.evictions > 1000 && host.refilled > 100, "lookahead {lookahead}: {host:?}");
         assert_eq!(report.tiers.disk.stores.len(), 5);
-        // What is to stay in memory whole was never written down.
+        // Rows that stay in memory were never written.
         assert_eq!(report.tiers.disk.stores[4].rows_live, 0);
         agrees(&report, &oracle, &format!("lookahead {lookahead}"));
     }
@@ -224,7 +224,7 @@ fn a_resumed_run_of_several_tables_ends_with_the_same_bits() {
     let half = run(&config);
     assert_ne!(half.model_digest, oracle.model_digest);
     config.data.epochs = 2;
-    // Other tiers than before: the table that stays in memory is brought up whole.
+    // Different tiers: the table that stays in memory is loaded whole.
     config.tiers.dram = Some(ByteCount(16 << 20));
     let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
     let resumed = train(&config, &around).unwrap();
@@ -344,7 +344,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     let error = refused(|config| config.tables[1].dram = Some(ByteCount(3 << 10)));
     assert!(error.contains("of table 'users', but tables.users.dram holds"), "{error}");
     assert!(error.contains("raise tables.users.dram to at least"), "{error}");
-    // Too small for all rows, and for a mini-batch alone.
+    // Too small for all rows, and for a single mini-batch.
     for bytes in [5 << 10, 2 << 10] {
         let mut config = small(&data, 2);
         config.tables[5].dram = Some(ByteCount(bytes));
@@ -366,7 +366,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("of which it has"), "{error}");
 }
 
-/// Nobody knows what comes behind the examples that were looked at before memory was shared out.
+/// Examples after those that were read before memory was divided are unknown.
 #[test]
 fn a_table_whose_columns_are_empty_at_first_has_room_like_others() {
     let home = tempfile::tempdir().unwrap();
@@ -378,7 +378,7 @@ fn a_table_whose_columns_are_empty_at_first_has_room_like_others() {
     let mut bags = Chunk { bag_ends, keys, values, ..full.clone() };
     for example in 0..full.len() {
         for column in 0..full.schema.id_columns {
-            // Table 'words' has column C10 alone.
+            // Table 'words' only has column C10.
             if column != 9 {
                 bags.keys.extend_from_slice(full.bag(example, column));
             }

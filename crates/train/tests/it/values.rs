@@ -1,5 +1,5 @@
-//! Ids with values: rows are trained as sums of 64 bits say, and neither format, tiers, ranks nor
-//! where a run was stopped show in the bits.
+//! Ids with values: rows are trained as a computation in 64 bits trains them, and neither format,
+//! tiers, ranks nor where a run was stopped change the bits.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -29,7 +29,7 @@ struct Record {
     tags: Vec<(u64, f32)>,
 }
 
-/// Records of which the middle third has no values but 1, and some tags come twice.
+/// Records whose middle third has no values but 1, with some repeated tags.
 fn records(count: usize, vocabulary: u64) -> Vec<Record> {
     let mut dice = Stream::named(3, b"ids with values");
     let values = [0.5, 2.0, -1.25, 0.0, 0.1, 3.0, 1.0];
@@ -63,7 +63,7 @@ fn ffm(records: &[Record], path: &Path) -> PathBuf {
     write(path, records.iter().map(line))
 }
 
-/// Columns of the records, whose values stand where `values` says.
+/// Columns of the records, with values placed as `values` says.
 fn columns(values: Option<&str>) -> Vec<ColumnConfig> {
     let of = |name: &str, kind| ColumnConfig {
         names: vec![name.to_owned()],
@@ -89,7 +89,7 @@ fn job(mut config: Config, data: &Path, values: Option<&str>) -> Config {
     config
 }
 
-/// The weights of each row as they were read first, and as an evaluation read them last.
+/// The weights of each row as first read, and as last read by an evaluation.
 #[derive(Default)]
 struct Seen {
     first: Mutex<BTreeMap<Key, Vec<f64>>>,
@@ -110,8 +110,8 @@ const DIM: usize = 3;
 const MINI_BATCH: usize = 8;
 const LEARNING_RATE: f64 = 0.5;
 
-/// The weights of `mlp_out` over embeddings and the one dense feature, and what the linear parts
-/// add to each logit.
+/// The weights of `mlp_out` over embeddings and the one dense feature, and the contribution of the
+/// linear parts to each logit.
 fn linear_parts(seed: u64) -> (Vec<f64>, f64) {
     let input = InputShape { embedding: 2 * DIM, dense: 1 };
     let mut builder = GraphBuilder::<f32>::new(input);
@@ -134,7 +134,7 @@ fn linear_parts(seed: u64) -> (Vec<f64>, f64) {
     (top, rest)
 }
 
-/// A bag: keys, and what the row of each is multiplied by.
+/// A bag: keys, each with the factor of its row.
 type Bag = Vec<(Key, f64)>;
 
 /// Trains `rows` on `records`, computing in 64 bits; `dim` lanes of each are an embedding.
@@ -183,7 +183,7 @@ fn by_hand(
     }
 }
 
-/// Rows after some steps are those of a plain computation in 64 bits.
+/// Rows after some steps equal those of a plain computation in 64 bits.
 fn check_by_hand(kind: ModelKind, pooling: Pooling) {
     let home = tempfile::tempdir().unwrap();
     let records = records(12 * MINI_BATCH, 10);
@@ -193,7 +193,7 @@ fn check_by_hand(kind: ModelKind, pooling: Pooling) {
     (config.data.mini_batch, config.data.epochs) = (MINI_BATCH, 1);
     (config.model.dim, config.model.hidden) = (DIM, Vec::new());
     (config.rows.kind, config.rows.lr) = (OptimizerKind::Sgd, LEARNING_RATE);
-    // What moves by no more than the least of numbers is lost in any sum.
+    // Updates by the smallest possible number are lost in any sum.
     (config.dense.kind, config.dense.lr) = (OptimizerKind::Sgd, 1e-45);
     let feature = |name: &str, pooling| FeatureConfig {
         columns: vec![name.to_owned()],
@@ -237,7 +237,7 @@ fn agrees(report: &Report, oracle: &Report, name: &str) {
     assert_eq!(report.rows, oracle.rows, "{name}");
 }
 
-/// The records with values within items, and with values beside them.
+/// The records with values within items, and with values in a separate column.
 fn texts(records: &[Record], home: &Path) -> Vec<(PathBuf, &'static str)> {
     let joined = |of: &Record, item: &dyn Fn(&(u64, f32)) -> String| {
         of.tags.iter().map(item).collect::<Vec<_>>().join("|")
@@ -358,7 +358,7 @@ fn values_of_1_are_no_values() {
     for (path, values) in valued {
         let config = job(tiny(ModelKind::DeepFm, 1), &path, Some(values));
         agrees(&run(&config), &oracle, &path.display().to_string());
-        // It is the packed file of data without values, but for the name of its columns.
+        // It equals the packed file of data without values, except for the name of its columns.
         let bytes = std::fs::read(packed(&config, &home.path().join("packed"))).unwrap();
         assert_eq!(bytes[8], 3);
     }

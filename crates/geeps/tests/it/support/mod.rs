@@ -1,5 +1,4 @@
-//! A model of several layers that trains through a parameter server, and the oracle that it is
-//! compared with.
+//! A model of several layers that trains through a parameter server, and the oracle for comparison.
 
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs of it")]
 
@@ -16,18 +15,18 @@ use stepwell_geeps::{
 /// The kind of values that a model computes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Any fractions: sums show their order.
+    /// Any fractions: sums reveal their order.
     Fractions,
     /// Each worker adds one to the rows of its number, and to row 0: sums are exact.
     Counts,
 }
 
-/// A layer: parameters, its output, and something that it keeps between clocks.
+/// A layer: parameters, its output, and a state that it keeps between clocks.
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub table: TableId,
     pub keys: Vec<Key>,
-    /// Rows that are updated a second time, as shared weights are.
+    /// Rows that are updated a second time, like shared weights.
     pub again: Vec<Key>,
     pub output: LocalId,
     pub output_keys: Vec<Key>,
@@ -54,7 +53,7 @@ fn local(name: String, row_floats: usize, rows: u64) -> LocalSettings {
 }
 
 impl Model {
-    /// A model of layers with so many rows of parameters.
+    /// A model of layers with `rows` rows of parameters each.
     pub fn new(rows: &[u64], applies: Applies, staleness: Staleness, values: Values) -> Self {
         let mut model =
             Self { tables: Vec::new(), locals: Vec::new(), layers: Vec::new(), staleness, values };
@@ -71,7 +70,7 @@ impl Model {
                 initial,
                 applies,
             });
-            // Not in their order, and where fractions are added not all of them.
+            // Not in their order, and with fractions not all of them.
             let most = if values == Values::Counts { all.len() } else { all.len() - 1 };
             let keys: Vec<Key> = all.iter().rev().take(most).copied().collect();
             let again = keys.iter().step_by(3).copied().collect();
@@ -87,14 +86,14 @@ impl Model {
                 output,
                 output_keys: keys_of(output),
                 kept,
-                // Every other layer keeps a part alone, whose rows are no neighbours.
+                // Every other layer keeps only a part, with rows that are not adjacent.
                 kept_keys: keys_of(kept).into_iter().step_by(1 + number % 2).collect(),
             });
         }
         model
     }
 
-    /// Bytes of all buffers that are held at once, at most: those of a backward pass.
+    /// The most bytes of all buffers held at once: those of a backward pass.
     pub fn peak_bytes(&self) -> u64 {
         let floats = |layer: &Layer| {
             let row_floats = self.tables[layer.table.0 as usize].row_floats;
@@ -117,7 +116,7 @@ impl Model {
     }
 }
 
-/// What the forward pass of a layer makes of its parameters and what it keeps.
+/// The forward pass of a layer, from its parameters and its state.
 pub fn forward((rank, clock): (usize, u64), params: &[f32], kept: &mut [f32], output: &mut [f32]) {
     for (at, output) in output.iter_mut().enumerate() {
         let param = params[at % params.len()];
@@ -128,7 +127,7 @@ pub fn forward((rank, clock): (usize, u64), params: &[f32], kept: &mut [f32], ou
     }
 }
 
-/// What its backward pass makes of them.
+/// The backward pass of a layer.
 pub fn backward(
     (values, rank): (Values, usize),
     (params, output, kept): (&[f32], &[f32], &[f32]),

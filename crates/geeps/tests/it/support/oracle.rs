@@ -9,7 +9,7 @@ use super::{Model, Values, backward, forward};
 /// Rows by table and key.
 pub type Rows = BTreeMap<(u32, Key), Vec<f32>>;
 
-/// The parameters after so many clocks of so many workers under BSP.
+/// The parameters after `clocks` clocks of `ranks` workers under BSP.
 pub fn trained(model: &Model, ranks: usize, clocks: u64) -> Rows {
     let mut params = Rows::new();
     for (layer, table) in model.layers.iter().zip(&model.tables) {
@@ -70,7 +70,7 @@ fn step(model: &Model, params: &Rows, at: (usize, u64), kept: &mut [Vec<f32>]) -
     updates
 }
 
-/// Whether two models have the same bits.
+/// Asserts that two models have the same bits.
 pub fn assert_same(rows: &Rows, wanted: &Rows, what: &str) {
     assert_eq!(rows.len(), wanted.len(), "{what}: rows");
     if let Err(difference) = same(rows, wanted) {
@@ -78,7 +78,7 @@ pub fn assert_same(rows: &Rows, wanted: &Rows, what: &str) {
     }
 }
 
-/// The first row that differs.
+/// Reports the first row that differs.
 pub fn same(rows: &Rows, wanted: &Rows) -> Result<(), String> {
     let bits = |row: &[f32]| row.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     for ((at, row), (wanted_at, wanted)) in rows.iter().zip(wanted) {

@@ -1,4 +1,4 @@
-//! Ranks under a scheduler: one thing happens at a time, in an order that a seed draws.
+//! Ranks under a scheduler: one event at a time, in an order drawn from a seed.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,21 +13,21 @@ use stepwell_geeps::{Error, Geeps, Result, Settings, Statistics};
 use super::oracle::Rows;
 use super::worker::Worker;
 
-/// What is left after a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Run {
     pub rows: Rows,
     pub found: Vec<String>,
     pub statistics: Vec<Statistics>,
-    /// How much happened.
+    /// Number of events.
     pub steps: u64,
 }
 
-/// What a test does to ranks and to what joins them.
+/// Disturbances of ranks and of their connections.
 pub struct Disturbed<'a> {
-    /// Another end of the fabric for a rank.
+    /// Wraps a rank's end of the fabric.
     pub carry: &'a dyn Fn(usize, Fabric) -> Fabric,
-    /// Called before each step, by number; says which ranks are dead.
+    /// Called before each step, with its number; returns a dead rank, if any.
     pub disturb: &'a dyn Fn(u64, &Post) -> Option<usize>,
 }
 
@@ -38,7 +38,7 @@ struct Rank {
     is_closed: bool,
     /// Why it ended.
     failed: Option<String>,
-    /// How much rather than others it is polled.
+    /// Relative frequency of polling each machine.
     weights: Vec<u64>,
 }
 
@@ -91,28 +91,28 @@ impl Rank {
     }
 }
 
-/// What ranks are set up with, by rank.
+/// Setup of the ranks.
 pub struct Setup<'a> {
     pub seed: u64,
     pub ranks: usize,
     pub settings: &'a dyn Fn(usize) -> Settings,
     pub worker: &'a dyn Fn(usize) -> Worker,
-    /// Whether the sequence is gathered.
+    /// Whether the sequence is recorded.
     pub gathers: bool,
 }
 
-/// Trains until all workers are over.
+/// Trains until all workers are done.
 ///
 /// # Errors
-/// Those of all ranks, a line each, or that nobody can move.
+/// The errors of all ranks, a line each, or a deadlock.
 pub fn run(setup: &Setup<'_>) -> std::result::Result<Run, String> {
     run_disturbed(setup, &Disturbed { carry: &|_, end| end, disturb: &|_, _| None })
 }
 
-/// The same, disturbed.
+/// The same, with disturbances.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_disturbed(
     setup: &Setup<'_>,
     disturbed: &Disturbed<'_>,
@@ -167,7 +167,7 @@ fn left(mut ranks: Vec<Rank>, steps: u64) -> std::result::Result<Run, String> {
     Ok(left)
 }
 
-/// Lets something happen; whether anything did.
+/// Makes something happen; returns whether anything did.
 fn draw(ranks: &mut [Rank], post: &Post, (stream, all): (&mut Stream, u64)) -> bool {
     let mut drawn = stream.next_u64() % all;
     for rank in &mut *ranks {

@@ -1,5 +1,5 @@
 //! A worker that trains the model through a parameter server, one operation at a time, so that it
-//! runs on a thread of its own and under a scheduler.
+//! runs on a separate thread and under a scheduler.
 
 use std::task::Poll;
 
@@ -9,10 +9,10 @@ use stepwell_geeps::{Access, Fetch, Geeps, Request, Result, Save, Staleness};
 
 use super::{Model, Values, backward, forward};
 
-/// What a worker does next.
+/// The next step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Read, local output, local kept; then the forward pass.
+    /// Read, local output, local state; then the forward pass.
     Forward(usize),
     GiveForward(usize),
     Backward(usize),
@@ -29,7 +29,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Lets `compute` change the values of `access`.
+    /// Runs `compute` on the values of `access`.
     fn with(&self, access: &mut Access, compute: impl FnOnce(&mut [f32])) -> Result<()> {
         let Some((device, stream)) = &self.on else {
             compute(access.values()?);
@@ -53,16 +53,16 @@ impl Bench {
     }
 }
 
-/// How a worker departs from the sequence that it gathered.
+/// How a worker deviates from the sequence that it recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departs {
-    /// In every so many clocks it goes through layers in another order.
+    /// In every `order_every`-th clock it visits layers in another order.
     pub order_every: Option<u64>,
-    /// It reads before that what no virtual iteration told of.
+    /// Before that, it reads data that was in no virtual iteration.
     pub reads_other: bool,
-    /// It clocks each table once more in the middle of an iteration, between a read and the next.
+    /// It clocks each table twice in an iteration, the first time between a read and the next.
     pub clocks_twice: bool,
-    /// It gathers once more, after two clocks.
+    /// It records again, after two clocks.
     pub gathers_again: bool,
 }
 
@@ -78,10 +78,10 @@ pub struct Worker {
     departs: Departs,
     requests: Vec<Request>,
     held: Vec<Access>,
-    /// What was read in the forward pass, by layer, and the update of the last backward pass.
+    /// Parameters read in the forward pass, by layer, and the update of the last backward pass.
     params: Vec<Vec<f32>>,
     last_update: Vec<f32>,
-    /// What reads were too old, or changed within a clock.
+    /// Reads that were too old, or changed within a clock.
     pub found: Vec<String>,
     is_virtual: bool,
 }
@@ -108,12 +108,12 @@ impl Worker {
         worker
     }
 
-    /// The same, that departs from what it gathered.
+    /// The same worker, deviating from its recording.
     pub fn departing(self, departs: Departs) -> Self {
         Self { departs, ..self }
     }
 
-    /// The same, that computes there.
+    /// The same worker, computing on `bench`.
     pub fn at(self, bench: Bench) -> Self {
         Self { bench, ..self }
     }
@@ -141,7 +141,7 @@ impl Worker {
         steps
     }
 
-    /// Gathers the sequence of an iteration.
+    /// Records the sequence of an iteration.
     pub fn gather(&mut self, geeps: &Geeps) -> Result<stepwell_geeps::placement::Placement> {
         geeps.begin_virtual()?;
         self.is_virtual = true;
@@ -152,12 +152,12 @@ impl Worker {
         geeps.end_virtual()
     }
 
-    /// Whether all clocks are over.
+    /// Whether all clocks are done.
     pub fn is_over(&self) -> bool {
         self.clock == self.clocks
     }
 
-    /// Goes on by an operation, if it can.
+    /// Advances by an operation, if possible.
     pub fn poll(&mut self, geeps: &Geeps) -> Result<bool> {
         if self.departs.gathers_again && (self.at, self.clock) == (0, 2) {
             self.departs.gathers_again = false;
@@ -254,7 +254,7 @@ impl Worker {
     fn compute(&mut self, step: Step, layer: usize) -> Result<()> {
         let Self { bench, held, .. } = self;
         let row_floats = self.model.tables[layer].row_floats;
-        // What else was read comes first.
+        // Other reads come first.
         let extra = held.len()
             - match step {
                 Step::Forward(_) => 3,
@@ -288,7 +288,7 @@ impl Worker {
                 let floats = update.floats();
                 let made = &self.last_update[..floats];
                 bench.with(update, |update| update.copy_from_slice(made))?;
-                // No own update shows within a clock, nor one of others, under BSP.
+                // Under BSP, no update is visible within its clock, neither its own nor another's.
                 if self.model.staleness == Staleness::BSP && params != self.params[layer] {
                     let (rank, clock) = (self.rank, self.clock);
                     self.found.push(format!("rank {rank}: parameters change in clock {clock}"));
@@ -299,7 +299,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether counts are as fresh as they must be.
+    /// Whether counts are as fresh as required.
     fn check(&mut self, layer: usize, params: &[f32]) {
         if self.model.values != Values::Counts {
             return;

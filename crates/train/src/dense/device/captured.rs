@@ -1,8 +1,8 @@
-//! What a device does in a pass, captured once and sent in one piece from then on.
+//! A device's pass, captured once and then sent as a single graph.
 //!
-//! A pass of a kind is the same operations on the same memory every time; a launch of its own costs
-//! more than many of them take. The first pass of a kind is given as it is, so that all its kernels
-//! are there when the second is captured.
+//! Passes of a kind run the same operations on the same memory; separate launches cost more than
+//! many of these operations. The first pass of a kind runs uncaptured, so that all its kernels are
+//! loaded when the second is captured.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use stepwell_device::{Graph, Stream};
 
 use crate::Result;
 
-/// Kinds of which passes are kept: full mini-batches and last ones, trained and evaluated.
+/// Number of kinds kept: full mini-batches and last ones, trained and evaluated.
 const KINDS_MAX: usize = 8;
 
-/// All that tells the operations of two passes apart.
+/// Everything that distinguishes the operations of two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PassKind {
     /// Examples of the mini-batch.
@@ -25,12 +25,12 @@ pub(super) struct PassKind {
     pub(super) pooled: bool,
 }
 
-/// Passes by their kind, the one used last behind the others; none where there was one pass yet.
+/// Passes by kind, the most recently used last; `None` after the first pass of a kind.
 #[derive(Debug, Default)]
 pub(super) struct CapturedPasses(Mutex<Vec<(PassKind, Option<Graph>)>>);
 
 impl CapturedPasses {
-    /// Gives `stream` a pass of `kind`, which is what `give` gives it.
+    /// Runs a pass of `kind` on `stream`; `give` sends its operations.
     pub(super) fn run(
         &self,
         stream: &Stream,

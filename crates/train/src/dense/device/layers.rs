@@ -1,5 +1,4 @@
-//! What each layer is on a device: launches and products, in the order in which the layer itself
-//! computes.
+//! Each layer on a device: launches and products, in the order in which the layer computes.
 
 use stepwell_nn::{Activation, NodeView, Operation};
 
@@ -7,7 +6,7 @@ use super::passes::{Passes, View};
 use super::replica::{flag, number};
 use crate::Result;
 
-/// Lane at which the bias of a layer begins, its parameters beginning at `start`.
+/// Lane at which a layer's bias begins, if its parameters begin at `start`.
 fn bias_at(start: usize, weight: usize) -> usize {
     start + weight
 }
@@ -55,7 +54,7 @@ impl Passes<'_> {
         }
     }
 
-    /// Half of what the square of the sum is beyond the sum of squares.
+    /// Half the difference between the square of the sum and the sum of squares.
     pub(super) fn fm(&self, node: &NodeView<'_>, (slots, dim): (usize, usize)) -> Result<()> {
         let (input, rows) = (self.input(node, 0), self.rows());
         let terms = View { buffer: &self.replica.terms, start: 0, columns: dim, stride: dim };
@@ -91,7 +90,7 @@ impl Passes<'_> {
         self.launch("dense_fm_backward", rows * dim, args)
     }
 
-    /// `y = x₀ ∘ (x Wᵀ + b) + x`, of which the product is kept.
+    /// `y = x₀ ∘ (x Wᵀ + b) + x`; keeps the product.
     pub(super) fn cross(&self, node: &NodeView<'_>) -> Result<()> {
         let (base, input, kept) = (self.input(node, 0), self.input(node, 1), self.kept(node));
         let (columns, rows, start) = (node.columns, self.rows(), node.parameters.start);
@@ -151,8 +150,8 @@ impl Passes<'_> {
         }
     }
 
-    /// The vectors of an interaction: those of the first input, and of the second, which may have
-    /// none.
+    /// The vectors of an interaction: those of the first input, and of the second, which may be
+    /// empty.
     fn vectors(&self, node: &NodeView<'_>) -> [View<'_>; 2] {
         let first = self.input(node, 0);
         let none = first.select(0..0);
@@ -209,7 +208,7 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Inputs side by side, or added up.
+    /// Concatenates or adds the inputs.
     pub(super) fn together(&self, node: &NodeView<'_>) -> Result<()> {
         let (adds, mut at) = (node.operation == Operation::Add, 0);
         (0..node.sources.len()).try_for_each(|index| {

@@ -1,4 +1,4 @@
-//! The dense part on devices: a replica on each, blocks shared out among them.
+//! The dense part on devices: each has a replica and a share of the blocks.
 //!
 //! ```text
 //!  host      rows ─► x, pinned ──┐                    ┌─► logits, losses, d_x ─► rows
@@ -8,17 +8,18 @@
 //!  device d                                  the sum ─► optimizer ─► parameters, everywhere alike
 //! ```
 //!
-//! - **Why.** Products are what a device is best at, and all that a step sends it is what it pools.
-//! - **How.** Devices have neighbouring blocks, as ranks do. What a device does is in the order of
-//!   one stream; the host waits for it before it looks. With one device and no other ranks the sum
-//!   over blocks stays there, and the optimizer runs while the host updates rows.
-//! - **Invariants.** D2 what a block gives does not depend on where it is computed (`passes`), and
-//!   sums meet in the tree of the processor (D1): so neither the number of devices nor of ranks
-//!   shows in the bits. D3 replicas are equal after every step: they begin so, and take the same
-//!   step. Bits are the processor's own, but for products, which are the device's; emulated devices
-//!   that multiply by [`HostProducts`] have all of them.
+//! - **Why.** Devices are best at matrix products, and a step only sends them its pooled
+//!   embeddings.
+//! - **How.** Each device has consecutive blocks, as ranks do. Its work is in the order of one
+//!   stream; the host waits for it before reading results. With one device and no other ranks, the
+//!   sum over blocks stays there, and the optimizer runs while the host updates rows.
+//! - **Invariants.** D2 a block's results do not depend on where it is computed (`passes`), and
+//!   sums follow the tree of the processor (D1): so neither the number of devices nor of ranks
+//!   changes the bits. D3 replicas are equal after every step: they begin equal and take the same
+//!   step. All bits are the processor's except those of products, which are the device's; emulated
+//!   devices that multiply by [`HostProducts`] match the processor in all.
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
-//! - **Bounds.** [`DeviceDense::bytes_max`]; all of it is taken when it is made.
+//! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
 mod captured;
 mod layers;
@@ -57,11 +58,11 @@ pub(crate) struct DeviceDense {
 }
 
 impl DeviceDense {
-    /// The dense part of `model` on `devices`, as it is in `dense`.
+    /// Creates the dense part of `model` on `devices` with the content of `dense`.
     ///
     /// # Errors
-    /// When settings make no sense, when a device does not multiply or has no room, and when
-    /// `dense` is of another model.
+    /// If settings are invalid, if a device cannot multiply or lacks room, and if `dense` is of
+    /// another model.
     pub(crate) fn new(
         model: &Model,
         config: &Config,
@@ -99,13 +100,12 @@ impl DeviceDense {
         Ok(made)
     }
 
-    /// The most bytes of each of so many devices, and of the host's memory that each copies to and
-    /// from.
+    /// The most bytes of each of `devices` devices, and of pinned host memory for each.
     pub(crate) fn bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
         Sizes::new(model, config, devices).bytes()
     }
 
-    /// Takes over a dense part; what does not fit, or the count of steps.
+    /// Loads a dense part; returns the step count, or what does not fit.
     fn put(&mut self, dense: &Dense) -> Result<std::result::Result<u64, String>> {
         let sections = Sections { dense, count: self.sizes.parameters };
         let names = self.optimizer.rule().state_names().iter();
@@ -127,13 +127,13 @@ impl DeviceDense {
         Ok(Ok(self.optimizer.step()))
     }
 
-    /// What the rows of each device may share with its replica.
+    /// The buffers that each device's rows may share with its replica.
     pub(crate) fn pooled_at(&self) -> Vec<Arc<PooledAt>> {
         self.replicas.iter().map(|replica| Arc::clone(&replica.at)).collect()
     }
 
-    /// How rows may be pooled for the dense part of `model` on so many devices; none where they
-    /// are read otherwise than as they are there.
+    /// How rows may be pooled for the dense part of `model` on `devices` devices; `None` if the
+    /// model cannot read them as they are pooled there.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,
         config: &Config,
@@ -151,13 +151,13 @@ impl DeviceDense {
         reads_as_they_are.then_some(shape)
     }
 
-    /// Has all devices sum their gradients by subtree; waits until the sums are here.
+    /// Makes all devices sum their gradients by subtree, and waits for the sums.
     fn sum_subtrees(&mut self) -> Result<()> {
         self.replicas.iter_mut().try_for_each(Replica::sum_subtrees)?;
         self.replicas.iter().try_for_each(|replica| Ok(replica.done.wait()?))
     }
 
-    /// Sums what came down into what goes up.
+    /// Adds up the downloaded sums into the vectors to upload.
     fn sum_on_host(&mut self, on: Processor<'_>) -> Result<()> {
         let parameters = self.sizes.parameters;
         let (mut sums, mut totals) = (Vec::new(), Vec::new());
@@ -175,7 +175,7 @@ impl DeviceDense {
     }
 }
 
-/// Sums over the subtrees of `share`, one after another, by their first blocks in the whole.
+/// Sums over the subtrees of `share`, in order, by their first blocks in the whole mini-batch.
 fn by_subtree(
     share: Blocks,
     sums: &[f32],
@@ -185,7 +185,7 @@ fn by_subtree(
     firsts.zip(sums.chunks(parameters.max(1)))
 }
 
-/// Has the threads fill the first of `totals`, a piece at a time, and copies it to the others.
+/// Fills the first of `totals` piece by piece, in all threads, and copies it to the others.
 fn fill_all(
     totals: &mut [&mut [f32]],
     fill: impl Fn(Range<usize>, &mut [f32]) + Sync,
@@ -205,7 +205,7 @@ impl DenseExecutor for DeviceDense {
         self.sizes.parameters
     }
 
-    /// Room was made for the blocks of a rank.
+    /// Buffers have the size of a rank's share from the start.
     fn share(&mut self, _: usize) {}
 
     fn begin(&mut self, work: &Work<'_>) -> Result<()> {

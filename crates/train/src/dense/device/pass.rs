@@ -1,4 +1,4 @@
-//! A pass over a mini-batch: what goes up, what each device is given to do, and what comes down.
+//! A pass over a mini-batch: uploads, each device's operations, and downloads.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::sizes::Sizes;
 use crate::Result;
 use crate::dense::{Outputs, Work, front};
 
-/// The part of a pass that one block is, on the host.
+/// The host's buffers for one block of a pass.
 struct Part<'a> {
     /// Its examples.
     examples: Range<usize>,
@@ -24,19 +24,19 @@ struct Part<'a> {
     weights: &'a mut [f32],
 }
 
-/// What one block found, and where it goes.
+/// A block's results, and their destination.
 struct Found<'a> {
     from: [&'a [f32]; 3],
     to: [&'a mut [f32]; 3],
 }
 
 impl DeviceDense {
-    /// Columns of the input that go up.
+    /// Number of input columns to upload.
     fn columns_up(&self, work: &Work<'_>) -> usize {
         if work.input.rows.are_pooled() { self.sizes.features() } else { self.sizes.columns }
     }
 
-    /// Writes what goes up, where each device copies it from.
+    /// Writes the input to the buffers that each device copies from.
     pub(super) fn gather(&mut self, work: &Work<'_>) -> Result<()> {
         let Sizes { slot_rows, labels, .. } = self.sizes;
         let width = self.columns_up(work);
@@ -76,7 +76,7 @@ impl DeviceDense {
             work.input.gather(examples, input, work.on.profile);
         };
         match work.input.rows.are_pooled() {
-            // So little is copied sooner than other threads are awake.
+            // Copying so little is faster than waking other threads.
             true => parts.iter_mut().for_each(gather),
             false => {
                 work.on.pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(gather));
@@ -85,7 +85,7 @@ impl DeviceDense {
         Ok(())
     }
 
-    /// Gives each device what it has to do for a pass.
+    /// Gives each device its operations for a pass.
     pub(super) fn start(&self, work: &Work<'_>) -> Result<()> {
         let Sizes { labels, embedding, .. } = self.sizes;
         let graph = work.model.graph();
@@ -122,7 +122,7 @@ impl DeviceDense {
         Ok(())
     }
 
-    /// Sends what was gathered up.
+    /// Uploads the gathered input.
     fn send(&self, replica: &Replica, work: &Work<'_>) -> Result<()> {
         let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
         let up = |from: &Pinned<f32>, to: &Buffer<f32>, lanes: usize| match lanes {
@@ -143,7 +143,7 @@ impl DeviceDense {
         Ok(up(first_order, &at.first_order, if reads_first_order { rows } else { 0 })?)
     }
 
-    /// Waits for the devices, and puts out what they found.
+    /// Waits for the devices, and writes their results to `out`.
     pub(super) fn finish(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
         let Sizes { slot_rows, labels, embedding, .. } = self.sizes;
         let first_order = usize::from(work.model.graph().reads_first_order());

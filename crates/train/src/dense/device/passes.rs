@@ -1,11 +1,11 @@
 //! The passes of a graph, as operations of a device's stream.
 //!
-//! Nodes run in the graph's order, backwards in the reverse, in the buffers of its plan. What is
-//! elementwise, or a sum within an example, is one launch over the rows of all slots. A product is
-//! one of each block, with the shape, strides and alignment that it has wherever the block lies: a
-//! library may sum in another order for another shape. Those of neighbouring blocks of one size are
-//! given at once, and made as is best for all blocks of a mini-batch. So what a block gives does
-//! not depend on how many blocks a device has.
+//! Nodes run in the graph's order, backwards in the reverse, in the buffers of its plan.
+//! Elementwise operations, and sums within an example, are one launch over the rows of all slots.
+//! Products are per block, with the same shape, strides and alignment wherever the block is: a
+//! library may sum in another order for another shape. Products of consecutive blocks of one size
+//! are issued together, in the way that is best for all blocks of a mini-batch. So a block's
+//! results do not depend on how many blocks a device has.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::replica::{Replica, flag, number};
 use super::sizes::Sizes;
 use crate::{Error, Result};
 
-/// A matrix on a device: a row for each example of all slots, perhaps with a gap after each.
+/// A matrix on a device: a row for each example of all slots, perhaps with gaps between rows.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) buffer: &'a Buffer<f32>,
@@ -28,26 +28,26 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The matrix of some of the columns.
+    /// The matrix of the given columns.
     pub(super) fn select(self, columns: Range<usize>) -> Self {
         assert!(columns.end <= self.columns, "columns {columns:?} of {}", self.columns);
         Self { start: self.start + columns.start, columns: columns.len(), ..self }
     }
 
-    /// What a kernel is given of its first `rows` rows.
+    /// The kernel argument for its first `rows` rows.
     pub(super) fn arg(self, rows: usize) -> Arg<'a> {
         let lanes = if rows == 0 { 0 } else { (rows - 1) * self.stride + self.columns };
         Arg::part(self.buffer, self.start..self.start + lanes)
     }
 }
 
-/// Where a gradient goes, and whether it is added to what is there.
+/// The destination of a gradient, and whether it is added to the content.
 pub(super) struct Target<'a> {
     pub(super) view: View<'a>,
     pub(super) adds: bool,
 }
 
-/// The first node of `graph` that devices do not compute, in words; none where they do.
+/// Describes the first node of `graph` that devices cannot compute; `None` if they can compute all.
 pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
     let is_known = |node: &NodeView<'_>| {
         use Operation::{Add, Concat, Cross, DotInteraction, FactorizationMachine, Linear};
@@ -68,7 +68,7 @@ fn unknown(node: &NodeView<'_>) -> String {
     format!("layer '{}' is a {}, which devices do not compute", node.name, node.operation.name())
 }
 
-/// Neighbouring blocks of one size.
+/// Consecutive blocks of one size.
 struct Alike {
     first: usize,
     count: usize,
@@ -87,14 +87,14 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// The passes of `graph` over the blocks that `replica` has.
+    /// The passes of `graph` over the blocks of `replica`.
     pub(super) fn new(graph: &'a Graph<f32>, replica: &'a Replica, sizes: Sizes) -> Self {
         let share = replica.share;
         let blocks = (0..share.count()).map(|block| share.range(block).len()).collect();
         Self { graph, nodes: graph.nodes().collect(), replica, sizes, blocks }
     }
 
-    /// All of a pass, but for what comes and goes.
+    /// Runs a pass without its uploads and downloads.
     pub(super) fn run(&self, kind: PassKind) -> Result<()> {
         if kind.pooled {
             self.put_features()?;
@@ -104,7 +104,7 @@ impl<'a> Passes<'a> {
         if kind.trains { self.backward() } else { Ok(()) }
     }
 
-    /// Computes the outputs of all nodes, of which the last are the logits.
+    /// Computes the outputs of all nodes; the last output is the logits.
     fn forward(&self) -> Result<()> {
         self.nodes.iter().try_for_each(|node| match node.operation {
             Operation::Linear { .. } => self.linear(node),
@@ -182,12 +182,12 @@ impl<'a> Passes<'a> {
         Ok(self.replica.stream.launch(named(name), items, args)?)
     }
 
-    /// Some of the parameters.
+    /// A range of the parameters.
     pub(super) fn parameters(&self, range: Range<usize>) -> Arg<'a> {
         Arg::part(&self.replica.parameters, range)
     }
 
-    /// What the `index`-th input of `node` holds.
+    /// The `index`-th input of `node`.
     pub(super) fn input(&self, node: &NodeView<'_>, index: usize) -> View<'a> {
         let (replica, columns) = (self.replica, self.sizes.columns);
         let x = View { buffer: &replica.at.x, start: 0, columns, stride: columns };
@@ -207,7 +207,7 @@ impl<'a> Passes<'a> {
         View { buffer: &self.replica.values, start, columns, stride: columns }
     }
 
-    /// What `node` keeps.
+    /// What `node` keeps for its backward pass.
     pub(super) fn kept(&self, node: &NodeView<'_>) -> View<'a> {
         let start = (node.value + node.columns) * self.sizes.rows();
         View { buffer: &self.replica.values, start, columns: node.kept, stride: node.kept }
@@ -219,8 +219,8 @@ impl<'a> Passes<'a> {
         View { buffer: &self.replica.d_values, start, columns, stride: columns }
     }
 
-    /// Where the gradient of the `index`-th input of `node` goes, ready to be written; none where
-    /// nobody wants it.
+    /// The destination of the gradient of the `index`-th input of `node`, ready to be written;
+    /// `None` if it is not needed.
     pub(super) fn target(&self, node: &NodeView<'_>, index: usize) -> Result<Option<Target<'a>>> {
         let (view, write) = match &node.targets[index] {
             GradientTarget::None => return Ok(None),
@@ -237,7 +237,7 @@ impl<'a> Passes<'a> {
         Ok(Some(Target { view, adds: *write == Write::Accumulate }))
     }
 
-    /// Puts dense features, which came alone, beside pooled embeddings.
+    /// Copies dense features, which were uploaded alone, next to pooled embeddings.
     fn put_features(&self) -> Result<()> {
         let Sizes { columns, embedding, .. } = self.sizes;
         let (buffer, features) = (&self.replica.features, self.sizes.features());
@@ -254,7 +254,7 @@ impl<'a> Passes<'a> {
         View { buffer: &self.replica.at.d_x, start: 0, columns, stride: columns }
     }
 
-    /// Sets some columns of the gradient of the embeddings to zero.
+    /// Sets the given columns of the gradient of the embeddings to zero.
     fn clear(&self, columns: &Range<usize>) -> Result<()> {
         let (view, rows) = (self.d_x().select(columns.clone()), self.rows());
         let args = vec![view.arg(rows), number(rows), number(view.columns), number(view.stride)];
@@ -276,8 +276,8 @@ impl<'a> Passes<'a> {
         self.launch("dense_copy", rows * columns, args)
     }
 
-    /// The sums of the columns of `of` over the examples of each block, into the gradients of the
-    /// parameters from lane `at` of each block on.
+    /// Sums the columns of `of` over the examples of each block, into each block's parameter
+    /// gradients from lane `at` on.
     pub(super) fn column_sums(&self, of: View<'_>, at: usize) -> Result<()> {
         let (blocks, apart, rows) = (self.blocks.len(), self.sizes.apart(), self.rows());
         if blocks == 0 {
@@ -296,8 +296,7 @@ impl<'a> Passes<'a> {
         self.launch("dense_column_sums", blocks * of.columns, args)
     }
 
-    /// Neighbouring blocks of as many examples each, but not of none: the first of them, how many
-    /// there are, and examples of each.
+    /// Runs of consecutive, non-empty blocks of one size.
     fn alike(&self) -> impl Iterator<Item = Alike> {
         let mut first = 0;
         let runs = self.blocks.chunk_by(|one, next| one == next).map(move |run| {
@@ -308,7 +307,7 @@ impl<'a> Passes<'a> {
         runs.filter(|alike| alike.rows > 0)
     }
 
-    /// `into = of Wᵀ`, of a weight `(outputs, inputs)` that begins at lane `weight`.
+    /// `into = of Wᵀ`, for a weight `(outputs, inputs)` that begins at lane `weight`.
     pub(super) fn forwards(&self, of: View<'_>, weight: usize, into: View<'_>) -> Result<()> {
         let (inputs, outputs) = (of.columns, into.columns);
         self.alike().try_for_each(|Alike { first, count, rows }| {
@@ -341,8 +340,8 @@ impl<'a> Passes<'a> {
         })
     }
 
-    /// The gradient of what was multiplied by a weight, of rows of `inputs` lanes, that begins at
-    /// lane `weight`: `dz W`, of as many columns as are wanted.
+    /// The gradient of a product's input: `dz W`, for a weight with rows of `inputs` lanes that
+    /// begins at lane `weight`; computes as many columns as `into` has.
     pub(super) fn to_input(
         &self,
         dz: View<'_>,
@@ -360,13 +359,13 @@ impl<'a> Passes<'a> {
         })
     }
 
-    /// How the blocks of `view` lie.
+    /// Layout of the blocks of `view`.
     fn by_block(&self, view: View<'_>) -> Layout {
         let batch_stride = self.sizes.slot_rows * view.stride;
         Layout { batch_stride, ..Layout::rows(view.stride) }
     }
 
-    /// Where block `number` of `view` begins.
+    /// Buffer and first lane of block `number` of `view`.
     fn block_at<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
         (view.buffer, view.start + number * self.sizes.slot_rows * view.stride)
     }

@@ -1,4 +1,4 @@
-//! Products of emulated devices: those of the processor.
+//! Matrix products of emulated devices, computed by the processor.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use stepwell_nn::{Matrix, MatrixMut, Multiplier, Precision as OfLayers, Side, Wr
 /// Multiplies as layers on the processor do, with the same bits.
 #[derive(Debug, Default)]
 pub struct HostProducts {
-    /// Those at rest, as many as there were products at once.
+    /// Idle multipliers; at most as many as products ever ran concurrently.
     multipliers: Mutex<Vec<Multiplier>>,
 }
 
@@ -40,7 +40,7 @@ impl Products for HostProducts {
     }
 }
 
-/// Matrix `batch` of those that lie in `lanes`.
+/// Matrix `batch` of those in `lanes`.
 fn side<'a>(
     lanes: &'a [f32],
     layout: &Layout,

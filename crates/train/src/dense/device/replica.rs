@@ -1,4 +1,4 @@
-//! What one device has of the dense part: a copy of the parameters, and room for its blocks.
+//! A device's part of the dense part: a copy of the parameters, and room for its blocks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,41 +12,41 @@ use super::captured::CapturedPasses;
 use super::sizes::Sizes;
 use crate::Result;
 
-/// Memory of the device, and as much of the host's to copy to or from.
+/// Device memory, with a pinned host buffer of the same size.
 #[derive(Debug)]
 pub(super) struct Both<T> {
     pub(super) host: Pinned<T>,
     pub(super) device: Buffer<T>,
 }
 
-/// What one device has. All that it does is in the order of one stream; the host waits for `done`
-/// where it looks at what came down, and before it writes what goes up.
+/// The buffers of one device. Its work is in the order of one stream; the host waits for `done`
+/// before it reads downloads and before it writes uploads.
 pub(super) struct Replica {
     pub(super) stream: Stream,
     pub(super) done: Event,
     pub(super) captured: CapturedPasses,
-    /// The blocks of the last pass, of all that are here.
+    /// The blocks of the last pass, as a share of this rank's.
     pub(super) share: Blocks,
     /// Input of the graph and its gradient, which the device's rows may share.
     pub(super) at: Arc<PooledAt>,
-    /// The input on its way up: all of it, or dense features alone. // (rows, columns)
+    /// Upload buffer of the input: all of it, or only dense features. // (rows, columns)
     pub(super) x: Pinned<f32>,
     pub(super) first_order: Pinned<f32>, // (rows)
-    /// Dense features, where they come alone. // (rows, features)
+    /// Dense features, if uploaded alone. // (rows, features)
     pub(super) features: Buffer<f32>,
     pub(super) targets: Both<f32>, // (rows, labels)
     pub(super) weights: Both<f32>, // (rows)
     /// Examples of each block. // (slots)
     pub(super) rows_of: Both<u32>,
-    /// What is lost of each label. // (labels)
+    /// Kind of each label's loss. // (labels)
     pub(super) kinds: Buffer<u32>,
-    /// Outputs of nodes, and what they keep, where the graph's plan says.
+    /// Outputs of nodes and what they keep, placed by the graph's plan.
     pub(super) values: Buffer<f32>,
     /// Gradients of the outputs, likewise.
     pub(super) d_values: Buffer<f32>,
-    /// Of a factorization machine. // (rows, lanes)
+    /// Terms of a factorization machine. // (rows, lanes)
     pub(super) terms: Buffer<f32>,
-    /// Of losses. // (rows, labels + 1)
+    /// Terms of losses. // (rows, labels + 1)
     pub(super) loss_terms: Buffer<f64>,
     pub(super) parameters: Buffer<f32>,
     /// Vectors of the optimizer, one after another.
@@ -60,28 +60,28 @@ pub(super) struct Replica {
     pub(super) loss_sums: Both<f64>,
     pub(super) d_x: Pinned<f32>,           // (rows, embedding)
     pub(super) d_first_order: Pinned<f32>, // (rows)
-    /// Vectors of parameters on their way down. // (subtrees, parameters)
+    /// Download buffer of parameter vectors. // (subtrees, parameters)
     carried: Mutex<Pinned<f32>>,
-    /// One on its way up. // (parameters)
+    /// Upload buffer of a parameter vector. // (parameters)
     total: Pinned<f32>,
     sizes: Sizes,
 }
 
-/// A number that is told a kernel.
+/// A number as a kernel argument.
 pub(super) fn number(value: usize) -> Arg<'static> {
     Arg::u32(u32::try_from(value).unwrap_or_else(|_| panic!("{value} for a kernel")))
 }
 
-/// A flag that is told a kernel.
+/// A flag as a kernel argument.
 pub(super) fn flag(is_set: bool) -> Arg<'static> {
     Arg::u32(u32::from(is_set))
 }
 
 impl Replica {
-    /// Room on `device`.
+    /// Allocates a replica's buffers on `device`.
     ///
     /// # Errors
-    /// When there is too little.
+    /// If there is too little memory.
     pub(super) fn new(device: &Device, sizes: Sizes, losses: &[Loss]) -> Result<Self> {
         let (rows, slots) = (sizes.rows(), sizes.slots);
         let buffer = |lanes: usize, what| device.buffer::<f32>(lanes.max(1), what);
@@ -142,9 +142,9 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Tells the device what is lost of each label.
+    /// Uploads the kinds of the labels' losses.
     fn put_kinds(&mut self, losses: &[Loss]) -> Result<()> {
-        // They go by the memory that rows of blocks will have.
+        // Uses the upload buffer of `rows_of`.
         for (number, loss) in losses.iter().enumerate() {
             self.rows_of.host.write(1)?[0] = match loss {
                 Loss::LogLoss => 0,
@@ -156,12 +156,12 @@ impl Replica {
         Ok(())
     }
 
-    /// Rows of the slots that have blocks.
+    /// Rows of the occupied slots.
     pub(super) fn rows(&self) -> usize {
         self.share.count() * self.sizes.slot_rows
     }
 
-    /// Has the first lanes of the gradients of its input come down.
+    /// Downloads the given number of lanes of the input's gradients.
     pub(super) fn gradients_down(&self, (d_x, d_first_order): (usize, usize)) -> Result<()> {
         let at = &self.at;
         for (from, to, lanes) in
@@ -174,12 +174,12 @@ impl Replica {
         Ok(())
     }
 
-    /// Sums the gradients of its blocks, all of them together.
+    /// Sums the gradients of all its blocks.
     pub(super) fn sum_all(&self) -> Result<()> {
         self.sum_subtree(0..self.share.count(), 0)
     }
 
-    /// Sums them by subtree, and has the sums come down.
+    /// Sums its blocks' gradients by subtree and downloads the sums.
     pub(super) fn sum_subtrees(&mut self) -> Result<()> {
         let subtrees = self.share.subtrees();
         let mut count = 0;
@@ -207,7 +207,7 @@ impl Replica {
         Ok(self.stream.launch(named("dense_sum"), lanes, args)?)
     }
 
-    /// The sums that came down, one after another, and room for what goes up.
+    /// The downloaded sums, one after another, and the upload buffer.
     pub(super) fn summed(&mut self) -> Result<(Blocks, &[f32], &mut [f32])> {
         let (share, parameters) = (self.share, self.sizes.parameters);
         let carried = self.carried.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -215,12 +215,12 @@ impl Replica {
         Ok((share, sums, self.total.write(parameters)?))
     }
 
-    /// Room for a vector that goes up.
+    /// The upload buffer for a parameter vector.
     pub(super) fn total(&mut self) -> Result<&mut [f32]> {
         Ok(self.total.write(self.sizes.parameters)?)
     }
 
-    /// Sends it up to where sums are.
+    /// Uploads this buffer to the sums.
     pub(super) fn put_total(&self) -> Result<()> {
         let lanes = self.sizes.parameters;
         Ok(self.stream.up((&self.total, 0..lanes), (&self.sums, 0))?)
@@ -246,7 +246,7 @@ impl Replica {
         Ok(self.stream.launch(named("dense_update"), lanes, args)?)
     }
 
-    /// Reads the parameters, or where `vector` says so one of the optimizer's.
+    /// Reads the parameters, or the optimizer's vector number `vector`.
     pub(super) fn read(&self, vector: Option<usize>) -> Result<Vec<f32>> {
         let lanes = self.sizes.parameters;
         let mut carried = self.carried();
@@ -256,9 +256,9 @@ impl Replica {
         Ok(carried.read(lanes)?.to_vec())
     }
 
-    /// Writes them.
+    /// Writes the parameters or such a vector.
     pub(super) fn write(&mut self, vector: Option<usize>, values: &[f32]) -> Result<()> {
-        // What is on its way up has to be there.
+        // The previous upload must finish before its buffer is written.
         self.stream.finish()?;
         self.total()?.copy_from_slice(values);
         let (to, first) = self.vector(vector);

@@ -1,4 +1,4 @@
-//! How large everything is that a device has of the dense part.
+//! Sizes of a device's buffers for the dense part.
 
 use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
@@ -7,12 +7,12 @@ use stepwell_settings::Config;
 
 use crate::models::{Model, rule};
 
-/// Rows of a slot are a multiple of these, and lanes of a block's gradient. So whatever lies there
-/// begins at a multiple of 256 bytes in every slot: a library that chooses how to multiply by how
-/// operands are aligned chooses the same for a block wherever it lies.
+/// The rows of a slot, and the lanes of a block's gradient, are multiples of this. So every slot
+/// has everything at multiples of 256 bytes: a library that chooses its algorithm by the operands'
+/// alignment chooses the same for a block in any slot.
 const MULTIPLE: usize = 64;
 
-/// What each device has.
+/// Sizes of each device's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
     /// Devices that have blocks.
@@ -30,17 +30,17 @@ pub(super) struct Sizes {
     pub(super) parameters: usize,
     /// Vectors of the optimizer's state.
     pub(super) vectors: usize,
-    /// Lanes of an example, as the graph's plan has them.
+    /// Lanes of an example, according to the graph's plan.
     pub(super) value_lanes: usize,
     pub(super) gradient_lanes: usize,
     /// Terms of an example's factorization machine.
     pub(super) terms: usize,
-    /// Subtrees that a device's blocks are, at most.
+    /// The most subtrees that a device's blocks make up.
     pub(super) subtrees: usize,
 }
 
 impl Sizes {
-    /// Of so many devices, as far as there are blocks for them.
+    /// Sizes for `devices` devices, or fewer if there are fewer blocks.
     pub(super) fn new(model: &Model, config: &Config, devices: usize) -> Self {
         let (graph, plan) = (model.graph(), model.graph().plan());
         let (all, ranks) = (config.model.blocks, config.ranks.count);
@@ -79,17 +79,17 @@ impl Sizes {
         self.slots * self.slot_rows
     }
 
-    /// Lanes from the gradient of one block to that of the next.
+    /// Lanes between the gradients of consecutive blocks.
     pub(super) fn apart(&self) -> usize {
         self.parameters.next_multiple_of(MULTIPLE)
     }
 
-    /// Lanes that go up, and lanes that come down, of an example.
+    /// Lanes uploaded for an example, by buffer.
     pub(super) fn lanes_up(&self) -> [usize; 4] {
         [self.columns, 1, self.labels, 1]
     }
 
-    /// Most bytes of a device, and of the host's memory that it copies to and from.
+    /// The most bytes of a device, and of pinned host memory.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let (rows, slots) = (self.rows(), self.slots);
         let lanes = |lanes: usize| Device::bytes_counted(lanes.max(1) as u64 * 4);

@@ -1,4 +1,4 @@
-//! The dense part on emulated devices has the bits of the processor, whatever it is.
+//! The dense part on emulated devices has the bits of the processor for every model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const DENSE: usize = 3;
 const MINI_BATCH: usize = 100;
 const SIZES: [usize; 6] = [MINI_BATCH, 97, 3, 1, MINI_BATCH, 64];
 
-/// A job with columns of its own: one label or two, of both kinds, with weights or without.
+/// A job with explicit columns: one label or two, of both kinds, with weights or without.
 fn job(kind: ModelKind, labels: &[Loss], weighs: bool) -> Config {
     let column = |kind, names: Vec<String>, loss| ColumnConfig {
         kind,
@@ -44,7 +44,7 @@ fn job(kind: ModelKind, labels: &[Loss], weighs: bool) -> Config {
     }
     config.columns.push(column(ColumnType::Dense, named("number", DENSE), Loss::LogLoss));
     config.columns.push(column(ColumnType::Id, named("id", FIELDS), Loss::LogLoss));
-    // Steps read nothing of it.
+    // Steps do not read it.
     config.data.paths = vec!["examples.csv".into()];
     config.model.kind = kind;
     config.model.dim = 5;
@@ -75,7 +75,7 @@ fn examples(config: &Config, count: usize, random: &mut Stream) -> (Bags, Exampl
     (bags, examples)
 }
 
-/// What training shows: losses and logits of every step, and the dense part at the end.
+/// Visible results of training: losses and logits of every step, and the dense part at the end.
 #[derive(Debug, PartialEq)]
 struct Seen {
     losses: Vec<u64>,
@@ -108,7 +108,7 @@ fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
     dense.sections.iter().map(|(name, values)| (name.clone(), of(values))).collect()
 }
 
-/// Devices that multiply as the processor does, and have no more memory than is said.
+/// Devices that multiply as the processor does, with no more memory than planned.
 fn machine(config: &Config, count: usize, settings: Settings) -> Machine {
     let (memory_bytes, pinned_bytes) = steps(config).device_bytes_max(config, count);
     let products = Arc::new(HostProducts::default());
@@ -121,7 +121,7 @@ fn on_devices(config: &Config, devices: &[Device]) -> Seen {
     train(&mut steps, config, &SIZES)
 }
 
-/// Machines of one, two and four devices, in time of several kinds.
+/// Machines of one to four devices, with several kinds of timing.
 fn settings() -> [(usize, Settings); 4] {
     let stepped = Settings { time: Time::Stepped, seed: 7, ..Settings::default() };
     let delay_max = Duration::from_micros(50);
@@ -182,7 +182,8 @@ fn every_optimizer_and_number_of_blocks_has_the_bits_of_the_processor() {
     }
 }
 
-/// Other products than the processor's: near it, and the same whatever devices there are.
+/// Products with other bits than the processor's: close to it, and the same for any number of
+/// devices.
 #[test]
 fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
     for kind in ModelKind::ALL {
@@ -197,7 +198,7 @@ fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
         assert_eq!(found[0], found[2]);
         for (found, expected) in found[0].logits.iter().zip(&expected.logits) {
             let [found, expected] = [found, expected].map(|bits| f32::from_bits(*bits));
-            // Some hundred operations of f32, and few steps: 2^-24 of each at most, and a margin.
+            // Some hundred operations of f32, and few steps: at most 2^-24 each, and a margin.
             assert!((found - expected).abs() < 1e-4, "{}: {found} {expected}", kind.name());
         }
     }
@@ -211,7 +212,7 @@ fn a_model_goes_on_anywhere() {
     let of_one = machine(&config, 1, Settings::default());
     let expected = [0, 1, 2, 3].map(|_| train(&mut host, &config, &SIZES));
     assert_eq!(train(&mut moving, &config, &SIZES), expected[0]);
-    // From the processor to devices, as they are.
+    // From the processor to devices, unchanged.
     moving.compute_on(of_two.devices(), &config).unwrap();
     assert_eq!(train(&mut moving, &config, &SIZES), expected[1]);
     // Through a checkpoint's sections: to other devices, and back to the processor.
@@ -272,7 +273,7 @@ fn a_device_that_is_lost_ends_the_run() {
     assert!(error.contains("emulated:1 is lost"), "{error}");
 }
 
-/// What fails after a step is said by the next one that waits.
+/// A failure after a step is reported by the next one that waits.
 #[test]
 fn a_kernel_that_fails_ends_the_run() {
     let config = job(ModelKind::Dcn, &[Loss::LogLoss], false);

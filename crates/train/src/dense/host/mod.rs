@@ -1,4 +1,4 @@
-//! The dense part on the processor: threads share out whole blocks, then whole lanes.
+//! The dense part on the processor: threads divide whole blocks, then whole lanes.
 
 mod parameters;
 mod pass;
@@ -29,7 +29,7 @@ pub(crate) struct HostDense {
     state: DenseState,
     rows_max: usize,
     workspaces: Workspaces<Workspace>,
-    /// Room for sums of gradients. // (lanes of a task)
+    /// Scratch for sums of gradients. // (lanes of a task)
     sums: Workspaces<Vec<f32>>,
     /// Gradient of the parameters by block.
     gradients: Vec<HugeSlice<f32>>,
@@ -40,7 +40,7 @@ impl HostDense {
     /// The dense part of `model` at step 0.
     ///
     /// # Errors
-    /// When an optimizer's settings make no sense, and when the graph has state.
+    /// If the optimizer's settings are invalid, or the graph has state.
     pub(crate) fn new(model: &Model, config: &Config) -> Result<Self> {
         check(model.graph())?;
         let dense = rule(&config.dense);
@@ -62,7 +62,7 @@ impl HostDense {
     }
 }
 
-/// Statistics of blocks would have to be summed over ranks, and to be in checkpoints: they are not.
+/// Refuses statistics of blocks: they would have to be summed over ranks and saved in checkpoints.
 fn check(graph: &Graph<f32>) -> Result<()> {
     graph.state().first().map_or(Ok(()), |spec| {
         let name = &spec.name;
@@ -78,8 +78,7 @@ impl DenseExecutor for HostDense {
     }
 
     fn share(&mut self, ranks: usize) {
-        // A short mini-batch may give a rank more blocks than a full one does, never more than
-        // this.
+        // A short mini-batch may give a rank more blocks than a full one, but never more than this.
         self.gradients.truncate(self.gradients.len().div_ceil(ranks));
     }
 

@@ -1,4 +1,4 @@
-//! The dense parameters, and what was packed of them for a step's blocks.
+//! The dense parameters, and their packed weights for a step's blocks.
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -6,7 +6,7 @@ use stepwell_nn::{Graph, PackedWeights};
 
 use crate::profile::{Kernel, Profile};
 
-/// Invariant: where `is_packed`, nothing has changed since it was packed.
+/// Invariant: if `is_packed`, nothing has changed since packing.
 #[derive(Debug)]
 pub(super) struct Parameters {
     values: Vec<f32>,
@@ -15,24 +15,24 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Those with which training begins.
+    /// The initial parameters.
     pub(super) fn new(graph: &Graph<f32>, seed: u64) -> Self {
         let values = graph.initial_parameters(seed);
         Self { values, packed: graph.packed_weights(), is_packed: false }
     }
 
-    /// All of them.
+    /// All parameters.
     pub(super) fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// All of them, to be changed.
+    /// All parameters, to be changed.
     pub(super) fn values_mut(&mut self) -> &mut [f32] {
         self.is_packed = false;
         &mut self.values
     }
 
-    /// All of them, and packed weights of the same.
+    /// All parameters, and their packed weights.
     pub(super) fn packed(&self) -> (&[f32], &PackedWeights) {
         assert!(self.is_packed, "weights are packed before a pass");
         (&self.values, &self.packed)
@@ -47,7 +47,7 @@ impl Parameters {
         if parts.is_empty() {
             return;
         }
-        // A lane is read in f32 and written in half as many bytes.
+        // A lane is read as f32 and written as half as many bytes.
         profile.count(Kernel::Dense, 0, 3 * graph.packing_writes() as u64);
         let pack = |part| profile.time(Kernel::Dense, || graph.pack(values, part));
         pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(pack));

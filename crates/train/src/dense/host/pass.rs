@@ -14,7 +14,7 @@ use crate::dense::{Input, front};
 use crate::models::Model;
 use crate::profile::{Direction, Kernel, Profile};
 
-/// What one thread needs for a block.
+/// Buffers of a thread for a block.
 #[derive(Debug)]
 pub(super) struct Workspace {
     x: HugeSlice<f32>,
@@ -62,16 +62,16 @@ pub(super) fn cut<'a>(
 pub(super) struct BlockPass<'a> {
     pub(super) model: &'a Model,
     pub(super) parameters: &'a [f32],
-    /// Packed of these parameters.
+    /// Packed weights of these parameters.
     pub(super) packed: &'a PackedWeights,
     pub(super) workspaces: &'a Workspaces<Workspace>,
     pub(super) rows_max: usize,
     pub(super) input: Input<'a>,
     pub(super) examples: &'a Examples,
-    /// Of each label.
+    /// Loss of each label.
     pub(super) losses: &'a [Loss],
     pub(super) blocks: Blocks,
-    /// The seed and the steps before this one, where it trains.
+    /// The seed and the number of earlier steps, if it trains.
     pub(super) trains: Option<(u64, u64)>,
     pub(super) profile: &'a Profile,
 }
@@ -132,7 +132,7 @@ impl BlockPass<'_> {
     }
 }
 
-/// What the pass over the block from example `first` on, of those that are here, is for.
+/// Purpose of the pass over the block that begins at example `first` of this rank's.
 fn purpose(trains: Option<(u64, u64)>, blocks: Blocks, first: usize) -> Purpose<'static, f32> {
     let Some((seed, step)) = trains else { return Purpose::Evaluation { state: &[] } };
     let first_example = (blocks.place().start + first) as u64;

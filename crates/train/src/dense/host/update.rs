@@ -11,26 +11,26 @@ use stepwell_optim::{DenseState, DenseStep};
 use crate::dense::{LANES, Pieces, copy_pieces};
 use crate::profile::{Kernel, Profile};
 
-/// Everything that an update reads.
+/// Inputs of an update.
 pub(super) struct DenseUpdate<'a> {
     pub(super) gradient: Gradient<'a>,
     pub(super) step: DenseStep,
-    /// Room for sums of gradients. // (lanes of a task)
+    /// Scratch for sums of gradients. // (lanes of a task)
     pub(super) workspaces: &'a Workspaces<Vec<f32>>,
     pub(super) profile: &'a Profile,
 }
 
-/// What the gradient of the parameters is the sum of.
+/// Summands of the parameter gradient.
 #[derive(Clone, Copy)]
 pub(super) enum Gradient<'a> {
     /// The gradient of each block.
     OfBlocks(&'a [HugeSlice<f32>]),
-    /// The sum itself, in pieces, with the first lane of each.
+    /// The sum in pieces, each with its first lane.
     Pieces(Pieces<'a>),
 }
 
 impl Gradient<'_> {
-    /// How many vectors are read.
+    /// Number of vectors to read.
     fn count(self) -> usize {
         match self {
             Self::OfBlocks(blocks) => blocks.len(),

@@ -21,7 +21,7 @@ fn every_place_is_as_likely() {
     assert!(first.iter().all(|count| (900..1100).contains(count)), "{first:?}");
 }
 
-/// A chunk of so many examples, numbered from `first` on, with a malformed line before each third.
+/// A chunk of `count` examples, numbered from `first`, with a malformed line before each third.
 fn chunk(first: usize, count: usize, line: u64) -> Chunk {
     let mut chunk = Chunk::new(Schema::new(1, 0));
     chunk.first_line = line;
@@ -37,7 +37,7 @@ fn chunk(first: usize, count: usize, line: u64) -> Chunk {
     chunk
 }
 
-/// The examples of a pass from `start` on, in their order, and the position behind each.
+/// The examples of a pass from `start`, in order, and the position after each.
 fn pass(room: usize, start: RunPosition, lengths: &[usize]) -> Vec<(f32, RunPosition)> {
     let mut shuffle = Shuffle::new(room, 5);
     shuffle.begin(Some(start));
@@ -56,7 +56,7 @@ fn pass(room: usize, start: RunPosition, lengths: &[usize]) -> Vec<(f32, RunPosi
     for length in lengths {
         let chunk = chunk(first, *length, line);
         let (lines, malformed) = (u64::from(chunk.line_count), chunk.malformed.len() as u64);
-        // A pass that goes on begins at a line.
+        // A resumed pass begins at a line.
         let before = chunk.lines.partition_point(|of| line + u64::from(*of) < start.line);
         let mut rest = Chunk { file: 0, ..chunk.clone() };
         rest.labels.drain(..before);

@@ -1,4 +1,4 @@
-//! What stage `train` is given.
+//! Inputs of stage `train`.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::Trained;
 use crate::batch::{Examples, Mark};
 use crate::pipeline::{Counters, Handoff, Observer};
 
-/// Who is told, and how time and scores are kept.
+/// Observer, clock and settings of measurements.
 pub(in crate::pipeline) struct Reporting {
     pub(in crate::pipeline) observer: Arc<dyn Observer>,
     pub(in crate::pipeline) clock: Arc<dyn Clock>,
     pub(in crate::pipeline) exact_scores: usize,
     pub(in crate::pipeline) counters: Arc<Counters>,
     pub(in crate::pipeline) stop: StopRequest,
-    /// Whether nothing is trained: then ids without a row are counted.
+    /// Whether nothing is trained; ids without a row are then counted.
     pub(in crate::pipeline) only_scores: bool,
 }
 
-/// Where units come from and where they go.
+/// Queues of the stage.
 pub(in crate::pipeline) struct TrainEnds {
     pub(in crate::pipeline) input: Receiver<Ready<Examples, Mark>>,
     pub(in crate::pipeline) retired: Sender<Retired<Examples>>,

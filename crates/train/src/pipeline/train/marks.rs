@@ -10,7 +10,7 @@ use crate::{Error, Result};
 impl TrainStage {
     pub(super) fn pass_mark(&mut self, mark: Mark) -> Result<()> {
         match mark {
-            // What is measured in part is no figure of an epoch.
+            // Partial measurements are no figure of an epoch.
             _ if self.stopping => {}
             Mark::Failed { error, .. } => {
                 self.failed = Some(*error);
@@ -48,8 +48,8 @@ impl TrainStage {
         Ok(())
     }
 
-    /// Writes the model, once what was dirty is in the store; false while it waits for that, or for
-    /// other ranks.
+    /// Writes the model once all dirty rows are in the store; returns false while it waits for that
+    /// or for other ranks.
     pub(super) fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
         if !self.is_idle() || !self.save()? {
             self.pause = Some(pause);
@@ -59,12 +59,13 @@ impl TrainStage {
         Ok(true)
     }
 
-    /// Whether all that left is in the stores.
+    /// Whether all evicted rows are in the stores.
     pub(super) fn is_idle(&self) -> bool {
         self.groups.iter().all(|group| group.staging.is_idle())
     }
 
-    /// Writes the model as it is now, unless that was done; false while it waits for other ranks.
+    /// Writes the current model unless it is already saved; returns false while it waits for other
+    /// ranks.
     fn save(&mut self) -> Result<bool> {
         let position = self.position;
         if self.measured.saved == Some(position.step) {
@@ -97,7 +98,7 @@ impl TrainStage {
         self.note_figure()
     }
 
-    /// Notes what an evaluation gave of the model that is written.
+    /// Notes an evaluation's figure of the saved model.
     fn note_figure(&mut self) -> Result<()> {
         let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
         match &mut self.saver {

@@ -17,7 +17,7 @@ fn model(kind: ModelKind, ids: &[&str]) -> (Config, Model) {
     (config, model)
 }
 
-/// Where each number of parameter `name` comes from in the model before, -1 for nowhere.
+/// The source of each number of parameter `name` in the previous model, -1 for none.
 fn taken(kind: ModelKind, was: &[&str], now: &[&str], name: &str) -> Vec<f32> {
     let (was_config, was) = model(kind, was);
     let (config, now) = model(kind, now);
@@ -46,7 +46,7 @@ fn a_column_never_takes_over_what_another_one_learned() {
 
 #[test]
 fn both_halves_of_a_layer_keep_their_own() {
-    // Of two columns and a constant each half has five places.
+    // With two columns and a constant, each half has five places.
     let found = taken(ModelKind::Dcn, &["a", "b"], &["a", "b", "c"], "logit/weight");
     let half = |from: f32| vec![from, from + 1.0, from + 2.0, from + 3.0, -1.0, -1.0, from + 4.0];
     assert_eq!(found, [half(0.0), half(5.0)].concat());

@@ -12,7 +12,7 @@ use stepwell_engine::Placement;
 use stepwell_settings::ModelKind;
 use stepwell_train::{Config, Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
-/// Nobody watches.
+/// Surroundings without an observer.
 pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
     Surroundings {
         observer: Arc::new(Silence),
@@ -30,7 +30,7 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
     }
 }
 
-/// Trains.
+/// Trains `config`.
 pub(crate) fn run(config: &Config) -> Report {
     train(config, &surroundings(Arc::new(FullSpeed))).unwrap()
 }

@@ -1,12 +1,12 @@
-//! The dense part where ranks are out of step: a protocol's between two marks, or a parameter
-//! server's, and after that the same on all ranks.
+//! The dense part of ranks that are out of step: moved by a protocol or a parameter server between
+//! two marks, and the same on all ranks at marks.
 //!
 //! ```text
 //! begin ─► gradients … ─► end_after n ─► the protocol ends ─► all have ended ─► one model for all
 //! ```
 //!
-//! Where each rank has parameters of its own, or a state of its optimizer, that model is their
-//! mean; else it is rank 0's.
+//! If each rank has its own parameters or optimizer state, that model is their mean; else it is
+//! rank 0's.
 
 use std::sync::Arc;
 
@@ -22,35 +22,35 @@ use super::geeps::{Tables, Worker};
 use crate::dense::AgreedOptimizer;
 use crate::{Error, Result, talk};
 
-/// A rank's end of the protocol, and what it moves.
+/// A rank's end of the protocol, and the state that it moves.
 pub(crate) struct Agreement {
     kind: DenseKind,
     options: Options,
-    /// Where it is a parameter server's.
+    /// Used if a parameter server moves the dense part.
     tables: Tables,
     clock: Arc<dyn Clock>,
     optimizer: AgreedOptimizer,
-    /// None before the first gradient.
+    /// `None` before the first gradient.
     protocol: Option<Box<dyn OpenEnded<f32>>>,
     settling: Settling,
 }
 
-/// How far ranks are on their way to one model.
+/// Progress of ranks towards one model.
 enum Settling {
-    /// The protocol goes on, or has not begun.
+    /// The protocol is running, or has not begun.
     Open,
     Barrier(Barrier),
-    /// Rank 0's.
+    /// Waits for rank 0's model.
     First(Broadcast),
-    /// All ranks'.
+    /// Waits for all ranks' models.
     Mean(AllToAll),
 }
 
 impl Agreement {
-    /// That of `config` for these parameters.
+    /// The agreement that `config` sets for these parameters.
     ///
     /// # Errors
-    /// When settings of the optimizer make no sense.
+    /// If the optimizer's settings are invalid.
     pub(in crate::pipeline) fn new(
         config: &Config,
         parameters: &[ParameterSpec],
@@ -68,11 +68,10 @@ impl Agreement {
         })
     }
 
-    /// The most bytes that the end of a rank takes for these parameters, beside what it moves them
-    /// by.
+    /// The most bytes of a rank's end for these parameters, without those of the transport.
     ///
     /// # Errors
-    /// When there are more ranks, or parameters, than it can be for.
+    /// If it does not support that many ranks or parameters.
     pub(crate) fn bytes_max(config: &Config, parameters: &[ParameterSpec]) -> Result<u64> {
         let ranks = config.ranks.count;
         match config.sync.dense {
@@ -85,21 +84,21 @@ impl Agreement {
         }
     }
 
-    /// What its protocol is told.
+    /// Options of its protocol.
     fn options(config: &Config) -> Options {
-        // The optimizer has a rate of its own.
+        // The optimizer has its own rate.
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
         let probes = config.sync.probes.min(config.ranks.count);
         let age_max = config.sync.age;
-        // A rank that is ahead gives gradients of old parameters: two are enough for it to go on
-        // while others are late.
+        // A rank that is ahead computes gradients of old parameters: two suffice to continue while
+        // others are late.
         Options { seed: config.seed, probes, age_max, waiting_max: 2, ..usual }
     }
 
-    /// Begins with the parameters and the state of `dense`.
+    /// Begins with the parameters and optimizer state of `dense`.
     ///
     /// # Errors
-    /// When options do not fit the ranks.
+    /// If the options do not fit the ranks.
     pub(super) fn begin(&mut self, fabric: &Fabric, dense: &Dense) -> Result<()> {
         let parameters = self.optimizer.load(dense).map_err(Error::Config)?;
         if let Some(protocol) = &mut self.protocol {
@@ -126,16 +125,16 @@ impl Agreement {
         &mut **protocol
     }
 
-    /// What became of gradients so far.
+    /// Counts of gradients so far.
     pub(super) fn counts(&self) -> Counts {
         self.protocol.as_ref().map_or_else(Counts::default, |protocol| protocol.counts())
     }
 
-    /// Goes on to the model that all ranks go on with, once the protocol has ended here; gives it.
-    /// A test may have it not wait for that.
+    /// Advances to the model that all ranks continue with, once the protocol has ended on this
+    /// rank; returns it. Without `waits`, for tests, it does not wait for that end.
     ///
     /// # Errors
-    /// When some rank is gone, or sends what makes no sense.
+    /// If a rank is gone, or sends an invalid message.
     pub(super) fn settle(&mut self, fabric: &Fabric, waits: bool) -> Result<Option<Dense>> {
         loop {
             let ended = !waits || self.protocol().ended();
@@ -169,13 +168,13 @@ impl Agreement {
         model
     }
 
-    /// This rank's parameters and state.
+    /// This rank's parameters and optimizer state.
     fn own(&self) -> Dense {
         let model = self.protocol.as_ref().map_or(&[][..], |protocol| protocol.model());
         self.optimizer.sections(model)
     }
 
-    /// Shows the others what they need of it.
+    /// Sends the other ranks what they need of this rank's model.
     fn show(&self, fabric: &Fabric) -> Result<Settling> {
         let own = self.own();
         let message = || {
@@ -191,7 +190,7 @@ impl Agreement {
     }
 }
 
-/// What a rank showed, which has the sections of `own`.
+/// Reads a rank's model, which has the sections of `own`.
 fn read(own: &Dense, rank: usize, message: &Message) -> Result<Dense> {
     let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
     let mut reader = message.reader();
@@ -204,7 +203,7 @@ fn read(own: &Dense, rank: usize, message: &Message) -> Result<Dense> {
     Ok(Dense { sections })
 }
 
-/// The mean of all, but for what is the same: the count of steps, and what all ranks have alike.
+/// Returns the mean of all models; the step count and sections that all ranks share are copied.
 fn mean(models: Vec<Dense>) -> Dense {
     let share = 1.0 / models.len() as f32;
     let mut mean = models[0].clone();

@@ -1,4 +1,4 @@
-//! Stage `train` where ranks are out of step: it answers other ranks, updates rows, and moves the
+//! Stage `train` for ranks that are out of step: it answers other ranks, updates rows and moves the
 //! dense part, while stage `learn` computes.
 //!
 //! ```text
@@ -11,15 +11,16 @@
 //!                    other ranks
 //! ```
 //!
-//! - **Rows.** An owner answers a rank's next mini-batch once it has heard of the one before, and
-//!   updates rows when all ranks have said what they learned of a step: by whole steps, in order.
-//! - **Invariants.** O1: a rank reads rows for step t when at most `ahead_max` steps before t are
-//!   not in them. O2: rows change by the sums of all ranks' gradients of a step, once, in the order
-//!   of steps. O3: between two marks every rank gives the protocol as many gradients; at a mark all
-//!   steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all end
-//!   after the same step, `ahead_max` behind the one with which they heard it: nobody can have
-//!   begun a later one.
-//! - **Bounds.** Of each rank `ahead_max` + 1 messages wait, of what it learned; their mini-batches
+//! - **Rows.** An owner answers a rank's request for its next mini-batch after receiving the
+//!   gradients of its previous one, and updates rows when all ranks have sent theirs for a step: by
+//!   whole steps, in order.
+//! - **Invariants.** O1: rows that a rank reads for step t lack at most `ahead_max` of the steps
+//!   before t. O2: rows change by the sums of all ranks' gradients of a step, once, in the order of
+//!   steps. O3: between two marks every rank gives the protocol the same number of gradients; at a
+//!   mark all steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all
+//!   end after the same step, `ahead_max` after the one with which they learned of it: no rank can
+//!   have begun a later one.
+//! - **Bounds.** At most `ahead_max` + 1 gradient messages of each rank wait; their mini-batches
 //!   are pinned, as many as the planner lets be in flight.
 //! - **Source.** Rows: Ho et al., "More effective distributed ML via a stale synchronous parallel
 //!   parameter server" (2013). The dense part: see [`stepwell_sync`] and [`geeps`].
@@ -45,7 +46,7 @@ use crate::pipeline::learn::{Job, Learned};
 use crate::{Error, Result, talk};
 
 pub(in crate::pipeline) struct ApartStage {
-    /// What does all else: marks, evaluation, checkpoints, measuring.
+    /// Does everything else: marks, evaluation, checkpoints, measurements.
     train: TrainStage,
     fabric: Fabric,
     dense: Agreement,
@@ -53,20 +54,20 @@ pub(in crate::pipeline) struct ApartStage {
     others: Others,
     ahead_max: u64,
     rules: Rules,
-    /// Ranks before the first that computes.
+    /// Number of servers, which are the first ranks.
     servers: usize,
-    /// Whether steps are under way since the last mark.
+    /// Whether steps are in progress since the last mark.
     is_open: bool,
-    /// Whether what follows the window is no step: then the protocol knows how many there are.
+    /// Whether no step follows the window; the protocol then knows how many there are.
     closes: bool,
-    /// Steps after which the run ends, at most.
+    /// The number of steps after which the run ends at the latest.
     end: u64,
-    /// Steps that are in the rows, and those that this rank has begun.
+    /// Steps that are in the rows, and steps that this rank has begun.
     applied: u64,
     begun: u64,
-    /// Whether the last of these is being computed.
+    /// Whether the last begun step is being computed.
     computing: bool,
-    /// Memory of parameters and gradients.
+    /// Buffers for parameters and gradients.
     spare: (Vec<f32>, Vec<f32>),
     jobs: Option<Sender<Job>>,
     learned: Receiver<Learned>,
@@ -82,7 +83,7 @@ impl ApartStage {
         let steps_max = train.groups.iter().map(|group| group.spec().steps_max()).min();
         let rules = train.groups.first().map(|group| group.rules).unwrap_or_default();
         let servers = config.servers();
-        // Where there is nothing left to train it stays.
+        // Reported even if nothing is left to train.
         let others = Others::new(config);
         train.measured.apart = Some(others.figures(dense.counts()));
         Self {
@@ -106,17 +107,17 @@ impl ApartStage {
         }
     }
 
-    /// The step before which all that can be trained ends.
+    /// The number of steps that can be trained.
     fn last(&self) -> u64 {
         self.window.end().min(self.end)
     }
 
-    /// Whether this rank computes nothing.
+    /// Whether this rank is a server, which computes no gradients.
     fn serves(&self) -> bool {
         self.fabric.rank() < self.servers
     }
 
-    /// Takes what comes next, up to what is no step.
+    /// Takes the next units, until something other than a step.
     fn take(&mut self) -> bool {
         if self.closes {
             return false;
@@ -135,7 +136,7 @@ impl ApartStage {
             }
             any = true;
         }
-        // A stop that is heard later may lower the end to this, and no further.
+        // A later request to stop can lower the end to this, and no further.
         let is_final = self.end <= self.applied + self.ahead_max + 1;
         self.closes |= is_final && self.window.end() >= self.end;
         if self.closes {
@@ -145,7 +146,7 @@ impl ApartStage {
         any | self.closes
     }
 
-    /// What comes next.
+    /// Looks at the next item.
     fn peek(&mut self) -> Next {
         let train = &mut self.train;
         if train.next.is_none() {
@@ -161,7 +162,7 @@ impl ApartStage {
         }
     }
 
-    /// Begins a row of steps.
+    /// Begins a sequence of steps.
     fn open(&mut self) -> Result<()> {
         let Some(trainer) = &self.train.trainer else {
             unreachable!("it is handed over at the end")
@@ -171,7 +172,7 @@ impl ApartStage {
         Ok(())
     }
 
-    /// Goes on with steps as far as that goes without waiting.
+    /// Advances steps as far as possible without waiting.
     fn advance(&mut self) -> Result<Progress> {
         let mut any = self.take();
         any |= self.dense.protocol().poll(&self.fabric)?.progressed;
@@ -180,7 +181,7 @@ impl ApartStage {
         any |= self.begin()?;
         any |= self.end_computing()?;
         any |= self.apply()?;
-        // What it was told and asked since may be something to say.
+        // New messages and gradients may allow the protocol to continue.
         any |= self.dense.protocol().poll(&self.fabric)?.progressed;
         if self.closes && self.applied == self.last() {
             any |= self.close()?;
@@ -188,7 +189,7 @@ impl ApartStage {
         Ok(progress(any))
     }
 
-    /// Answers ranks whose next mini-batch may read rows now.
+    /// Answers ranks whose next mini-batch may now read rows.
     fn answer(&mut self) -> Result<bool> {
         let bound = match self.rules.hold(Rule::HoldBackReads) {
             true => self.applied + self.ahead_max + 1,
@@ -214,13 +215,13 @@ impl ApartStage {
         Ok(any)
     }
 
-    /// Begins to compute the next step, if its rows are here and the protocol lets it.
+    /// Begins to compute the next step, if its rows have arrived and the protocol allows it.
     fn begin(&mut self) -> Result<bool> {
         let step = self.begun;
         if self.computing || step >= self.last() || step > self.applied + self.ahead_max {
             return Ok(false);
         }
-        // A server has no examples, and what it computes is nothing.
+        // A server has no examples; its computation is empty.
         let here = self.others.rows_are_here(&self.fabric)?;
         if !here || !self.serves() && self.dense.protocol().begin().is_none() {
             return Ok(false);
@@ -240,20 +241,20 @@ impl ApartStage {
         Ok(true)
     }
 
-    /// Takes what was learned, and tells the others.
+    /// Takes computed gradients and sends them to the other ranks.
     fn end_computing(&mut self) -> Result<bool> {
         let Received::Item(learned) = self.learned.try_recv() else { return Ok(false) };
         let Learned { mini, said, parameters, mut gradient } = learned;
         self.window.mini(self.begun).cargo = mini.cargo;
         let mut said: Vec<_> = said.into_iter().enumerate().collect();
-        // Not all tell the same one first.
+        // Each rank sends to a different rank first.
         said.rotate_left((self.fabric.rank() + 1) % self.fabric.size());
         for (to, message) in said {
             self.fabric.send(to, talk::LEARNED, message)?;
         }
         if !self.serves() {
             let workers = (self.fabric.size() - self.servers) as f32;
-            // Protocols take the gradient of the mean over the examples that are here.
+            // Protocols take the gradient of the mean over this rank's examples.
             gradient.iter_mut().for_each(|lane| *lane *= workers);
             self.dense.protocol().give(&mut gradient);
         }
@@ -262,7 +263,7 @@ impl ApartStage {
         Ok(true)
     }
 
-    /// Puts the next step into the rows, once all ranks have learned it.
+    /// Updates rows by the next step, once all ranks have sent its gradients.
     fn apply(&mut self) -> Result<bool> {
         let Some(said) = self.others.take_learned() else { return Ok(false) };
         let mini = self.window.mini(self.applied);
@@ -285,7 +286,7 @@ impl ApartStage {
         Ok(true)
     }
 
-    /// Ends the row of steps, once the dense part is the same on all ranks.
+    /// Ends the sequence of steps, once the dense part is the same on all ranks.
     fn close(&mut self) -> Result<bool> {
         let waits = self.rules.hold(Rule::SettleAtMarks);
         let Some(model) = self.dense.settle(&self.fabric, waits)? else { return Ok(false) };
@@ -303,13 +304,13 @@ impl ApartStage {
     }
 }
 
-/// What comes next.
+/// What the next item is.
 enum Next {
     /// Mini-batches to train on.
     Steps,
-    /// What all steps before have to be done for, or nothing any more.
+    /// An item that all previous steps must precede, or the end.
     Other,
-    /// It is not here yet.
+    /// It has not arrived.
     Nothing,
 }
 
@@ -335,7 +336,8 @@ impl Stage for ApartStage {
         let train = &mut self.train;
         train.stopping |= train.stop.is_made();
         let at_rest = train.unit.is_none() && train.pause.is_none() && !train.stopping;
-        // What is not here yet may be a step: it must not be taken as if ranks were in step.
+        // An item that has not arrived may be a step, which must not be taken as if ranks were in
+        // step.
         match if at_rest { self.peek() } else { Next::Other } {
             Next::Steps => {
                 self.open()?;

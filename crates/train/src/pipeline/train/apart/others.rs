@@ -1,4 +1,4 @@
-//! What this rank knows of the others, and of itself as one that asks.
+//! What this rank, as an owner and as a requester, knows of all ranks.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use stepwell_sync::Counts;
 use crate::report::ApartReport;
 use crate::talk;
 
-/// All ranks, as this one as an owner sees them.
+/// All ranks, including this one, as this owner sees them.
 #[derive(Debug)]
 pub(super) struct Others {
     ranks: Vec<Rank>,
     /// The rows of this rank's next mini-batch, by owner.
     rows: Vec<Option<Message>>,
-    /// Answers by how many steps the rows lacked, and the most.
+    /// Number of answers, and the sum and maximum of the steps that their rows lacked.
     answers: u64,
     lacked: u64,
     lacked_max: u64,
@@ -24,9 +24,9 @@ pub(super) struct Others {
 
 #[derive(Debug, Default)]
 struct Rank {
-    /// What it learned of steps that are not in the rows.
+    /// Its gradients of steps that are not in the rows.
     learned: VecDeque<Message>,
-    /// Steps that it has learned, and those that it was answered.
+    /// Number of steps whose gradients it has sent, and whose rows it was sent.
     heard: u64,
     answered: u64,
 }
@@ -39,7 +39,7 @@ impl Others {
         Self { ranks, rows, answers: 0, lacked: 0, lacked_max: 0, depends_on_time }
     }
 
-    /// Hears what ranks have learned.
+    /// Receives gradients.
     pub(super) fn hear(&mut self, fabric: &Fabric) -> Result<bool> {
         let mut any = false;
         for (from, rank) in self.ranks.iter_mut().enumerate() {
@@ -52,8 +52,8 @@ impl Others {
         Ok(any)
     }
 
-    /// The ranks that wait for the rows of the same step before `last`, the first that is asked
-    /// for.
+    /// Returns the earliest step before `last` whose rows some rank waits for, and all ranks that
+    /// wait for it.
     pub(super) fn asking(&self, last: u64) -> Option<(u64, Vec<usize>)> {
         let asks = |rank: &Rank| rank.answered == rank.heard && rank.heard < last;
         let asking = self.ranks.iter().filter(|rank| asks(rank));
@@ -63,8 +63,8 @@ impl Others {
         Some((step, of_step.map(|(number, _)| number).collect()))
     }
 
-    /// A rank was answered, with rows that lack so many steps; a server, which reads none, with
-    /// nothing.
+    /// Records that a rank was sent rows that lack `lacks` steps; `None` for a server, which reads
+    /// no rows.
     pub(super) fn answered(&mut self, rank: usize, lacks: Option<u64>) {
         self.ranks[rank].answered += 1;
         let Some(lacks) = lacks else { return };
@@ -73,7 +73,7 @@ impl Others {
         self.lacked_max = self.lacked_max.max(lacks);
     }
 
-    /// Whether the rows of this rank's next mini-batch are here.
+    /// Whether the rows of this rank's next mini-batch have arrived.
     pub(super) fn rows_are_here(&mut self, fabric: &Fabric) -> Result<bool> {
         for (from, rows) in self.rows.iter_mut().enumerate().filter(|(_, rows)| rows.is_none()) {
             *rows = fabric.receive(from, talk::ROWS)?;
@@ -81,12 +81,12 @@ impl Others {
         Ok(self.rows.iter().all(Option::is_some))
     }
 
-    /// Takes them.
+    /// Takes these rows.
     pub(super) fn take_rows(&mut self) -> Vec<Message> {
         self.rows.iter_mut().filter_map(Option::take).collect()
     }
 
-    /// What all ranks learned of the next step, if they have.
+    /// Takes all ranks' gradients of the next step, once all have arrived.
     pub(super) fn take_learned(&mut self) -> Option<Vec<Message>> {
         if self.ranks.iter().any(|rank| rank.learned.is_empty()) {
             return None;
@@ -94,7 +94,7 @@ impl Others {
         Some(self.ranks.iter_mut().filter_map(|rank| rank.learned.pop_front()).collect())
     }
 
-    /// The figures of the run so far, with those of the protocol.
+    /// The figures of the run so far, including the protocol's.
     pub(super) fn figures(&self, dense: Counts) -> ApartReport {
         ApartReport {
             staleness_max: self.lacked_max,

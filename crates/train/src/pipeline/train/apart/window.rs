@@ -1,4 +1,4 @@
-//! The mini-batches that are at hand: their rows are pinned, and some rank still computes them.
+//! The current mini-batches: their rows are pinned, and some rank still computes them.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,22 @@ use stepwell_engine::Unit;
 
 use crate::batch::{Examples, MiniBatch};
 
-/// Units in order, whose mini-batches are counted from the first that this run trains.
+/// Units in order; their mini-batches are counted from the first that this run trains.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     units: VecDeque<Unit<Examples>>,
-    /// Steps before the first unit, and behind the last one.
+    /// Numbers of steps before the first unit, and up to the end of the last one.
     first: u64,
     end: u64,
 }
 
 impl Window {
-    /// Steps up to its end.
+    /// Number of steps up to the window's end.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Adds what comes next.
+    /// Appends the next unit.
     pub(super) fn push(&mut self, unit: Unit<Examples>) {
         self.end += unit.minis.len() as u64;
         self.units.push_back(unit);
@@ -30,7 +30,7 @@ impl Window {
     /// The mini-batch of step `step`.
     ///
     /// # Panics
-    /// When it is not at hand.
+    /// If the window does not contain it.
     pub(super) fn mini(&mut self, step: u64) -> &mut MiniBatch {
         let mut place = (step - self.first) as usize;
         for unit in &mut self.units {
@@ -42,7 +42,7 @@ impl Window {
         unreachable!("step {step} is behind the last unit")
     }
 
-    /// The first unit, if all its steps are before `applied`; it is trained.
+    /// Removes the first unit, which is trained, if all its steps are before `applied`.
     pub(super) fn pop(&mut self, applied: u64) -> Option<Unit<Examples>> {
         let count = self.units.front()?.minis.len() as u64;
         if self.first + count > applied {
@@ -54,7 +54,7 @@ impl Window {
         Some(unit)
     }
 
-    /// All units that are left, where `applied` steps were trained: no more are.
+    /// Removes all remaining units when training ends after `applied` steps.
     pub(super) fn drain(&mut self, applied: u64) -> Vec<Unit<Examples>> {
         let mut first = std::mem::replace(&mut self.first, self.end);
         let mut units: Vec<_> = self.units.drain(..).collect();

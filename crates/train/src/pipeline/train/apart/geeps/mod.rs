@@ -1,24 +1,24 @@
-//! The dense part in a parameter server that every rank is a shard of: what GeePS is for a worker
-//! of the trainer.
+//! The dense part in a GeePS parameter server, with a shard on every rank and the trainer as
+//! worker.
 //!
 //! ```text
 //!  begin ─► read all tables ─► gradient … give ─► optimizer ─► updates ─► clock of every table
 //!            as old as staleness lets them be       this rank's own │
 //!                                                                   ▼
-//!                                        shards add them: a row is the sum of what ranks said
+//!                                        shards add them: a row is the sum of ranks' updates
 //! ```
 //!
-//! - **How.** A tensor of the model is a table, its rows are the table's ([`Tables`]). A worker
-//!   turns its gradient into an update by an optimizer of its own, a step of it over the number of
-//!   ranks, and the server adds it: as the applications of the paper do. The five machines of a
-//!   rank are polled here, so that no thread is begun and a scheduler that simulates knows all that
+//! - **How.** Each tensor of the model is a table with the tensor's rows ([`Tables`]). A worker
+//!   turns its gradient into an update by its own optimizer, scaled by the reciprocal of the number
+//!   of ranks, and the server adds it: as the applications of the paper do. The rank's five
+//!   machines are polled here, so no thread is started, and a simulating scheduler sees all that
 //!   happens.
 //! - **Clocks.** A clock is a gradient of each rank. A worker at clock t has all updates up to
 //!   clock t - 1 - staleness; without staleness, shards add those of a clock in order of ranks, and
-//!   the model depends on nothing but their number.
-//! - **Marks.** All ranks clock equally often before one, and then read what has all updates. The
-//!   server is closed, and nothing of it is on its way; after the mark a new one begins with the
-//!   model.
+//!   the model depends only on the number of ranks.
+//! - **Marks.** All ranks clock equally often before a mark, and then read parameters with all
+//!   updates. The server is closed, with no message in flight; after the mark a new one begins with
+//!   the model.
 //! - **Invariants.** Each gradient is one update, which is in the tables when its clock is: at a
 //!   mark, all are.
 //! - **Source.** Cui et al., "GeePS: Scalable deep learning on distributed GPUs with a
@@ -48,43 +48,43 @@ pub(super) struct Worker {
     fabric: Fabric,
     clock: Arc<dyn Clock>,
     optimizer: Box<dyn Optimizer<f32>>,
-    /// None before it begins, and after it was closed.
+    /// `None` before it begins, and after it was closed.
     server: Option<Server>,
     state: State,
-    /// Gradients that it gives in all, once that is known.
+    /// Number of gradients to give in all, once known.
     last: u64,
-    /// Those that it gave to servers before this one.
+    /// Gradients given to previous servers.
     before: u64,
-    /// As they were read last.
+    /// The parameters as last read.
     parameters: Vec<f32>,
     update: Vec<f32>,
     counts: Counts,
 }
 
-/// What is asked of all tables and was not taken, with the place of the tensor.
+/// Requests to all tables that are not yet taken, with the tensors' places.
 type Requests = VecDeque<(usize, Request)>;
 
 #[derive(Debug)]
 enum State {
     /// The next gradient may be asked for.
     Ready,
-    /// It was.
+    /// The next gradient was asked for.
     Wanted,
     Reading(Requests),
-    /// The parameters are there.
+    /// The parameters have been read.
     Read,
     Computing,
-    /// The update is there.
+    /// The update is ready.
     Given,
     Updating(Requests),
-    /// What has all updates is read.
+    /// Parameters with all updates are read.
     Settling(Requests),
     Closing,
     Ended,
 }
 
 impl Worker {
-    /// A worker that begins with these parameters, which all ranks say alike.
+    /// Creates a worker that begins with these parameters, which are the same on all ranks.
     pub(super) fn new(
         tables: Tables,
         (fabric, clock): (Fabric, Arc<dyn Clock>),
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Goes on as far as that goes without waiting; whether anything happened.
+    /// Advances as far as possible without waiting; returns whether anything happened.
     fn advance(&mut self) -> Result<bool> {
         if matches!(self.state, State::Ended) {
             return Ok(false);
@@ -137,7 +137,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The next step of its state, if it can be taken.
+    /// Takes the next step of its state, if possible.
     fn step(&mut self) -> Result<bool> {
         let Some(Server { geeps, .. }) = &self.server else { return Ok(false) };
         let tensors = &self.tables.tensors;
@@ -149,7 +149,7 @@ impl Worker {
         let is_last = self.counts.given == self.last;
         let next = match &mut self.state {
             State::Ready | State::Wanted | State::Reading(_) | State::Read if is_last => {
-                // A read that waits is taken back, and nobody stands before what is read at last.
+                // Replaces a waiting read, so that nothing precedes the last read.
                 self.state = State::Ready;
                 State::Settling(ask(Staleness::BSP)?)
             }
@@ -215,12 +215,12 @@ impl Worker {
     }
 }
 
-/// One request for each table, in their order.
+/// Creates one request for each table, in order.
 fn requests(count: usize, ask: impl Fn(usize) -> Result<Request>) -> Result<Requests> {
     (0..count).map(|place| Ok((place, ask(place)?))).collect()
 }
 
-/// Hands what was served to `take`; whether that was all.
+/// Passes served requests to `take`; returns whether all were served.
 fn serve(
     requests: &mut Requests,
     mut take: impl FnMut(usize, Access) -> Result<()>,
@@ -252,7 +252,7 @@ impl Protocol<f32> for Worker {
                 self.state = State::Computing;
                 Some(self.counts.given)
             }
-            // As late as can be, so that what is read is as fresh as it can be.
+            // As late as possible, so that the read is as fresh as possible.
             State::Ready => {
                 self.state = State::Wanted;
                 None
@@ -265,8 +265,7 @@ impl Protocol<f32> for Worker {
         &self.parameters
     }
 
-    /// The update is what the optimizer makes of parameters that are zero: none of its rules looks
-    /// at them.
+    /// The optimizer makes the update from zero parameters: none of its rules reads them.
     fn give(&mut self, gradient: &mut Vec<f32>) {
         assert!(matches!(self.state, State::Computing), "a gradient that began");
         assert_eq!(gradient.len(), self.update.len(), "a gradient of all parameters");
@@ -305,12 +304,12 @@ impl OpenEnded<f32> for Worker {
 /// A rank's part of the parameter server.
 struct Server {
     geeps: Geeps,
-    /// Those that are not done.
+    /// The machines that have not ended.
     machines: Vec<BoxedStage<Error>>,
 }
 
 impl Server {
-    /// Lets each machine go on; whether any did.
+    /// Polls each machine; returns whether any progressed.
     fn poll(&mut self) -> Result<bool> {
         let (mut moved, mut failed) = (false, None);
         self.machines.retain_mut(|machine| match machine.poll() {

@@ -1,4 +1,4 @@
-//! The dense part as tables: one for each tensor of the model, of the tensor's rows.
+//! The dense part as tables: one for each tensor of the model, with the tensor's rows.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use stepwell_settings::{Config, RowsKind};
 
 use crate::{Error, Result, talk};
 
-/// Messages of updates that may be on their way to a shard.
+/// The most update messages on their way to a shard.
 const MESSAGES_MAX: u64 = 2048;
 
 /// A tensor of the model, and the keys of its rows.
@@ -22,17 +22,17 @@ pub(super) struct Tensor {
     pub(super) lanes: Range<usize>,
 }
 
-/// What all ranks' parameter servers have in common, but for the values of parameters.
+/// What all ranks' parameter servers share, except the values of parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub(super) tensors: Vec<Tensor>,
-    /// How old parameters may be that a gradient is computed with.
+    /// Allowed age of the parameters that a gradient is computed with.
     pub(super) staleness: Staleness,
     pub(super) settings: Settings,
 }
 
 impl Tables {
-    /// Those of a model of these `parameters`.
+    /// The tables of a model of these `parameters`.
     pub(crate) fn new(config: &Config, parameters: &[ParameterSpec]) -> Self {
         let staleness = match config.sync.rows {
             RowsKind::Exact | RowsKind::Bounded => Staleness::Clocks(config.ahead_max()),
@@ -52,7 +52,7 @@ impl Tables {
                 name: parameter.name.clone(),
                 row_floats: lanes.len() / rows,
                 keys: keys.clone(),
-                // The values are given beside.
+                // The values are passed separately.
                 initial: Initial::Zeros,
                 applies,
             });
@@ -62,9 +62,10 @@ impl Tables {
             .iter()
             .map(|tensor| Device::bytes_counted((tensor.lanes.len() * size_of::<f32>()) as u64));
         let settings = Settings {
-            // What is read, or updates; and that of the clock before, until it was taken back.
+            // A read or its updates, and the same of the previous clock until reclaimed.
             budget_bytes: 2 * bytes.sum::<u64>(),
-            // Who is further ahead waits for answers: MPI has room for so many messages to a rank.
+            // A rank further ahead waits for answers: MPI has room for this many messages to a
+            // rank.
             clocks_ahead: (config.ahead_max() + 1)
                 .min(CLOCKS_AHEAD_MAX)
                 .min(MESSAGES_MAX / tensors.len().max(1) as u64)
@@ -84,17 +85,16 @@ impl Tables {
         Settings { values: values.collect(), ..self.settings.clone() }
     }
 
-    /// The most bytes that the parameter server of one of so many ranks takes, and the worker
-    /// beside it.
+    /// The most bytes of one rank's parameter server and its worker, with `ranks` ranks.
     ///
     /// # Errors
-    /// When there are more ranks or tables than it can have.
+    /// If there are more ranks or tables than it supports.
     pub(crate) fn bytes_max(&self, ranks: usize) -> Result<u64> {
         let of_rank = |rank| Ok(self.settings.bounds((rank, ranks))?.total());
         let bounds = (0..ranks).map(of_rank).collect::<stepwell_geeps::Result<Vec<u64>>>();
         let server = bounds.map_err(|why| Error::Config(format!("sync.dense = geeps: {why}")))?;
         let lanes: usize = self.tensors.iter().map(|tensor| tensor.lanes.len()).sum();
-        // Parameters, an update, and what a server begins with.
+        // Parameters, an update, and a server's initial values.
         let worker = 3 * (lanes * size_of::<f32>()) as u64;
         Ok(server.into_iter().max().unwrap_or(0) + worker)
     }

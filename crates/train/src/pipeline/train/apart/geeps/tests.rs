@@ -1,4 +1,4 @@
-//! Workers whose polls, gradients and messages come in orders that a seed draws.
+//! Workers with polls, gradients and messages in orders drawn from a seed.
 
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ fn optimizer() -> Box<dyn Optimizer<f32>> {
     Box::new(Descent::new(Rate::constant(0.5), 0.0, 0.0, LANES))
 }
 
-/// What a rank's gradient is of its `number`-th mini-batch, with these parameters.
+/// A rank's gradient of its `number`-th mini-batch, with these parameters.
 type Gradient = fn(usize, u64, &[f32]) -> Vec<f32>;
 
-/// Sums of these have the same bits in every order, of two or four ranks.
+/// Gradients whose sums have the same bits in every order, for two or four ranks.
 fn dyadic(rank: usize, number: u64, parameters: &[f32]) -> Vec<f32> {
     let lane = |lane: usize| ((rank * 5 + lane * 3) as u64 + 7 * number) % 16;
     (0..parameters.len()).map(|place| lane(place) as f32 / 16.0 - 0.25).collect()
@@ -86,7 +86,7 @@ impl Job {
         (post, fabrics.into_iter().map(begin).collect())
     }
 
-    /// Goes on, in an order that `seed` draws, until all have given `last` gradients and ended.
+    /// Runs, in an order drawn from `seed`, until all have given `last` gradients and ended.
     fn run(&self, post: &Post, all: &mut [Rank], last: u64, seed: u64) {
         let mut stream = Stream::named(seed, b"schedule");
         let (slow, deliver) = (1 + stream.next_u64() % 30, 2 + stream.next_u64() % 6);
@@ -131,7 +131,7 @@ impl Job {
     }
 }
 
-/// Whether nothing was lost or left behind, and all ranks have the same; the model.
+/// Checks that nothing was lost or left behind, and that all ranks have the same model; returns it.
 fn check(all: &[Rank], last: u64) -> Vec<f32> {
     for Rank { fabric, worker, .. } in all {
         let counts = worker.counts();
@@ -164,7 +164,7 @@ fn without_staleness_the_model_is_that_of_workers_one_after_another_whatever_the
         let mut model = first_values();
         let (post, mut all) = job.begin();
         let mut step = 0;
-        // What a mark brings need not be what was there.
+        // Parameters after a mark may differ from those before it.
         for last in [5, 6, 17] {
             job.run(&post, &mut all, last, seed);
             while step < last {
@@ -235,7 +235,7 @@ fn what_it_takes_is_counted_for_any_number_of_ranks() {
     config.sync.rows = RowsKind::Bounded;
     let bytes = |config: &Config, ranks| Tables::new(config, &parameters()).bytes_max(ranks);
     let few = bytes(&config, 2).unwrap();
-    // The parameters, an update, what a server begins with, its cache, and a message each way.
+    // The parameters, an update, a server's initial values, its cache, and a message each way.
     assert!(few > 6 * 4 * LANES as u64, "{few}");
     assert!(bytes(&config, 4).unwrap() > few);
     config.sync.staleness = 0;
