@@ -27,7 +27,7 @@ pub(super) enum Meaning {
     Unsigned,
     /// Integers with this number of decimal places.
     Decimal(u32),
-    /// Moments, in units of `1 / i64` seconds.
+    /// Moments, with the number of units per second.
     Moment(Form, i64),
     /// Days since 1970.
     Days,
