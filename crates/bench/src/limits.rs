@@ -1,6 +1,7 @@
-//! What the machine itself can do, and what kernels and layers reach of it.
+//! Limits of the machine, and what share of them kernels and layers reach.
 //!
-//! `stepwell bench cpu` measures the limits and writes them; reports of runs are set beside them.
+//! `stepwell bench cpu` measures the limits and writes them to a file; reports of runs can refer to
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -11,27 +12,27 @@ use stepwell_train::{Bound, KernelReport, LayerReport};
 
 use crate::{Error, Result};
 
-/// How to make a file of limits.
+/// How to create a file of limits.
 const MEASURE: &str = "measure here with `stepwell bench cpu --json FILE`";
 
-/// Rates of one number of threads, of all of them together.
+/// Rates for a number of threads, summed over them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
     /// Fused multiplications and additions of f32 in registers, two operations each.
     pub fma_flops_per_second: f64,
-    /// Products of two matrices of 1024 x 1024 f32, by the library that models use.
+    /// Products of two 1024 x 1024 f32 matrices, with the library that models use.
     pub gemm_flops_per_second: f64,
-    /// The same in bf16, by the kernel that this machine prefers.
+    /// Like `gemm_flops_per_second`, in bf16, with the kernel for this machine.
     pub bf16_gemm_flops_per_second: f64,
     /// Bytes copied from one large array to another.
     pub memcpy_bytes_per_second: f64,
-    /// Bytes of rows of 17 lanes read at random from 1 GiB a thread.
+    /// Bytes of rows with 17 lanes, read at random from 1 GiB per thread.
     pub gather_bytes_per_second: f64,
 }
 
-/// What is read of the figures of `bench cpu`.
+/// The part of the output of `bench cpu` that is read.
 #[derive(Debug, Deserialize)]
 struct File {
     machine: Machine,
@@ -43,7 +44,7 @@ struct Machine {
     cpu: String,
 }
 
-/// Name of this machine's processor; empty where the system does not tell.
+/// Name of this machine's processor; empty if the system doesn't report it.
 pub(crate) fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find(|line| line.starts_with("model name"));
@@ -52,10 +53,10 @@ pub(crate) fn processor() -> String {
 }
 
 impl Limits {
-    /// The limits of one thread that `bench cpu` wrote to `path` on this machine.
+    /// Reads the limits of one thread from `path`, where `bench cpu` wrote them on this machine.
     ///
     /// # Errors
-    /// A file that cannot be read, or has no limits of one thread of this processor.
+    /// A file that can't be read, or lacks limits for one thread of this processor.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             stepwell_data::read_text(path).map_err(|error| Error::Arguments(error.to_string()))?;
@@ -63,7 +64,7 @@ impl Limits {
         Self::of_one_thread(&text, &processor()).map_err(fail)
     }
 
-    /// The limits of one thread among the figures `text`, which a machine with `processor` wrote.
+    /// Parses the limits of one thread, measured on a machine with `processor`.
     fn of_one_thread(text: &str, processor: &str) -> std::result::Result<Self, String> {
         let file: File = serde_json::from_str(text).map_err(|error| {
             format!("not what `stepwell bench cpu` writes ({error}); {MEASURE}")
@@ -91,7 +92,7 @@ impl Limits {
         Ok(of_one)
     }
 
-    /// Operations of matrix products per second in `precision`.
+    /// Operations per second of matrix products in `precision`.
     pub fn gemm(&self, precision: Precision) -> f64 {
         match precision {
             Precision::F32 => self.gemm_flops_per_second,
@@ -99,8 +100,8 @@ impl Limits {
         }
     }
 
-    /// Puts what bounds them, if these are the limits of one thread, beside kernels and layers of a
-    /// model of `precision`.
+    /// Adds these limits, if they are of one thread, to kernels and layers of a model of
+    /// `precision`.
     pub fn put_beside(
         &self,
         kernels: &mut [KernelReport],
@@ -115,7 +116,7 @@ impl Limits {
                 "gather" | "rows" => {
                     Some(bound("gather", self.gather_bytes_per_second, kernel.bytes_per_second))
                 }
-                // A byte that is copied is read and written, and the kernel counts both.
+                // A copied byte is read and written, and the kernel counts both.
                 "dense" => {
                     let moved = 2.0 * self.memcpy_bytes_per_second;
                     Some(bound("memcpy", moved, kernel.bytes_per_second))
