@@ -149,7 +149,7 @@ impl Contender {
 /// Returns an error if a trace is missing or has an unknown format, without reading it.
 ///
 /// # Errors
-/// See above; also invalid options.
+/// A missing trace, an unknown format, or invalid options.
 pub fn probe(path: &Path, options: &Options) -> Result<()> {
     check(options)?;
     trace::probe(path, options.format).map(drop)

@@ -137,9 +137,9 @@ impl Places {
     /// channel 1, and so on.
     ///
     /// For each value, calls `each` for one line of places after another. The arguments are the
-    /// number of the value, the number of the line over all channels, the places of the line at
-    /// which the value is inside the plane, and the lane of the image for the first of these. The
-    /// lane advances by `stride` from place to place.
+    /// number of the line among those of all values, its number among those of all channels, the
+    /// places of the line at which the value is inside the plane, and the lane of the image for the
+    /// first of these. The lane advances by `stride` from place to place.
     #[inline(always)]
     pub(super) fn runs(
         &self,
