@@ -132,7 +132,7 @@ fn who_is_late(quick: bool) -> Vec<Lateness> {
     if quick { all[..1].to_vec() } else { all }
 }
 
-/// A tenth of the clocks reaches less.
+/// Target accuracy; a tenth of the clocks reaches a lower one.
 fn target(quick: bool) -> f64 {
     if quick { 0.8 } else { 0.9 }
 }

@@ -92,7 +92,7 @@ impl Case {
         let (per_epoch, [train, test]) = (data.per_epoch(ranks), &data.looked_at);
         let looks = Looks { graph, train, test, per_epoch };
         let every = (per_epoch / POINTS).max(1);
-        // All numbers of ranks take equally many steps, so the number of examples varies.
+        // The number of steps doesn't depend on the number of ranks, so the examples do.
         let epochs = task.epochs * ranks as f64 / HEADLINE.ranks as f64;
         let stop = |point: &Point, _: &_| point.epoch >= epochs;
         let (curve, counts) = looks.follow(&mut run, every, stop)?;
