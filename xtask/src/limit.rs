@@ -1,10 +1,10 @@
-//! A time limit for a program and the processes it started.
+//! Time limit for a program and the processes that it starts.
 //!
-//! - **Why.** A test that hangs must not take the suite with it, and a hang that comes once in a
-//!   thousand runs has to explain itself the first time.
+//! - **Why.** A hanging test must not block the suite, and a hang that occurs once in a thousand
+//!   runs must explain itself the first time.
 //! - **How.** The program runs with its output piped. Past the limit, [`explain`] lists what every
-//!   thread of its process tree waits for (from `/proc`, and its stack where `gdb` is installed);
-//!   then the tree is killed.
+//!   thread of its process tree waits for (from `/proc`, and its stack if `gdb` is installed); then
+//!   the tree is killed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,14 +14,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at.
+/// Polling interval for a running program.
 const POLL: Duration = Duration::from_millis(20);
-/// Most bytes of `gdb`'s output that are kept for each process.
+/// Most bytes of `gdb`'s output to keep per process.
 const STACK_BYTES_MAX: usize = 64 << 10;
 
 /// How a program ended.
 pub(crate) struct Ended {
-    /// What it printed, standard output first.
+    /// Output, standard output first.
     pub(crate) said: String,
     pub(crate) how: How,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Ended {
 /// Whether a program ended by itself.
 pub(crate) enum How {
     Exited(ExitStatus),
-    /// It was killed at the limit; what its threads waited for.
+    /// Killed at the limit; what its threads waited for.
     Killed(String),
 }
 
 /// Runs `command` for at most `limit`.
 ///
 /// # Errors
-/// When it can't be started or waited for.
+/// The program can't be started or waited for.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
@@ -62,7 +62,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is what there is.
+        // Keep what was read before an error.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })
@@ -78,7 +78,7 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// A process and everything it started, parents first.
+/// A process and all its descendants, parents first.
 fn tree(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -99,12 +99,12 @@ fn tree(root: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold spaces; state and parent follow it.
+    // The name, in parentheses, may contain spaces; state and parent follow it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn kill(pid: u32) {
-    // One that has just ended needs none.
+    // The process may have ended already.
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
