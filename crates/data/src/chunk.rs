@@ -1,13 +1,13 @@
 //! Examples in columns, the unit in which the crate returns them.
 //!
 //! ```text
-//! labels   (n, labels)    truth (n, or empty where nobody knows)
-//! weights  (n, or empty where all examples count alike)
+//! labels   (n, labels)    truth (n, or empty if unknown)
+//! weights  (n, or empty if all are 1)
 //! dense    (n, dense)     row-major, already transformed
 //! bag_ends (n, id columns)     bag b = e * id_columns + c is keys[bag_ends[b - 1] .. bag_ends[b]]
 //! keys     (sum of bags)  example after example, column after column
 //! values   (sum of bags, or empty where all are 1)
-//! lines    (n)            where each example stood, so that a run can stop after any of them
+//! lines    (n)            position of each example, so that a run can stop after any of them
 //! ```
 
 use std::ops::Range;

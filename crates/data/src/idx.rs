@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0, 0, kind of element (8: bytes), number of dimensions n
-//! n dimensions, 32 bits each, big end first
+//! n dimensions, 32 bits each, big-endian
 //! the elements, the last dimension varying fastest
 //! ```
 //!

@@ -30,7 +30,7 @@ impl Labels {
     /// One label from 0 to 1, without weights.
     pub const ONE: Self = Self { count: 1, are_numbers: false, weighted: false };
 
-    /// Whether the label is stored as a bit, unless it lies between 0 and 1.
+    /// Whether the label is stored as 0 or 1, if it isn't strictly between.
     pub fn may_be_bits(&self) -> bool {
         self.count == 1 && !self.are_numbers
     }

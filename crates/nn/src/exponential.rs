@@ -2,7 +2,7 @@
 //! compute several lanes at a time.
 //!
 //! ```text
-//! eˣ = 2ᵏ eʳ     k = x / ln 2 to the nearest whole number, r = x - k ln 2, at most ln 2 / 2
+//! eˣ = 2ᵏ eʳ     k = x / ln 2, rounded to an integer, r = x - k ln 2, at most ln 2 / 2
 //! eʳ = 1 + r (1 + r (1/2! + r (1/3! + ... + r / 13!)))
 //! ```
 //!

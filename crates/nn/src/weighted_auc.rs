@@ -124,7 +124,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds scores that count as tied; the part `alike` of them is truly equal.
+    /// Adds the weights of scores that count as tied; `alike` are those known to be equal.
     fn add(&mut self, [negative, positive]: [f64; 2], alike: [f64; 2]) {
         self.won += positive * (self.negatives + negative / 2.0);
         self.tied += positive * negative - alike[0] * alike[1];

@@ -14,7 +14,7 @@
 //!                  │                           │
 //!   seed ──► Shape, Mishap                     ▼
 //!                  └──► train(), polled by Scheduler ──► Checker, Vault ──► Finding
-//!                                └──► FaultyDisk ──► MemDisk ──► crash ──► another life
+//!                                └──► FaultyDisk ──► MemDisk ──► crash ──► next process
 //! ```
 //!
 //! - **Invariants.** A seed replays everything: the same polls in the same order, the same bytes on

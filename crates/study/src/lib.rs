@@ -2,7 +2,7 @@
 //! with the papers' results.
 //!
 //! ```text
-//! IDX files ─► Images ─► a part for each rank ─► Learner (nn::Graph) ─┐
+//! IDX files ─► Images ─► a part per rank ──────► Learner (nn::Graph) ─┐
 //!                                                                     ▼
 //! paper's baseline ─► fit ─► Times ───────────────────────────► sim::clock ─► figures, page, SVG
 //! ```

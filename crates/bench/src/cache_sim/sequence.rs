@@ -1,9 +1,9 @@
 //! A trace prepared for simulators: small ids instead of keys, cut into mini-batches.
 //!
 //! ```text
-//! keys       (distinct)      the key of an id; ids are given in the order of first use
-//! ids        (look-ups)      mini-batch after mini-batch, each id once in each
-//! ends       (mini-batches)  where a mini-batch ends among the look-ups
+//! keys       (distinct)      key of each id; ids are numbered by first use
+//! ids        (look-ups)      mini-batch by mini-batch, each id at most once per mini-batch
+//! ends       (mini-batches)  end of each mini-batch among the look-ups
 //! ```
 
 use hashbrown::HashMap;

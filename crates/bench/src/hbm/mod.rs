@@ -1,10 +1,10 @@
 //! `stepwell bench hbm`: row kernels on a device, compared with copies on that device.
 //!
 //! ```text
-//!  limit    copies within the device: bytes read and written a second
-//!  rows     up, down, read, pooled, updated, by the bytes that docs/devices.md counts
-//!  look-up  hash tables by load; the rows of a step found by slot and by key
-//!  ways     pinned memory up and down, and from device to device
+//!  limit    copies within the device: bytes read and written per second
+//!  rows     up, down, read, pooled, updated; bytes as in docs/devices.md
+//!  look-up  hash tables by load; finding a step's rows by slot and by key
+//!  ways     to and from pinned memory, and from device to device
 //! ```
 //!
 //! Times are measured on the host, from the first of several launches to the end of the last; the

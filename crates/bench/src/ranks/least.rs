@@ -9,7 +9,7 @@ const FLOAT: u64 = 4;
 
 /// The least bytes that all ranks together send in `steps` steps with the exchanges in `ranks`.
 ///
-/// It is the sum of
+/// The sum of
 /// - for each ordered pair of a requester and an owner, another rank: 8 bytes per distinct key of
 ///   the requester's part of a mini-batch that the owner has; 4 w bytes for the w weights of its
 ///   row in the reply; and 4 w S bytes for its gradient, returned once for each of the S maximal

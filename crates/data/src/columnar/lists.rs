@@ -117,7 +117,7 @@ impl<'a> Beside<'a> {
         fault
     }
 
-    /// Notes a fault where a row doesn't have one value for each of its `count` ids.
+    /// Notes a fault if a row doesn't have one value for each of its `count` ids.
     fn check(
         &self,
         row: usize,

@@ -16,7 +16,7 @@ pub enum Format {
     LibSvm,
     /// One record per line, a JSON object.
     JsonLines,
-    /// A file of columns.
+    /// A Parquet file.
     Parquet,
 }
 

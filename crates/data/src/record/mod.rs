@@ -5,7 +5,7 @@
 //! on the layout.
 //!
 //! ```text
-//!   Head: what is where in a file ──┐
+//!   Head: format and columns ───────┐
 //!   line ──► delimited, json, svm ──┴──► Fields ──► emit ──► Chunk
 //! ```
 //!

@@ -6,7 +6,7 @@
 //!    │                                   ▲                  │
 //!    └── a pass begins, ends ────────────┘                  │
 //!    ▲                                                      │
-//!    └──────── the cache, once it is whole or given up ◄────┘
+//!    └──────── the cache, once complete or abandoned ◄──────┘
 //! ```
 //!
 //! - **Why.** A pipeline reads ahead of training, on separate threads. The caller lists the passes

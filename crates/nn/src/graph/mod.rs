@@ -5,7 +5,7 @@
 //! first_order [ sum of the wide weights ]                          one value per example
 //!
 //! nodes       each reads columns of x, the first order, or outputs of nodes before it
-//! output      the logits of an example: one, or one for each label
+//! output      the logits of an example, one per label
 //! ```
 //!
 //! In the backward pass, a node that several nodes read gets its gradient first from the last of

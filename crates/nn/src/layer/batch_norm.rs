@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! input   [ channel 0: places ][ channel 1: places ] ...         // (rows, channels * places)
-//! scale γ, shift β (channels)                                    begin at 1 and 0
-//! state   mean, variance (channels)                              begin at 0 and 1
+//! scale γ, shift β (channels)                                    initially 1 and 0
+//! state   mean, variance (channels)                              initially 0 and 1
 //!
 //! training    μ = Σ x / n,  v = Σ (x - μ)² / n      over the n = rows * places values of a channel
 //!             y = γ r (x - μ) + β,  r = 1 / √(v + ε)

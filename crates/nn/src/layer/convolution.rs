@@ -5,18 +5,18 @@
 //! weight  (O, C, kernel rows, kernel columns), bias (O)
 //! output  image of O channels, a plane of places each          // (rows, O * places)
 //!
-//! of an example:  U = what the window covers, unfolded         // (C * area, places)
+//! per example:    U = values under the window, unfolded         // (C * area, places)
 //! forward    Y  = W U, then bias and activation in one pass over Y
-//! backward   dZ = dY where the activation let through, and db = Σ dZ
+//! backward   dZ = dY where the activation passes, and db = Σ dZ
 //!            dW = Σ dZ Uᵀ
-//!            dX = Wᵀ dZ folded back: each value is added where it came from
+//!            dX = Wᵀ dZ folded back: adds each value to its source lane
 //! ```
 //!
 //! Each example is a separate product. Its U is in scratch, so memory doesn't grow with the block;
 //! the backward pass recomputes it, which is cheaper than keeping `area` times the input. Order of
 //! sums: dW over examples in order, and places in order within each; db over places in the order of
 //! `channels`, then examples in order; a value of dX over the kernel in order. dX is computed for
-//! whole channels, as many as the columns that need a gradient touch.
+//! every channel with a column that needs a gradient.
 
 use pulp::{Arch, Simd, WithSimd};
 

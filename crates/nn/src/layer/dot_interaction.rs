@@ -1,7 +1,7 @@
 //! Dot products of all pairs of different vectors (DLRM; Naumov et al. 2019).
 //!
 //! ```text
-//! inputs  [ v₀: dim ][ v₁: dim ] ...   one input, or two that are read one after the other
+//! inputs  [ v₀: dim ][ v₁: dim ] ...   one input, or two, concatenated
 //! output  v₁·v₀ | v₂·v₀  v₂·v₁ | v₃·v₀  v₃·v₁  v₃·v₂ | ...      // (rows, n (n - 1) / 2)
 //! ```
 //!

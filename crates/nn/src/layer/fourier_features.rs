@@ -5,7 +5,7 @@
 //! kept    z = W x + b                                          // (rows, outputs)
 //! output  y = √(2 / outputs) cos z                             // (rows, outputs)
 //!
-//! y(x)·y(x') is near exp(-|x - x'|² / (2 σ²)), off by about 1 / √outputs
+//! y(x)·y(x') approximates exp(-|x - x'|² / (2 σ²)), with an error of about 1 / √outputs
 //!
 //! W (outputs, inputs)  w_oi = normal number o · inputs + i of the stream `fourier/frequencies`
 //!                             under the seed, over σ

@@ -5,9 +5,9 @@
 //! bias   (outputs)
 //!
 //! forward    Y  = X Wᵀ, then bias and activation in one pass over Y
-//! backward   dZ = dY where the activation let through, and db = Σ dZ, in one pass over dY
+//! backward   dZ = dY where the activation passes, and db = Σ dZ, in one pass over dY
 //!            dW = dZᵀ X
-//!            dX = dZ W, only of the columns that want it
+//!            dX = dZ W, only for columns that need it
 //! ```
 
 use pulp::{Arch, Simd, WithSimd};

@@ -7,10 +7,10 @@
 //! weights input_weight (4 H, inputs), hidden_weight (4 H, H)
 //! biases  forget_bias (H), bias (3 H)
 //!
-//! of step t   [ f | i | g | o ] = x_t Wxᵀ + h Whᵀ + b     gates of H lanes each
-//!             f, i, o = σ of theirs,  g = tanh of its
-//!             c ← f ∘ c + i ∘ g,      h ← o ∘ tanh c      both begin at 0
-//! output      h after so many steps as the example's length says     // (rows, H)
+//! step t      [ f | i | g | o ] = x_t Wxᵀ + h Whᵀ + b     gates of H lanes each
+//!             f, i, o ← σ(f, i, o),   g ← tanh g
+//!             c ← f ∘ c + i ∘ g,      h ← o ∘ tanh c      both start at 0
+//! output      h after the example's last step                        // (rows, H)
 //! kept        [ f | i | g | o | c | h ] of each step                 // (rows, steps_max * 6 H)
 //! ```
 //!
@@ -23,7 +23,7 @@
 //!
 //! ```text
 //! do = dh ∘ tanh c,  dc += dh ∘ o ∘ (1 - tanh² c)
-//! df = dc ∘ c',      di = dc ∘ g,  dg = dc ∘ i,   dc ← dc ∘ f     c', h': of the step before
+//! df = dc ∘ c',      di = dc ∘ g,  dg = dc ∘ i,   dc ← dc ∘ f     c', h': previous step
 //! dz = d(f, i, g, o) through σ and tanh
 //! dWx += dzᵀ x_t,  dWh += dzᵀ h',  db += Σ dz,  dx_t = dz Wx,  dh ← dz Wh
 //! ```

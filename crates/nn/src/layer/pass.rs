@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! values     [ ....left.... ][ output of this layer | kept ][ ....right.... ]
-//! gradients  [ ....left.... ][ d_output, its own           ][ ....right.... ]
+//! gradients  [ ....left.... ][ its d_output                ][ ....right.... ]
 //! ```
 
 use std::ops::Range;

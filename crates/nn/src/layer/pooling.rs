@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! input   image                                             // (rows, channels * height * width)
-//! output  image of as many channels, a plane of places each // (rows, channels * places)
+//! output  image with the same channels, a plane of places   // (rows, channels * places)
 //! ```
 //!
 //! Padding never counts as a value: the maximum is one of the plane's own, and a mean divides by

@@ -5,8 +5,8 @@
 //!
 //! window  kernel 3 x 3, stride 2 x 2, padding 1 x 1, over a plane of 5 x 5:
 //!
-//!     . . . . . . .         first place: rows -1..2, columns -1..2; what lies outside of the
-//!     . x x x x x .         plane is padding
+//!     . . . . . . .         first place: rows -1..2, columns -1..2; anything outside of
+//!     . x x x x x .         the plane is padding
 //!     . x x x x x .
 //!     . x x x x x .         places: (5 + 2 - 3) / 2 + 1 = 3 along each side
 //!     . x x x x x .

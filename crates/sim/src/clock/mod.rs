@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin ─► gradient (really computed, on any core) ─► given after Computing::seconds
-//! poll  ─► parcels leave when its arithmetic is over ─► arrive as the links carry them
+//! poll  ─► parcels leave after its arithmetic ─► arrive when the links have carried them
 //! ```
 //!
 //! - **Why.** Who waits for whom depends only on time. Sixteen or a hundred ranks can run on two

@@ -1,9 +1,9 @@
 //! Clicks: a DeepFM with rows distributed over ranks, one of which is late.
 //!
 //! ```text
-//! examples ─► who learns from which ─► learner ─┐    dense part: a protocol
-//!                                               ├──► rows: their owners, as stale as they may be
-//! criteo's lines ─► keys ─────────────────────► ┘    on the virtual clock
+//! examples ─► assigned to ranks ─────► learner ─┐    dense part: a protocol
+//!                                               ├──► rows: at their owners, with a staleness bound
+//! Criteo lines ───► keys ─────────────────────► ┘    on the virtual clock
 //! ```
 //!
 //! - **How.** Four ranks take 20 ms per gradient; one of them is late by 0 to 50 ms each time. The

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! seed ─► data, initial values, delays, probes ─► each protocol on the virtual clock ─► seconds
-//!         to a loss ─► over those of bsp with the same seed ─► mean, least and most of all seeds
+//!         to a loss ─► relative to bsp with the same seed ─► mean, minimum and maximum
 //! ```
 //!
 //! - **How.** Each protocol trains the same model on the virtual clock, with real gradients and the

@@ -4,7 +4,7 @@
 //! operand ─► round ─► pack: tiles of 16 lines x 16 pairs ─► blocks of 2 x 2 tiles ─► target
 //!                                                            │
 //!                    unit of tiles: Amx, or SoftTiles ◄──────┤ the loops are generic over the
-//!                    unit of lanes: Avx512, or SoftLanes ◄───┘ unit, an instruction a method
+//!                    unit of lanes: Avx512, or SoftLanes ◄───┘ unit, one instruction per method
 //! ```
 //!
 //! The software units follow the processor's manual (Intel, "Architecture Instruction Set

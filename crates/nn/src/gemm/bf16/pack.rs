@@ -4,8 +4,8 @@
 //! line, the first in the lower half of a word:
 //!
 //! ```text
-//! left    word[line * 16 + pair]    16 lines of 64 bytes, what AMX calls A
-//! right   word[pair * 16 + line]    16 pairs of 64 bytes, what AMX calls B, a vector per pair
+//! left    word[line * 16 + pair]    16 lines of 64 bytes, AMX's A
+//! right   word[pair * 16 + line]    16 pairs of 64 bytes, AMX's B, a vector per pair
 //!
 //! tiles   [ strip 0: depth 0..32, depth 32..64, ... ][ strip 1 ] ...    a strip is 16 lines
 //! ```
