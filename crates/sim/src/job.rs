@@ -162,7 +162,7 @@ pub(crate) fn life(dice: &mut Dice) -> LifeConfig {
 pub(crate) enum Ids {
     /// `count` ids, some of them far more frequent than others.
     Skewed { count: u64, power: u32 },
-    /// `count` ids in turn, each for `run` examples.
+    /// `count` ids in rotation, each for `run` examples.
     Cycle { count: u64, run: u64 },
 }
 

@@ -34,7 +34,7 @@ pub struct Tally {
     pub forwarded: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Rows of refills that were harvested.
+    /// Rows read from the store that were harvested.
     pub harvested: u64,
     /// Merges of segments.
     pub compactions: u64,

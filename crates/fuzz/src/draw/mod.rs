@@ -92,9 +92,9 @@ pub(crate) enum Listener {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
     pub(crate) machine: Machine,
-    /// Whether it starts from scratch and discards earlier results.
+    /// Whether it is started with `--force`, which sets aside what earlier processes left.
     pub(crate) anew: bool,
-    /// Whether it has the option to resume automatically, even if it must resume.
+    /// Whether it is started with `--resume=auto` even if it could use `--resume`.
     pub(crate) auto: bool,
     /// Steps between checkpoints.
     pub(crate) every: u64,
