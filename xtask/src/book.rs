@@ -1,9 +1,9 @@
-//! The book of `docs/`, built as readers see it, and its links.
+//! Builds the book in `docs/` and checks its links.
 //!
-//! - **How.** mdBook builds it into `target/book`. Every link of the result is looked up there, and
-//!   every anchor in the page that it leads to. Links that leave the book lead to files of the
-//!   repository, which are looked up there.
-//! - **Failure.** A warning of mdBook and a link that leads nowhere fail the step.
+//! - **How.** mdBook builds it into `target/book`. Every link in the result must have a target
+//!   there, and every anchor must exist in the target page. Links that leave the book must lead to
+//!   files of the repository.
+//! - **Failure.** A warning of mdBook or a broken link fails the step.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use std::process::Command;
 
 use crate::{Outcome, run, skipped};
 
-/// Pages that repeat others, or are shown wherever something is missing.
+/// Pages that repeat others, or that replace missing pages.
 const NOT_LOOKED_AT: [&str; 3] = ["print.html", "404.html", "toc.html"];
 
-/// Builds the book and follows its links, where mdBook is at hand.
+/// Builds the book and checks its links, if mdBook is installed.
 pub(crate) fn check(root: &Path) -> Outcome {
     let program = std::env::var_os("STEPWELL_MDBOOK").unwrap_or_else(|| "mdbook".into());
     if let Err(why) = run::output(Command::new(&program).arg("--version")) {
@@ -50,7 +50,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
 }
 
-/// The pages in a directory and below, by path.
+/// The pages in a directory and its subdirectories, by path.
 fn pages(directory: &Path) -> std::io::Result<BTreeMap<PathBuf, String>> {
     let (mut found, mut left) = (BTreeMap::new(), vec![directory.to_owned()]);
     while let Some(folder) = left.pop() {
@@ -68,7 +68,7 @@ fn pages(directory: &Path) -> std::io::Result<BTreeMap<PathBuf, String>> {
     Ok(found)
 }
 
-/// Where the links of a page lead, pictures among them.
+/// Targets of a page's links and pictures.
 fn links_of(text: &str) -> impl Iterator<Item = &str> {
     let of =
         |name: &'static str| text.split(name).skip(1).filter_map(|rest| rest.split('"').next());
@@ -90,7 +90,7 @@ fn fault(
     };
     let name = page.strip_prefix(book).unwrap_or(page).display();
     let Ok(inside) = to.strip_prefix(book) else {
-        // The book lies as deep in `target` as its sources lie in the repository.
+        // The book is as deep in `target` as its sources are in the repository.
         let outside = to.strip_prefix(book.parent().unwrap_or(book)).unwrap_or(&to);
         let source = root.join(outside);
         let is_there = source.exists() || source.with_extension("md").exists();
@@ -104,7 +104,7 @@ fn fault(
     (!is_there).then(|| format!("{name}: {} has no #{anchor}", inside.display()))
 }
 
-/// A path without the steps up in it.
+/// Resolves `..` in a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,12 +1,11 @@
-//! The check of the floors: imports among the workspace's crates go down, never up or sideways.
+//! Checks the floors: imports between crates of the workspace only go down, never up or sideways.
 //!
-//! - **How.** The table below gives every crate its floor; `cargo metadata` gives the edges. An
-//!   edge is right where it ends on a lower floor. The lab stands above the product, so that the
-//!   product can never use it. Three exceptions stand in [`fault`]: on the
-//!   ground `optim` may use `base`, tests of `kernels` may use both, whose bits they compare theirs
-//!   with, and tests may use the fakes of `disk` from beside it.
-//! - **Failure.** Every wrong edge is printed, and so is a crate that is not in the table or a row
-//!   of the table without a crate.
+//! - **How.** The table below assigns a floor to every crate, and `cargo metadata` gives the edges.
+//!   An edge must end on a lower floor. The lab is above the product, so the product can't use it.
+//!   [`fault`] has three exceptions: on the ground, `optim` may use `base`; tests of `kernels` may
+//!   use both, to compare bits; and tests may use the fakes of `disk` on the same floor.
+//! - **Failure.** Prints every wrong edge, every crate that is missing from the table, and every
+//!   row of the table without a crate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +14,7 @@ use serde_json::Value;
 
 use crate::{Outcome, run};
 
-/// Crates by the names of their folders, from the roof down, the workshop beside the house first.
+/// Directory names of crates, from the roof down; first the workshop, outside the house.
 const FLOORS: [(&str, &[&str]); 12] = [
     ("workshop", &["xtask"]),
     ("lab 3", &["lab"]),
@@ -40,7 +39,7 @@ struct Edge {
     dev: bool,
 }
 
-/// Reads the workspace's graph, prints it by floor, and fails on what the table forbids.
+/// Reads the workspace's graph, prints it by floor, and fails if the table forbids an edge.
 pub(crate) fn check(root: &Path) -> Outcome {
     let arguments = ["metadata", "--format-version", "1", "--no-deps"];
     let json = run::output(run::cargo_command().current_dir(root).args(arguments))?;
@@ -57,7 +56,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
 }
 
-/// The folders of the workspace's crates, and the edges among them, both sorted.
+/// Directory names of the workspace's crates, and the edges between them, both sorted.
 fn graph(metadata: &Value) -> Result<(Vec<String>, Vec<Edge>), String> {
     let packages = list(metadata, "packages")?;
     let mut folder_of = BTreeMap::new();
@@ -88,13 +87,13 @@ fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
     value[field].as_str().ok_or_else(|| format!("cargo metadata has no text `{field}`"))
 }
 
-/// The folder's name of a crate whose manifest lies at `path`.
+/// Directory name of a crate whose manifest is at `path`.
 fn folder(path: &str) -> Result<&str, String> {
     let name = Path::new(path).parent().and_then(Path::file_name).and_then(|name| name.to_str());
     name.ok_or_else(|| format!("cannot tell the folder of {path}"))
 }
 
-/// The height of a crate: 0 for the ground; `None` where the table does not know it.
+/// The height of a crate: 0 for the ground; `None` if it isn't in the table.
 fn height(name: &str) -> Option<usize> {
     FLOORS.iter().rev().position(|(_, crates)| crates.contains(&name))
 }
@@ -103,7 +102,7 @@ fn floor_name(height: usize) -> &'static str {
     FLOORS[FLOORS.len() - 1 - height].0
 }
 
-/// Everything the table forbids, one line each.
+/// Violations of the table, one line each.
 fn faults(crates: &[String], edges: &[Edge]) -> Vec<String> {
     let mut faults = Vec::new();
     for name in crates.iter().filter(|name| height(name).is_none()) {
@@ -118,7 +117,7 @@ fn faults(crates: &[String], edges: &[Edge]) -> Vec<String> {
     faults
 }
 
-/// Why an edge is wrong, if it is; an edge of a crate without a floor is reported as such already.
+/// Why an edge is wrong, if it is; crates without a floor are reported separately.
 fn fault(edge: &Edge) -> Option<String> {
     let (from, to) = (height(&edge.from)?, height(&edge.to)?);
     let on_the_ground = edge.from == "optim" && edge.to == "base";
@@ -143,7 +142,7 @@ fn print_graph(edges: &[Edge]) {
     }
 }
 
-/// `-> a, b; tests: c`, or nothing.
+/// `-> a, b; tests: c`, or an empty string.
 fn uses(name: &str, edges: &[Edge]) -> String {
     let of = |dev: bool| {
         let edges = edges.iter().filter(|edge| edge.from == name && edge.dev == dev);

@@ -1,7 +1,7 @@
-//! Test programs that hung, and what their threads waited for, at the end of all that is printed.
+//! Test programs that hung, and what their threads waited for, printed after all other output.
 //!
-//! A program that hangs once and passes when it's run again doesn't fail the run, but nobody may
-//! overlook it: a hang is a defect.
+//! A program that hangs once and passes when it's run again doesn't fail the run, but must not be
+//! overlooked: a hang is a defect.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use crate::skipped;
 
-/// Where they are gathered.
+/// File that collects them.
 fn file(root: &Path) -> PathBuf {
     skipped::file(root).with_file_name("hung.txt")
 }
 
-/// Begins anew.
+/// Clears the file.
 pub(crate) fn begin(root: &Path) {
-    // What is not there needs no removing.
+    // It may not exist.
     let _ = fs::remove_file(file(root));
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn add(root: &Path, program: &str, why: &str) {
     }
 }
 
-/// All of them; none where nothing hung.
+/// All entries; `None` if nothing hung.
 pub(crate) fn all(root: &Path) -> Option<String> {
     fs::read_to_string(file(root)).ok()
 }

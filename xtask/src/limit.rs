@@ -1,11 +1,11 @@
 //! Time limits for a program of tests and the processes it started.
 //!
-//! - **Why.** A test that hangs must not take the suite with it, and a hang that comes once in a
-//!   thousand runs has to explain itself the first time.
-//! - **How.** The program runs with its output piped. It prints a line when a test begins and ends,
-//!   so silence is as long as a test takes. Past a limit, [`explain`] lists what every
-//!   thread of its process tree waits for (from `/proc`, and its stack where `gdb` is installed);
-//!   then the tree is killed.
+//! - **Why.** A hanging test must not block the suite, and a hang that occurs once in a thousand
+//!   runs must explain itself the first time.
+//! - **How.** The program runs with its output piped. It prints when a test begins and ends, so the
+//!   time between two outputs is that of one test. Past a limit, [`explain`] lists what every
+//!   thread of its process tree waits for (from `/proc`, and its stack if `gdb` is installed); then
+//!   the tree is killed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at.
+/// Polling interval for a running program.
 const POLL: Duration = Duration::from_millis(20);
-/// Most bytes of `gdb`'s output that are kept for each process.
+/// Most bytes of `gdb`'s output to keep per process.
 const STACK_BYTES_MAX: usize = 64 << 10;
 
 /// How a program ended.
 pub(crate) struct Ended {
-    /// What it printed, standard output first.
+    /// Output, standard output first.
     pub(crate) said: String,
     pub(crate) how: How,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Ended {
 /// Whether a program ended by itself.
 pub(crate) enum How {
     Exited(ExitStatus),
-    /// It was killed at the limit; what its threads waited for.
+    /// Killed at the limit; what its threads waited for.
     Killed(String),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Limits {
 /// Runs `command` within `limits`.
 ///
 /// # Errors
-/// When it can't be started or waited for.
+/// The program can't be started or waited for.
 pub(crate) fn run(command: &mut Command, limits: Limits) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
@@ -104,7 +104,7 @@ fn wait(child: &mut Child, limits: Limits, progress: &AtomicU64) -> io::Result<O
     }
 }
 
-/// A process and everything it started, parents first.
+/// A process and all its descendants, parents first.
 fn tree(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -125,12 +125,12 @@ fn tree(root: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold spaces; state and parent follow it.
+    // The name, in parentheses, may contain spaces; state and parent follow it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn kill(pid: u32) {
-    // One that has just ended needs none.
+    // The process may have ended already.
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
 }
 

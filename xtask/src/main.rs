@@ -1,10 +1,9 @@
-//! The workshop: `cargo xtask <command>` runs the project's checks.
+//! Project checks: `cargo xtask <command>` runs them.
 //!
-//! - **Why.** One command decides whether a change is good, on every machine in the same way.
-//! - **How.** `ci` is a list of steps; each step is a command of its own as well. A step either
+//! - **Why.** A single command decides whether a change is good, in the same way on every machine.
+//! - **How.** `ci` is a list of steps, each of which is also a separate command. A step either
 //!   starts a tool (`run`) or reads the repository itself (`floors`, `tidy`).
-//! - **Failure.** The first step that fails ends the run with status 1 and its name on the last
-//!   line.
+//! - **Failure.** The first failing step ends the run with status 1 and its name on the last line.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
@@ -25,7 +24,7 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a command comes to: nothing, or one line that says what is wrong.
+/// Result of a command; an error is one line that says what is wrong.
 type Outcome = Result<(), String>;
 
 const USAGE: &str = "\
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The steps a command stands for; `None` where there is no such command.
+/// The steps of a command; `None` if it doesn't exist.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
     const CI: [run::Step; 8] = [
         ("fmt", run::fmt),
@@ -108,7 +107,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
     }
 }
 
-/// The root of the repository: the folder above this crate's.
+/// Root of the repository: the parent directory of this crate.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()

@@ -1,6 +1,6 @@
-//! Ranks as processes, where MPI is installed.
+//! Ranks as processes, if MPI is installed.
 //!
-//! Everything is then linted, built and tested with the feature, so that nothing is built twice.
+//! Then everything is linted, built and tested with the feature, so that nothing is built twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::run::output;
 use crate::{Outcome, programs, skipped};
 
-/// The feature, of all packages that have it.
+/// The feature, for all packages that have it.
 const FEATURES: &str = "stepwell/mpi,stepwell-lab/mpi,stepwell-fabric/mpi,stepwell-geeps/mpi,\
                         stepwell-sim/mpi,stepwell-sync/mpi";
 /// Programs of tests that launch themselves, by package and name. Most measure time, and have more
@@ -18,22 +18,22 @@ pub(crate) const QUICK: [(&str, &str); 4] =
 /// Those that only the long suite has time for.
 pub(crate) const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
 
-/// Cargo's arguments for the feature; none if MPI is not installed.
+/// Cargo arguments for the feature; empty if MPI isn't installed.
 pub(crate) fn features() -> &'static [&'static str] {
     if missing().is_none() { &["--features", FEATURES] } else { &[] }
 }
 
-/// Tests over MPI, which `test` runs, too.
+/// Tests over MPI, which `test` also runs.
 pub(crate) fn check(root: &Path) -> Outcome {
     run(root, &QUICK)
 }
 
-/// Tests over MPI that take longer.
+/// Longer tests over MPI.
 pub(crate) fn check_long(root: &Path) -> Outcome {
     run(root, &LONG)
 }
 
-/// One after the other.
+/// Runs the programs sequentially.
 fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
     if let Some(lacks) = missing() {
         return skipped::skip_required(root, "mpi", &lacks);

@@ -1,15 +1,14 @@
-//! The tests of the workspace: processes side by side, as many as there are cores, each with its
-//! tests one after the other.
+//! Tests of the workspace: one process per core at a time, each running its tests sequentially.
 //!
-//! - **Why.** `cargo test` runs one program after the other, and at the end of each a core waits
-//!   for the longest test. Those that take longest begin first ([`LONGEST`]).
-//! - **How.** Cargo builds the programs and says where they are. A crate has one program of
-//!   integration tests, `it`, because each one costs seconds to link; every module of it is run as
-//!   a process of its own. What a process printed is shown once it has ended. Tests of
-//!   documentation follow, by cargo itself.
-//! - **Failure.** All programs run, and those that failed are named at the end: one run shows all
-//!   there is to fix. One that hangs is killed at its limit ([`LIMITS`]) and run once more; what its threads
-//!   waited for comes at the end of all that is printed ([`hung`]).
+//! - **Why.** `cargo test` runs programs sequentially, and at the end of each, cores wait for its
+//!   longest test. Here the slowest programs start first ([`LONGEST`]).
+//! - **How.** Cargo builds the programs and reports their paths. A crate has a single program of
+//!   integration tests, `it`, because each program takes seconds to link; each of its modules runs
+//!   as a separate process. The output of a process is shown once it has ended. Documentation tests
+//!   follow, run by cargo.
+//! - **Failure.** All programs run, and those that failed are listed at the end: one run shows
+//!   everything to fix. A program that hangs is killed at its limit ([`LIMITS`]) and run once more;
+//!   what its threads waited for is printed last ([`hung`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,12 +26,12 @@ use crate::{Outcome, hung, mpi, run, skipped};
 /// Several times what the longest test and the longest program take on a busy machine.
 const LIMITS: Limits =
     Limits { test: Duration::from_secs(5 * 60), program: Duration::from_secs(15 * 60) };
-/// How often a program that hangs is run.
+/// Number of times to run a program that hangs.
 const TRIES: u32 = 2;
 
-/// The program of integration tests of a crate.
+/// Name of a crate's program of integration tests.
 const INTEGRATION: &str = "it";
-/// Programs and modules that take longest, by package and name.
+/// Slowest programs and modules, by package and name.
 const LONGEST: [(&str, &str); 9] = [
     ("ssd", "store"),
     ("engine", "checkpoint"),
@@ -44,23 +43,23 @@ const LONGEST: [(&str, &str); 9] = [
     ("fuzz", "planted"),
     ("train", "out_of_step"),
 ];
-/// Those that measure time, and run alone, at the end.
+/// Programs that measure time, and run alone at the end.
 const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
 
-/// A program of tests, or a module of one.
+/// A test program, or a module of one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     package: String,
     name: String,
     path: PathBuf,
-    /// Of its package, where it runs.
+    /// Directory of its package, in which it runs.
     folder: PathBuf,
-    /// The tests to run; all of the program's where there is none.
+    /// Tests to run; empty means all.
     tests: Vec<String>,
 }
 
 impl Program {
-    /// What cargo says of one in a line; none where the line is about something else.
+    /// Parses one line of cargo's JSON output; `None` if it describes something else.
     fn of(line: &str) -> Option<Self> {
         let said: Value = serde_json::from_str(line).ok()?;
         let tests = said["profile"]["test"].as_bool()?;
@@ -71,7 +70,7 @@ impl Program {
         Some(Self { package, name, path, folder, tests: Vec::new() })
     }
 
-    /// The program, or each module of one of integration tests.
+    /// The program itself, or each module of a program of integration tests.
     fn modules(self) -> Result<Vec<Self>, String> {
         if self.name != INTEGRATION {
             return Ok(vec![self]);
@@ -97,7 +96,7 @@ impl Program {
     }
 }
 
-/// Builds all tests and runs them, those over MPI where it is installed.
+/// Builds and runs all tests, including those over MPI if it is installed.
 pub(crate) fn test(root: &Path) -> Outcome {
     mpi::skip_if_missing(root)?;
     let mut programs = build(root, &[])?;
@@ -150,7 +149,7 @@ pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, Strin
     Ok(modules?.into_iter().flatten().collect())
 }
 
-/// Runs `programs`, so many at once.
+/// Runs `programs`, `at_once` at a time.
 pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
@@ -177,7 +176,7 @@ pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outc
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
-/// What a program printed, and how it ended.
+/// Runs a program; returns its output and how it ended.
 fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::tally::Tally;
 use crate::{Outcome, hung, mpi, skipped};
 
-/// A named check over the repository whose root it is given.
+/// A named check; its argument is the root of the repository.
 pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
 
 /// Runs `steps` in order, up to the first failure.
@@ -60,24 +60,24 @@ pub(crate) fn doc(root: &Path) -> Outcome {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
-/// The same tests, optimized; `STEPWELL_LONG` tells them to take their large sizes.
+/// All tests, optimized; `STEPWELL_LONG` selects their large sizes.
 pub(crate) fn long(root: &Path) -> Outcome {
     let arguments = ["test", "--profile", "long", "--workspace", "--", "--nocapture"];
     cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
 }
 
-/// The quick part of the twin, beside the program that `test` built.
+/// The quick part of the twin, with the program that `test` built.
 pub(crate) fn twin(root: &Path) -> Outcome {
     let build = ["test", "--workspace", "--no-run", "--quiet"];
     beside_twin(root, &[&build, mpi::features()].concat(), "debug", &["--quick"])
 }
 
-/// All of the twin, beside the release build.
+/// All of the twin, with the release build.
 pub(crate) fn twin_long(root: &Path) -> Outcome {
     beside_twin(root, &["build", "--release", "--package", "stepwell"], "release", &[])
 }
 
-/// The trainer beside its twin in NumPy, where a Python that has it is at hand.
+/// Runs the trainer and its twin in NumPy, if a Python with NumPy is available.
 fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> Outcome {
     let python = std::env::var_os("STEPWELL_PYTHON").unwrap_or_else(|| "python3".into());
     if let Err(why) = output(Command::new(&python).args(["-c", "import numpy, xxhash"])) {
@@ -92,13 +92,13 @@ fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> 
     finish(twin.args(options))
 }
 
-/// The program as a profile builds it.
+/// Path of the program in a profile's build.
 fn binary(root: &Path, profile: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root.join(target).join(profile).join("stepwell")
 }
 
-/// The fuzzer with its own `options`; it runs the release build where they name no program.
+/// The fuzzer with the given `options`; uses the release build unless they name a program.
 pub(crate) fn fuzz(root: &Path, options: &[String]) -> Outcome {
     let named = |option: &String| option == "--program" || option.starts_with("--program=");
     let program: &[&str] = if options.iter().any(named) { &[] } else { &["--package", "stepwell"] };
@@ -109,12 +109,12 @@ pub(crate) fn fuzz(root: &Path, options: &[String]) -> Outcome {
     cargo(root, &[&run, options.as_slice()].concat(), &[])
 }
 
-/// As many runs of the fuzzer as a long suite has time for; the first seed is the time.
+/// A fuzzer run sized for the long suite; the first seed is the time.
 pub(crate) fn fuzz_long(root: &Path) -> Outcome {
     fuzz(root, &["--runs", "500", "--minutes", "12"].map(str::to_owned))
 }
 
-/// The comparison with PyTorch, where `STEPWELL_PEER` names a Python that has it.
+/// The comparison with PyTorch, if `STEPWELL_PEER` names a Python that has it.
 pub(crate) fn peer(root: &Path) -> Outcome {
     let Some(python) = std::env::var_os("STEPWELL_PEER") else {
         let lacks = "STEPWELL_PEER is not set (a Python with PyTorch; see bench/README.md)";
@@ -162,7 +162,7 @@ pub(crate) fn cargo_command() -> Command {
     command
 }
 
-/// Runs a command on this terminal to its end; a status other than 0 is a failure.
+/// Runs a command on this terminal until it ends; a status other than 0 is a failure.
 fn finish(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", line(command))) }
@@ -178,7 +178,7 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     Err(format!("`{}` ended with {}: {}", line(command), output.status, said.trim()))
 }
 
-/// A command as one would type it.
+/// A command as typed in a shell.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());

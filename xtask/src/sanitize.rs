@@ -1,22 +1,21 @@
-//! Kernels on this processor under AddressSanitizer and ThreadSanitizer.
+//! Runs kernels on this processor under AddressSanitizer and ThreadSanitizer.
 //!
-//! - **Why.** Memory beyond the ends of buffers, and threads that change one place without an order
-//!   between them, show in no value that a test compares.
-//! - **How.** `STEPWELL_SANITIZE` tells the build script of `stepwell-kernels` to compile kernels
-//!   under a sanitizer of the C++ compiler; Rust's code stays as it is. The runtime has to come
-//!   before all other libraries, so tests are started with it preloaded.
-//! - **Failure.** A report ends the tests with a status of its own. That ThreadSanitizer looks at
-//!   kernels at all is shown by one that lacks a barrier, of which it must complain.
+//! - **Why.** Out-of-bounds accesses and data races don't show in the values that tests compare.
+//! - **How.** `STEPWELL_SANITIZE` makes the build script of `stepwell-kernels` compile kernels with
+//!   a sanitizer of the C++ compiler; Rust code is unchanged. The runtime must be loaded before all
+//!   other libraries, so it is preloaded.
+//! - **Failure.** A report ends the tests with a special status. A kernel without a barrier, which
+//!   ThreadSanitizer must report, shows that it examines kernels at all.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::{Outcome, run, skipped};
 
-/// The status of a program in which ThreadSanitizer found something.
+/// Exit status of a program in which ThreadSanitizer found something.
 const FOUND: i32 = 66;
 
-/// Runs the kernels' tests under both, as far as this machine has them.
+/// Runs the kernels' tests under both sanitizers, if available.
 pub(crate) fn kernels(root: &Path) -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
         skipped::skip(root, "sanitize", "sanitizers are run on x86-64 and Linux alone");
@@ -41,32 +40,32 @@ pub(crate) fn kernels(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// The library of a sanitizer's runtime; none where the C++ compiler has none.
+/// Path of a sanitizer's runtime library; `None` if the C++ compiler has none.
 fn runtime(name: &str) -> Option<String> {
     let mut compiler = Command::new("c++");
     let answer = run::output(compiler.arg(format!("-print-file-name=lib{name}.so"))).ok()?;
     let path = String::from_utf8_lossy(&answer).trim().to_owned();
-    // A compiler that knows of none says the name alone.
+    // A compiler without the library prints only the name.
     let path = std::fs::canonicalize(path).ok()?;
     path.to_str().map(str::to_owned)
 }
 
 fn address(root: &Path, library: &str) -> Command {
     let mut tests = tests(root, "address", &format!("env LD_PRELOAD={library}"));
-    // What a fault leaves behind is not freed.
+    // Memory isn't freed after a fault.
     tests.env("ASAN_OPTIONS", "detect_leaks=0");
     tests
 }
 
 fn thread(root: &Path, library: &str) -> Command {
-    // Its memory lies where the system must not put anything else.
+    // Its memory needs fixed addresses that the system must not use otherwise.
     let mut tests = tests(root, "thread", &format!("setarch -R env LD_PRELOAD={library}"));
     let suppressions = root.join("crates/kernels/shim/tsan.supp");
     tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     tests
 }
 
-/// The tests, built in a folder of their own and started by `runner`.
+/// The tests, built in a separate directory and started by `runner`.
 fn tests(root: &Path, sanitizer: &str, runner: &str) -> Command {
     let mut tests = run::cargo_command();
     tests.current_dir(root).args(["test", "--package", "stepwell-kernels", "--quiet"]);
@@ -76,7 +75,7 @@ fn tests(root: &Path, sanitizer: &str, runner: &str) -> Command {
     tests
 }
 
-/// Runs a command to its end, which must have this status.
+/// Runs a command until it ends, and checks its exit status.
 fn status(command: &mut Command, expected: i32) -> Outcome {
     let ended = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if ended.code() == Some(expected) {

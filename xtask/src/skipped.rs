@@ -1,7 +1,8 @@
-//! What tests and steps pass over because this machine lacks it, in one line at the end.
+//! Collects what tests and steps skip because this machine lacks something, for one line at the
+//! end.
 //!
-//! - **How.** Each appends a line to one file: what is lacking, a tab, who lacks it. Tests do it
-//!   with `stepwell-skip`, which learns of the file from [`VARIABLE`].
+//! - **How.** Each appends a line to a file: what is missing, a tab, and its own name. Tests use
+//!   `stepwell-skip`, which gets the path of the file from [`VARIABLE`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,25 +11,25 @@ use std::path::{Path, PathBuf};
 
 use crate::Outcome;
 
-/// The variable that names the file.
+/// Environment variable with the path of the file.
 pub(crate) const VARIABLE: &str = "STEPWELL_SKIPPED";
 
-/// Names of those that lack one thing that are said, of more their number.
+/// Most names listed per missing thing; if there are more, only their number is given.
 const NAMED_MAX: usize = 4;
 
-/// Where the lines are gathered.
+/// Path of the file.
 pub(crate) fn file(root: &Path) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root.join(target).join("skipped.txt")
 }
 
-/// Begins anew.
+/// Clears the file.
 pub(crate) fn begin(root: &Path) {
-    // What is not there needs no removing, and what cannot be written says nothing later.
+    // The file may not exist; if it can't be removed, nothing is lost.
     let _ = fs::remove_file(file(root));
 }
 
-/// Says that a step is passed over, and what it lacks.
+/// Reports that a step is skipped, and what is missing.
 pub(crate) fn skip(root: &Path, step: &str, lacks: &str) {
     println!("skipped: {lacks}");
     let line = format!("{}\tstep {step}\n", lacks.lines().next().unwrap_or_default());
@@ -57,7 +58,7 @@ pub(crate) fn count(root: &Path) -> usize {
     who.collect::<BTreeSet<&str>>().len()
 }
 
-/// The line at the end; none where nothing was skipped.
+/// The line at the end; `None` if nothing was skipped.
 pub(crate) fn all(root: &Path) -> Option<String> {
     line(&fs::read_to_string(file(root)).unwrap_or_default())
 }

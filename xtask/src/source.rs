@@ -1,10 +1,10 @@
-//! Rust source as far as `tidy` needs it: code without comments and literals, and its functions.
+//! Parses Rust source for `tidy`: code without comments and literals, and its functions.
 //!
 //! - **Why.** Words and braces in comments, strings and characters must not count.
 //! - **How.** [`code`] blanks comments and the insides of literals and keeps every line end, so
-//!   that positions stay true; [`functions`] finds `fn name` in the rest and matches braces.
+//!   that positions remain valid; [`functions`] finds `fn name` in the rest and matches braces.
 
-/// A function and the lines it takes, from `fn` to its closing brace.
+/// A function and its number of lines, from `fn` to its closing brace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -29,7 +29,7 @@ pub(crate) fn code(source: &str) -> String {
     code
 }
 
-/// Where the comment or literal that begins at `at` ends; `None` where none begins.
+/// End of the comment or literal that starts at `at`; `None` if none does.
 fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     let next = chars.get(at + 1).copied();
     match chars[at] {
@@ -44,7 +44,7 @@ fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     }
 }
 
-/// Whether the `r` at `at` belongs to a word such as `for`; in `br"` and `cr"` it does not.
+/// Whether the `r` at `at` is part of a word such as `for`, unlike in `br"` and `cr"`.
 fn continues_word(chars: &[char], at: usize) -> bool {
     let prefixed = at > 0 && matches!(chars[at - 1], 'b' | 'c');
     let before = if prefixed { at - 1 } else { at };
@@ -55,7 +55,7 @@ fn find(chars: &[char], at: usize, is: impl Fn(char) -> bool) -> usize {
     chars[at..].iter().position(|c| is(*c)).map_or(chars.len(), |skip| at + skip)
 }
 
-/// The end of a block comment; they nest.
+/// End of a block comment, which may be nested.
 fn block_comment_end(chars: &[char], mut at: usize) -> usize {
     let mut depth = 0;
     while at + 1 < chars.len() {
@@ -75,7 +75,7 @@ fn block_comment_end(chars: &[char], mut at: usize) -> usize {
     chars.len()
 }
 
-/// The end of a string or character that may hold escapes.
+/// End of a string or character with escapes.
 fn quoted_end(chars: &[char], at: usize, quote: char) -> usize {
     let mut at = at + 1;
     while at < chars.len() {
@@ -88,7 +88,7 @@ fn quoted_end(chars: &[char], at: usize, quote: char) -> usize {
     chars.len()
 }
 
-/// The end of `r"..."` or `r#"..."#`; `None` for a raw identifier or a plain `r`.
+/// End of `r"..."` or `r#"..."#`; `None` for a raw identifier or a plain `r`.
 fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     let open = find(chars, at + 1, |c| c != '#');
     let hashes = open - at - 1;
@@ -106,7 +106,7 @@ fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     Some(chars.len())
 }
 
-/// Whether `word` stands in `code` on its own, not as the end of a longer word.
+/// Whether `word` occurs in `code`, not as the end of a longer word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| !ends_in_word(&code[..at]))
 }
@@ -119,7 +119,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Every function with a body in `code`, in the order of their beginnings.
+/// Every function with a body in `code`, in order.
 pub(crate) fn functions(code: &str) -> Vec<Function> {
     let mut functions = Vec::new();
     for (at, _) in code.match_indices("fn ") {
@@ -139,7 +139,7 @@ fn word_at(code: &str) -> String {
     code.trim_start().chars().take_while(|c| is_word(*c)).collect()
 }
 
-/// The offset of the brace that closes the function at the start of `code`; `None` without a body.
+/// Offset of the brace that closes the function at the start of `code`; `None` without a body.
 fn body_end(code: &str) -> Option<usize> {
     let mut nested = 0_i64; // ( and [
     let mut braces = 0_i64;

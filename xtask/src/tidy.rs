@@ -1,8 +1,8 @@
-//! The check of the sources' shape: sizes, widths, forbidden words, the heads of the crates.
+//! Checks the form of the sources: sizes, widths, forbidden words, the heads of crates.
 //!
-//! - **How.** Files over [`FILE_LINES_MAX`] lines, wide lines and forbidden words fail at once.
-//!   Files over [`FILE_LINES_GOAL`] and functions over [`FUNCTION_LINES_GOAL`] lines are counted
-//!   against `xtask/tidy.toml`: a ratchet, whose numbers may only fall.
+//! - **How.** Files over [`FILE_LINES_MAX`] lines, wide lines and forbidden words fail immediately.
+//!   Files over [`FILE_LINES_GOAL`] lines and functions over [`FUNCTION_LINES_GOAL`] lines are
+//!   counted against `xtask/tidy.toml`: a ratchet, whose numbers may only decrease.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,10 @@ const FILE_LINES_GOAL: usize = 400;
 const FUNCTION_LINES_GOAL: usize = 70;
 const COLUMNS_MAX: usize = 100;
 
-/// Words that no source may hold outside comments and literals.
+/// Words that must not occur outside comments and literals.
 const FORBIDDEN: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
 
-/// Crates with one module of unsafe code each; all others forbid it.
+/// Crates with modules of unsafe code; all others forbid it.
 const MAY_BE_UNSAFE: [&str; 6] = [
     "crates/base/",
     "crates/device/",
@@ -29,7 +29,7 @@ const MAY_BE_UNSAFE: [&str; 6] = [
 
 const RATCHET: &str = "xtask/tidy.toml";
 
-/// What one reading of the sources found.
+/// Results of reading the sources.
 #[derive(Default)]
 struct Findings {
     faults: Vec<String>,
@@ -37,7 +37,7 @@ struct Findings {
     long_functions: Vec<String>,
 }
 
-/// Reads every Rust source that git tracks or would track.
+/// Checks every Rust source that git tracks or would track.
 pub(crate) fn check(root: &Path) -> Outcome {
     let mut findings = Findings::default();
     let paths = sources(root)?;
@@ -62,7 +62,7 @@ fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-/// Paths of the sources, sorted; one that is deleted and not yet committed is left out.
+/// Paths of the sources, sorted; deleted but uncommitted files are omitted.
 fn sources(root: &Path) -> Result<Vec<String>, String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.rs"];
     let listing = run::output(Command::new("git").current_dir(root).args(arguments))?;
@@ -74,7 +74,7 @@ fn sources(root: &Path) -> Result<Vec<String>, String> {
     Ok(paths)
 }
 
-/// Adds to `findings` what is to be said of one file.
+/// Adds the faults of one file to `findings`.
 fn examine(path: &str, text: &str, findings: &mut Findings) {
     let line_count = text.lines().count();
     if line_count > FILE_LINES_MAX {
@@ -107,7 +107,7 @@ fn wide_lines(path: &str, text: &str) -> Vec<String> {
     wide.map(fault).collect()
 }
 
-/// What is wrong with the head of a crate; nothing for files that are not a crate's root.
+/// What is wrong with the head of a crate; empty for files that aren't a crate's root.
 fn head_faults(path: &str, text: &str, code: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !path.ends_with("src/lib.rs") && !path.ends_with("src/main.rs") {
@@ -127,7 +127,7 @@ fn head_faults(path: &str, text: &str, code: &str) -> Vec<String> {
     faults
 }
 
-/// Holds a count against the ratchet: above it is a fault, below it a reason to lower it.
+/// Compares a count with the ratchet: above it is a fault, below it a reason to lower it.
 fn hold(ratchet: &str, name: &str, found: &[String], faults: &mut Vec<String>) -> Outcome {
     let allowed = allowance(ratchet, name)?;
     if found.len() > allowed {

@@ -1,6 +1,6 @@
-//! Rows per second of one thread, from a file (each pass from the start) or from the built-in
-//! stream, and then from the same rows in a packed file:
-//! `cargo run --release -p stepwell-data --example parse -- [FILE]`.
+//! Measures rows per second on one thread: from a file (each pass from the start) or the built-in
+//! stream, then from the same rows in a packed file. Run `cargo run --release -p stepwell-data
+//! --example parse -- [FILE]`.
 
 #![expect(clippy::print_stdout, reason = "the example prints its measurements")]
 
@@ -36,7 +36,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The same examples in a packed file.
+/// Writes the same examples to a packed file.
 fn pack(input: &Input, options: &ReadOptions, path: std::path::PathBuf) -> Outcome<Input> {
     let mut reader = Reader::open(input.clone(), options)?;
     let mut writer = PackedWriter::new(&path, &PackedOptions::new(options.schema))?;
@@ -74,7 +74,7 @@ fn measure(pass: usize, input: &Input, options: &ReadOptions) -> Outcome<()> {
         let start = Instant::now();
         decoder.decode(&block, &mut chunk)?;
         decode_seconds += start.elapsed().as_secs_f64();
-        // Every so many keys of the whole, wherever blocks are cut.
+        // Every 997th key overall, regardless of where blocks are cut.
         for key in chunk.keys.iter().skip(until).step_by(997) {
             digest = hash::checksum(&(digest ^ key.0).to_le_bytes());
             until += 997;

@@ -1,4 +1,4 @@
-//! The beginning of a text: its first line is looked at, and left out where it names the columns.
+//! Start of a text: examines the first line, and skips it if it names the columns.
 
 use std::io::{Cursor, Read};
 use std::path::Path;
@@ -12,32 +12,32 @@ use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
 use crate::record::Head;
 
-/// Bytes that are read at once until the first line has its end.
+/// Bytes per read until the first line is complete.
 const STEP_BYTES: usize = 4096;
 
-/// Bytes that are looked at where the first line does not show what it is.
+/// Bytes to examine if the first line is inconclusive.
 const LOOKED_BYTES: usize = 64 << 10;
 
-/// A mark that some programs put before text in UTF-8.
+/// Byte order mark, which some programs write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What to say of a text in UTF-16.
+/// Error for text in UTF-16.
 pub(crate) const UTF16: &str =
     "is text in UTF-16, and text is read in UTF-8: write it so, for example with `iconv -f utf-16`";
 
-/// Whether a text begins as one in UTF-16 does.
+/// Whether a text starts with a UTF-16 byte order mark.
 pub(crate) fn is_utf16(text: &[u8]) -> bool {
     text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF")
 }
 
-/// A text that is read from its first record on.
+/// A text, positioned at its first record.
 pub(crate) struct Begun {
-    /// What its first line says; none where lines are plain.
+    /// Result of examining the first line; `None` for plain lines.
     pub(crate) head: Option<Arc<Head>>,
     pub(crate) text: Box<dyn Read + Send>,
 }
 
-/// Looks at the first line of `text`, that of the file at `path`, for a reader of `layout`.
+/// Examines the first line of `text`, the contents of the file at `path`, for a reader of `layout`.
 pub(crate) fn begin(
     path: &Path,
     text: Box<dyn Read + Send>,
@@ -49,12 +49,12 @@ pub(crate) fn begin(
         start.check()?;
         return Ok(start.begun(None, 0));
     };
-    // A line without an end is refused by whoever reads it.
+    // The reader reports a line without an end.
     while memchr(b'\n', &start.bytes).is_none() && !start.ended && start.bytes.len() < BLOCK_BYTES {
         start.read_up_to(start.bytes.len() + STEP_BYTES)?;
     }
     start.check()?;
-    // An empty file has no header, whatever the settings say.
+    // An empty file has no header, regardless of the settings.
     if start.bytes.is_empty() {
         return Ok(start.begun(Some(Head::of_nothing(layout, path)?), 0));
     }
@@ -71,12 +71,12 @@ pub(crate) fn begin(
     }
 }
 
-/// The first bytes of a text, and what follows them.
+/// First bytes of a text, and the unread rest.
 struct Start<'a> {
     path: &'a Path,
     bytes: Vec<u8>,
     text: Box<dyn Read + Send>,
-    /// Whether nothing follows.
+    /// Whether the text has ended.
     ended: bool,
 }
 
@@ -94,7 +94,7 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Refuses what is no UTF-8.
+    /// Returns an error for UTF-16.
     fn check(&self) -> Result<(), DataError> {
         match is_utf16(&self.bytes) {
             true => Err(DataError::Path { path: self.path.to_owned(), why: UTF16.to_owned() }),
@@ -102,12 +102,12 @@ impl Start<'_> {
         }
     }
 
-    /// Bytes of the mark before the text.
+    /// Length of the byte order mark.
     fn mark(&self) -> usize {
         if self.bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 }
     }
 
-    /// The text from its first record on, which so many bytes of names stand before.
+    /// The text without its byte order mark and `header` bytes of column names.
     fn begun(mut self, head: Option<Head>, header: usize) -> Begun {
         self.bytes.drain(..self.mark() + header);
         let text = Box::new(Cursor::new(self.bytes).chain(self.text));
@@ -115,8 +115,8 @@ impl Start<'_> {
     }
 }
 
-/// Bytes of `text`, the end of a file, without a last line that is empty, as some programs leave
-/// one; a file that has nothing else, whether `more` stands before it, keeps it.
+/// Length of `text`, the end of a file, without an empty last line, which some programs write.
+/// `more` is whether other text precedes it: a file that consists of an empty line keeps that line.
 pub(crate) fn without_blank_end(text: &[u8], more: bool) -> usize {
     for blank in [&b"\r\n"[..], b"\n"] {
         if let Some(before) = text.strip_suffix(blank)

@@ -1,4 +1,4 @@
-//! What the sequential part of reading hands to the parallel one.
+//! Unit of work that the sequential part of reading passes to the parallel part.
 
 use std::sync::Arc;
 
@@ -8,31 +8,30 @@ use crate::packed::Seal;
 use crate::record::Head;
 use crate::share::Lines;
 
-/// Whole lines of one file, examples of a packed file, or a range of the built-in stream.
+/// Whole lines of a text file, examples of a packed file, rows of a Parquet file, or a range of the
+/// built-in stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     /// Index of the file.
     pub file: u32,
-    /// Lines of the file before this block; in a packed file, examples.
+    /// Lines before this block in the file; examples in a packed file.
     pub first_line: u64,
-    /// Lines in this block; one without a line end counts.
+    /// Lines in this block; a last line without a line end counts.
     pub lines: u32,
-    /// The lines themselves, or the columns of a packed file; empty in a block of the built-in
-    /// stream.
+    /// The lines, or the columns of a packed file; empty for the built-in stream.
     pub bytes: Vec<u8>,
-    /// What the bytes must be, in a block of a packed file.
+    /// Expected contents of `bytes`, for a block of a packed file.
     pub packed: Option<Seal>,
-    /// Its rows, in a block of a file of columns.
+    /// Rows of a block of a Parquet file.
     pub rows: Option<Rows>,
-    /// How its lines are records, where that is not the same for all files.
+    /// How lines become records, if that differs between files.
     pub(crate) head: Option<Arc<Head>>,
-    /// The lines that are wanted; none where all are. Where they are no lines at all, the bytes may
-    /// be missing.
+    /// Lines to use; `None` for all. If no line is used, `bytes` may be empty.
     pub wanted: Option<Lines>,
 }
 
 impl Block {
-    /// A block of text that comes from elsewhere than a file.
+    /// A block of text that doesn't come from a file.
     pub fn of_text(bytes: Vec<u8>) -> Self {
         Self { lines: lines_in(&bytes), bytes, ..Self::default() }
     }

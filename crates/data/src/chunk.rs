@@ -1,13 +1,13 @@
-//! Examples in columns, the unit in which they travel.
+//! Examples in columns, the unit in which the crate returns them.
 //!
 //! ```text
-//! labels   (n, labels)    truth (n, or empty where nobody knows)
-//! weights  (n, or empty where all examples count alike)
+//! labels   (n, labels)    truth (n, or empty if unknown)
+//! weights  (n, or empty if all are 1)
 //! dense    (n, dense)     row-major, already transformed
 //! bag_ends (n, id columns)     bag b = e * id_columns + c is keys[bag_ends[b - 1] .. bag_ends[b]]
 //! keys     (sum of bags)  example after example, column after column
 //! values   (sum of bags, or empty where all are 1)
-//! lines    (n)            where each example stood, so that a run can stop after any of them
+//! lines    (n)            position of each example, so that a run can stop after any of them
 //! ```
 
 use std::ops::Range;
@@ -17,70 +17,70 @@ use stepwell_base::Key;
 use crate::cut_lists::CutList;
 use crate::{Block, Schema};
 
-/// A place between two lines: `line` lines of file number `file` lie behind.
+/// A position between two lines: after the first `line` lines of file number `file`.
 ///
-/// In the built-in stream `file` is 0 and `line` counts examples.
+/// In the built-in stream, `file` is 0 and `line` counts examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Index into the list of files.
+    /// Index in the list of files.
     pub file: u32,
-    /// Lines of that file before this place.
+    /// Lines of that file before this position.
     pub line: u64,
 }
 
-/// What is wrong with a line.
+/// A malformed line and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// Lines of the block before this one.
     pub offset: u32,
-    /// Number of the column, from 1; 0 where it has none.
+    /// Number of the column, from 1; 0 if no column is at fault.
     pub column: u32,
-    /// What is wrong with it.
+    /// Reason.
     pub why: String,
 }
 
-/// Malformed lines whose reason a chunk keeps; of further ones only the place is known.
+/// Malformed lines per chunk with a recorded reason; further ones have a position only.
 pub const REASONS_MAX: usize = 16;
 
-/// Examples in columns; the vectors are reused from one filling to the next.
+/// Examples in columns. The vectors are reused when the chunk is filled again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// The columns.
+    /// Shape of an example.
     pub schema: Schema,
-    /// Index of the file that the examples come from.
+    /// Index of the file that contains the examples.
     pub file: u32,
-    /// Lines of the file before the first of this chunk.
+    /// Lines of the file before this chunk.
     pub first_line: u64,
-    /// Lines that it was made of, those that nobody wanted among them.
+    /// Lines from which the chunk was made, including lines that were filtered out.
     pub line_count: u32,
-    /// Lines of the file before its first record, which are counted in messages alone.
+    /// Lines of the file before its first record; used only to number lines in messages.
     pub header_lines: u32,
-    /// From 0 to 1, or any numbers where the schema says so. // (n, labels)
+    /// Labels: 0 to 1, or any numbers if the schema says so. // (n, labels)
     pub labels: Vec<f32>,
-    /// How much each example counts; none where all count alike. // (n) or (0)
+    /// Weight of each example; empty if all are 1. // (n) or (0)
     pub weights: Vec<f32>,
     /// Transformed dense features. // (n, dense)
     pub dense: Vec<f32>,
     /// Keys of all bags. // (sum of bags)
     pub keys: Vec<Key>,
-    /// Factor of each key's row; empty if all are 1. // (sum of bags) or (0)
+    /// Value of each key; empty if all are 1. // (sum of bags) or (0)
     pub values: Vec<f32>,
-    /// Where each bag ends in `keys`. // (n, id columns)
+    /// End of each bag in `keys`. // (n, id columns)
     pub bag_ends: Vec<u32>,
-    /// Lists that are cut, in the order of their examples; packed ones do not know it.
+    /// Truncated lists, in order of their examples. Packed files don't record them.
     pub cut_lists: Vec<CutList>,
-    /// True click probabilities, where the source knows them. // (n) or (0)
+    /// True click probabilities, if the source knows them. // (n) or (0)
     pub truth: Vec<f32>,
     /// Lines of the chunk before each example. // (n), ascending
     pub lines: Vec<u32>,
     /// Lines of the chunk before each malformed line. // ascending
     pub malformed: Vec<u32>,
-    /// What is wrong with the first [`REASONS_MAX`] of them.
+    /// Reasons for the first [`REASONS_MAX`] malformed lines.
     pub reasons: Vec<Malformed>,
 }
 
 impl Chunk {
-    /// A chunk of no examples.
+    /// An empty chunk.
     pub fn new(schema: Schema) -> Self {
         Self {
             schema,
@@ -107,12 +107,12 @@ impl Chunk {
         self.labels.len() / self.schema.labels.count
     }
 
-    /// Whether there is no example.
+    /// Whether there are no examples.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// Forgets the examples and keeps the memory.
+    /// Removes all examples and keeps the allocations.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.weights.clear();
@@ -127,7 +127,7 @@ impl Chunk {
         self.reasons.clear();
     }
 
-    /// Takes the place of `block`.
+    /// Sets the position of this chunk to that of `block`.
     pub(crate) fn begin(&mut self, block: &Block) {
         (self.file, self.first_line, self.line_count) = (block.file, block.first_line, block.lines);
         self.header_lines = block.head.as_ref().map_or(0, |head| head.header_lines);
@@ -139,7 +139,7 @@ impl Chunk {
         &self.labels[example * count..(example + 1) * count]
     }
 
-    /// Whether a label of an example lies between 0 and 1, where all are from 0 to 1.
+    /// Whether an example has a label strictly between 0 and 1, if labels are from 0 to 1.
     pub(crate) fn has_share(&self, example: usize) -> bool {
         let is_between = |label: &f32| *label != 0.0 && *label != 1.0;
         !self.schema.labels.are_numbers && self.labels_of(example).iter().any(is_between)
@@ -151,12 +151,12 @@ impl Chunk {
         &self.dense[example * width..(example + 1) * width]
     }
 
-    /// Keys of an example in one id column.
+    /// Keys of an example in an id column.
     pub fn bag(&self, example: usize, column: usize) -> &[Key] {
         &self.keys[self.bag_range(example, column)]
     }
 
-    /// Where the keys of an example in one id column lie in `keys`, and their values in `values`.
+    /// Range in `keys`, and in `values`, of an example's keys in an id column.
     pub fn bag_range(&self, example: usize, column: usize) -> Range<usize> {
         assert!(
             column < self.schema.id_columns,
@@ -167,19 +167,19 @@ impl Chunk {
         self.bag_start(bag)..self.bag_ends[bag] as usize
     }
 
-    /// Where the keys of `example` start in `keys`; of example `len()` it is where they end.
+    /// Start of the keys of `example` in `keys`; for example `len()`, their end.
     pub fn keys_start(&self, example: usize) -> usize {
         self.bag_start(example * self.schema.id_columns)
     }
 
-    /// Gives the last key a value. Keys that are given none have 1, once
-    /// [`Chunk::complete_values`] is called behind the last example.
+    /// Sets the value of the last key. Keys without a value get 1, once [`Chunk::complete_values`]
+    /// is called after the last example.
     #[inline]
     pub(crate) fn value_last_key(&mut self, value: f32) {
         push_value(&mut self.values, self.keys.len() - 1, value);
     }
 
-    /// Adds the bag that lies at `range` of `keys`, which have `values` or no values.
+    /// Appends `range` of `keys` with their `values`; empty `values` means that all are 1.
     pub(crate) fn push_bag(&mut self, keys: &[Key], values: &[f32], range: Range<usize>) {
         let values = values.get(range.clone()).unwrap_or_default();
         if values.iter().any(|value| *value != 1.0) {
@@ -189,7 +189,7 @@ impl Chunk {
         self.keys.extend_from_slice(&keys[range]);
     }
 
-    /// Gives the keys that have no value the value 1, where others have one.
+    /// Sets the value of remaining keys to 1, if any key has a value.
     pub(crate) fn complete_values(&mut self) {
         complete_values(&mut self.values, self.keys.len());
     }
@@ -198,23 +198,23 @@ impl Chunk {
         if bag == 0 { 0 } else { self.bag_ends[bag - 1] as usize }
     }
 
-    /// The place from which to go on after its line `line`.
+    /// Position after line `line` of this chunk.
     pub fn position_after(&self, line: u32) -> Position {
         let line = self.first_line + u64::from(line) + 1;
         Position { file: self.file, line }
     }
 
-    /// The number of its line `line` in the file, as an editor counts it.
+    /// Number of line `line` in the file, as an editor counts it.
     pub fn line_number(&self, line: u32) -> u64 {
         self.first_line + u64::from(self.header_lines) + u64::from(line) + 1
     }
 
-    /// Malformed lines that stood before its line `line`.
+    /// Malformed lines before line `line` of this chunk.
     pub fn malformed_before(&self, line: u32) -> usize {
         self.malformed.partition_point(|offset| *offset < line)
     }
 
-    /// Gives back the memory that nothing is in.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.labels.shrink_to_fit();
         self.weights.shrink_to_fit();
@@ -229,7 +229,7 @@ impl Chunk {
         self.reasons.shrink_to_fit();
     }
 
-    /// Bytes of memory that the vectors hold.
+    /// Memory allocated by the vectors, in bytes.
     pub fn bytes(&self) -> usize {
         fn held<T>(of: &Vec<T>) -> usize {
             of.capacity() * size_of::<T>()
@@ -243,7 +243,7 @@ impl Chunk {
     }
 }
 
-/// Adds the value of a key behind `before` others; those without a value get 1.
+/// Appends the value of the key that follows `before` others; keys without a value get 1.
 #[inline]
 pub(crate) fn push_value(values: &mut Vec<f32>, before: usize, value: f32) {
     if value != 1.0 {
@@ -252,7 +252,7 @@ pub(crate) fn push_value(values: &mut Vec<f32>, before: usize, value: f32) {
     }
 }
 
-/// Gives each of `keys` keys a value, if any has one.
+/// Extends `values` to all `keys` keys, if any key has a value.
 pub(crate) fn complete_values(values: &mut Vec<f32>, keys: usize) {
     if !values.is_empty() {
         values.resize(keys, 1.0);

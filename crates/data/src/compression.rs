@@ -1,8 +1,8 @@
-//! What a file holds: text, gzip, zstd, Parquet and packed examples are known by their first bytes,
-//! never by a name.
+//! Detects the content of a file (text, gzip, zstd, Parquet, packed examples) by its first bytes,
+//! never by its name.
 //!
-//! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
-//! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.
+//! Cost: an input buffer of 128 KiB. zstd adds its window: 8 MiB at levels 1 to 19, and at most 128
+//! MiB for files compressed with `--long=27`. gzip adds 32 KiB.
 
 use std::io::{BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
@@ -15,13 +15,13 @@ use crate::data_file::{DataFile, Unreadable};
 use crate::files::explain;
 use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
-/// Bytes of the buffer in front of a decompressor.
+/// Bytes of the decompressor's input buffer.
 const INPUT_BYTES: usize = 128 * 1024;
 
-/// The widest zstd window that is accepted, as a power of two.
+/// Largest accepted zstd window, as a power of two.
 ///
-/// The plan of a run counts it, and a wider one may begin at any frame of a file. So it cannot be
-/// allowed for what is there: frames of `zstd --long=31` would take 2 GiB.
+/// A run's memory plan includes this window. It can't be sized by the first frame, as a larger
+/// window may start at any frame: frames of `zstd --long=31` would take 2 GiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -29,28 +29,28 @@ enum Compression {
     None,
     Gzip,
     Zstd,
-    /// Not compressed, and not text.
+    /// Packed examples.
     Packed,
-    /// Neither, either.
+    /// Parquet.
     Columns,
     Unknown(&'static str),
-    /// No compression, but a format that is not read.
+    /// An unsupported uncompressed format.
     Foreign(&'static str),
-    /// Columns that nobody can read without a key.
+    /// Encrypted Parquet.
     Encrypted,
 }
 
-/// An open file.
+/// Contents of an open file.
 pub(crate) enum Content {
-    /// Lines, decompressed where they were compressed.
+    /// Lines, decompressed if necessary.
     Text(Box<dyn Read + Send>),
-    /// Examples in columns.
+    /// A packed file.
     Packed(PackedFile),
-    /// Rows in columns.
+    /// A Parquet file.
     Columns(ColumnFile),
 }
 
-/// Opens the file for reading.
+/// Opens a file for reading.
 pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let mut file = DataFile::open(path)?;
@@ -105,8 +105,8 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     Ok(Content::Text(text))
 }
 
-/// Whether there is no example in the file, of which both ends are read where it is packed, and the
-/// first byte of text otherwise.
+/// Whether the file has no examples. Reads both ends of a packed or Parquet file, and one byte of
+/// text.
 pub(crate) fn is_empty(path: &Path) -> Result<bool, DataError> {
     let mut text = match open(path)? {
         Content::Packed(file) => return Ok(file.examples() == 0),
@@ -118,7 +118,7 @@ pub(crate) fn is_empty(path: &Path) -> Result<bool, DataError> {
     read.map(|bytes| bytes == 0).map_err(|error| fail(broken(&error)))
 }
 
-/// The file, if it is a packed one; what cannot be opened is an error.
+/// The file, if it is packed; an error if it can't be opened.
 pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> {
     match open(path)? {
         Content::Packed(file) => Ok(Some(file)),
@@ -126,20 +126,20 @@ pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> 
     }
 }
 
-/// Whether it is a file of columns.
+/// Whether the file is Parquet.
 pub(crate) fn has_columns(path: &Path) -> Result<bool, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
     let head = read_head(&mut DataFile::open(path)?).map_err(wrong)?;
     Ok(compression_of(&head) == Compression::Columns)
 }
 
-/// Whether the file is text that is not compressed; false where it cannot be read.
+/// Whether the file is uncompressed text; false if it can't be read.
 pub(crate) fn is_plain(path: &Path) -> bool {
     let head = DataFile::open(path).ok().and_then(|mut file| read_head(&mut file).ok());
     head.is_some_and(|head| compression_of(&head) == Compression::None)
 }
 
-/// The most bytes that reading the file takes beside the caller's buffers.
+/// Most bytes that reading the file takes, in addition to the caller's buffers.
 pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };
     let mut file = DataFile::open(path)?;
@@ -153,14 +153,14 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
             | Compression::Encrypted => 0,
             Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
             Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
-            // The window of 32 KiB and its tables.
+            // Window of 32 KiB, and tables.
             Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
-            // The window, and one block of 128 KiB on either side of it.
+            // Window, and a block of 128 KiB on either side.
             Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
         })
 }
 
-/// An error of reading or decompressing in words.
+/// Description of a read or decompression error.
 pub(crate) fn broken(error: &std::io::Error) -> String {
     match error.kind() {
         _ if Unreadable::of(error).is_some() => explain(error),
@@ -179,9 +179,9 @@ pub(crate) fn broken(error: &std::io::Error) -> String {
     }
 }
 
-/// Whether decompressing ended at a frame whose window is wider than [`WINDOW_LOG_MAX`].
+/// Whether decompression failed because of a window larger than [`WINDOW_LOG_MAX`].
 fn is_too_wide(error: &std::io::Error) -> bool {
-    // The error's number in the interface of the library, which passes on its words alone.
+    // Number of this error in the C library. Its Rust binding only passes the message on.
     const WINDOW_TOO_LARGE: usize = 16;
     let words = zstd::zstd_safe::get_error_name(WINDOW_TOO_LARGE.wrapping_neg());
     error.get_ref().is_some_and(|inner| inner.to_string() == words)
@@ -199,14 +199,14 @@ fn compression_of(head: &[u8]) -> Compression {
     }
     match head {
         [0x1F, 0x8B, ..] => Compression::Gzip,
-        // A frame, or a skippable frame in front of the first one.
+        // A frame, or a skippable frame before the first one.
         [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Compression::Zstd,
         [0xFD, b'7', b'z', b'X', b'Z', ..] => Compression::Unknown("xz"),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Unknown("bzip2"),
         [b'P', b'K', 3, 4, ..] => Compression::Unknown("zip"),
         [0x04, 0x22, 0x4D, 0x18, ..] => Compression::Unknown("lz4"),
         [b'P', b'A', b'R', b'1', ..] => Compression::Columns,
-        // The length of a part, in four bytes; a text that begins so goes on as text.
+        // The length of a part, in four bytes. Text with this prefix has no zero bytes.
         [b'P', b'A', b'R', b'E', rest @ ..] if rest.iter().take(4).any(|byte| *byte == 0) => {
             Compression::Encrypted
         }

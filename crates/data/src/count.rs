@@ -1,4 +1,4 @@
-//! How many lines files have, without parsing one.
+//! Counts the lines of files without parsing them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use crate::layout::Layout;
 use crate::lines::{BLOCK_BYTES, too_long};
 use crate::{DataError, Files};
 
-/// Lines of each file, a last one without a line end included; of a packed file its examples,
-/// which its end tells. Nothing is parsed.
+/// Lines of each file, including a last line without a line end. For a packed file, the number of
+/// examples, which is read from its footer.
 ///
 /// # Errors
-/// A file that cannot be read or decompressed, that is damaged, or a line longer than
-/// [`BLOCK_BYTES`], which may have no end.
+/// A file that can't be read or decompressed, a damaged file, or a line longer than
+/// [`BLOCK_BYTES`].
 pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
     lines_of_each_until(files, &StopRequest::new())
 }
 
-/// As [`lines_of_each`], until somebody asks to `stop`.
+/// Like [`lines_of_each`], but stops when `stop` is requested.
 ///
 /// # Errors
-/// Those of [`lines_of_each`], and [`DataError::Stopped`].
+/// The errors of [`lines_of_each`], and [`DataError::Stopped`].
 pub fn lines_of_each_until(files: &[PathBuf], stop: &StopRequest) -> Result<Vec<u64>, DataError> {
     files.iter().map(|path| lines_of(path, None, stop)).collect()
 }
 
-/// Records of each of `files`, until somebody asks to `stop`: lines, but for those that name
-/// columns and for an empty one at the end.
+/// Records of each of `files`: lines without headers and without an empty last line. Stops when
+/// `stop` is requested.
 pub(crate) fn records_of_each(files: &Files, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
     let layout = files.layout.as_deref();
     files.paths.iter().map(|path| lines_of(path, layout, stop)).collect()
@@ -51,10 +51,10 @@ pub fn has_no_record(path: &Path, layout: Option<&Layout>) -> bool {
     begun.ok().and_then(first) == Some(0)
 }
 
-/// Lines of all files together, as [`lines_of_each`].
+/// Total lines of all files; see [`lines_of_each`].
 ///
 /// # Errors
-/// As [`lines_of_each`].
+/// The errors of [`lines_of_each`].
 pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
     Ok(lines_of_each(files)?.iter().sum())
 }
@@ -67,7 +67,7 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
     };
     let header = begun.head.map_or(0, |head| u64::from(head.header_lines));
     let (mut source, mut buffer) = (begun.text, Vec::with_capacity(BLOCK_BYTES));
-    // Bytes behind the last line end, which are a line where the file ends with them.
+    // Bytes after the last line end, which form a line at the end of the file.
     let (mut lines, mut unended) = (0, 0);
     // Whether the last line is empty.
     let (mut end, mut blank) = (Vec::new(), false);
@@ -84,7 +84,7 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
             let blank = u64::from(blank && layout.is_some());
             return Ok(lines + u64::from(unended > 0) - blank);
         }
-        // A line end may lie on both sides of a cut.
+        // A line end may be split between two reads.
         end.extend_from_slice(&buffer[buffer.len().saturating_sub(3)..]);
         end.drain(..end.len().saturating_sub(3));
         blank = without_blank_end(&end, lines > 1) < end.len();

@@ -1,38 +1,36 @@
-//! What is left out of lists that have more ids than are taken: counted as examples are made, so
-//! that it can be said.
+//! Counts ids dropped from lists that exceed their limit, to report them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Chunk;
 use crate::layout::Layout;
 
-/// Entries that a chunk has; further lists are counted with the last one of their column.
+/// Most entries per chunk; further lists are added to the last entry of their column.
 const ENTRIES_MAX: usize = 4096;
 
-/// A list of a chunk that is cut, or several.
+/// One or more truncated lists of an id column in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutList {
-    /// The last example of the chunk whose list it is.
+    /// Last example of the chunk with such a list.
     pub example: u32,
     /// Number of the id column.
     pub column: u32,
-    /// Examples with such a list.
+    /// Number of examples.
     pub examples: u32,
-    /// Ids of them that are left out.
+    /// Number of dropped ids.
     pub ids: u64,
 }
 
-/// The most bytes that entries take in a chunk of so many list columns, made of `block_bytes`.
+/// Most bytes of entries in a chunk with `lists` list columns, made from `block_bytes` bytes.
 pub(crate) fn bytes_max(lists: usize, block_bytes: usize) -> usize {
     let most = if lists == 0 { 0 } else { ENTRIES_MAX.min(block_bytes) + lists };
     most * size_of::<CutList>()
 }
 
 impl Chunk {
-    /// So many ids of the list that `example`, the last one, has in id column `column` are left
-    /// out.
+    /// Records that `ids` ids of id column `column` were dropped from `example`, the last one.
     pub(crate) fn note_cut_list(&mut self, example: usize, column: usize, ids: usize) {
-        // Columns and examples of a chunk count in 32 bits.
+        // Columns and examples per chunk fit 32 bits.
         let (example, column) = (example as u32, column as u32);
         let entries = &mut self.cut_lists;
         if entries.len() >= ENTRIES_MAX
@@ -50,28 +48,27 @@ impl Chunk {
     }
 }
 
-/// What the lists of many chunks lose.
+/// Total of the truncated lists of many chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutLists {
-    /// Examples that were looked at.
+    /// Examples examined.
     pub examples: u64,
-    /// Of each id column with such lists: its number, its examples with them, ids that are left
-    /// out.
+    /// Per id column with truncated lists: number of the column, examples, dropped ids.
     columns: Vec<(u32, u64, u64)>,
 }
 
-/// What the lists of one column lose.
+/// Total of the truncated lists of one column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutColumn {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// Ids of a list that are taken.
+    /// Limit on the ids of a list.
     pub taken: u64,
-    /// Examples whose list has more.
+    /// Examples with a longer list.
     pub examples: u64,
-    /// Examples that were looked at.
+    /// Examples examined.
     pub of_examples: u64,
-    /// Ids that are left out.
+    /// Dropped ids.
     pub ids: u64,
 }
 
@@ -91,7 +88,7 @@ impl CutLists {
         }
     }
 
-    /// By column, in the order of the columns of `layout`.
+    /// Totals per column, in the order of the columns of `layout`.
     pub fn of(&self, layout: &Layout) -> Vec<CutColumn> {
         let names = layout.id_names();
         let mut columns = self.columns.clone();
@@ -106,7 +103,7 @@ impl CutLists {
 }
 
 impl CutColumn {
-    /// Adds what another reader counted of other examples to what is known of all.
+    /// Adds these counts of other examples to the totals in `all`.
     pub fn add_to(self, all: &mut Vec<Self>) {
         match all.iter_mut().find(|known| known.column == self.column) {
             Some(known) => {
@@ -118,7 +115,7 @@ impl CutColumn {
         }
     }
 
-    /// What to say of it.
+    /// Note for the user.
     pub fn note(&self) -> String {
         let Self { column, taken, examples, of_examples, ids } = self;
         let verb = if *examples == 1 { "has" } else { "have" };

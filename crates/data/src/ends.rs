@@ -1,24 +1,24 @@
-//! Where the fields of a text end, 64 bytes at a time.
+//! Finds the ends of fields in text, 64 bytes at a time.
 //!
-//! Why       Fields are short, and their lengths are all that a processor cannot guess: a search
-//!           that is begun anew for each field costs a wrong guess for every other one.
-//! How       The bytes of a block that are a separator or a line end are the bits of a word; what
-//!           is next is its lowest bit. A processor guesses wrong once a block at most.
+//! - **Why.** Fields are short, and their lengths are the one thing that a processor can't predict:
+//!   a separate search per field costs a branch misprediction every other field.
+//! - **How.** The separators and line ends of a 64-byte block are the bits of a word, and the next
+//!   end is its lowest bit. A block costs at most one misprediction.
 
 use crate::scan::ONES;
 
 /// Bytes of a block.
 const BLOCK: usize = 64;
 
-/// The ends of fields of a text, in order.
+/// Iterates over the field ends of a text.
 pub(crate) struct Ends<'a> {
     text: &'a [u8],
     separator: u8,
-    /// Where the block at hand begins.
+    /// Start of the current block.
     block: usize,
-    /// Ends in it that were not given yet.
+    /// Remaining ends in the block, as bits.
     left: u64,
-    /// Behind the last that was given.
+    /// Position after the last returned end.
     at: usize,
 }
 
@@ -37,13 +37,13 @@ impl<'a> Ends<'a> {
             None => {
                 let mut last = [0; BLOCK];
                 last[..rest.len()].copy_from_slice(rest);
-                // What is behind the text is no end, whatever the separator is.
+                // Bytes past the end of the text never count, regardless of the separator.
                 ends_in(&last, self.separator) & ((1 << rest.len()) - 1)
             }
         };
     }
 
-    /// Goes on from `at`, which is where it is unless somebody passed over a part.
+    /// Continues at `at`. Cheap unless the caller skipped a part of the text.
     #[inline]
     pub(crate) fn seek(&mut self, at: usize) {
         if self.at != at {
@@ -52,7 +52,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The next end; the length of the text where there is none.
+    /// Position of the next end, or the length of the text.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
         while self.left == 0 {
@@ -69,7 +69,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// The bytes of a block that are `separator` or a line end, as bits.
+/// Bit mask of the bytes of a block that are `separator` or a line end.
 #[inline]
 fn ends_in(block: &[u8; BLOCK], separator: u8) -> u64 {
     let (separators, ends) = (ONES * u64::from(separator), ONES * u64::from(b'\n'));
@@ -78,13 +78,13 @@ fn ends_in(block: &[u8; BLOCK], separator: u8) -> u64 {
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         let hits = zeros(word ^ separators) | zeros(word ^ ends);
-        // One bit of each byte, gathered in the highest byte, each from another place.
+        // Gathers one bit per byte in the highest byte.
         mask |= ((hits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * number);
     }
     mask
 }
 
-/// The highest bit of every byte of `word` that is zero; no byte depends on another.
+/// Sets the highest bit of every zero byte of `word`, without carries between bytes.
 #[inline]
 fn zeros(word: u64) -> u64 {
     const LOWS: u64 = ONES * 0x7F;

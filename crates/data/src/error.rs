@@ -1,12 +1,12 @@
-//! What can go wrong with a source of examples.
+//! Errors of reading and writing examples.
 
 use std::path::PathBuf;
 
 use stepwell_base::mend;
 
-/// What helps where a packed file is damaged.
+/// How to fix a damaged packed file.
 pub(crate) const MEND_PACKED: &str = "copy it again, or make it again with `stepwell convert`";
-/// The same where it is a cache.
+/// How to fix a damaged cache.
 pub(crate) const MEND_CACHE: &str =
     "if it is a cache, remove it, and the next run with data.cache makes it anew";
 
@@ -14,15 +14,15 @@ pub(crate) const MEND_CACHE: &str =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// A path or pattern leads to no readable file.
+    /// A path or pattern matches no readable file.
     #[error("{}: {why}", path.display())]
     Path {
         /// The path or pattern as given.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A file lacks a column that is asked for.
+    /// A file lacks a required column.
     #[error("{}: {why}", path.display())]
     NoColumn {
         /// The file.
@@ -34,88 +34,88 @@ pub enum DataError {
         /// Description of the missing column, and the fix.
         why: String,
     },
-    /// Somebody asked to stop before it was through.
+    /// The caller requested a stop.
     #[error("stopped, as was asked for")]
     Stopped,
-    /// Reading or decompressing failed on the way.
+    /// Reading or decompressing failed.
     #[error("{}: after line {line}: {why}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Lines that were read whole before it.
+        /// Complete lines read before the error.
         line: u64,
-        /// The system's or the decompressor's word.
+        /// Message of the system or the decompressor.
         why: String,
     },
-    /// A line is not an example, and no more such lines may be skipped.
+    /// A line is malformed, and the limit on skipped lines is used up.
     #[error("{}: line {line}{}: {why}{}", path.display(), at(*column), skipped_hint(*skip_max))]
     Malformed {
         /// The file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// Number of the column, from 1; 0 where it has none.
+        /// Number of the column, from 1; 0 if no column is at fault.
         column: u32,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
-        /// Malformed lines that were allowed.
+        /// Number of malformed lines that may be skipped.
         skip_max: u64,
     },
-    /// A packed file is not what was written.
+    /// A packed file is damaged.
     #[error("{}: {place}: {why}; the file is damaged or cut short: {mend}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The part of it, with its offset.
+        /// The damaged part and its offset.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong.
         why: String,
-        /// What helps.
+        /// How to fix it.
         mend: &'static str,
     },
-    /// A packed file that is being made cannot be written any further.
+    /// Writing a packed file failed.
     #[error(
         "{}: cannot be written after {examples} examples: {source}{}",
         path.display(), mend(source)
     )]
     Packing {
-        /// Where it was to be.
+        /// Path of the file.
         path: PathBuf,
-        /// Examples in the blocks before.
+        /// Examples in the blocks already written.
         examples: u64,
-        /// The system's word.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A position that the files do not have.
+    /// The requested position isn't in the files.
     #[error("{}: cannot continue after line {wanted}: {why}", path.display())]
     Position {
-        /// The file, or the place in the list where one is missing.
+        /// The file; if the list is too short, its number.
         path: PathBuf,
-        /// Lines to pass over.
+        /// Lines to skip.
         wanted: u64,
         /// What was found instead.
         why: String,
     },
-    /// Options that make no sense.
+    /// Invalid options.
     #[error("{0}")]
     Options(String),
     /// Writing generated examples failed.
     #[error("writing examples failed after {examples} of them: {source}{}", mend(source))]
     Write {
-        /// Examples written before.
+        /// Examples already written.
         examples: u64,
-        /// The system's word.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
 impl DataError {
-    /// Whether the settings are wrong, by themselves or for this data, so that nothing has begun.
+    /// Whether a setting is wrong, by itself or for this data; nothing has started then.
     pub fn is_of_settings(&self) -> bool {
         matches!(self, Self::Options(_) | Self::NoColumn { .. })
     }
 
-    /// Whether a packed file is not as it was written.
+    /// Whether a packed file is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })
     }

@@ -1,4 +1,4 @@
-//! Blocks of a list of files, in order, whatever each of them holds.
+//! Reads a list of files in order as blocks, regardless of their formats.
 //!
 //! Invariant: a block never spans two files.
 
@@ -22,9 +22,9 @@ use crate::{DataError, Files, ReadOptions};
 pub struct FileReader {
     files: Files,
     options: ReadOptions,
-    /// The file that is being read, or the next one.
+    /// Index of the current or next file.
     file: u32,
-    /// None between two files, so that only one of them takes memory.
+    /// `None` between two files, so that only one of them uses memory.
     at: Option<At>,
 }
 
@@ -39,8 +39,8 @@ impl FileReader {
     /// Starts at `options.start`; lines before it are counted, not parsed.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has fewer lines than `options.start` says; any packed
-    /// file of the list that does not suit `options`.
+    /// A file that can't be read, or has fewer lines than `options.start`; any packed file of the
+    /// list that doesn't match `options`.
     pub(crate) fn open(files: &Files, options: &ReadOptions) -> Result<Self, DataError> {
         let start = options.start;
         if start.file as usize >= files.paths.len() {
@@ -48,10 +48,10 @@ impl FileReader {
             let path = format!("file number {}", start.file).into();
             return Err(DataError::Position { path, wanted: start.line, why });
         }
-        // Now, rather than when the turn of the last one comes.
+        // Check all files now rather than when reading reaches the last one.
         for path in &files.paths {
             if let Some(packed) = open_packed(path)? {
-                // Other columns are rarely as many.
+                // Checked first: a mismatch in columns rarely shows in their number.
                 packed.check_rules(files.layout.as_deref())?;
                 if files.layout.as_deref().is_some_and(Layout::splits) {
                     let why = "is packed, and data.eval_column is a column of text: evaluate on \
@@ -68,12 +68,12 @@ impl FileReader {
         Ok(reader)
     }
 
-    /// Fills `block` with the next lines or examples, and asks `follower` which of them are wanted;
-    /// false at the end of the last file.
+    /// Fills `block` with the next lines or examples, and asks `follower` which of them to use.
+    /// Returns false at the end of the last file.
     ///
     /// # Errors
-    /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
-    /// a block.
+    /// A file that can't be opened, read or decompressed, a damaged file, or a line longer than a
+    /// block.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,
@@ -94,7 +94,7 @@ impl FileReader {
         }
     }
 
-    /// Opens the file at hand behind so many lines.
+    /// Opens the current file at line `line`.
     fn enter(&self, line: u64) -> Result<At, DataError> {
         let path = &self.files.paths[self.file as usize];
         At::open(path, (self.file, line), self.files.layout.as_deref(), &self.options)
@@ -141,7 +141,7 @@ impl At {
     }
 }
 
-/// Opens a file, which has to be of the format that `layout` names.
+/// Opens a file and checks that it has the format that `layout` names.
 pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, DataError> {
     let content = open(path)?;
     let format = layout.map_or(Format::Auto, |layout| layout.options().format);
@@ -156,8 +156,8 @@ pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, D
     Err(DataError::Path { path: path.to_owned(), why })
 }
 
-/// Refuses files that have the names of columns and nothing else, and files without names beside
-/// others whose names say that columns lie in another order than theirs are taken to.
+/// Rejects files that contain only a header, and files without a header if the headers of other
+/// files show a column order that differs from the one assumed.
 fn check_records(files: &Files) -> Result<(), DataError> {
     let Some(layout) = files.layout.as_deref() else { return Ok(()) };
     check_paths(layout, files.paths.iter())?;
@@ -169,7 +169,7 @@ fn check_records(files: &Files) -> Result<(), DataError> {
             continue;
         };
         let Begun { head, mut text } = begin(path, text, Some(layout))?;
-        // What cannot be read further on is an error when its turn comes.
+        // Later read errors are reported when reading reaches them.
         let more = text.as_mut().take(1).read_to_end(&mut Vec::new()).map_or(1, |read| read) > 0;
         has_records |= more;
         let Some(head) = head.filter(|head| matches!(head.kind, Kind::Delimited { .. })) else {
@@ -197,7 +197,7 @@ fn check_records(files: &Files) -> Result<(), DataError> {
     Err(DataError::Path { path: path.clone(), why })
 }
 
-/// What to say of a file of columns where nobody named columns.
+/// Error for a Parquet file without configured columns.
 fn no_layout(path: &Path) -> DataError {
     let why = "is a Parquet file, and the settings name no columns of it: give [[columns]], which \
                `stepwell schema` writes, or data.format = parquet where it has data.preset's";

@@ -1,7 +1,7 @@
-//! From paths and patterns to a list of readable files, in a fixed order.
+//! Resolves paths and patterns to a list of readable files, in a fixed order.
 //!
-//! All complaints that can be made before the first line is read are made here, so that a run
-//! does not find out on its last file.
+//! Reports every error that can be found before the first line is read, so that a run doesn't fail
+//! at its last file.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -18,23 +18,22 @@ use crate::data_file::{Unreadable, is_url, is_url_pattern, matches as matching_u
 use crate::layout::Layout;
 use crate::{DataError, compression};
 
-/// Files behind `patterns`, in the order given; the matches of one pattern sorted by name, numbers
-/// in names as numbers: `day_9` before `day_10`.
+/// Files that match `patterns`, in the given order. The matches of a pattern are sorted by name,
+/// with numbers compared as numbers: `day_9` before `day_10`.
 ///
-/// A path that exists is taken literally, even where it contains `*`, `?` or `[`. A pattern matches
-/// no hidden file unless its own name begins with a dot. URLs are taken likewise; `-` is standard
-/// input.
+/// An existing path is taken literally, even if it contains `*`, `?` or `[`. A pattern matches
+/// hidden files only if its own name starts with a dot. URLs are returned unchanged; `-` is
+/// standard input.
 ///
-/// Empty files keep their place in the list and are passed over by whatever reads it: those who
-/// write data in parts leave some. A file is empty where it has no byte once it is decompressed; a
-/// packed one, where it has no example.
+/// Empty files keep their place in the list, and readers skip them: programs that write data in
+/// parts leave some. A text file is empty if it has no bytes after decompression; a packed file, if
+/// it has no examples.
 ///
 /// # Errors
-/// No pattern at all, or an empty one: [`DataError::Options`]; a pattern without a match, a missing
-/// file, something that is no file on a disk, empty files alone, a file that cannot be opened or is
-/// packed in a way that is not known: [`DataError::Path`], which names it; a packed file that is
-/// cut short: [`DataError::Damaged`]; compressed data that is damaged from its start:
-/// [`DataError::Read`].
+/// [`DataError::Options`]: no patterns, or an empty one. [`DataError::Path`], which names the path:
+/// a pattern without a match, a missing file, not a regular file, only empty files, a file that
+/// can't be opened or has an unsupported compression. [`DataError::Damaged`]: a truncated packed
+/// file. [`DataError::Read`]: compressed data that is damaged from the start.
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));
@@ -163,9 +162,8 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(found)
 }
 
-/// The order of two names in which people count: folder by folder, runs of digits as the numbers
-/// that they are, all else byte by byte. Names that differ in leading zeros alone are in the order
-/// of their bytes.
+/// Orders two paths naturally: by directory, runs of digits as numbers, all else by byte. Names
+/// that differ only in leading zeros are ordered by their bytes.
 pub(crate) fn by_number(one: &OsStr, other: &OsStr) -> Ordering {
     let (one, other) = (one.as_encoded_bytes(), other.as_encoded_bytes());
     let (mut left, mut right) = (one, other);
@@ -184,7 +182,7 @@ pub(crate) fn by_number(one: &OsStr, other: &OsStr) -> Ordering {
                 return left.len().cmp(&right.len()).then_with(|| one.cmp(other));
             };
             (left, right) = (rest, rest_right);
-            // The end of a folder's name comes before any other byte.
+            // The end of a directory name comes before any other byte.
             let rank = |byte: u8| if byte == b'/' { 0 } else { u16::from(byte) + 1 };
             rank(*first).cmp(&rank(*against))
         };
@@ -194,16 +192,17 @@ pub(crate) fn by_number(one: &OsStr, other: &OsStr) -> Ordering {
     }
 }
 
-/// The order of two numbers in decimal digits, however many.
+/// Compares two decimal numbers of any length.
 fn number_order(one: &[u8], other: &[u8]) -> Ordering {
     let significant = |digits: &'_ [u8]| digits.iter().take_while(|digit| **digit == b'0').count();
     let (one, other) = (&one[significant(one)..], &other[significant(other)..]);
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// Opens a file on a disk for reading.
+/// Opens a regular file for reading.
 ///
-/// All else is refused: a device need not end, and opening a pipe would wait for its writer.
+/// Returns an error for anything else: a device may never end, and opening a pipe would wait for
+/// its writer.
 pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
@@ -213,13 +212,13 @@ pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
     File::open(path).map_err(|e| wrong(explain(&e)))
 }
 
-/// Most bytes of a text that people write by hand, or that lists a few figures.
+/// Most bytes of a file of settings or figures.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads a text: settings or figures, not data.
+/// Reads a file of settings or figures.
 ///
 /// # Errors
-/// [`DataError::Path`]: no file on a disk, more than 16 MiB, no UTF-8.
+/// [`DataError::Path`]: not a regular file, larger than 16 MiB, or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
@@ -241,7 +240,7 @@ pub fn read_text(path: &Path) -> Result<String, DataError> {
     })
 }
 
-/// What it is that is no file, and what to do.
+/// Describes something that isn't a regular file, and what to do instead.
 fn no_file(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "is a directory; name the files in it, for example with a pattern"
@@ -255,7 +254,7 @@ fn no_file(kind: FileType) -> &'static str {
     }
 }
 
-/// An I/O error in words that name the mend where there is one.
+/// Describes an I/O error, with a fix if one is known.
 pub(crate) fn explain(error: &std::io::Error) -> String {
     if let Some(words) = Unreadable::of(error) {
         return words.to_owned();

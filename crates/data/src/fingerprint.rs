@@ -1,14 +1,14 @@
-//! What tells the content of data files from what it was when a run read them before.
+//! Detects whether data files have changed since a run last read them.
 //!
-//! Why       A resumed run goes on in the middle of data of which it remembers nothing but the
-//!           place. Data that changed since is another model, without a word.
-//! How       A digest of each file's length and of its bytes: of all of them, if the files together
-//!           have at most [`READ_MAX`]; else of blocks of 64 KiB, the first and the last of each
-//!           file and others at even distances, as many as the file's share of [`READ_MAX`] holds.
-//! Cost      At most [`READ_MAX`] bytes read, and two blocks a file: a second or so.
+//! - **Why.** A resumed run continues in the middle of data, and remembers only its position. If
+//!   the data has changed, the model silently differs.
+//! - **How.** A digest of each file's length and bytes. It covers all bytes if the files have at
+//!   most [`READ_MAX`] bytes together. Otherwise it covers blocks of 64 KiB: the first and last of
+//!   each file, and evenly spaced ones for the file's share of [`READ_MAX`].
+//! - **Cost.** At most [`READ_MAX`] bytes read, and two blocks per file: about a second.
 //!
-//! So a change anywhere in data of up to a gibibyte is found, compressed or not; in larger data one
-//! of a stretch that is longer than the distance between blocks, and any that moves what follows.
+//! So any change in data of up to 1 GiB is found, compressed or not. In larger data, a change is
+//! found if it shifts what follows, or covers more than the distance between blocks.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -19,28 +19,27 @@ use crate::DataError;
 use crate::data_file::{DataFile, is_stream, length_of};
 use crate::files::explain;
 
-/// Bytes of all files together that fingerprints read, but for both ends of each file.
+/// Bytes that fingerprints of all files read together, except for both ends of each file.
 pub const READ_MAX: u64 = 1 << 30;
 
 const BLOCK: u64 = 64 << 10;
 
-/// Blocks of an object that are asked for at once.
+/// Blocks of a remote object to request at once.
 const BLOCKS_AHEAD: u64 = 16;
 
-/// Fingerprints of `files`, in order. They depend on each other's lengths. That of a stream, whose
-/// content nobody knows before it is read, is 0.
+/// Fingerprints of `files`, in order. Each depends on the lengths of all files. A stream has
+/// fingerprint 0, as its content is unknown until it is read.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file that can't be read.
 pub fn fingerprints(files: &[PathBuf]) -> Result<Vec<u128>, DataError> {
     fingerprints_within(files, READ_MAX)
 }
 
-/// Fingerprint of the two ends of `file`, 64 KiB each, and of its length, whatever else is read;
-/// none of a stream.
+/// Fingerprint of a file's length and of its first and last 64 KiB; `None` for a stream.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file that can't be read.
 pub fn fingerprint_of_ends(file: &Path) -> Result<Option<u128>, DataError> {
     if is_stream(file) {
         return Ok(None);
@@ -83,7 +82,7 @@ fn fingerprints_within(files: &[PathBuf], read_max: u64) -> Result<Vec<u128>, Da
     Ok(found)
 }
 
-/// The fingerprint of a file of `bytes` bytes, of which about `share` are read.
+/// Fingerprint of a file of `bytes` bytes that reads about `share` of them.
 fn of_file(
     mut file: DataFile,
     bytes: u64,
@@ -94,7 +93,7 @@ fn of_file(
     digest.update(&bytes.to_le_bytes());
     let all = bytes.div_ceil(BLOCK);
     let read = if share >= bytes { all } else { (share / BLOCK).clamp(all.min(2), all) };
-    // The first and the last, and the others at even distances between.
+    // The first, the last, and evenly spaced blocks between them.
     let start_of = |number: u64| {
         let spread = u128::from(number) * u128::from(all - 1) / u128::from(read.max(2) - 1);
         spread as u64 * BLOCK
@@ -122,7 +121,7 @@ fn of_file(
 mod tests {
     use super::*;
 
-    /// A file of so many bytes, no two blocks alike.
+    /// Writes a file of `bytes` bytes without equal blocks.
     fn file(folder: &Path, name: &str, bytes: usize) -> PathBuf {
         let path = folder.join(name);
         let content: Vec<u8> = (0..bytes as u64).map(|n| (n * n / 7 + n / 4096) as u8).collect();

@@ -1,13 +1,13 @@
-//! IDX files: arrays of bytes with their dimensions, as MNIST's images and labels are.
+//! Reads IDX files: arrays of bytes with dimensions, such as MNIST's images and labels.
 //!
 //! ```text
 //! 0, 0, kind of element (8: bytes), number of dimensions n
-//! n dimensions, 32 bits each, big end first
+//! n dimensions, 32 bits each, big-endian
 //! the elements, the last dimension varying fastest
 //! ```
 //!
-//! Plain, or packed with gzip or zstd, whatever the name says. Of other kinds of elements none is
-//! read. Source: the page of the MNIST database (LeCun, Cortes, Burges).
+//! The file may be plain, gzip or zstd, regardless of its name. Only bytes are supported as
+//! elements. Source: the page of the MNIST database (LeCun, Cortes, Burges).
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::path::Path;
 use crate::DataError;
 use crate::compression::{Content, broken, open};
 
-/// Most bytes of elements that are read into memory.
+/// Most bytes of elements.
 const ELEMENTS_MAX: u64 = 8 << 30;
 /// Most dimensions.
 const DIMENSIONS_MAX: usize = 8;
@@ -24,17 +24,17 @@ const BYTES: u8 = 8;
 /// An array of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idx {
-    /// Its dimensions, the one that varies slowest first; at least one.
+    /// Dimensions, slowest first; at least one.
     pub dimensions: Vec<usize>,
-    /// Its elements.
+    /// Elements, the last dimension varying fastest.
     pub elements: Vec<u8>,
 }
 
 impl Idx {
-    /// Reads a file whole.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// A file that cannot be read, or holds something else.
+    /// A file that can't be read, or isn't an IDX file of bytes.
     pub fn read(path: &Path) -> Result<Self, DataError> {
         let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
         let Content::Text(mut file) = open(path)? else {
@@ -43,12 +43,12 @@ impl Idx {
         Self::read_from(&mut file).map_err(wrong)
     }
 
-    /// Examples: the first dimension.
+    /// Number of examples: the first dimension.
     pub fn count(&self) -> usize {
         self.dimensions[0]
     }
 
-    /// Elements of each.
+    /// Number of elements per example.
     pub fn each(&self) -> usize {
         self.dimensions[1..].iter().product()
     }
@@ -91,7 +91,7 @@ impl Idx {
         dimensions: Vec<usize>,
         wanted: u64,
     ) -> Result<Self, String> {
-        // Memory grows with what is there, not with what the head says.
+        // Allocate by what the file contains, not by what its head claims.
         let mut elements = Vec::new();
         let read = file.take(wanted + 1).read_to_end(&mut elements);
         read.map_err(|error| broken(&error))?;

@@ -1,4 +1,4 @@
-//! Where examples come from, named but not opened.
+//! A source of examples that isn't open yet.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use crate::layout::Layout;
 use crate::synth::{Synth, SynthOptions};
 use crate::{DataCache, DataError, compression};
 
-/// A source of examples, named but not opened.
+/// A source of examples that isn't open yet.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Files.
     Files(Files),
-    /// The built-in stream.
+    /// The built-in click stream.
     Stream(Arc<Synth>),
-    /// Text that was parsed before, read from the cache of it: the same chunks of examples, each
-    /// of which knows where in the text it stood.
+    /// Text that was parsed before, read from its cache: the same chunks, and every example knows
+    /// its position in the text.
     Cache(Arc<DataCache>),
 }
 
-/// Files, and what their records are made of.
+/// Files, and the layout of their records.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// Where they are, as [`crate::resolve`] returns them.
+    /// Paths, as returned by [`crate::resolve`].
     pub paths: Vec<PathBuf>,
-    /// Their columns; none for plain lines: label, numbers and ids between tabs, as many as the
-    /// reader asks for.
+    /// Columns. `None` for plain lines: label, numbers and ids, separated by tabs; the reader's
+    /// schema gives their number.
     pub layout: Option<Arc<Layout>>,
 }
 
@@ -44,12 +44,12 @@ impl Input {
     /// The built-in stream of `options`.
     ///
     /// # Errors
-    /// Options out of range.
+    /// An option is out of range.
     pub fn synth(options: &SynthOptions) -> Result<Self, DataError> {
         Ok(Self::Stream(Arc::new(Synth::new(options)?)))
     }
 
-    /// The columns of its records; none where they are plain lines.
+    /// Columns of the records; `None` for plain lines.
     pub fn layout(&self) -> Option<&Arc<Layout>> {
         match self {
             Self::Files(files) => files.layout.as_ref(),
@@ -58,7 +58,7 @@ impl Input {
         }
     }
 
-    /// The files; none for the built-in stream, those that it was made of for a cache.
+    /// The files. For a cache, the files it was made from; empty for the built-in stream.
     pub fn files(&self) -> &[PathBuf] {
         match self {
             Self::Files(files) => &files.paths,
@@ -67,18 +67,19 @@ impl Input {
         }
     }
 
-    /// Records of each file, counted; of a packed file and of the stream the examples, known.
+    /// Records of each file. Text is counted; packed files and the stream know their number of
+    /// examples.
     ///
     /// # Errors
-    /// As [`crate::lines_of_each`].
+    /// The errors of [`crate::lines_of_each`].
     pub fn lines_of_each(&self) -> Result<Vec<u64>, DataError> {
         self.lines_of_each_until(&StopRequest::new())
     }
 
-    /// The same, until somebody asks to `stop`.
+    /// Like [`Input::lines_of_each`], but stops when `stop` is requested.
     ///
     /// # Errors
-    /// Those of [`Input::lines_of_each`], and [`DataError::Stopped`].
+    /// The errors of [`Input::lines_of_each`], and [`DataError::Stopped`].
     pub fn lines_of_each_until(&self, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
         match self {
             Self::Files(files) => records_of_each(files, stop),
@@ -89,12 +90,12 @@ impl Input {
 }
 
 impl Input {
-    /// The most bytes that this input and a [`crate::Source`] of it take beside blocks that go
-    /// around:
-    /// decompressor and remainder of a block, the table of a packed file, or the stream's tables.
+    /// Most bytes that this input and a [`crate::Source`] of it take in addition to blocks in
+    /// circulation: the decompressor and the remainder of a block, the table of a packed file, or
+    /// the stream's tables.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn source_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
         let files = match self {
             Self::Files(files) => &files.paths,
@@ -108,10 +109,10 @@ impl Input {
         Ok(most + block_bytes as u64)
     }
 
-    /// The most bytes that a block of this input takes beside its text.
+    /// Most bytes of a block of this input, in addition to its text.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn rows_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
         if let Self::Files(files) = self {
             for path in &files.paths {
@@ -123,10 +124,10 @@ impl Input {
         Ok(0)
     }
 
-    /// Whether some of the examples come with their true click probability.
+    /// Whether any examples have a true click probability.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn has_truth(&self) -> Result<bool, DataError> {
         let files = match self {
             Self::Files(files) => &files.paths,
@@ -144,7 +145,7 @@ impl Input {
     /// Whether ids may have values other than 1.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn may_have_values(&self) -> Result<bool, DataError> {
         let files = match self {
             Self::Files(files) => files,

@@ -1,11 +1,10 @@
-//! Examples: from text, from packed files or from the built-in click stream, in columns, in order,
-//! at speed.
+//! Reads examples from text, packed files or the built-in click stream, in columns and in order.
 //!
-//! A sequential part cuts the source into blocks, a parallel part turns blocks into columns, and
-//! every example knows where it stood, so that a run can stop and go on after any of them. Both are
-//! stages of a pipeline ([`stages`]), or one loop ([`Reader`]). What a run reads, and how often, is
-//! told by [`Sources`]: which files, which of their lines are evaluated on, which cache stands for
-//! them.
+//! A sequential part cuts the source into blocks and a parallel part turns blocks into columns.
+//! Every example knows its position, so a run can stop after any example and resume there. Both
+//! parts are available as pipeline stages ([`stages`]) and as one loop ([`Reader`]). [`Sources`]
+//! describes what a run reads and how often: the files, the lines held out for evaluation, and the
+//! cache that replaces text.
 
 #![forbid(unsafe_code)]
 

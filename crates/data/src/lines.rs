@@ -1,20 +1,19 @@
-//! Blocks of whole lines, read from a file of text.
+//! Reads a text file in blocks of whole lines.
 //!
-//! Why: decompressing is sequential, parsing is not. One thread cuts a file into blocks of
-//! whole lines and counts them; any number of threads parse the blocks, each of which knows where
-//! it stood.
+//! Why: decompression is sequential, parsing isn't. One thread cuts a file into blocks of whole
+//! lines and counts them. Any number of threads parse the blocks, each of which knows its position.
 //!
-//! How: a block is filled up to its size and cut after its last line end; what is left over, less
-//! than a line, moves to the front of the next block.
+//! How: fills a block to its size and cuts it after the last line end. The remainder, less than a
+//! line, moves to the front of the next block.
 //!
-//! Invariants
-//! - I1 the blocks of a file, one after the other, are the file;
-//! - I2 a block ends with a line end, unless it is the last of a file that does not;
-//! - I3 where blocks are cut depends on the file, the block size and the starting position
-//!   alone, never on how many bytes the system returns at once.
+//! Invariants:
+//! - I1 the concatenated blocks of a file are the file;
+//! - I2 a block ends with a line end, except for the last block of a file that doesn't;
+//! - I3 where blocks are cut depends only on the file, the block size and the starting position,
+//!   never on how many bytes a read returns.
 //!
-//! Cost: two buffers of `block_bytes` (the caller's block and the remainder) and the
-//! decompressor's (see `compression.rs`); one pass to count line ends, about 0.05 ns a byte.
+//! Cost: two buffers of `block_bytes` (the caller's block and the remainder) and the decompressor's
+//! (see `compression.rs`). Counting line ends takes one pass, about 0.05 ns per byte.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,7 +29,7 @@ use crate::layout::Layout;
 use crate::packed::{HEAD_BYTES, is_packed};
 use crate::record::Head;
 
-/// Bytes of a block unless the caller says otherwise; no line may be longer.
+/// Default block size in bytes, which is also the limit on the length of a line.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Reads one file as blocks of whole lines.
@@ -40,13 +39,13 @@ pub(crate) struct LineReader {
     block_bytes: usize,
     /// Lines before the next block.
     line: u64,
-    /// The file, unless it has been read to its end.
+    /// The file; `None` once it has been read to its end.
     source: Option<Box<dyn Read + Send>>,
-    /// Bytes read beyond the last block.
+    /// Bytes read past the last block.
     rest: Vec<u8>,
-    /// How its lines are records; none where they are plain.
+    /// How lines become records; `None` for plain lines.
     head: Option<Arc<Head>>,
-    /// Lines that a block has at most.
+    /// Most lines per block.
     lines_max: usize,
 }
 
@@ -60,11 +59,11 @@ impl std::fmt::Debug for LineReader {
 }
 
 impl LineReader {
-    /// Starts behind `lines` lines of `source`, the text of file number `index` of a list; those
+    /// Starts after `lines` lines of `source`, the text of file number `index` of a list. These
     /// lines are counted, not parsed.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has fewer lines.
+    /// A file that can't be read, or that has fewer lines.
     pub(crate) fn open(
         path: &Path,
         index: u32,
@@ -82,16 +81,16 @@ impl LineReader {
         Ok(reader)
     }
 
-    /// Fills `block` with the next lines; false at the end of the file.
+    /// Fills `block` with the next lines. Returns false at the end of the file.
     ///
     /// # Errors
-    /// A file that cannot be read or decompressed, or a line longer than a block.
+    /// A file that can't be read or decompressed, or a line longer than a block.
     pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         self.fill(block)?;
         Ok(block.lines > 0)
     }
 
-    /// Reads on without looking at the lines until `wanted` of them lie behind.
+    /// Skips lines without parsing until `wanted` of them have been read.
     fn pass_over(&mut self, wanted: u64) -> Result<(), DataError> {
         let mut block = Block::default();
         while self.line < wanted {
@@ -109,14 +108,14 @@ impl LineReader {
         Ok(())
     }
 
-    /// Takes back all but the first `lines` lines of `block`.
+    /// Puts back all but the first `lines` lines of `block`.
     fn put_back(&mut self, block: &Block, lines: usize) {
         let ends = memchr_iter(b'\n', &block.bytes);
         let cut = ends.take(lines).last().map_or(0, |end| end + 1);
         self.rest.splice(..0, block.bytes[cut..].iter().copied());
     }
 
-    /// The next block; of no lines at the end.
+    /// Reads the next block; without lines at the end of the file.
     fn fill(&mut self, block: &mut Block) -> Result<(), DataError> {
         (block.file, block.first_line, block.packed) = (self.index, self.line, None);
         block.head.clone_from(&self.head);
@@ -160,14 +159,14 @@ impl LineReader {
         }
     }
 
-    /// Lines before the first record.
+    /// Lines of the header.
     fn header_lines(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.header_lines.into())
     }
 
-    /// Bytes of `bytes`, which are whole lines, that a block has room for.
+    /// Length of the first `lines_max` lines of `bytes`, which are whole lines.
     fn few_lines(&self, bytes: &[u8]) -> usize {
-        // Each takes a byte at least.
+        // A line takes at least one byte.
         if bytes.len() <= self.lines_max {
             return bytes.len();
         }
@@ -175,11 +174,11 @@ impl LineReader {
         end.map_or(bytes.len(), |end| end + 1)
     }
 
-    /// Bytes of `bytes`, which are whole lines, without an empty one at their end as long as nobody
-    /// knows whether the file ends there, too: it waits for the next block.
+    /// Length of `bytes`, which are whole lines, without an empty last line while the file may end
+    /// there, too. The next block starts with that line.
     fn before_blank(&self, bytes: &[u8]) -> usize {
         match (&self.head, &self.source) {
-            // Nothing else is in the block: there is no room to wait in.
+            // If the block contains nothing else, return it now.
             (Some(_), Some(_)) => match without_blank_end(bytes, self.line > 0) {
                 0 => bytes.len(),
                 before => before,
@@ -188,7 +187,7 @@ impl LineReader {
         }
     }
 
-    /// Bytes of `bytes` that are whole lines.
+    /// Length of the whole lines in `bytes`.
     fn whole_lines(&self, bytes: &[u8]) -> Result<usize, DataError> {
         if self.source.is_none() {
             return Ok(bytes.len());
@@ -198,14 +197,14 @@ impl LineReader {
     }
 }
 
-/// The line behind `lines` lines has no end within `bytes` bytes.
+/// Error for the line after `lines` lines, which doesn't end within `bytes` bytes.
 pub(crate) fn too_long(path: &Path, lines: u64, bytes: usize) -> DataError {
     let (path, line) = (path.to_owned(), lines + 1);
     let why = format!("the line is longer than {bytes} bytes; is this a text file?");
     DataError::Malformed { path, line, column: 1, why, skip_max: 0 }
 }
 
-/// Lines in a text; a last one without a line end counts.
+/// Lines in a text; a last line without a line end counts.
 pub(crate) fn lines_in(bytes: &[u8]) -> u32 {
     let ends = memchr_iter(b'\n', bytes).count();
     let unended = bytes.last().is_some_and(|last| *last != b'\n');

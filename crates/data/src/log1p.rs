@@ -1,13 +1,13 @@
-//! The transform of dense features, ln(1 + max(x, 0)), the same bits on every machine.
+//! The transform of dense features, ln(1 + max(x, 0)), with the same bits on every machine.
 //!
-//! Most values of a click log are small, so their logarithms are looked up. The table is made with
-//! the function itself: a looked-up value has the bits of a computed one.
+//! Most values of a click log are small, so their logarithms come from a table. The function itself
+//! fills the table, so both ways give the same bits.
 //!
-//! Cost: a table of 64 KiB per process, made at first use.
+//! Cost: a table of 64 KiB per process, made on first use.
 
 use std::sync::LazyLock;
 
-/// Values below this are looked up; 83 % of the Criteo logs' are.
+/// Values below this come from the table: 83 % of the Criteo logs.
 const TABLE_LEN: usize = 1 << 14;
 
 static TABLE: LazyLock<Box<[f32; TABLE_LEN]>> = LazyLock::new(|| {
@@ -16,14 +16,14 @@ static TABLE: LazyLock<Box<[f32; TABLE_LEN]>> = LazyLock::new(|| {
     table
 });
 
-/// ln(1 + max(x, 0)) by the pure Rust `log1pf` of libm.
+/// ln(1 + max(x, 0)), computed by libm's pure Rust `log1pf`.
 pub fn log1p_of(x: i64) -> f32 {
     log1p_of_number(x as f32)
 }
 
-/// ln(1 + max(x, 0)) of any finite number; of an integer the same as [`log1p_of`] it.
+/// ln(1 + max(x, 0)) of any finite number; equals [`log1p_of`] for integers.
 pub fn log1p_of_number(x: f32) -> f32 {
-    // Of no sign: which zero `max` gives is left to the machine.
+    // Always +0: which zero `max` returns depends on the machine.
     if x > 0.0 { libm::log1pf(x) } else { 0.0 }
 }
 

@@ -1,12 +1,12 @@
-//! Dates, times of day and timestamps: as texts, and as a number of seconds.
+//! Dates, times of day and timestamps, as text and as seconds.
 //!
-//! - **Why.** Parquet stores them as whole numbers of a unit that its writer chose, and text has
-//!   them as people write them. The same moment is the same id and the same number in both.
-//! - **How.** The text of a date is `2024-01-02`, that of a timestamp `2024-01-02 05:00:00`, with
-//!   `+00:00` behind it where it is in UTC, that of a time of day `05:00:00`; fractions of a second
-//!   follow as 3, 6 or 9 digits, as few as it takes. The number is the seconds since 1970, or since
-//!   midnight. Texts may have a `T` between date and time, 1 to 9 digits of a fraction, and any
-//!   offset from UTC (`Z`, `+01:00`, `+0100`, `+01`).
+//! - **Why.** Parquet stores them as whole numbers in a unit that its writer chose; text spells
+//!   them out. The same moment must give the same id and the same number in both.
+//! - **How.** A date is spelled `2024-01-02`, a time of day `05:00:00`, a timestamp `2024-01-02
+//!   05:00:00`, followed by `+00:00` if it is in UTC. A fraction of a second has 3, 6 or 9 digits,
+//!   as few as it needs. The number is seconds since 1970, or since midnight. Text may also have a
+//!   `T` between date and time, a fraction of 1 to 9 digits, and any offset from UTC (`Z`,
+//!   `+01:00`, `+0100`, `+01`).
 
 use std::fmt::Write;
 
@@ -18,27 +18,27 @@ const SECOND_NANOS: i64 = 1_000_000_000;
 pub(crate) struct Moment {
     /// Seconds since 1970, or since midnight.
     seconds: i64,
-    /// Nanoseconds beyond them.
+    /// Nanoseconds within the second.
     nanos: u32,
 }
 
-/// What of a moment its text has.
+/// Parts of a moment to spell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The day.
+    /// Date.
     Date,
-    /// The time of day.
+    /// Time of day.
     Time,
-    /// Both, in a time zone that nobody names.
+    /// Date and time, in an unknown time zone.
     Local,
-    /// Both, in UTC.
+    /// Date and time in UTC.
     Utc,
 }
 
-/// What of a date or a time an id is made of.
+/// Part of a date or time that becomes an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePart {
-    /// All of it, as of every other value.
+    /// All of it, as for any other value.
     #[default]
     Whole,
     /// The year: `2024`.
@@ -54,11 +54,11 @@ pub enum TimePart {
 }
 
 impl TimePart {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 6] =
         [Self::Whole, Self::Year, Self::Month, Self::Day, Self::Weekday, Self::Hour];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -70,8 +70,8 @@ impl TimePart {
         }
     }
 
-    /// The text of this part of the moment that `text` names; none where it names none, or a time
-    /// of day that has no such part.
+    /// Text of this part of the moment in `text`. `None` if `text` isn't a moment, or is a time of
+    /// day, which lacks that part.
     pub(crate) fn of(self, text: &[u8]) -> Option<String> {
         let moment = Moment::of_text(text)?;
         let is_of_day = text.get(2) == Some(&b':');
@@ -84,7 +84,7 @@ impl TimePart {
             Self::Year => year,
             Self::Month => month,
             Self::Day => of_month,
-            // The first day of 1970 was a Thursday.
+            // 1970 began on a Thursday.
             Self::Weekday => (day + 3).rem_euclid(7) + 1,
         };
         Some(part.to_string())
@@ -92,30 +92,30 @@ impl TimePart {
 }
 
 impl Moment {
-    /// The start of a day, counted from 1970 on.
+    /// Start of a day, counted from 1970.
     pub(crate) fn of_day(day: i64) -> Self {
         Self { seconds: day.saturating_mul(DAY_SECONDS), nanos: 0 }
     }
 
-    /// So many units, of which a second has `per_second`, at most 10^9.
+    /// A number of units, `per_second` of which make a second; at most 10^9.
     pub(crate) fn of_units(units: i64, per_second: i64) -> Self {
-        // Below 10^9, whatever the unit is.
+        // Below 10^9 for any unit.
         let nanos = (units.rem_euclid(per_second) * (SECOND_NANOS / per_second)) as u32;
         Self { seconds: units.div_euclid(per_second), nanos }
     }
 
-    /// A day, counted from 1970 on, and nanoseconds of it.
+    /// A day, counted from 1970, and nanoseconds within it.
     pub(crate) fn of_day_nanos(day: i64, nanos: i64) -> Self {
         let Self { seconds, nanos } = Self::of_units(nanos, SECOND_NANOS);
         Self { seconds: Self::of_day(day).seconds.saturating_add(seconds), nanos }
     }
 
-    /// Its seconds as the nearest number of 32 bits.
+    /// Seconds, rounded to the nearest `f32`.
     pub(crate) fn number(self) -> f32 {
         (self.seconds as f64 + f64::from(self.nanos) / SECOND_NANOS as f64) as f32
     }
 
-    /// Appends its text to `text`.
+    /// Appends the text of this moment to `text`.
     pub(crate) fn spell(self, form: Form, text: &mut String) -> std::fmt::Result {
         let (day, mut second) = (self.seconds.div_euclid(DAY_SECONDS), self.seconds);
         if form != Form::Time {
@@ -142,7 +142,7 @@ impl Moment {
         Ok(())
     }
 
-    /// The moment that `text` names, if it is one.
+    /// Parses a moment.
     pub(crate) fn of_text(text: &[u8]) -> Option<Self> {
         let mut rest = text;
         if text.get(2) == Some(&b':') {
@@ -160,10 +160,10 @@ impl Moment {
     }
 }
 
-/// Year, month and day of a day counted from 1970 on, in the calendar that we have.
+/// Year, month and day in the Gregorian calendar, of a day counted from 1970.
 ///
-/// A year begins in March here, so that the day that some years lack is its last one, and 400 years
-/// have 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
+/// Years begin in March here, so that a leap day comes last, and 400 years have 146,097 days
+/// (Hinnant, "chrono-compatible low-level date algorithms").
 fn date_of(day: i64) -> (i64, i64, i64) {
     let day = day + 719_468;
     let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
@@ -174,7 +174,7 @@ fn date_of(day: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day of a date, counted from 1970 on.
+/// Day of a date, counted from 1970.
 fn day_of(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -187,7 +187,7 @@ fn take(text: &mut &[u8], wanted: u8) -> Option<()> {
     Some(())
 }
 
-/// A number of exactly so many digits, below `end`.
+/// Parses a number of exactly `count` digits that is below `end`.
 fn digits(text: &mut &[u8], count: usize, end: i64) -> Option<i64> {
     let (digits, rest) = text.split_at_checked(count)?;
     *text = rest;
@@ -221,7 +221,7 @@ fn time_of_day(text: &mut &[u8]) -> Option<Moment> {
     Some(Moment { seconds, nanos })
 }
 
-/// Seconds by which the rest of a text says that it is ahead of UTC.
+/// Parses the rest of a text as an offset from UTC, in seconds.
 fn offset_at(text: &mut &[u8]) -> Option<i64> {
     let sign = match text.first() {
         None => return Some(0),
@@ -307,7 +307,7 @@ mod tests {
             ("2024-01-02 05:00:00", ["2024", "1", "2", "2", "5"]),
             ("2024-02-29", ["2024", "2", "29", "4", "0"]),
             ("1969-12-31 23:59:59.500", ["1969", "12", "31", "3", "23"]),
-            // In UTC it is Sunday.
+            // Sunday in UTC.
             ("2024-01-08T00:30:00+01:00", ["2024", "1", "7", "7", "23"]),
         ] {
             assert_eq!(parts(text), Some(expected.map(str::to_owned).to_vec()), "{text}");

@@ -1,20 +1,19 @@
-//! Decimal numbers as people and programs write them: `7`, `-1.50`, `+.5`, `6.02e+23`.
+//! Decimal numbers, such as `7`, `-1.50`, `+.5`, `6.02e+23`.
 //!
-//! A number is a sign or none, digits with at most one point among or beside them, and an exponent
-//! or none: what `str::parse` takes for a floating-point number, without its words for infinity and
-//! for no number. Nothing else is around it, no space either.
+//! A number is an optional sign, digits with at most one decimal point, and an optional exponent:
+//! the syntax of `str::parse` for floats, without `inf` and `nan`. Surrounding characters,
+//! including spaces, aren't allowed.
 //!
-//! Its value is the nearest number of 32 bits, of two that are equally near the even one, as IEEE
-//! 754 has it. So `5`, `+5`, `5.0` and `50e-1` are the same number, and every integer is what
-//! `as f32` makes of it. One whose nearest is infinite is refused.
+//! The value is the nearest `f32`, ties to even (IEEE 754). So `5`, `+5`, `5.0` and `50e-1` are the
+//! same number, and every integer equals its `as f32`. Numbers that round to infinity are errors.
 //!
-//! Where an amount is asked for, a date or a time is one, too: its seconds (`moment.rs`).
+//! Where an amount is expected, a date or time is accepted as its seconds (`moment.rs`).
 
 use crate::moment::Moment;
 
-/// The number that `text` is, if it is one.
+/// Parses a number.
 pub(crate) fn number(text: &[u8]) -> Option<f32> {
-    // Without letters but that of an exponent, no word is left that `parse` would take.
+    // Allowing no letters but `e` rules out the words that `parse` accepts.
     if !text.iter().all(is_of_numbers) {
         return None;
     }
@@ -22,7 +21,7 @@ pub(crate) fn number(text: &[u8]) -> Option<f32> {
     value.is_finite().then_some(value)
 }
 
-/// The same of an amount: the number that `text` is, or its seconds where it is a date or a time.
+/// Parses an amount: a number, or the seconds of a date or time.
 pub(crate) fn amount(text: &[u8]) -> Option<f32> {
     number(text).or_else(|| Moment::of_text(text).map(Moment::number))
 }
@@ -31,12 +30,12 @@ fn is_of_numbers(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E')
 }
 
-/// What to say of a text that is no number.
+/// Describes why a text isn't a number.
 #[cold]
 pub(crate) fn why_no_number(text: &[u8]) -> &'static str {
     let text = std::str::from_utf8(text).unwrap_or("?");
     match text.parse::<f64>() {
-        // A number of 64 bits, so its digits are in order.
+        // It parses as `f64`, so its digits are well-formed.
         Ok(value) if value.is_nan() || text.contains(['n', 'N']) => {
             "not a finite number; leave the field empty where it is missing"
         }
@@ -64,7 +63,7 @@ mod tests {
             (0.5, &[".5", "+.5", "0.5", "0.500000000000000000000000000", "5e-1"]),
             (-1.5, &["-1.5", "-15e-1", "-01.50"]),
             (1000.0, &["1e3", "1E3", "1e+3", "1000", "0.001e6"]),
-            // 2^24 + 1 lies between two numbers of 32 bits; the even one is 2^24.
+            // 2^24 + 1 is between two `f32` values, and 2^24 is the even one.
             (16_777_216.0, &["16777216", "16777217", "16777217.0", "1.6777217e7"]),
             (16_777_218.0, &["16777217.000000000000000000000000000000000000000000000000001"]),
             (3.402_823_5e38, &["3.4028235e38", "340282346638528859811704183484516925440"]),

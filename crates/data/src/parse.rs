@@ -1,21 +1,20 @@
-//! Lines into columns: the part of reading that many threads share.
+//! Parses lines into columns: the parallel part of reading.
 //!
 //! A line is `label TAB numbers TAB ids`, as in the Criteo click logs:
 //! - the label is a number from 0 to 1;
 //! - a dense feature is a finite decimal number (`7`, `-1.5`, `+.5`, `2e3`; no space, no `nan`), or
-//!   empty where it is missing. It is rounded once, to the nearest number of 32 bits (ties to
-//!   even); the model sees [`crate::log1p_of_number`] it, and 0 for a missing one. So `5`, `+5` and
-//!   `5.0` are the same bits;
-//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its id column. The
-//!   empty text is an id like any other, so the missing value of an id column has a row of its own;
+//!   empty if it is missing. It is rounded once, to the nearest `f32` (ties to even). The model
+//!   sees its [`crate::log1p_of_number`], and 0 if it is missing. So `5`, `+5` and `5.0` have the
+//!   same bits;
+//! - an id is any text. [`Namespace::key_of`] the namespace of its id column makes its key. The
+//!   empty text is an id like any other, so a missing id has its own row;
 //! - the line ends with LF or CR LF.
 //!
-//! How: one pass. A line goes straight into the rows where its example will be; a malformed one
-//! is found out on the way, its reason worked out again by a slow careful path, and the next line
-//! takes the same rows.
+//! How: one pass. A line is parsed directly into the rows of its example. If it turns out to be
+//! malformed, a slower path determines the reason, and the next line reuses these rows.
 //!
-//! Failure  Malformed lines never end the parsing: the chunk says where they are, and whoever
-//! takes the chunks in order counts them (see [`crate::Skips`]). Bytes of any kind are safe.
+//! Failure: malformed lines never stop parsing. The chunk lists them, and the consumer, who sees
+//! the chunks in order, counts them (see [`crate::Skips`]). Any bytes are safe.
 //!
 //! Cost: 0.35 to 0.5 us for a line of 13 integers and 26 ids of ten digits. Integers below ten
 //! million are read eight bytes at a time; other numbers take 30 to 50 ns each.
@@ -33,21 +32,21 @@ use crate::record::share_of_number;
 use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 use crate::{Chunk, Schema};
 
-/// Name of the rules by which a line is an example, and which; another rule is another name.
+/// Name of the rules that turn a line into an example; different rules need a different name.
 pub(crate) const RULES_NAME: &str = "label from 0 to 1, numbers of 32 bits, ids, between tabs";
 
-/// Characters of a field that an error message quotes.
+/// Most bytes of a field that an error message quotes.
 const QUOTED_BYTES: usize = 24;
 
-/// Where a line stopped being an example; the reason is worked out from the line again.
+/// Position of the first error in a line. The reason is determined later, from the line.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// From 0.
+    /// Index of the column, from 0.
     column: usize,
 }
 
-/// Parses the wanted lines of `block` into `chunk`, whose former content goes; the chunk's schema
-/// says the columns.
+/// Parses the wanted lines of `block` into `chunk`, replacing its contents; `chunk.schema` gives
+/// the columns.
 pub fn parse_block(block: &Block, chunk: &mut Chunk) {
     chunk.clear();
     chunk.begin(block);
@@ -61,7 +60,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
         at = line_at(body, at, wanted.start - line);
         (at, line) = text.parse(at, wanted, chunk);
-        // A line without an end is the last of its block.
+        // Only the last line of a block can lack a line end.
         if line < wanted.end && body.len() < block.bytes.len() {
             let columns = block.bytes[body.len()..].split(|byte| *byte == b'\t').count();
             refuse(chunk, line, || (columns as u32, UNENDED.to_owned()));
@@ -71,7 +70,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
     cut_to_length(chunk);
 }
 
-/// Where the line begins that follows `lines` others from `at` on.
+/// Start of the line that follows `lines` lines from `at`.
 pub(crate) fn line_at(body: &[u8], at: usize, lines: u32) -> usize {
     match lines.checked_sub(1) {
         None => at,
@@ -81,16 +80,16 @@ pub(crate) fn line_at(body: &[u8], at: usize, lines: u32) -> usize {
     }
 }
 
-/// The lines of a block that have ends, and what it takes to parse them.
+/// Lines of a block that have line ends, and the parser's inputs.
 struct Text<'a> {
     body: &'a [u8],
-    namespaces: &'a [Namespace], // of each id column
+    namespaces: &'a [Namespace], // one per id column
     log1p: Log1p,
 }
 
 impl Text<'_> {
-    /// Parses `lines`, the first of which is at `at`, as far as there are any; says where what
-    /// follows is, and its number.
+    /// Parses `lines`, the first of which is at `at`, until the text ends. Returns the position and
+    /// number of the next line.
     fn parse(&self, at: usize, lines: &Range<u32>, chunk: &mut Chunk) -> (usize, u32) {
         let (schema, body) = (chunk.schema, self.body);
         let (mut at, mut line) = (at, lines.start);
@@ -122,11 +121,11 @@ impl Text<'_> {
 pub(crate) const UNENDED: &str =
     "the last line has no line end; the file may be cut short, or else add a newline";
 
-/// Examples that a block may hold: a line is one at most, and has at least its separators.
+/// Most examples of a block: a line makes at most one, and contains at least its separators.
 fn examples_max(schema: &Schema, block: &Block) -> usize {
     let wanted = |wanted: &Vec<Range<u32>>| wanted.iter().map(|lines| lines.len()).sum();
     let lines = block.wanted.as_ref().map_or(block.lines as usize, wanted);
-    // One more, since a malformed line also needs rows to be tried in.
+    // One more, as a malformed last line is also parsed into rows.
     lines.min(block.bytes.len() / schema.line_bytes_min()) + 1
 }
 
@@ -149,14 +148,15 @@ fn cut_to_length(chunk: &mut Chunk) {
     chunk.bag_ends.extend(1..=bags);
 }
 
-/// Where the features of an example go.
+/// Output rows of one example.
 struct Rows<'a> {
     dense: &'a mut [f32],
     keys: &'a mut [Key],
-    namespaces: &'a [Namespace], // of each key
+    namespaces: &'a [Namespace], // one per key
 }
 
-/// The label of the line at `at`, and where the next line starts. `body` ends with a line end.
+/// Parses the line at `at`; returns its label and the start of the next line. `body` ends with a
+/// line end.
 #[inline]
 fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f32, usize), Fault> {
     let Rows { dense, keys, namespaces } = rows;
@@ -184,21 +184,21 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
     Ok((label, at))
 }
 
-/// The label at `at`, which is neither of the digits 0 and 1, and where the next field starts.
+/// Parses a label other than `0` and `1`; returns it and the start of the next field.
 #[cold]
 fn share_at(body: &[u8], at: usize) -> Option<(f32, usize)> {
     let end = field_end(body, at);
     Some((share_of_number(&body[at..end])?, next_field(body, end, false)?))
 }
 
-/// Where the next field starts, if the separator at `end` is the right one.
+/// Start of the next field, if the separator at `end` is the expected one.
 #[inline]
 fn next_field(body: &[u8], end: usize, last: bool) -> Option<usize> {
     let wanted = if last { b'\n' } else { b'\t' };
     (body.get(end) == Some(&wanted)).then_some(end + 1)
 }
 
-/// The transformed number at `at`, which moves to its end.
+/// Parses and transforms the number at `at`, and moves `at` to its end.
 #[inline]
 fn dense_at(body: &[u8], at: &mut usize, last: bool, log1p: Log1p) -> Option<f32> {
     let word = word_at(body, *at);
@@ -214,7 +214,7 @@ fn dense_at(body: &[u8], at: &mut usize, last: bool, log1p: Log1p) -> Option<f32
     slow_number(if last { without_return(field) } else { field }).map(log1p_of_number)
 }
 
-/// Numbers of many digits, signs, points and exponents.
+/// Parses numbers with many digits, signs, points or exponents.
 #[inline(never)]
 fn slow_number(text: &[u8]) -> Option<f32> {
     if text.is_empty() { Some(0.0) } else { number(text) }
@@ -224,7 +224,7 @@ fn without_return(field: &[u8]) -> &[u8] {
     field.strip_suffix(b"\r").unwrap_or(field)
 }
 
-/// Notes a malformed line; the reason is asked for only while there is room to keep it.
+/// Records a malformed line. Calls `why` only if the reason can be stored.
 pub(crate) fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32, String)) {
     if chunk.reasons.len() < REASONS_MAX {
         let (column, why) = why();
@@ -233,7 +233,7 @@ pub(crate) fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32,
     chunk.malformed.push(offset);
 }
 
-/// Column, from 1, and reason why `line` is not an example.
+/// Column, from 1, and reason that `line` isn't an example.
 #[cold]
 fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
     let (found, wanted) = (line.split(|byte| *byte == b'\t').count(), schema.columns());
@@ -257,7 +257,7 @@ fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
     (fault.column as u32 + 1, why)
 }
 
-/// The start of a field, readable whatever its bytes are.
+/// Quotes the start of a field, escaping bytes that aren't printable.
 pub(crate) fn quoted(field: &[u8]) -> String {
     let start = &field[..field.len().min(QUOTED_BYTES)];
     let more = if start.len() < field.len() { "..." } else { "" };

@@ -1,12 +1,12 @@
-//! Columns in the path of a file: each folder `name=value` is one, as Hive and Spark lay tables
-//! out, such as `clicks/dt=2026-11-26/hour=03/part-0.parquet`.
+//! Columns in the path of a file: each directory `name=value` is a column, as in tables of Hive and
+//! Spark, such as `clicks/dt=2026-11-26/hour=03/part-0.parquet`.
 //!
-//! - **Why.** A value that all records of a file share isn't repeated in its records.
-//! - **How.** Where the settings name a column that a path has, all records of that file have its
-//!   value, whatever the format. Bytes may be written as `%3A`, and the folder of records without a
-//!   value is called `__HIVE_DEFAULT_PARTITION__`.
-//! - **Failure.** Files that are read together must all have a column in their paths, or none. A
-//!   column that is in a path and in its file is refused, since either value could be meant.
+//! - **Why.** Records don't repeat a value that all records of a file have in common.
+//! - **How.** If the settings name a column that is in the path, all records of that file have its
+//!   value, in any format. Bytes may be escaped as `%3A`. The directory of records without a value
+//!   is called `__HIVE_DEFAULT_PARTITION__`.
+//! - **Failure.** Of files read together, all or none must have a column in their paths. A column
+//!   that is in both a path and its file is an error, as it is ambiguous.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::DataError;
 use crate::compression::open_packed;
 use crate::layout::{Layout, Named, find_names};
 
-/// The value of records that have none.
+/// Value of records that have none.
 const MISSING: &[u8] = b"__HIVE_DEFAULT_PARTITION__";
 
-/// A folder `name=value`.
+/// A directory `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathColumn {
     pub(crate) name: String,
@@ -25,11 +25,11 @@ pub(crate) struct PathColumn {
     pub(crate) value: Vec<u8>,
 }
 
-/// The columns in the path of a file, in their order.
+/// Columns in the path of a file, in order.
 pub(crate) fn path_columns(path: &Path) -> Vec<PathColumn> {
     let bytes = path.as_os_str().as_encoded_bytes();
     let of_scheme = std::str::from_utf8(bytes).ok().and_then(|text| text.find("://"));
-    // Neither the host nor the query of a URL is a folder.
+    // Neither the host nor the query of a URL is a directory.
     let bytes = match of_scheme {
         Some(end) => bytes[end + 3..].split(|byte| *byte == b'?').next().unwrap_or_default(),
         None => bytes,
@@ -46,7 +46,7 @@ pub(crate) fn path_columns(path: &Path) -> Vec<PathColumn> {
     folders.iter().skip(skipped).filter_map(column).collect()
 }
 
-/// A text with escapes such as `%3A` decoded.
+/// Decodes escapes such as `%3A`.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
@@ -65,10 +65,10 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The sources of a layout whose values the path of a file gives.
+/// Sources of a layout with a value in the path of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FromPath {
-    /// Each source with its value, empty if missing. // ascending
+    /// Each source with its value, which is empty if missing. // ascending
     pub(crate) values: Vec<(usize, Vec<u8>)>,
 }
 
@@ -76,7 +76,7 @@ impl FromPath {
     /// Columns of `layout` in the path of the file at `path`.
     ///
     /// # Errors
-    /// A column that the path has twice.
+    /// A column that is twice in the path.
     pub(crate) fn of(layout: &Layout, path: &Path) -> Result<Self, DataError> {
         let columns = path_columns(path);
         let mut values = Vec::new();
@@ -92,12 +92,12 @@ impl FromPath {
         Ok(Self { values })
     }
 
-    /// Whether `source` is one of them.
+    /// Whether the path gives `source`.
     pub(crate) fn has(&self, source: usize) -> bool {
         self.values.iter().any(|(own, _)| *own == source)
     }
 
-    /// Place of every source among the `names` of the file at `path`.
+    /// Where each source is: in the path, or among the `names` of the file at `path`.
     ///
     /// # Errors
     /// A column that is in both the file and its path.
@@ -123,8 +123,8 @@ impl FromPath {
 /// How to fix a column that is in both a file and its path.
 pub(crate) const RENAME: &str = "rename one of them";
 
-/// Name of a file without its directory, but with the folders that are columns of `layout`, so that
-/// files of equal content in different folders are told apart.
+/// Name of a file without its directory, but with path columns of `layout`, so that files of the
+/// same name in different directories differ.
 pub fn name_of_file(path: &Path, layout: Option<&Layout>) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let is_source = |name: &String| layout.is_some_and(|layout| layout.sources.contains(name));
@@ -133,17 +133,17 @@ pub fn name_of_file(path: &Path, layout: Option<&Layout>) -> String {
     folders.map(of).collect::<String>() + &name
 }
 
-/// Refuses files that are read together if only some have a column of `layout` in their path.
+/// Returns an error if only some of the files have a column of `layout` in their paths.
 ///
 /// # Errors
-/// The first file that lacks one.
+/// The first file that lacks a column.
 pub(crate) fn check_paths<'a>(
     layout: &Layout,
     paths: impl Iterator<Item = &'a PathBuf>,
 ) -> Result<(), DataError> {
     let mut first: Option<(&PathBuf, FromPath)> = None;
     for path in paths {
-        // The examples of a packed file already hold what its path gave.
+        // The examples of a packed file already contain the values of its path.
         if open_packed(path)?.is_some() {
             continue;
         }

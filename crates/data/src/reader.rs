@@ -1,11 +1,11 @@
-//! Where examples come from, whichever kind of source it is.
+//! Reads examples from any kind of source.
 //!
 //! ```text
 //!   Source::next_block ──► Block ──► Decoder::decode ──► Chunk ──► Skips::add ──► examples
 //!   one thread, in order             any thread                    in order
 //! ```
 //!
-//! A pipeline puts threads and queues between the three; [`Reader`] is all of them in one loop.
+//! A pipeline puts threads and queues between the three; [`Reader`] runs them in one loop.
 //!
 //! ```
 //! use stepwell_data::{Input, ReadOptions, Reader, Schema, SynthOptions};
@@ -38,24 +38,24 @@ use crate::{Chunk, DataCache, DataError, Input, Position, Schema, columnar, pack
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
 
-/// How a source is read.
+/// How to read a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Columns of the examples.
     pub schema: Schema,
     /// Where to start.
     pub start: Position,
-    /// Bytes of a block; no line and no block of a packed file may be longer.
+    /// Bytes of a block, which is also the limit on a line or a block of a packed file.
     pub block_bytes: usize,
-    /// Keys that an example of a packed file may have; text has one an id column.
+    /// Most keys of an example of a packed file; text has one per id column.
     pub example_keys_max: usize,
-    /// Malformed lines that are skipped before one is an error.
+    /// Malformed lines to skip before one is an error.
     pub skip_max: u64,
 }
 
 impl ReadOptions {
-    /// From the start, in blocks of [`BLOCK_BYTES`], no example with more keys than id columns, no
-    /// malformed line allowed.
+    /// Reads from the start, in blocks of [`BLOCK_BYTES`], at most one key per id column, no
+    /// malformed lines allowed.
     pub fn new(schema: Schema) -> Self {
         Self {
             schema,
@@ -76,9 +76,9 @@ pub enum Source {
     Cache(Box<CacheReader>),
     /// Ranges of the built-in stream.
     Range {
-        /// The next example.
+        /// Next example.
         next: u64,
-        /// Where the stream ends.
+        /// End of the stream.
         end: u64,
     },
 }
@@ -87,8 +87,9 @@ impl Source {
     /// Opens `input` at the starting position.
     ///
     /// # Errors
-    /// A file that cannot be read, a position that does not exist, a packed file that the options
-    /// have no room for, or a schema that is absurd, or not the packed file's or the stream's.
+    /// A file that can't be read, a position that doesn't exist, a packed file that exceeds the
+    /// options' limits, or a schema that is invalid or differs from that of the packed file or the
+    /// stream.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DataError> {
         options.schema.check()?;
         match input {
@@ -103,16 +104,16 @@ impl Source {
         }
     }
 
-    /// Fills `block` with the next part; false at the end.
+    /// Fills `block` with the next part. Returns false at the end.
     ///
     /// # Errors
-    /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
-    /// a block.
+    /// A file that can't be opened, read or decompressed, a damaged file, or a line longer than a
+    /// block.
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         self.next_block_of(block, &mut Follower::new(None, 0))
     }
 
-    /// As [`Self::next_block`], and asks `follower` which lines of it are wanted.
+    /// Like [`Self::next_block`], and asks `follower` which of its lines to use.
     pub(crate) fn next_block_of(
         &mut self,
         block: &mut Block,
@@ -124,7 +125,7 @@ impl Source {
             Self::Range { next, end } => {
                 let lines = (*end - *next).min(u64::from(BLOCK_EXAMPLES));
                 block.bytes.clear();
-                // The minimum fits, since a block's examples do.
+                // At most the examples of a block, which fit.
                 (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
                 (block.packed, block.rows, block.head) = (None, None, None);
                 block.wanted = follower.take(block.lines);
@@ -153,11 +154,11 @@ fn open_stream(stream: &Synth, options: &ReadOptions) -> Result<Source, DataErro
     Ok(Source::Range { next: start.line, end })
 }
 
-/// The parallel part: turns blocks into chunks. Clones share what they need.
+/// The parallel part: turns blocks into chunks. Clones share their data.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     schema: Schema,
-    /// Where packed blocks come from, for messages.
+    /// Sources of packed blocks, for messages.
     files: Arc<[PathBuf]>,
     layout: Option<Arc<Layout>>,
     stream: Option<Arc<Synth>>,
@@ -165,7 +166,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The decoder for the blocks of `input`.
+    /// A decoder for blocks of `input`.
     pub fn new(input: &Input, schema: Schema) -> Self {
         let (mut stream, mut cache) = (None, None);
         match input {
@@ -177,17 +178,15 @@ impl Decoder {
         Self { schema, files: input.files().into(), layout, stream, cache }
     }
 
-    /// An empty chunk of the right columns.
+    /// An empty chunk with the right columns.
     pub fn chunk(&self) -> Chunk {
         Chunk::new(self.schema)
     }
 
-    /// Fills `chunk` with the examples of `block` that are wanted; a function of the two and of
-    /// nothing else.
+    /// Fills `chunk` with the wanted examples of `block`. Depends on nothing else.
     ///
     /// # Errors
-    /// [`DataError::Damaged`], where the block of a packed file is not what was written; the
-    /// chunk is empty then.
+    /// [`DataError::Damaged`] if a block of a packed file is damaged; `chunk` is empty then.
     pub fn decode(&self, block: &Block, chunk: &mut Chunk) -> Result<(), DataError> {
         if let Some(cache) = &self.cache {
             return cache.decode(block, chunk);
@@ -213,7 +212,7 @@ impl Decoder {
     }
 }
 
-/// Counts malformed lines as the chunks go by in order.
+/// Counts malformed lines of chunks in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skips {
     skip_max: u64,
@@ -221,25 +220,25 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// No malformed line so far, and `skip_max` of them allowed.
+    /// No malformed line yet, and `skip_max` allowed.
     pub fn new(skip_max: u64) -> Self {
         Self { skip_max, skipped: 0 }
     }
 
-    /// Goes on after `skipped` malformed lines of the same run.
+    /// Continues after `skipped` malformed lines of the same run.
     pub fn resume(skip_max: u64, skipped: u64) -> Self {
         Self { skip_max, skipped }
     }
 
-    /// Malformed lines that were skipped.
+    /// Malformed lines skipped so far.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Counts the malformed lines of `chunk`, the next one that comes from `files`.
+    /// Counts the malformed lines of `chunk`, the next chunk of `files`.
     ///
     /// # Errors
-    /// [`DataError::Malformed`] for the first line that is one too many.
+    /// [`DataError::Malformed`] for the first line that exceeds the limit.
     pub fn add(&mut self, files: &[PathBuf], chunk: &Chunk) -> Result<(), DataError> {
         let left = self.skip_max.saturating_sub(self.skipped);
         let found = chunk.malformed.len() as u64;
@@ -262,7 +261,7 @@ impl Skips {
     }
 }
 
-/// A source read from start to end by one thread, for tools and tests.
+/// Reads a source from start to end on one thread, for tools and tests.
 #[derive(Debug)]
 pub struct Reader {
     input: Input,
@@ -276,7 +275,7 @@ impl Reader {
     /// Opens `input`.
     ///
     /// # Errors
-    /// As [`Source::open`].
+    /// The errors of [`Source::open`].
     pub fn open(input: Input, options: &ReadOptions) -> Result<Self, DataError> {
         Ok(Self {
             source: Source::open(&input, options)?,
@@ -287,16 +286,16 @@ impl Reader {
         })
     }
 
-    /// An empty chunk of the right columns.
+    /// An empty chunk with the right columns.
     pub fn chunk(&self) -> Chunk {
         self.decoder.chunk()
     }
 
-    /// Fills `chunk` with the next examples, none where all lines of a block were skipped; false
-    /// at the end.
+    /// Fills `chunk` with the next examples; it may be empty if a block has only skipped lines.
+    /// Returns false at the end.
     ///
     /// # Errors
-    /// A source that fails or is damaged, or one malformed line too many.
+    /// A source that fails or is damaged, or a malformed line over the limit.
     pub fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
         if !self.source.next_block(&mut self.block)? {
             chunk.clear();
@@ -307,7 +306,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Malformed lines that were skipped so far.
+    /// Malformed lines skipped so far.
     pub fn skipped(&self) -> u64 {
         self.skips.skipped()
     }

@@ -1,17 +1,17 @@
-//! Eight bytes at a time: where a field ends, and the value of a short number.
+//! Finds the end of a field, and parses short numbers, eight bytes at a time.
 //!
-//! Fields of a click log are shorter than ten bytes, so that looking at eight bytes in one
-//! register beats a search that is set up anew for each field.
+//! Fields of a click log are shorter than ten bytes, so comparing eight bytes in a register is
+//! faster than starting a search for each field.
 
 pub(crate) const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 const LINE_ENDS: u64 = ONES * b'\n' as u64;
 const ZEROS: u64 = ONES * b'0' as u64;
 
-/// Digits of the longest number that [`short_number`] reads.
+/// Most digits that [`short_number`] parses.
 pub(crate) const SHORT_DIGITS: usize = 7;
 
-/// The bytes from `at` on as a little-endian word; beyond the end of `bytes` they are zero.
+/// The bytes from `at` as a little-endian word; zero past the end of `bytes`.
 #[inline]
 pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -28,10 +28,10 @@ fn last_word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// What ends a field: a separator, or the end of the line.
+/// Bytes that end a field: a separator, or a line end.
 #[derive(Clone, Copy)]
 pub(crate) struct Separators {
-    /// The separator in every byte.
+    /// The separator, repeated in every byte.
     separator: u64,
 }
 
@@ -42,9 +42,9 @@ impl Separators {
         Self { separator: ONES * separator as u64 }
     }
 
-    /// A word whose lowest set bit is in the first byte of `word` that ends a field.
+    /// A word with its lowest set bit in the first byte of `word` that ends a field.
     ///
-    /// The subtraction borrows only from bytes above a hit, so the lowest hit is exact.
+    /// The subtraction only borrows from bytes above a hit, so the lowest hit is exact.
     #[inline]
     fn hits(self, word: u64) -> u64 {
         let (separators, ends) = (word ^ self.separator, word ^ LINE_ENDS);
@@ -53,14 +53,13 @@ impl Separators {
         (separator | end) & HIGHS
     }
 
-    /// Bytes of `word` before the first that ends a field; 8 where it has none.
+    /// Bytes of `word` before the first one that ends a field; 8 if none does.
     #[inline]
     fn bytes_before(self, word: u64) -> usize {
         (self.hits(word).trailing_zeros() / 8) as usize
     }
 
-    /// Index of the first byte from `at` on that ends a field; the length of `bytes` where there is
-    /// none.
+    /// Index of the first byte from `at` that ends a field, or the length of `bytes`.
     #[inline]
     pub(crate) fn field_end(self, bytes: &[u8], at: usize) -> usize {
         let mut from = at;
@@ -74,20 +73,20 @@ impl Separators {
     }
 }
 
-/// Bytes of `word` before its first tab or line end; 8 where it has none.
+/// Bytes of `word` before its first tab or line end; 8 if it has neither.
 #[inline]
 pub(crate) fn bytes_before_separator(word: u64) -> usize {
     Separators::TABS.bytes_before(word)
 }
 
-/// Index of the first tab or line end from `at` on; the length of `bytes` where there is none.
+/// Index of the first tab or line end from `at`, or the length of `bytes`.
 #[inline]
 pub(crate) fn field_end(bytes: &[u8], at: usize) -> usize {
     Separators::TABS.field_end(bytes, at)
 }
 
-/// Index of the first byte from `at` on that a text of JSON cannot have as it is: a quote, a
-/// backslash, a control character; the length of `bytes` where there is none.
+/// Index of the first byte from `at` that can't be part of a JSON string as it is (a quote, a
+/// backslash, a control character), or the length of `bytes`.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     const SPACES: u64 = ONES * b' ' as u64;
@@ -98,7 +97,7 @@ pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
         let quote = quotes.wrapping_sub(ONES) & !quotes;
         let slash = slashes.wrapping_sub(ONES) & !slashes;
         let control = word.wrapping_sub(SPACES) & !word;
-        // Bytes beyond the end are zero, and so is the first of them a hit.
+        // Bytes past the end are zero, so the first of them is a hit.
         let skip = (((quote | slash | control) & HIGHS).trailing_zeros() / 8) as usize;
         if skip < 8 {
             return (from + skip).min(bytes.len());
@@ -107,26 +106,26 @@ pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Digits that the bytes of `word` begin with, up to 8.
+/// Number of leading digits in the bytes of `word`, up to 8.
 #[inline]
 pub(crate) fn digits_before(word: u64) -> usize {
-    // '0' to '9' are the bytes with high nibble 3 both as they are and with 6 added; no sum of a
-    // digit carries into the next byte.
+    // A byte is a digit if its high nibble is 3, with and without 6 added. Adding 6 to a digit
+    // doesn't carry into the next byte.
     let high = word & (ONES * 0xF0);
     let others =
         (high ^ ZEROS) | ((word & (ONES * 0x7F)).wrapping_add(ONES * 6) ^ ZEROS) & (ONES * 0xF0);
     (others.trailing_zeros() / 8) as usize
 }
 
-/// The decimal number in the first `len` bytes of `word`, or nothing where they are not all
-/// digits; no digits are zero. `len` is at most [`SHORT_DIGITS`].
+/// The decimal number in the first `len` bytes of `word`, or `None` if they aren't all digits; 0 if
+/// `len` is 0. `len` is at most [`SHORT_DIGITS`].
 #[inline]
 pub(crate) fn short_number(word: u64, len: usize) -> Option<u32> {
     debug_assert!(len <= SHORT_DIGITS, "{len} digits");
-    // The first character is in the lowest byte; '0's are put before it to make eight.
+    // The first character is in the lowest byte; '0's before it make eight.
     let shift = 8 * len as u32;
     let text = ((word << 8) << (56 - shift)) | (ZEROS >> shift);
-    // '0' to '9' are the bytes with high nibble 3 both as they are and with 6 added.
+    // A byte is a digit if its high nibble is 3, with and without 6 added.
     let high = text & (ONES * 0xF0);
     let high_of_sum = text.wrapping_add(ONES * 6) & (ONES * 0xF0);
     if high | (high_of_sum >> 4) != ONES * 0x33 {
@@ -135,7 +134,7 @@ pub(crate) fn short_number(word: u64, len: usize) -> Option<u32> {
     Some(eight_digits(text))
 }
 
-/// The number that eight ASCII digits spell: neighbours are joined into pairs, fours, eight.
+/// Parses eight ASCII digits, joining neighbors into pairs, fours and eight.
 #[inline]
 fn eight_digits(text: u64) -> u32 {
     const PAIR: u64 = 1 + (10 << 8);
@@ -169,7 +168,7 @@ mod tests {
         let mut random = Stream::named(1, b"scan");
         for round in 0..2000 {
             let len = (random.next_u64() % 40) as usize;
-            // Bytes close to the separators are where wrong arithmetic would show.
+            // Bytes close to the separators expose arithmetic errors.
             let mut byte = || (random.next_u64() % 14) as u8 | ((round % 3 == 0) as u8 * 0x80);
             let bytes: Vec<u8> = (0..len).map(|_| byte()).collect();
             for at in 0..=len {

@@ -1,26 +1,26 @@
-//! The columns of an example.
+//! Shape of an example.
 
 use stepwell_base::Namespace;
 
 use crate::{DataError, REASONS_MAX};
 
-/// How many dense features and how many id columns an example has.
+/// Number of dense features, id columns and labels of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     /// Dense features: numbers, transformed by [`crate::log1p_of_number`].
     pub dense: usize,
-    /// Slots: one id each in a text file, zero or more in general.
+    /// Id columns: one id each in plain lines, any number in general.
     pub id_columns: usize,
-    /// What is to be learned.
+    /// Labels.
     pub labels: Labels,
 }
 
-/// What is to be learned of an example, and whether examples count for more or less.
+/// Labels of an example, and whether it has a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// How many there are, 1 or more.
+    /// Number of labels, at least 1.
     pub count: usize,
-    /// Whether they may lie outside 0 to 1.
+    /// Whether labels may be outside 0 to 1.
     pub are_numbers: bool,
     /// Whether every example has a weight.
     pub weighted: bool,
@@ -30,41 +30,41 @@ impl Labels {
     /// One label from 0 to 1, without weights.
     pub const ONE: Self = Self { count: 1, are_numbers: false, weighted: false };
 
-    /// Whether the label is stored as a bit, unless it lies between 0 and 1.
+    /// Whether the label is stored as 0 or 1, if it isn't strictly between.
     pub fn may_be_bits(&self) -> bool {
         self.count == 1 && !self.are_numbers
     }
 }
 
-/// The most labels that an example may have.
+/// Most labels of an example.
 pub(crate) const LABELS_MAX: usize = 256;
 
-/// Reasons why lines are malformed are short texts with a quotation of bounded length.
+/// Most bytes of a chunk's reasons: short texts with a quotation of bounded length.
 const REASONS_BYTES_MAX: usize = REASONS_MAX * 1024;
 
-/// The most columns that a line may have.
+/// Most columns of a line.
 pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl Schema {
     /// The layout of the Criteo click logs: 13 integers, 26 ids.
     pub const CRITEO: Self = Self::new(13, 26);
 
-    /// So many dense features and id columns, and one label from 0 to 1.
+    /// A schema with one label from 0 to 1.
     pub const fn new(dense: usize, id_columns: usize) -> Self {
         Self { dense, id_columns, labels: Labels::ONE }
     }
 
-    /// Columns of a line: the label, the dense features, the ids.
+    /// Number of columns of a line: label, dense features, ids.
     pub fn columns(&self) -> usize {
         1 + self.dense + self.id_columns
     }
 
-    /// Namespaces of the id columns, in order: `C1`, `C2` and so on.
+    /// Namespaces of the id columns: `C1`, `C2` and so on.
     pub fn namespaces(&self) -> Vec<Namespace> {
         (1..=self.id_columns).map(Namespace::of_column).collect()
     }
 
-    /// Refuses schemas without features and absurd ones.
+    /// Rejects schemas without features, or beyond the limits.
     ///
     /// # Errors
     /// [`DataError::Options`] with the numbers.
@@ -86,8 +86,8 @@ impl Schema {
         )))
     }
 
-    /// Bytes of the shortest line that can be an example: a label, a separator before every
-    /// feature, a line end.
+    /// Bytes of the shortest possible example: a label, a separator before every feature, a line
+    /// end.
     pub fn line_bytes_min(&self) -> usize {
         self.columns() + 1
     }
@@ -96,16 +96,16 @@ impl Schema {
     pub fn example_bytes(&self) -> usize {
         let (lane, key, end) = (size_of::<f32>(), size_of::<u64>(), size_of::<u32>());
         let labels = self.labels.count + usize::from(self.labels.weighted);
-        // Labels and weight, truth, line offset; dense features; a key and a bag end an id column.
+        // Labels and weight, truth, line offset; dense features; a key and a bag end per id column.
         (labels + 1) * lane + end + self.dense * lane + self.id_columns * (key + end)
     }
 
-    /// The most bytes that a chunk parsed from a block of `block_bytes` takes.
+    /// Most bytes of a chunk parsed from a block of `block_bytes`.
     ///
-    /// Blocks of many short lines decide it; real ones take about a tenth of this. A malformed
-    /// line costs 4 bytes, twice that while the list of them grows, and can be one byte long.
+    /// The bound covers blocks of many short lines; real blocks take about a tenth. A malformed
+    /// line, which can be one byte long, costs 4 bytes, and 8 while the list of them grows.
     pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
-        // A malformed line at the end needs rows to be tried in.
+        // A malformed last line is also parsed into rows.
         let examples = block_bytes / self.line_bytes_min() + 1;
         examples * self.example_bytes() + block_bytes * 2 * size_of::<u32>() + REASONS_BYTES_MAX
     }

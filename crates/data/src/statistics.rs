@@ -1,15 +1,14 @@
-//! Mean and deviation of columns of numbers, for those that are standardised.
+//! Mean and deviation of number columns, for standardization.
 //!
-//! Why       A transform is part of a model: its numbers have to be the same in every run, on every
-//!           rank and in every format. So they are those of the first records that are trained on,
-//!           not of a sample, and not of what is evaluated on.
-//! How       The records are read as training reads them, with the columns in question as they
-//!           stand. Means are updated number by number in 64 bits (Welford, "Note on a method for
-//!           calculating corrected sums of squares and products", 1962). Where a tail is evaluated
-//!           on, reading goes on until the records that count are known to lie before it; where
-//!           they do not, they are read again up to it.
-//! Failure   Malformed records are passed over: who reads them in earnest counts them. Packed files
-//!           hold no numbers as they stood, and a stream is gone once it was read.
+//! - **Why.** A transform is part of a model, so its numbers must be the same in every run, on
+//!   every rank and in every format. So they come from the first training records, not from a
+//!   sample and not from evaluation data.
+//! - **How.** Reads records as training does, with untransformed values. Updates means value by
+//!   value in 64 bits (Welford, "Note on a method for calculating corrected sums of squares and
+//!   products", 1962). If the tail is for evaluation, reads on until all records used are known to
+//!   be before it; otherwise reads again up to the tail.
+//! - **Failure.** Skips malformed records, which training counts. Packed files don't store
+//!   untransformed numbers, and a stream can only be read once.
 
 use std::sync::Arc;
 
@@ -20,25 +19,24 @@ use crate::layout::{Column, ColumnKind, DenseRule, Layout, Transform};
 use crate::sources::train_part;
 use crate::{DataError, Files, Input, ReadOptions, Reader, Schema, is_stream};
 
-/// Records that statistics are made of at most.
+/// Most records for statistics.
 pub const STATISTICS_RECORDS: usize = 50_000;
 
-/// Mean and deviation of the numbers of a column.
+/// Mean and deviation of a number column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// The mean; 0 where there is no number.
+    /// The mean; 0 without numbers.
     pub mean: f64,
-    /// The standard deviation; 1 where all numbers are alike.
+    /// The standard deviation; 1 if all numbers are equal.
     pub deviation: f64,
 }
 
-/// The statistics of `columns`, dense ones of the layout of `files`, after their limits and before
-/// their transforms; missing values do not count. They are those of the first
-/// [`STATISTICS_RECORDS`] records before the tail, a share of `eval_fraction`, until somebody asks
-/// to `stop`.
+/// Statistics of `columns`, dense columns of the layout of `files`, after clamping and before their
+/// transforms. Missing values don't count. Uses the first [`STATISTICS_RECORDS`] records before the
+/// tail, an `eval_fraction` of the data. Stops when `stop` is requested.
 ///
 /// # Errors
-/// A file that cannot be read, or that is packed, a stream, and [`DataError::Stopped`].
+/// A file that can't be read, is packed, or is a stream; [`DataError::Stopped`].
 pub fn statistics(
     files: &Files,
     columns: &[String],
@@ -73,18 +71,18 @@ pub fn statistics(
     Ok(taken.sums.iter().map(Sums::statistics).collect())
 }
 
-/// What was read for statistics.
+/// Result of reading for statistics.
 struct Taken {
     sums: Vec<Sums>,
-    /// Lines up to the last record that counts.
+    /// Lines up to the last record used.
     reached: u64,
-    /// Lines that were read.
+    /// Lines read.
     lines: u64,
 }
 
 impl Taken {
-    /// Takes the first records of `files` within so many lines, and reads on until they lie before
-    /// a tail of `eval_fraction`, or to the end.
+    /// Uses the first records of `files` within `end` lines. Reads on until they are known to be
+    /// before a tail of `eval_fraction`, or to the end.
     fn of(
         files: &Files,
         columns: usize,
@@ -108,7 +106,7 @@ impl Taken {
             let within = end - taken.lines;
             let count = chunk.lines.partition_point(|line| u64::from(*line) < within).min(left);
             for example in 0..count {
-                // Each number, and whether it is missing.
+                // Pairs of a number and whether it is missing.
                 let (pairs, _) = chunk.dense_of(example).as_chunks::<2>();
                 for (sums, [number, missing]) in taken.sums.iter_mut().zip(pairs) {
                     sums.add(*number, *missing > 0.0);
@@ -122,8 +120,8 @@ impl Taken {
     }
 }
 
-/// The layout whose dense features are these columns as they stand, in this order, each with one
-/// that says whether it is missing; ids are as they are, and nothing is learned.
+/// A layout with the untransformed `columns` as dense features, in this order, each followed by an
+/// indicator of missing values. Ids are unchanged, and there are no labels.
 fn bare(layout: &Layout, columns: &[String]) -> Result<Layout, String> {
     let bare = |column: &Column| match &column.kind {
         ColumnKind::Id(_) | ColumnKind::Ignored => Some(column.clone()),
@@ -136,7 +134,8 @@ fn bare(layout: &Layout, columns: &[String]) -> Result<Layout, String> {
             });
             Some(Column { kind, ..column.clone() })
         }
-        // What is left has its place in a file without names, and others may be made of it.
+        // Other columns keep their place in files without a header, and derived columns may need
+        // them.
         _ if column.of.is_empty() => Some(Column { kind: ColumnKind::Ignored, ..column.clone() }),
         _ => None,
     };
@@ -144,7 +143,7 @@ fn bare(layout: &Layout, columns: &[String]) -> Result<Layout, String> {
     Ok(bare.with_records_of(layout))
 }
 
-/// Numbers so far, and the sum of the squares of their distances from their mean.
+/// Welford's running mean, and sum of squared deviations.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     count: u64,

@@ -1,5 +1,4 @@
-//! The texts of some columns, record by record, as the data has them: what names the records in a
-//! file of scores.
+//! Texts of some columns, record by record, which label the records in a file of scores.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use crate::record::{Fields, Found, Kind, fields_of, keys_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
-/// What is between the items of a list that is written as one text.
+/// Separates the items of a list written as one text.
 pub(crate) const LIST_SEPARATOR: &[u8] = b"|";
 
 /// Reads some columns of files, in order.
@@ -22,20 +21,20 @@ pub struct Texts {
     files: Files,
 }
 
-/// A column whose texts are wanted.
+/// A requested column.
 #[derive(Debug)]
 struct Wanted {
     name: String,
     source: usize,
-    /// Whether the settings name it, so that files without names have it, too.
+    /// Whether the settings name it, so that files without a header have it, too.
     known: bool,
 }
 
 impl Texts {
-    /// Opens `files` for `columns` of theirs.
+    /// Opens `files` to read `columns`.
     ///
     /// # Errors
-    /// A file that cannot be read or lacks a column; packed examples, which have no texts.
+    /// A file that can't be read or lacks a column; a packed file, which has no texts.
     pub fn open(files: &Files, layout: &Layout, columns: &[String]) -> Result<Self, DataError> {
         for path in &files.paths {
             if crate::compression::open_packed(path)?.is_some() {
@@ -60,11 +59,11 @@ impl Texts {
         Ok(Self { reader, layout: texts, block: Block::default(), columns, files })
     }
 
-    /// Opens `path` for its column `column`, whatever else it has; one without a first line of
-    /// names has that column alone where `header` is false.
+    /// Opens `path` to read only `column`. If `header` is false, a file without a header consists
+    /// of that column.
     ///
     /// # Errors
-    /// As [`Texts::open`].
+    /// The errors of [`Texts::open`].
     pub fn open_alone(path: &Path, column: &str, header: Option<bool>) -> Result<Self, DataError> {
         let kind = ColumnKind::Id(IdRule::default());
         let columns = vec![Column { name: column.to_owned(), of: Vec::new(), kind }];
@@ -76,11 +75,11 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Appends the texts of the next records to `texts`, those of all columns of a record after
-    /// each other, empty where they are missing; false at the end.
+    /// Appends the texts of the next records to `texts`, record by record, column by column; empty
+    /// if missing. Returns false at the end.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn next(&mut self, texts: &mut Vec<Vec<u8>>) -> Result<bool, DataError> {
         if !self.reader.next_block(&mut self.block, &mut Follower::new(None, 0))? {
             return Ok(false);
@@ -112,7 +111,7 @@ impl Texts {
         Ok(true)
     }
 
-    /// Refuses the first column that is neither in the settings nor in the data.
+    /// Returns an error for the first column that is neither in the settings nor in the data.
     fn check_columns(&self, is_there: impl Fn(&Wanted) -> bool) -> Result<(), DataError> {
         let Some(column) = self.columns.iter().find(|column| !is_there(column)) else {
             return Ok(());
@@ -130,7 +129,7 @@ impl Texts {
         Err(DataError::NoColumn { path: self.path(), column: name.clone(), near, why })
     }
 
-    /// The text of a source in the record at hand.
+    /// Text of a source in the current record.
     fn text(&self, source: usize, fields: &Fields) -> Vec<u8> {
         match fields.found(source, &self.block.bytes) {
             Found::Missing => Vec::new(),
@@ -146,13 +145,13 @@ impl Texts {
         DataError::Path { path: self.path(), why }
     }
 
-    /// The file at hand.
+    /// Path of the current file.
     fn path(&self) -> PathBuf {
         self.files.paths.get(self.block.file as usize).cloned().unwrap_or_default()
     }
 }
 
-/// Layout that reads only these columns, and takes no text for missing.
+/// A layout that reads only these columns, and treats no text as missing.
 fn only(layout: &Layout, names: &[String]) -> Result<Layout, String> {
     let is_own = |column: &&Column| column.of.is_empty();
     let id = || ColumnKind::Id(IdRule::default());

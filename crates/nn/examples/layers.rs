@@ -1,4 +1,4 @@
-//! Times forward and backward passes of single layers of images and sequences on one thread.
+//! Times forward and backward passes of single image and sequence layers on one thread.
 //!
 //! `cargo run --release -p stepwell-nn --example layers -- [rows] [repetitions]`
 
@@ -12,7 +12,7 @@ use stepwell_nn::{
     GraphBuilder, Image, InputShape, Layer, Lstm, Matrix, Pool, Pooling, Source, Window, Workspace,
 };
 
-/// A graph of one layer over all columns.
+/// A graph with one layer over all columns.
 fn alone(layer: impl Layer<f32> + 'static, columns: usize) -> Result<Graph<f32>, Box<dyn Error>> {
     let mut builder = GraphBuilder::new(InputShape { embedding: columns, dense: 0 });
     builder.add("layer", layer, &[Source::Columns(0..columns)])?;
@@ -24,10 +24,10 @@ fn convolution(image: Image, channels: usize, kernel: usize) -> Convolution {
     Convolution { image, channels, window, bias: true, activation: Activation::Relu }
 }
 
-/// A layer by name.
+/// A named layer.
 type Named = (&'static str, Graph<f32>);
 
-/// All of them.
+/// All layers.
 fn graphs() -> Result<Vec<Named>, Box<dyn Error>> {
     let image = |channels, side| Image { channels, height: side, width: side };
     let halves = Window { kernel: [2; 2], stride: [2; 2], padding: [0; 2] };
@@ -47,11 +47,11 @@ fn graphs() -> Result<Vec<Named>, Box<dyn Error>> {
     ])
 }
 
-/// The least seconds of a forward and of a backward pass over so many examples.
+/// Shortest times of a forward and of a backward pass over `rows` examples, in seconds.
 fn time(graph: &Graph<f32>, rows: usize, repetitions: usize) -> [f64; 2] {
     let columns = graph.input().columns();
     let mut stream = Stream::named(1, b"layers");
-    // A last column of 20 and more is the length of a sequence with all steps.
+    // A last column of at least 20 is the length of a sequence with all steps.
     let number = |index: usize| match index % columns {
         last if last + 1 == columns => 20.0,
         _ => stream.next_symmetric(1.0),

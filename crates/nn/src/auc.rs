@@ -1,40 +1,40 @@
-//! Area under the ROC curve: exact while the scores fit a stated buffer, binned beyond it.
+//! Area under the ROC curve: exact while the scores fit a buffer, binned beyond it.
 //!
-//! A score is kept as 32 bits in the order of the numbers. Negatives fill one buffer from the
-//! front, positives from the back; both parts are sorted where they lie. When the buffer is full,
-//! scores fall into 2²⁰ bins by the top 20 of their 32 bits (sign, exponent, 11 bits of mantissa).
-//! Two scores in one bin count as a tie, so the error is at most half the tied pairs, which is
-//! reported beside the value.
+//! A score is stored as 32 bits that sort like the numbers. Negatives fill one buffer from the
+//! front, positives from the back, and both parts are sorted in place. When the buffer is full,
+//! scores are counted in 2²⁰ bins by the top 20 of their 32 bits (sign, exponent, 11 bits of
+//! mantissa). Two scores in one bin count as a tie, so the error is at most half the tied pairs,
+//! and is reported with the value.
 //!
-//! Scores may be ranked as they are shown, by a function of them that never falls: those that are
-//! shown as one are ties. They are collected as they are, and shown at the end.
+//! Scores may be ranked as displayed, by a nondecreasing function: scores with the same display are
+//! ties. The function is applied at the end, to the collected scores.
 //!
-//! Once a label lies between 0 and 1, all scores are kept with their labels and measured by
-//! [`WeightedAuc`].
+//! Once a label is strictly between 0 and 1, all scores are stored with their labels, and measured
+//! by [`WeightedAuc`].
 //!
-//! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead. With labels
-//!   between 0 and 1 36 bytes a score up to 256 Ki scores, and the bins beyond them.
+//! - **Bounds.** 4 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead. With
+//!   labels between 0 and 1, 36 bytes per score up to 256 Ki scores; beyond that, the bins.
 
 use crate::WeightedAuc;
 
-/// Scores that are kept one by one at most.
+/// Most scores that are stored individually.
 pub(crate) const EXACT_SCORES_MAX: usize = 4 << 20;
 
-/// Most scores that are kept one by one once a label lies between 0 and 1.
+/// Most scores that are stored individually once a label is between 0 and 1.
 const EXACT_BETWEEN_MAX: usize = 256 << 10;
 
 pub(crate) const BIN_BITS: u32 = 20;
 
-/// An AUC and the most by which it may be off.
+/// An AUC and its maximum error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AucValue {
-    /// The area.
+    /// The area under the curve.
     pub auc: f64,
-    /// Half the share of pairs that fell into one bin; 0 when exact.
+    /// Half the share of pairs that are in the same bin; 0 if exact.
     pub error_max: f64,
 }
 
-/// An AUC in the making.
+/// Accumulates an AUC.
 #[derive(Debug)]
 pub struct Auc {
     exact_max: usize,
@@ -42,29 +42,29 @@ pub struct Auc {
     negatives: usize,
     positives: usize,
     bins: Vec<[u64; 2]>,
-    /// All scores, once a label lies between 0 and 1.
+    /// All scores, once a label is between 0 and 1.
     between: Option<WeightedAuc>,
 }
 
-/// Bits whose unsigned order is the order of the numbers.
+/// Maps a score to bits with the same order as unsigned integers.
 pub(crate) fn ordered(score: f32) -> u32 {
-    // Both zeros are one number.
+    // Both zeros are the same number.
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
-/// The number of such bits.
+/// Inverse of [`ordered`].
 fn number(ordered: u32) -> f32 {
     f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
 }
 
-/// The bits of a score as it is shown.
+/// The bits of a score as displayed.
 pub(crate) fn shown_bits(score: u32, shown: fn(f32) -> f32) -> u32 {
     ordered(shown(number(score)))
 }
 
-/// Bins with something in them, from the lowest on: those that begin with scores that are shown as
-/// one together, and which of these have no other score.
+/// Groups nonempty bins, in ascending order, whose lowest scores have the same display. With each
+/// group, returns those of its bins in which all scores have that display.
 pub(crate) fn shown_together(
     filled: &[usize],
     shown: fn(f32) -> f32,
@@ -79,7 +79,7 @@ pub(crate) fn shown_together(
 }
 
 impl Auc {
-    /// Keeps up to `exact` scores one by one.
+    /// An accumulator that stores up to `exact` scores individually.
     pub fn new(exact: usize) -> Self {
         let exact_max = exact.min(EXACT_SCORES_MAX);
         Self {
@@ -92,16 +92,16 @@ impl Auc {
         }
     }
 
-    /// The most bytes that it takes for `examples` scores.
+    /// Most bytes for `examples` scores.
     pub fn bytes_max(examples: u64) -> u64 {
         let exact = examples.min(EXACT_SCORES_MAX as u64) * 4;
         let between = WeightedAuc::bytes_max(examples.min(EXACT_BETWEEN_MAX as u64));
-        // The buffer is still there while it is poured into the bins.
+        // The buffer still exists while its scores move to the bins.
         let bins = if examples > EXACT_BETWEEN_MAX as u64 { 16 << BIN_BITS } else { 0 };
         exact.max(between) + bins
     }
 
-    /// Adds scores and their labels.
+    /// Adds scores with their labels.
     pub fn add(&mut self, scores: &[f32], labels: &[f32]) {
         for (score, label) in scores.iter().zip(labels) {
             match &mut self.between {
@@ -118,7 +118,7 @@ impl Auc {
         }
     }
 
-    /// Moves all scores so far, with their labels, out of here.
+    /// Moves all scores so far, with their labels, to a [`WeightedAuc`].
     fn with_labels(&mut self) -> WeightedAuc {
         let exact_max = self.exact_max.min(EXACT_BETWEEN_MAX);
         if self.negatives + self.positives > exact_max {
@@ -170,12 +170,12 @@ impl Auc {
         (self.negatives, self.positives) = (0, 0);
     }
 
-    /// The value, `None` unless both labels occurred; empty afterwards.
+    /// Returns the value and resets; `None` unless both labels occurred.
     pub fn take(&mut self) -> Option<AucValue> {
         self.take_shown(|score| score)
     }
 
-    /// The same of the scores as they are `shown`, which never falls where they rise.
+    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function.
     pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         if let Some(mut all) = self.between.take() {
             return all.take_shown(shown);
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// All pairs, one by one.
+    /// Compares all pairs.
     fn by_definition(scores: &[f32], labels: &[f32]) -> f64 {
         let (mut won, mut pairs) = (0.0, 0.0);
         for (p, _) in scores.iter().zip(labels).filter(|(_, label)| **label > 0.5) {

@@ -1,41 +1,41 @@
-//! What can be wrong with a graph's description.
+//! Errors in the description of a graph.
 
-/// A description that is not a graph.
+/// An invalid description of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// The layer cannot read what it is given.
+    /// A layer can't read its inputs.
     #[error("layer '{layer}': {problem}")]
     Shape {
         /// Name of the layer.
         layer: String,
-        /// What does not fit, with the mend.
+        /// What is wrong, with a fix.
         problem: String,
     },
-    /// A source that does not exist.
+    /// A layer reads a source that doesn't exist.
     #[error("layer '{layer}' reads {source_name}, which does not exist")]
     NoSuchSource {
         /// Name of the layer.
         layer: String,
-        /// What it reads.
+        /// Description of the source.
         source_name: String,
     },
-    /// Two layers of one name: their parameters could not be told apart.
+    /// Two layers have the same name, so their parameters couldn't be distinguished.
     #[error("two layers are named '{layer}'; give each its own name")]
     DuplicateName {
         /// The name.
         layer: String,
     },
-    /// A graph without nodes.
+    /// The graph has no nodes.
     #[error("the graph has no layers; add at least the one that gives the logits")]
     Empty,
-    /// A layer that neither feeds another one nor is the output.
+    /// A layer neither feeds another one nor is the output.
     #[error("layer '{layer}' feeds nothing; connect it or leave it out")]
     Unused {
         /// Name of the layer.
         layer: String,
     },
-    /// The output gives no logit.
+    /// The output has no logits.
     #[error("output layer '{layer}' has no columns; a model gives a logit for each label")]
     Output {
         /// Name of the layer.

@@ -1,20 +1,20 @@
-//! The exponential, the logistic function and the hyperbolic tangent without branches, so that a
-//! processor computes several lanes at a time.
+//! Exponential, logistic function and hyperbolic tangent without branches, so that a processor can
+//! compute several lanes at a time.
 //!
 //! ```text
-//! eˣ = 2ᵏ eʳ     k = x / ln 2 to the nearest whole number, r = x - k ln 2, at most ln 2 / 2
+//! eˣ = 2ᵏ eʳ     k = x / ln 2, rounded to an integer, r = x - k ln 2, at most ln 2 / 2
 //! eʳ = 1 + r (1 + r (1/2! + r (1/3! + ... + r / 13!)))
 //! ```
 //!
-//! in f64, where x is at most 700 and at least -700: what lies beyond counts as these. Nothing but
-//! sums and products of numbers that are written here, hence the same bits everywhere. The
-//! exponential is off by less than two units in its last place, the others by about 2⁻⁵³.
+//! in f64. x is clamped to -700 to 700. Only sums and products with the constants below are used,
+//! so the bits are the same everywhere. The exponential has an error of less than two units in the
+//! last place, the others of about 2⁻⁵³.
 
 /// 1 / ln 2.
 const PER_LN_2: f64 = std::f64::consts::LOG2_E;
-/// ln 2 in two parts, of which the first has zeros at its end: its product with k is exact.
+/// ln 2 in two parts. The first ends in zeros, so its product with k is exact.
 const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
-/// What is added to this is rounded to a whole number, which then stands in the lowest bits.
+/// Adding this to a number rounds it to an integer, which is then in the lowest bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2⁵²
 /// 1 / 13! to 1 / 0!.
 const COEFFICIENTS: [f64; 14] = [
@@ -34,7 +34,7 @@ const COEFFICIENTS: [f64; 14] = [
     1.0,
 ];
 
-/// eˣ; not-a-number stays what it is.
+/// eˣ; NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp(x: f64) -> f64 {
     let x = if x > 700.0 { 700.0 } else { x };
@@ -86,7 +86,7 @@ mod tests {
         assert!([exp(f64::NAN), sigmoid(f64::NAN), tanh(f64::NAN)].iter().all(|of| of.is_nan()));
     }
 
-    /// Made in Python, whose numbers are the same, by the same sums and products.
+    /// Computed in Python, which has the same floats, with the same sums and products.
     #[test]
     fn published_vectors_hold() {
         let bits = [0.1, -3.7, 250.0].map(|x| exp(x).to_bits());

@@ -1,19 +1,21 @@
-//! The dense part of a model: an explicit graph of layers with planned memory and fixed sums.
+//! The dense part of a model: an explicit graph of layers with planned memory and a fixed order of
+//! sums.
 //!
 //! A [`Graph`] is built once, layer by layer, and then only executed. It reads a block of examples
-//! (embedding values and dense features side by side, see [`Block`]) and gives one logit each;
-//! backwards it turns gradients of logits into gradients of parameters and of embedding values.
+//! (embedding values and dense features next to each other, see [`Block`]) and returns one logit
+//! each. The backward pass turns gradients of logits into gradients of parameters and of embedding
+//! values.
 //!
 //! ```text
 //! mini-batch ─► 8 blocks ─► forward ─► loss ─► backward ─► 8 gradient vectors ─► tree_sum ─► step
 //!               any thread takes any whole block                one fixed tree, any lane ranges
 //! ```
 //!
-//! Sums over examples run in example order inside a block, and over blocks by one fixed tree, so
-//! the number of threads does not show in the bits. All buffers of a block are planned when the
-//! graph is built ([`Plan`]) and live in a [`Workspace`]; products pack operands, and some layers
-//! lay out what they multiply, in memory beside them, bounded by [`Graph::packing_bytes`] per
-//! thread. Products are f32, or bf16 with f32 sums where the graph is built so ([`Precision`]).
+//! Sums over examples run in example order inside a block, and over blocks in one fixed tree, so
+//! the number of threads doesn't affect the bits. All buffers of a block are planned when the graph
+//! is built ([`Plan`]) and belong to a [`Workspace`]. In addition, products pack operands and some
+//! layers rearrange theirs, in memory bounded by [`Graph::packing_bytes`] per thread. Products are
+//! f32, or bf16 with f32 sums if the graph is built with that [`Precision`].
 
 #![deny(unsafe_code)]
 

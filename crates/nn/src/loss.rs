@@ -1,33 +1,33 @@
-//! Losses of a label, computed in f64 with pure-Rust exp and ln, and their gradients.
+//! Losses of a label and their gradients, computed in f64 with pure-Rust exp and ln.
 
 use crate::Scalar;
 
-/// What is made small: the loss of one label of an example.
+/// Loss of one label of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// Binary cross entropy of a label in [0, 1], in nats; the logit is that of its probability.
+    /// Binary cross entropy in nats, of a label in [0, 1]; the logit is that of the probability.
     #[default]
     LogLoss,
-    /// The square of what is between the logit and the label, any number.
+    /// Squared difference of the logit and the label, which may be any number.
     SquaredError,
 }
 
-/// What a logit means for an example.
+/// Prediction, loss and derivative for one logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Probability of a positive label, or the number that is expected.
+    /// Probability of a positive label, or the expected number.
     pub prediction: f64,
-    /// The loss.
+    /// Loss.
     pub loss: f64,
-    /// Its derivative by the logit.
+    /// Derivative of the loss by the logit.
     pub slope: f64,
 }
 
 impl Loss {
-    /// All of them.
+    /// All losses.
     pub const ALL: [Self; 2] = [Self::LogLoss, Self::SquaredError];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LogLoss => "log_loss",
@@ -35,10 +35,10 @@ impl Loss {
         }
     }
 
-    /// Prediction and loss of one example with this `label`.
+    /// Prediction and loss of an example with this `label`.
     ///
-    /// Of the log loss, with e = exp(-|z|), which never overflows: p = 1/(1+e) for z ≥ 0 and
-    /// e/(1+e) below, and the loss is max(z, 0) - z y + ln(1+e).
+    /// The log loss uses e = exp(-|z|), which never overflows: p = 1/(1+e) for z ≥ 0, e/(1+e)
+    /// below, and the loss is max(z, 0) - z y + ln(1+e).
     #[inline]
     pub fn outcome(self, logit: f64, label: f64) -> Outcome {
         match self {
@@ -56,36 +56,36 @@ impl Loss {
         }
     }
 
-    /// What a logit predicts.
+    /// Prediction of a logit.
     pub fn prediction(self, logit: f32) -> f32 {
         self.outcome(f64::from(logit), 0.0).prediction as f32
     }
 }
 
-/// What is to be learned of the examples of a block.
+/// Labels of the examples of a block, and their losses.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
-    /// The loss of each label. // (labels)
+    /// Loss of each label. // (labels)
     pub losses: &'a [Loss],
-    /// The labels. // (rows, labels)
+    /// Labels. // (rows, labels)
     pub labels: &'a [f32],
-    /// How much each example counts; none where all count alike. // (rows) or (0)
+    /// Weight of each example; empty if all are 1. // (rows) or (0)
     pub weights: &'a [f32],
 }
 
-/// Sums over the examples of a block, in their order, each as often as it counts.
+/// Weighted sums over the examples of a block, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LossSums {
     /// Losses of all labels.
     pub loss: f64,
-    /// Predictions of the first label, rounded to 32 bits.
+    /// Predictions of the first label, rounded to f32.
     pub prediction: f64,
-    /// Weights; the number of examples where all count alike.
+    /// Weights; the number of examples if all are 1.
     pub weight: f64,
 }
 
 impl LossSums {
-    /// Adds those of other examples.
+    /// Adds the sums of other examples.
     pub fn add(&mut self, other: Self) {
         self.loss += other.loss;
         self.prediction += other.prediction;
@@ -93,11 +93,11 @@ impl LossSums {
     }
 }
 
-/// The losses of a block, and the gradients of its logits.
+/// Computes the losses of a block and the gradients of its logits.
 ///
-/// `d_logits` is that of the mean over the `examples` of the whole mini-batch, so that gradients of
-/// its blocks just add up; the sums are not divided. An example of weight w has w times the loss
-/// and gradient of one of weight 1: the divisor stays the number of examples.
+/// `d_logits` is the gradient of the mean over the `examples` of the whole mini-batch, so that
+/// gradients of its blocks add up; the returned sums aren't divided. An example of weight w has w
+/// times the loss and gradient of one of weight 1; the divisor remains the number of examples.
 pub fn losses<T: Scalar>(
     logits: &[T], // (rows, labels)
     targets: Targets<'_>,
@@ -164,7 +164,7 @@ mod tests {
         assert!(Loss::SquaredError.outcome(f64::NAN, 1.0).loss.is_nan());
     }
 
-    /// Two labels, one of each kind, and weights.
+    /// Two labels, one with each loss, and weights.
     #[test]
     fn gradients_are_differences_of_the_mean() {
         let logits = [-3.0, -0.2, 0.0, 1.5, 0.3, 2.0];

@@ -1,8 +1,9 @@
-//! Row-major matrices in borrowed memory: a row per example, perhaps with a gap after each row.
+//! Row-major matrices in borrowed memory: one row per example, optionally with a gap after each
+//! row.
 
 use std::ops::Range;
 
-/// A matrix to read.
+/// A matrix for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
     data: &'a [T], // row i starts at i * stride
@@ -11,7 +12,7 @@ pub struct Matrix<'a, T> {
     stride: usize,
 }
 
-/// A matrix to write.
+/// A matrix for writing.
 #[derive(Debug)]
 pub struct MatrixMut<'a, T> {
     data: &'a mut [T], // row i starts at i * stride
@@ -20,21 +21,21 @@ pub struct MatrixMut<'a, T> {
     stride: usize,
 }
 
-/// Lanes from the first to the last element of a matrix.
+/// Number of lanes from the first to the last element of a matrix.
 fn span(rows: usize, columns: usize, stride: usize) -> usize {
     assert!(columns <= stride || rows <= 1, "rows of {columns} columns overlap at stride {stride}");
     if rows == 0 { 0 } else { (rows - 1) * stride + columns }
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// The matrix of `rows` rows that start every `stride` lanes of `data`.
+    /// A matrix of `rows` rows that start every `stride` lanes in `data`.
     pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         let lanes = span(rows, columns, stride);
         assert!(lanes <= data.len(), "{lanes} lanes of a matrix in a buffer of {}", data.len());
         Self { data: &data[..lanes], rows, columns, stride }
     }
 
-    /// The matrix of `rows` rows without gaps.
+    /// A matrix of `rows` rows without gaps.
     pub fn packed(data: &'a [T], rows: usize, columns: usize) -> Self {
         Self::new(data, rows, columns, columns)
     }
@@ -54,7 +55,7 @@ impl<'a, T> Matrix<'a, T> {
         self.stride
     }
 
-    /// The lanes from the first to the last element.
+    /// Lanes from the first to the last element.
     pub fn data(&self) -> &'a [T] {
         self.data
     }
@@ -65,7 +66,7 @@ impl<'a, T> Matrix<'a, T> {
         &self.data[index * self.stride..][..self.columns]
     }
 
-    /// The matrix of some of the columns.
+    /// The matrix of these columns.
     pub fn select(&self, columns: Range<usize>) -> Self {
         assert!(columns.end <= self.columns, "columns {columns:?} of {}", self.columns);
         let start = if self.rows == 0 { 0 } else { columns.start };
@@ -74,14 +75,14 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 impl<'a, T> MatrixMut<'a, T> {
-    /// The matrix of `rows` rows that start every `stride` lanes of `data`.
+    /// A matrix of `rows` rows that start every `stride` lanes in `data`.
     pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Self {
         let (lanes, had) = (span(rows, columns, stride), data.len());
         assert!(lanes <= had, "{lanes} lanes of a matrix in a buffer of {had}");
         Self { data: &mut data[..lanes], rows, columns, stride }
     }
 
-    /// The matrix of `rows` rows without gaps.
+    /// A matrix of `rows` rows without gaps.
     pub fn packed(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         Self::new(data, rows, columns, columns)
     }
@@ -101,12 +102,12 @@ impl<'a, T> MatrixMut<'a, T> {
         self.stride
     }
 
-    /// The lanes from the first to the last element.
+    /// Lanes from the first to the last element.
     pub fn data(&self) -> &[T] {
         self.data
     }
 
-    /// The lanes from the first to the last element.
+    /// Lanes from the first to the last element.
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
@@ -117,17 +118,17 @@ impl<'a, T> MatrixMut<'a, T> {
         &mut self.data[index * self.stride..][..self.columns]
     }
 
-    /// The same matrix for reading.
+    /// Borrows the matrix for reading.
     pub fn as_ref(&self) -> Matrix<'_, T> {
         Matrix::new(self.data, self.rows, self.columns, self.stride)
     }
 
-    /// The same matrix for writing, for a shorter time.
+    /// Borrows the matrix for writing.
     pub fn reborrow(&mut self) -> MatrixMut<'_, T> {
         MatrixMut::new(self.data, self.rows, self.columns, self.stride)
     }
 
-    /// The matrix of some of the columns.
+    /// The matrix of these columns.
     pub fn select(self, columns: Range<usize>) -> Self {
         assert!(columns.end <= self.columns, "columns {columns:?} of {}", self.columns);
         let start = if self.rows == 0 { 0 } else { columns.start };

@@ -1,6 +1,6 @@
-//! Normal and uniform numbers of a stream, each reached without those before it.
+//! Normal and uniform numbers from a stream, with random access by index.
 //!
-//! Normal number i of stream s is, after Box and Muller (1958),
+//! Normal number i of stream s, by Box and Muller (1958), is
 //!
 //! ```text
 //! √(-2 ln u) cos(2 π v)     u = (⌊s(2i)   / 2¹¹⌋ + 1) / 2⁵³  in (0, 1]
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! in f64, where s(k) is the k-th number of the stream. Uniform number i is ⌊s(i) / 2¹¹⌋ / 2⁵³.
-//! Logarithm and cosine are pure Rust, and a root is exact, so that bits are the same everywhere.
+//! Logarithm and cosine are pure Rust and square roots are exact, so the bits are the same
+//! everywhere.
 
 use std::f64::consts::TAU;
 
@@ -17,7 +18,7 @@ use stepwell_base::random::Stream;
 /// 2⁻⁵³.
 const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// Normal number `index` of the stream, of mean 0 and deviation 1.
+/// Normal number `index` of the stream, with mean 0 and deviation 1.
 pub(crate) fn normal(stream: &Stream, index: u64) -> f64 {
     let bits = |number: u64| (stream.at(number) >> 11) as f64;
     let radius = (-2.0 * libm::log((bits(2 * index) + 1.0) * UNIT)).sqrt();
@@ -33,7 +34,7 @@ pub(crate) fn uniform(stream: &Stream, index: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Made in Python from xxhash.xxh3_64_intdigest, SplitMix64, math.log and math.cos.
+    /// Computed in Python with xxhash.xxh3_64_intdigest, SplitMix64, math.log and math.cos.
     #[test]
     fn published_vectors_hold() {
         let stream = Stream::named(7, b"dense/hidden0/weight");
@@ -61,7 +62,7 @@ mod tests {
         for (moment, (expected, deviation)) in
             moments.into_iter().zip([(0.0, 1.0), (1.0, 1.41), (0.0, 3.87), (3.0, 9.8)])
         {
-            // Four deviations of the mean of so many numbers.
+            // Four standard deviations of the mean of 2e5 numbers.
             assert!((moment - expected).abs() < 4.0 * deviation / 2e5f64.sqrt(), "{moments:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Parameters by name: where each lies in the flat vector, what shape it has, how it begins.
+//! Named parameters: position in the flat vector, shape, and initial values.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use stepwell_base::random::Stream;
 use crate::Scalar;
 use crate::normal::normal;
 
-/// How a parameter begins: number i of it is made of number i of the stream `dense/<its name>`
+/// Initial values of a parameter: number i is made from number i of the stream `dense/<its name>`
 /// under the seed, rounded to f32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Initial {
@@ -15,10 +15,10 @@ pub enum Initial {
     Constant(f64),
     /// Uniform in [-range, range).
     Uniform {
-        /// What bounds it.
+        /// Bound of the range.
         range: f64,
     },
-    /// Normal, of mean 0.
+    /// Normal with mean 0.
     Normal {
         /// Standard deviation.
         deviation: f64,
@@ -26,20 +26,20 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// What usually begins uniform, of sums over so many inputs.
+    /// The usual range for weights of sums over `inputs` inputs.
     pub(crate) fn uniform_over(inputs: usize) -> Self {
         Self::Uniform { range: 1.0 / (inputs as f64).sqrt() }
     }
 }
 
-/// A parameter as its layer declares it.
+/// A parameter as declared by its layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterShape {
     /// Name within the layer.
     pub name: &'static str,
-    /// Extents, the slowest first.
+    /// Dimensions, slowest first.
     pub shape: Vec<usize>,
-    /// How it begins.
+    /// Initial values.
     pub initial: Initial,
 }
 
@@ -49,7 +49,7 @@ impl ParameterShape {
         self.shape.iter().product()
     }
 
-    /// How it begins where weights are to be normal: see `GraphBuilder::add_kaiming`.
+    /// Initial values under Kaiming initialization: see `GraphBuilder::add_kaiming`.
     pub(crate) fn kaiming(&self) -> Initial {
         match self.initial {
             Initial::Uniform { .. } => match self.shape.get(1..) {
@@ -69,16 +69,16 @@ impl ParameterShape {
 pub struct ParameterSpec {
     /// `<layer>/<name within the layer>`.
     pub name: String,
-    /// Extents, the slowest first.
+    /// Dimensions, slowest first.
     pub shape: Vec<usize>,
-    /// Place in the flat vector.
+    /// Position in the flat vector.
     pub range: Range<usize>,
-    /// How it begins.
+    /// Initial values.
     pub initial: Initial,
 }
 
 impl ParameterSpec {
-    /// Writes the values with which the parameter begins: a function of seed and name alone.
+    /// Writes the initial values of the parameter, a function of only seed and name.
     pub(crate) fn init<T: Scalar>(&self, seed: u64, values: &mut [T]) {
         let mut stream = Stream::named(seed, format!("dense/{}", self.name).as_bytes());
         let rounded = |value: f32| T::from_f64(f64::from(value));

@@ -1,4 +1,4 @@
-//! The number types a graph computes in: f32 to train, f64 to check gradients.
+//! Number types of a graph: f32 for training, f64 for checking gradients.
 
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -11,7 +11,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// A floating-point number; f32 and f64 alone, as the matrix library knows these.
+/// A floating-point number: f32 or f64, the types that the matrix library supports.
 pub trait Scalar:
     sealed::Sealed
     + Copy
@@ -38,10 +38,10 @@ pub trait Scalar:
     /// 1/2.
     const HALF: Self;
 
-    /// The nearest number to `value`.
+    /// The number nearest to `value`.
     fn from_f64(value: f64) -> Self;
 
-    /// The number as f64.
+    /// Converts to f64.
     fn to_f64(self) -> f64;
 }
 

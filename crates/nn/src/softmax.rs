@@ -1,20 +1,20 @@
-//! The cross entropy of a softmax over classes, computed in f64 with pure-Rust exp and ln.
+//! Cross entropy of a softmax over classes, computed in f64 with pure-Rust exp and ln.
 
 use crate::Scalar;
 
-/// Sums over the examples of a block, in their order.
+/// Sums over the examples of a block, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassSums {
     /// Losses, in nats.
     pub loss: f64,
-    /// Examples whose class has the largest logit, the first of equal ones.
+    /// Examples whose class has the largest logit; the first of equal ones counts.
     pub right: u64,
-    /// Examples.
+    /// Number of examples.
     pub examples: u64,
 }
 
 impl ClassSums {
-    /// Adds those of other examples.
+    /// Adds the sums of other examples.
     pub fn add(&mut self, other: Self) {
         self.loss += other.loss;
         self.right += other.right;
@@ -22,11 +22,12 @@ impl ClassSums {
     }
 }
 
-/// The losses of a block, and the gradients of its logits.
+/// Computes the losses of a block and the gradients of its logits.
 ///
-/// The loss of an example of class c is `ln Σ exp z - z_c`, its gradient `softmax(z) - [c]`; both
-/// are taken from the largest logit on, so that nothing overflows. `d_logits` is the gradient of
-/// the mean over the `examples` of the whole mini-batch; it may be empty, where nobody wants it.
+/// The loss of an example of class c is `ln Σ exp z - z_c`, its gradient `softmax(z) - [c]`. Both
+/// are computed relative to the largest logit, so that nothing overflows. `d_logits` is the
+/// gradient of the mean over the `examples` of the whole mini-batch; it may be empty if it isn't
+/// needed.
 pub fn softmax_losses<T: Scalar>(
     logits: &[T],  // (rows, classes)
     labels: &[u8], // (rows)
@@ -59,7 +60,8 @@ pub fn softmax_losses<T: Scalar>(
     sums
 }
 
-/// The first of the largest logits. Not-a-number is never it, but stays in the sums.
+/// Class and value of the largest logit, the first of equal ones. NaN is never the largest, but
+/// propagates through the sums.
 fn largest<T: Scalar>(logits: &[T]) -> (usize, f64) {
     let (mut place, mut most) = (0, f64::NEG_INFINITY);
     for (class, logit) in logits.iter().enumerate() {
@@ -83,7 +85,7 @@ mod tests {
         assert!(
             d_logits.iter().zip([third, third - 1.0, third]).all(|(a, b)| (a - b).abs() < 1e-15)
         );
-        // ln(1 + exp(-2)), as of a log loss.
+        // ln(1 + exp(-2)), as for a log loss.
         let sums = softmax_losses(&[2.0, 0.0], &[0], 2, 1, &mut []);
         assert!((sums.loss - 0.126_928_011_042_972_6).abs() < 1e-15 && sums.right == 1);
     }

@@ -1,6 +1,6 @@
-//! Sums over blocks by one fixed binary tree.
+//! Sums over blocks in one fixed binary tree.
 //!
-//! Neighbours are added in pairs, level by level, an odd last one waiting for the next level:
+//! Neighbors are added in pairs, level by level; an odd last one waits for the next level:
 //!
 //! ```text
 //! 8 blocks   ((0+1)+(2+3)) + ((4+5)+(6+7))
@@ -8,17 +8,17 @@
 //! 5 blocks   ((0+1)+(2+3)) + 4
 //! ```
 //!
-//! Which is the same as: the left branch takes the largest power of two below the count. Lanes do
-//! not mix, so threads may each sum their own range of lanes, and every input lane is read once.
+//! Equivalently, the left branch takes the largest power of two below the count. Lanes are
+//! independent, so threads may each sum a range of lanes, and every input lane is read once.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::Scalar;
 
-/// Lanes summed at a time; a branch keeps its partial sum of so many on the stack.
+/// Lanes summed at a time; a branch keeps a partial sum of this size on the stack.
 const TILE: usize = 128;
 
-/// Sets `sum` to the sum of `blocks`, lane by lane; zero where there is no block.
+/// Sets `sum` to the sum of `blocks`, lane by lane; zero if there are none.
 pub fn tree_sum<T: Scalar>(blocks: &[&[T]], sum: &mut [T]) {
     for block in blocks {
         assert_eq!(block.len(), sum.len(), "blocks have the lanes of their sum");
@@ -26,7 +26,7 @@ pub fn tree_sum<T: Scalar>(blocks: &[&[T]], sum: &mut [T]) {
     Arch::new().dispatch(TreeSum { blocks, sum });
 }
 
-/// The sum of `values`, one per block, by the same tree.
+/// Sum of `values`, one per block, in the same tree.
 pub fn tree_sum_values<T: Scalar>(values: &[T]) -> T {
     match values {
         [] => T::ZERO,
@@ -38,7 +38,8 @@ pub fn tree_sum_values<T: Scalar>(values: &[T]) -> T {
     }
 }
 
-/// Blocks in the left branch of a tree of `count`, at least 2: the largest power of two below.
+/// Blocks in the left branch of a tree of `count` blocks, at least 2: the largest power of two
+/// below `count`.
 fn left_count(count: usize) -> usize {
     count.next_power_of_two() / 2
 }
@@ -62,7 +63,7 @@ impl<T: Scalar> WithSimd for TreeSum<'_, T> {
     }
 }
 
-/// The usual count of blocks, without partial sums in memory.
+/// The usual number of blocks, without partial sums in memory.
 #[inline(always)]
 fn sum_of_eight<T: Scalar>(blocks: [&[T]; 8], sum: &mut [T]) {
     let lanes = sum.len();
@@ -72,7 +73,7 @@ fn sum_of_eight<T: Scalar>(blocks: [&[T]; 8], sum: &mut [T]) {
     }
 }
 
-/// Sets `tile` to the sum of the lanes from `start` of `blocks`.
+/// Sets `tile` to the sum of `blocks`, starting at lane `start`.
 fn branch<T: Scalar>(blocks: &[&[T]], start: usize, tile: &mut [T]) {
     let lanes = start..start + tile.len();
     match blocks {
@@ -93,10 +94,10 @@ fn branch<T: Scalar>(blocks: &[&[T]], start: usize, tile: &mut [T]) {
     }
 }
 
-/// Sets `sum` to the sum over all blocks of a tree, lane by lane, where sums over some subtrees are
-/// there: each with the number of its first block, which ascend.
+/// Sets `sum` to the sum over all blocks of a tree, lane by lane, given the sums of subtrees. Each
+/// has the number of its first block, in ascending order.
 ///
-/// It has the bits of [`tree_sum`] over the blocks.
+/// The result has the same bits as [`tree_sum`] over the blocks.
 pub fn tree_sum_of_subtrees<T: Scalar>(subtrees: &[(usize, &[T])], sum: &mut [T]) {
     for (_, values) in subtrees {
         assert_eq!(values.len(), sum.len(), "subtrees have the lanes of their sum");
@@ -120,8 +121,8 @@ impl<T: Scalar> WithSimd for SubtreeSum<'_, T> {
     }
 }
 
-/// Sets `tile` to the sum of the lanes from `start` of `subtrees`, which part where the numbers of
-/// the first and the last, written in bits, begin to differ.
+/// Sets `tile` to the sum of `subtrees`, starting at lane `start`. They are split at the highest
+/// bit in which the numbers of the first and the last differ.
 fn subtree_branch<T: Scalar>(subtrees: &[(usize, &[T])], start: usize, tile: &mut [T]) {
     let lanes = start..start + tile.len();
     let (first, last) = match subtrees {
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use stepwell_base::random::Stream;
 
-    /// Level by level, as the module's text has it.
+    /// Level by level, as in the module's documentation.
     fn by_levels(mut values: Vec<f32>) -> f32 {
         while values.len() > 1 {
             values = values
@@ -196,7 +197,7 @@ mod tests {
             };
             let wanted = sum_of(&blocks);
             for _ in 0..20 {
-                // Cut into subtrees of drawn sizes: whole ones alone are.
+                // Random sizes that are whole subtrees.
                 let (mut first, mut sums) = (0, Vec::new());
                 while first < count {
                     let most = (count - first).ilog2().min(first.trailing_zeros());

@@ -1,61 +1,62 @@
-//! Area under the ROC curve of examples that count for more or less: a pair of a positive and a
-//! negative one counts as the product of their weights. An example of label p is a positive one
-//! with the fraction p of its weight and a negative one with the rest.
+//! Area under the ROC curve of weighted examples: a pair of a positive and a negative example
+//! counts as the product of their weights. An example with label p is a positive one with fraction
+//! p of its weight, and a negative one with the rest.
 //!
-//! As [`Auc`](crate::Auc): exact while the scores fit a stated buffer, in bins of their top 20 bits
-//! beyond it. Weights of equal scores are summed in the order in which they came, so that the same
-//! data gives the same bits.
+//! Like [`Auc`](crate::Auc), exact while the scores fit a buffer, and in bins of their top 20 bits
+//! beyond it. Weights of equal scores are summed in the order of arrival, so that the same data
+//! gives the same bits.
 //!
-//! - **Bounds.** 12 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
+//! - **Bounds.** 12 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead.
 
 use crate::AucValue;
 use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together};
 
-/// A weighted AUC in the making.
+/// Accumulates a weighted AUC.
 #[derive(Debug)]
 pub struct WeightedAuc {
     exact_max: usize,
     scores: Vec<Entry>,
-    /// Weights of negatives and positives.
+    /// Weights of negatives and positives per bin.
     bins: Vec<[f64; 2]>,
 }
 
-/// A score that is kept.
+/// A stored score.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Bits that sort as scores do.
+    /// Bits that sort like scores.
     score: u32,
     label: f32,
     weight: f32,
 }
 
 impl WeightedAuc {
-    /// Keeps up to `exact` scores one by one.
+    /// An accumulator that stores up to `exact` scores individually.
     pub fn new(exact: usize) -> Self {
         let exact_max = exact.min(EXACT_SCORES_MAX);
         Self { exact_max, scores: Vec::new(), bins: Vec::new() }
     }
 
-    /// The most bytes that it takes for `examples` scores.
+    /// Most bytes for `examples` scores.
     pub fn bytes_max(examples: u64) -> u64 {
         let kept = examples.min(EXACT_SCORES_MAX as u64) * size_of::<Entry>() as u64;
-        // A list that grows has room for twice as many; sorting in order takes half as much again.
+        // A growing vector may allocate twice its length; stable sorting takes half of that again.
         let kept = 3 * kept;
         if examples > EXACT_SCORES_MAX as u64 { kept + (16 << BIN_BITS) } else { kept }
     }
 
-    /// The same from `counts`, the unweighted negatives and positives of each bin.
+    /// An accumulator that starts with `counts`, the unweighted negatives and positives of each
+    /// bin.
     pub(crate) fn of_bins(counts: &[[u64; 2]]) -> Self {
         let bins = counts.iter().map(|both| both.map(|count| count as f64)).collect();
         Self { exact_max: 0, scores: Vec::new(), bins }
     }
 
-    /// Adds a score with its label, from 0 to 1, and its weight, 0 or more.
+    /// Adds a score with its label, from 0 to 1, and its weight, at least 0.
     pub fn add(&mut self, score: f32, label: f32, weight: f32) {
         self.add_ordered(ordered(score), label, weight);
     }
 
-    /// Adds a score given by its bits.
+    /// Adds a score given by its ordered bits.
     pub(crate) fn add_ordered(&mut self, score: u32, label: f32, weight: f32) {
         if self.bins.is_empty() && self.scores.len() == self.exact_max {
             self.bins = vec![[0.0; 2]; 1 << BIN_BITS];
@@ -70,18 +71,18 @@ impl WeightedAuc {
         }
     }
 
-    /// The value, `None` unless both labels occurred with some weight; empty afterwards.
+    /// Returns the value and resets; `None` unless both labels occurred with some weight.
     pub fn take(&mut self) -> Option<AucValue> {
         self.take_shown(|score| score)
     }
 
-    /// The same of the scores as they are `shown`, which never falls where they rise.
+    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function.
     pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         let (mut scores, bins) = (std::mem::take(&mut self.scores), std::mem::take(&mut self.bins));
         let mut sums = Sums::default();
         if bins.is_empty() {
             scores.iter_mut().for_each(|entry| entry.score = shown_bits(entry.score, shown));
-            // In the order in which they came where they are equal.
+            // Stable: equal scores stay in the order of arrival.
             scores.sort_by_key(|entry| entry.score);
             for equal in scores.chunk_by(|one, other| one.score == other.score) {
                 let mut both = [0.0; 2];
@@ -106,14 +107,14 @@ fn put(bins: &mut [[f64; 2]], entry: Entry) {
     add(&mut bins[(entry.score >> (32 - BIN_BITS)) as usize], entry);
 }
 
-/// Splits the weight of an example between the negatives and the positives.
+/// Splits the weight of an example between negatives and positives.
 fn add(both: &mut [f64; 2], Entry { label, weight, .. }: Entry) {
     let (label, weight) = (f64::from(label), f64::from(weight));
     both[0] += weight * (1.0 - label);
     both[1] += weight * label;
 }
 
-/// Weights of all scores so far, and of the pairs that they make.
+/// Weights of all scores so far, and of their pairs.
 #[derive(Default)]
 struct Sums {
     negatives: f64,
@@ -123,7 +124,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds scores that count as equal, and which of them are.
+    /// Adds the weights of scores that count as tied; `alike` are those known to be equal.
     fn add(&mut self, [negative, positive]: [f64; 2], alike: [f64; 2]) {
         self.won += positive * (self.negatives + negative / 2.0);
         self.tied += positive * negative - alike[0] * alike[1];
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
     use crate::Auc;
 
-    /// Scores with ties, labels, and small whole weights.
+    /// Scores with ties, labels, and small integer weights.
     fn sample(seed: u64) -> Vec<(f32, bool, u32)> {
         let mut random = Stream::from_state(seed);
         let mut one = || {
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(auc.take().map(|value| value.auc), Some(1.0));
     }
 
-    /// The sum over all pairs, one by one.
+    /// Sums over all pairs.
     fn by_definition(examples: &[(f32, f32, f32)]) -> f64 {
         let (mut won, mut pairs) = (0.0, 0.0);
         for (one, one_label, one_weight) in examples {
@@ -216,7 +217,7 @@ mod tests {
                 .for_each(|(score, label, weight)| weighted.add(*score, *label, *weight));
             let (found, wanted) = (weighted.take().unwrap(), by_definition(&examples));
             assert!((found.auc - wanted).abs() <= found.error_max + 1e-12, "{found:?} {wanted}");
-            // Unweighted scores are measured the same way once there is such a label.
+            // Unweighted scores give the same value once there is such a label.
             let mut alike = Auc::new(exact);
             let mut weighted = WeightedAuc::new(1000);
             for (score, label, _) in &examples {

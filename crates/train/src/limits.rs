@@ -20,13 +20,13 @@ pub struct Limits {
     pub threads: usize,
     /// Fused multiply-adds of f32 in registers; each counts as two operations.
     pub fma_flops_per_second: f64,
-    /// Products of two 1024 x 1024 matrices of f32, by the library that models use.
+    /// Products of two 1024 x 1024 f32 matrices, with the library that models use.
     pub gemm_flops_per_second: f64,
-    /// The same in bf16, by the kernel that this machine prefers.
+    /// Like `gemm_flops_per_second`, in bf16, with the kernel for this machine.
     pub bf16_gemm_flops_per_second: f64,
     /// Bytes copied from one large array to another.
     pub memcpy_bytes_per_second: f64,
-    /// Bytes of rows of 17 lanes read at random from 1 GiB a thread.
+    /// Bytes of rows with 17 lanes, read at random from 1 GiB per thread.
     pub gather_bytes_per_second: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a benchmark.
+//! Errors of benchmarks.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,13 +7,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk refused.
+    /// A disk error.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
-    /// The store refused.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
-    /// A row found no slot.
+    /// No slot for a row.
     #[error(transparent)]
     NoPlace(#[from] stepwell_mem::NoPlace),
     /// The arguments cannot be.
@@ -22,18 +22,18 @@ pub enum Error {
     /// A device refused.
     #[error(transparent)]
     Device(#[from] stepwell_device::Error),
-    /// A kernel left something else than plain loops do.
+    /// A kernel's result differs from plain loops.
     #[error("kernel {kernel} leaves something else than it should, from element {at} on")]
     WrongKernel {
-        /// Its name.
+        /// Name of the kernel.
         kernel: String,
-        /// The first element that is wrong.
+        /// First wrong element.
         at: usize,
     },
-    /// A row came back with other bytes than were put.
+    /// A row was read back with different bytes.
     #[error("a wrong row came back: key {key:016x}, {why}")]
     WrongRow {
-        /// Its key.
+        /// Key of the row.
         key: u64,
         /// What is wrong.
         why: String,

@@ -1,8 +1,8 @@
-//! The directory that a benchmark makes for itself, and takes over from one that was killed.
+//! A benchmark's own directory, which it can reuse after an earlier benchmark was killed.
 //!
-//! - **How.** A lock file lies in it, locked while the benchmark lives. A directory whose lock is
-//!   free was left by a benchmark that was killed: its content is removed. One without a lock file
-//!   is somebody else's and never touched.
+//! - **How.** The directory contains a lock file, locked while the benchmark runs. If the lock is
+//!   free, the benchmark that made the directory was killed, and its files are removed. A directory
+//!   without a lock file belongs to someone else and is never modified.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 const LOCK: &str = "bench.lock";
 
-/// A directory that goes with its owner.
+/// A directory that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
@@ -20,10 +20,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Makes the directory, or takes it over.
+    /// Creates the directory, or reuses one.
     ///
     /// # Errors
-    /// When another benchmark uses it, when it is no benchmark's, or when it cannot be made.
+    /// The directory is in use by another benchmark, isn't a benchmark's, or can't be created.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         let name = path.display();
         let lock_path = path.join(LOCK);
@@ -43,7 +43,7 @@ impl Home {
             Err(TryLockError::WouldBlock) => return Err(in_use()),
             Err(TryLockError::Error(error)) => return Err(refused("lock", &lock_path, &error)),
         }
-        // The one that had it may have removed it in between.
+        // The previous owner may have removed the file in between.
         let same = |open: &fs::Metadata, named: &fs::Metadata| {
             (open.dev(), open.ino()) == (named.dev(), named.ino())
         };
@@ -56,7 +56,7 @@ impl Home {
         Ok(home)
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -76,7 +76,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // What cannot be removed now is taken over by the next benchmark.
+        // The next benchmark cleans up what can't be removed now.
         let _ = self.clear();
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -86,7 +86,7 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| refused("make", path, &error))
 }
 
-/// Removes a directory, if there is one.
+/// Removes a directory, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -115,14 +115,14 @@ mod tests {
         assert!(path.join("rows").exists());
         drop(home);
         assert!(!path.exists());
-        // What a killed one left.
+        // Files of a killed benchmark.
         make(&path.join("run")).unwrap();
         fs::write(path.join("examples"), b"many").unwrap();
         fs::write(path.join(LOCK), b"").unwrap();
         let home = Home::take(&path).unwrap();
         assert!(!path.join("examples").exists() && !path.join("run").exists());
         drop(home);
-        // What is no benchmark's.
+        // A directory that isn't a benchmark's.
         make(&path).unwrap();
         fs::write(path.join("mine"), b"").unwrap();
         let refused = Home::take(&path).unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! Benchmarks of the parts, each against what the machine itself can do, in one run.
+//! Benchmarks of components, each compared with a limit of the machine in the same run.
 //!
-//! A benchmark measures the limit first (the raw disk, bare loops over the same arrays), then the
-//! part, in turns, and reports achieved over limit. Nothing here is a test: no figure fails.
+//! A benchmark measures the limit (the raw disk, bare loops over the same arrays) and the component
+//! alternately, and reports the ratio. Benchmarks aren't tests: no result fails.
 
 #![forbid(unsafe_code)]
 

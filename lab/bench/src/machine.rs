@@ -1,16 +1,16 @@
-//! What the machine says of itself and of this process.
+//! Properties of the machine and of this process.
 
 use std::fs;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Ticks of the times in `/proc`, fixed by the kernel's interface (`man 5 proc`, USER_HZ).
+/// Unit of the times in `/proc`, fixed by the kernel's interface (`man 5 proc`, USER_HZ).
 const TICKS_PER_SECOND: u64 = 100;
 /// Number of `utime` among the fields after the process's name in `/proc/self/stat`.
 const UTIME: usize = 11;
 
-/// The machine of a figure.
+/// The machine that produced a result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     cpu: String,
@@ -31,7 +31,7 @@ impl Machine {
     }
 }
 
-/// Processor time that this process has taken, in user and kernel; zero where nothing tells.
+/// User and kernel processor time of this process; zero if unknown.
 pub(crate) fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);

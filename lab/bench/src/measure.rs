@@ -1,4 +1,4 @@
-//! Times, medians, ratios, and names of what was measured.
+//! Times, medians, ratios, and serialization of names.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use stepwell_settings::ModelKind;
 
 use crate::machine::cpu_time;
 
-/// Wall and processor time since a moment.
+/// Wall and processor time since its start.
 pub(crate) struct Stopwatch {
     wall: Instant,
     cpu: Duration,
@@ -22,13 +22,13 @@ impl Stopwatch {
         self.wall.elapsed().as_secs_f64()
     }
 
-    /// Processor seconds, of all threads.
+    /// Processor seconds of all threads.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         (cpu_time() - self.cpu).as_secs_f64()
     }
 }
 
-/// Both, the first one first in every other round.
+/// Runs both; the first goes first in even rounds, last in odd ones.
 pub(crate) fn in_turns<T, E>(
     round: usize,
     first: impl FnOnce() -> Result<T, E>,
@@ -41,18 +41,18 @@ pub(crate) fn in_turns<T, E>(
     Ok((first()?, second))
 }
 
-/// The middle one, the upper of two.
+/// The median; of an even number, the upper of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// A ratio, 0 where there is nothing below.
+/// A ratio; 0 if the denominator is 0.
 pub(crate) fn over(above: f64, below: f64) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }
 }
 
-/// Models by name, in figures.
+/// Serializes models by name.
 pub(crate) fn names<S: Serializer>(models: &[ModelKind], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(models.iter().map(|kind| kind.name()))
 }

@@ -1,8 +1,9 @@
-//! A policy inside the slab's own cache, which knows the keys of the next mini-batches: rows with a
-//! known use leave only when nothing else can, the farthest first (Belady inside the window).
+//! A policy inside the slab's cache, which knows the keys of the next mini-batches: rows with a
+//! known use are evicted only if nothing else can be, the farthest first (Belady within the
+//! window).
 //!
-//! Order of a mini-batch, as in the planner: the one that comes into the window is learned, then
-//! the one at hand is planned, trained and retired.
+//! Order, as in the planner: the mini-batch that enters the window is learned, then the current one
+//! is planned, trained and retired.
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::Cache;
@@ -12,11 +13,11 @@ use super::sequence::Sequence;
 use super::{Candidate, Outcome};
 use crate::Result;
 
-/// A policy in a cache of `slots` slots that knows `window` mini-batches ahead; and its reads,
-/// where they are asked for.
+/// Runs a policy in a cache of `slots` slots that knows `window` mini-batches ahead; counts reads
+/// if requested.
 ///
 /// # Errors
-/// When the trace has keys that were made to collide.
+/// The trace has keys that were made to collide.
 pub(super) fn run(
     sequence: &Sequence,
     slots: usize,
@@ -73,11 +74,11 @@ impl<'a> Run<'a> {
         Self { sequence, cache, window, next, before, pages, hits: 0 }
     }
 
-    /// Mini-batch `number` comes into the window while `planned` is the next to be planned.
+    /// Mini-batch `number` enters the window; `planned` is the next to be planned.
     fn learn(&mut self, number: usize, planned: usize) {
         let batch = self.sequence.batch(number);
         for (at, id) in (batch.first..).zip(batch.ids) {
-            // Where an earlier one waits, the link is made when that one is planned.
+            // If an earlier use is waiting, its planning makes the link.
             if self.before[at].is_some_and(|before| before as usize >= planned) {
                 continue;
             }
@@ -127,7 +128,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Reads the rows of a mini-batch that have no slot, before others leave for them.
+    /// Reads rows of a mini-batch without a slot, before others are evicted for them.
     fn read(&mut self, number: usize, slots: &[Option<SlotIndex>]) {
         let Some(pages) = &mut self.pages else { return };
         for (id, slot) in self.sequence.batch(number).ids.iter().zip(slots) {

@@ -1,25 +1,24 @@
-//! `stepwell-lab cache-sim`: eviction policies on traces of look-ups, beside the offline optimum.
+//! `stepwell-lab cache-sim`: eviction policies on traces of look-ups, compared with the offline
+//! optimum.
 //!
-//! - **How.** A trace is read whole and cut into mini-batches of distinct keys; every policy then
-//!   runs over it in slabs of the asked sizes. With a known window, they
-//!   run in the product's own cache ([`stepwell_mem::Cache`]). Rows and sizes are independent and
-//!   share out over all cores.
+//! - **How.** A trace is read completely and cut into mini-batches of distinct keys; then every
+//!   policy runs over it with slabs of the given sizes. With a known window, it runs in the
+//!   product's cache ([`stepwell_mem::Cache`]). Policies and sizes run in parallel on all cores.
 //!
-//! What counts  A look-up is one distinct key of a mini-batch: a hit where its row lies in the slab
-//!           when the mini-batch is planned. Hits of a mini-batch are pinned before its misses are
-//!           placed, as the planner does it.
+//! - **Hits.** A look-up is one distinct key of a mini-batch. It is a hit if its row is in the slab
+//!   when the mini-batch is planned. Hits of a mini-batch are pinned before its misses are placed,
+//!   as in the planner.
 //!
-//! - **Optimum.** Belady's MIN with demand fill: every missed key is placed, the row of the
-//!   farthest next use leaves. With bypass, a missed key whose own next use is the farthest is not
-//!   placed; no slab of a parameter server may do that, so it is only shown.
+//! - **Optimum.** Belady's MIN with demand fill: every missed key is placed, and the row with the
+//!   farthest next use is evicted. With bypass, a missed key with the farthest next use isn't
+//!   placed; the slab of a parameter server can't do that, so this is only shown for comparison.
 //!
-//! - **Reads.** Where they are asked for, the rows that leave are put onto pages, and the reads are
-//!   counted that bring them back ([`ReadOptions`]). The optimum has none: it is one of misses, not
-//!   of reads.
+//! - **Reads.** If requested, evicted rows are put on pages, and the reads that bring them back are
+//!   counted ([`ReadOptions`]). The optimum has no reads, as it minimizes misses.
 //!
-//! - **Failure.** One line that names the file, the number and the mend.
-//! - **Cost.** 10 to 60 ns a look-up, policy and size; 40 bytes a look-up of memory.
-//! - **Bounds.** 2^31 look-ups a trace.
+//! - **Failure.** One line with the file, the number and a fix.
+//! - **Cost.** 10 to 60 ns per look-up, policy and size; 40 bytes of memory per look-up.
+//! - **Bounds.** 2^31 look-ups per trace.
 
 #![forbid(unsafe_code)]
 
@@ -48,76 +47,76 @@ pub use policy::Candidate;
 pub use size::Size;
 pub use trace::Format;
 
-/// Mini-batches that can be known ahead: a record has 16 bits for the next one.
+/// Most mini-batches known ahead: a record has 16 bits for the next one.
 const WINDOW_MAX: usize = 1 << 15;
 
-/// What is simulated.
+/// What to simulate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the traces are written; `None` to go by their names.
+    /// Format of the traces; `None` to infer it from their names.
     pub format: Option<Format>,
-    /// The policies.
+    /// Policies.
     pub policies: Vec<Candidate>,
     /// Sizes of the slab.
     pub sizes: Vec<Size>,
-    /// Accesses of a mini-batch.
+    /// Accesses per mini-batch.
     pub mini_batch: usize,
-    /// How many mini-batches ahead keys are known.
+    /// Number of mini-batches ahead for which keys are known.
     pub window: usize,
-    /// What reads bring, where they are to be counted.
+    /// What reads return, if they are counted.
     pub reads: Option<ReadOptions>,
 }
 
-/// The figures of a trace.
+/// Results for a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// The file.
+    /// File of the trace.
     pub trace: PathBuf,
-    /// How it was read.
+    /// Format in which it was read.
     pub format: Format,
-    /// Accesses of the trace.
+    /// Accesses in the trace.
     pub accesses: usize,
-    /// Look-ups: distinct keys of each mini-batch.
+    /// Look-ups: the distinct keys of each mini-batch.
     pub look_ups: usize,
-    /// Distinct keys of the trace.
+    /// Distinct keys in the trace.
     pub keys: usize,
-    /// Accesses of a mini-batch.
+    /// Accesses per mini-batch.
     pub mini_batch: usize,
-    /// How many mini-batches ahead keys were known.
+    /// Number of mini-batches ahead for which keys were known.
     pub window: usize,
-    /// What reads brought, where they were counted.
+    /// What reads returned, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadOptions>,
-    /// The sizes as asked.
+    /// Sizes as given.
     pub sizes: Vec<String>,
-    /// The sizes in slots.
+    /// Sizes in slots.
     pub slots: Vec<usize>,
-    /// One row a policy, then the optimum.
+    /// One row per policy, then the optimum.
     pub rows: Vec<Row>,
 }
 
 /// Hit rates of a policy, or of the optimum.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name.
     pub policy: String,
     /// Hits, by size.
     pub hits: Vec<usize>,
     /// Hits over look-ups, by size.
     pub hit_rates: Vec<f64>,
-    /// Reads, by size; none where they were not counted.
+    /// Reads, by size; empty if they weren't counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Reads>,
 }
 
-/// What a contender comes to.
+/// Result of a contender.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     hits: usize,
     reads: Option<Reads>,
 }
 
-/// What fills a row of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 enum Contender {
     Policy(Candidate),
@@ -135,7 +134,7 @@ impl Contender {
     }
 
     fn run(self, sequence: &Sequence, slots: usize, options: &Options) -> Result<Outcome> {
-        // More slots than keys change nothing, and need not be made.
+        // More slots than keys make no difference.
         let slots = slots.min(sequence.keys());
         let (window, reads) = (options.window, options.reads);
         let hits = match self {
@@ -150,10 +149,10 @@ impl Contender {
     }
 }
 
-/// Refuses a trace that is not there or whose format nothing tells, without reading it.
+/// Returns an error if a trace is missing or has an unknown format, without reading it.
 ///
 /// # Errors
-/// As said.
+/// A missing trace, an unknown format, or invalid options.
 pub fn probe(path: &Path, options: &Options) -> Result<()> {
     check(options)?;
     trace::probe(path, options.format).map(drop)
@@ -162,8 +161,7 @@ pub fn probe(path: &Path, options: &Options) -> Result<()> {
 /// Simulates all policies on the trace in `path`.
 ///
 /// # Errors
-/// A trace that cannot be read, is empty, or has mini-batches larger than a slab; options that
-/// cannot be.
+/// A trace that can't be read, is empty, or has mini-batches larger than a slab; invalid options.
 pub fn run(path: &Path, options: &Options) -> Result<Figures> {
     check(options)?;
     let (format, trace) = trace::read(path, options.format)?;

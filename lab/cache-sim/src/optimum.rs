@@ -1,15 +1,16 @@
-//! The offline optimum: the row whose next use is farthest leaves (Belady's MIN).
+//! The offline optimum: evicts the row with the farthest next use (Belady's MIN).
 //!
 //! - **Source.** Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
 //!   Systems Journal 1966; Mattson et al. 1970 for the proof.
 //!
-//! - **How.** What the slab holds is a set of next uses, and all next uses are different. A look-up
-//!   hits where its own number is in the set; the victim is the set's greatest number. The set is a
-//!   tree of bits, 64 to a node.
+//! - **How.** The slab's contents are a set of next uses, all different. A look-up is a hit if its
+//!   own number is in the set; the victim is the set's greatest number. The set is a tree of bits,
+//!   64 per node.
 //!
-//! With mini-batches, its rows are pinned together: rows for it leave among the others only.
+//! The rows of a mini-batch are pinned together, so only other rows are evicted for it.
 //!
-//! - **Cost.** 4 bytes and a bit a look-up; every operation takes one step per level, five at most.
+//! - **Cost.** 4 bytes and a bit per look-up; every operation takes one step per level, at most
+//!   five.
 
 use super::sequence::Sequence;
 
@@ -42,7 +43,7 @@ pub(super) fn hits(sequence: &Sequence, slots: usize, bypass: bool) -> usize {
 
 /// A set of numbers below a bound.
 struct Numbers {
-    /// A bit a number at first, then a bit per word of the level before, up to one word.
+    /// First a bit per number, then a bit per word of the previous level, up to a single word.
     levels: Vec<Vec<u64>>,
 }
 
@@ -83,7 +84,7 @@ impl Numbers {
         })
     }
 
-    /// Removes the greatest `count` numbers, or all; gives how many went.
+    /// Removes the greatest `count` numbers, or all; returns how many were removed.
     fn remove_greatest(&mut self, count: usize) -> usize {
         let gone = (0..count).map_while(|_| self.greatest().map(|number| self.remove(number)));
         gone.count()

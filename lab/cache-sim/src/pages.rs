@@ -1,41 +1,41 @@
-//! Rows below the slab: the pages that they leave to, and the reads that bring them back.
+//! Rows below the slab: the pages to which they are evicted, and the reads that bring them back.
 //!
-//! - **How.** Rows that leave the slab are written in that order, so many to a page. A miss of a
-//!   row that was written reads the unit of neighbouring pages that it lies in; misses of a
-//!   mini-batch in the same unit share the read. A key that was never used before has no row, and
-//!   one on the page that is being filled is in memory: neither costs a read.
-//! - **Basket.** What a read brings beside is kept where its key is known within the window and it
-//!   has no slot; its miss then costs no read, and it goes. Where the basket is full, the row of
-//!   the farthest next use is dropped.
-//! - **Left out.** Compaction: older versions stay on their pages for ever. Writes on their way,
-//!   but for one page. Mini-batches that are planned while others train, which hold slots. Rows
-//!   that nothing changed, which a trainer does not write again.
-//! - **Bounds.** 4 bytes a row that leaves, 10 bytes a key and 4 a slot; 8 bytes and a tree's share
-//!   a row of the basket.
-//! - **Cost.** A look at each row of a unit that is read, where there is a basket.
+//! - **How.** Rows are written in the order of their eviction, a fixed number per page. A miss of a
+//!   written row reads the unit of neighboring pages that contains it; misses of a mini-batch in
+//!   the same unit share the read. A key without a previous use has no row, and a row on the page
+//!   that is being filled is in memory: neither costs a read.
+//! - **Basket.** Other rows of a read are kept if their key is known within the window and has no
+//!   slot; its miss then costs no read, and takes the row from the basket. If the basket is full,
+//!   the row with the farthest next use is dropped.
+//! - **Not modeled.** Compaction: older versions stay on their pages forever. Writes in progress,
+//!   except for one page. Mini-batches that are planned while others train, and hold slots.
+//!   Unmodified rows, which a trainer doesn't write again.
+//! - **Bounds.** 4 bytes per evicted row, 10 bytes per key and 4 per slot; 8 bytes per row in the
+//!   basket, plus tree nodes.
+//! - **Cost.** Examines each row of every unit read, if there is a basket.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-/// Where nothing lies, and what no mini-batch uses.
+/// No place, or no next use.
 const NONE: u32 = u32::MAX;
 
-/// What reads bring.
+/// What reads return.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReadOptions {
-    /// Rows of a page.
+    /// Rows per page.
     pub rows_per_page: usize,
-    /// Pages of a read.
+    /// Pages per read.
     pub read_unit: usize,
-    /// Rows that the basket holds, 0 for none.
+    /// Capacity of the basket in rows; 0 for none.
     pub harvest: usize,
 }
 
 impl ReadOptions {
-    /// Rows of a page unless told otherwise. A page of 4 KiB has 26 of 136 bytes, 28 of 128.
+    /// Default rows per page. A page of 4 KiB has 26 rows of 136 bytes, 28 of 128.
     pub const ROWS_PER_PAGE: usize = 27;
-    /// Rows of a page and pages of a read at most.
+    /// Most rows per page, and most pages per read.
     pub(super) const MOST: usize = 1 << 20;
 }
 
@@ -44,15 +44,15 @@ impl ReadOptions {
 pub struct Reads {
     /// Misses of rows that had been written.
     pub refills: u64,
-    /// Reads for them, of one unit each.
+    /// Reads for these misses, of one unit each.
     pub reads: u64,
-    /// Reads over the accesses of the trace.
+    /// Reads divided by accesses of the trace.
     pub reads_per_access: f64,
-    /// Rows that were put into the basket.
+    /// Rows put into the basket.
     pub harvested: u64,
-    /// Those of them that a miss took.
+    /// Rows that a miss took from the basket.
     pub used: u64,
-    /// Rows that found no room in it, or gave it to others.
+    /// Rows that found the basket full, or were dropped for others.
     pub dropped: u64,
 }
 
@@ -60,11 +60,11 @@ pub struct Reads {
 #[derive(Debug)]
 pub(super) struct Pages {
     options: ReadOptions,
-    /// Mini-batches that are known ahead.
+    /// Mini-batches known ahead.
     window: u32,
     /// Ids of the rows in the order in which they were written.
     written: Vec<u32>,
-    /// Per id, where its newest version is in that order.
+    /// Per id, the position of its newest version in that order.
     place: Vec<u32>,
     /// Per id, the mini-batch that uses it next.
     next: Vec<u32>,
@@ -75,7 +75,7 @@ pub(super) struct Pages {
     lies: Vec<u32>,
     /// Next uses and ids of the basket.
     basket: BTreeSet<(u32, u32)>,
-    /// Units that the mini-batch at hand reads.
+    /// Units that the current mini-batch reads.
     units: Vec<usize>,
     count: Reads,
 }
@@ -114,7 +114,7 @@ impl Pages {
         }
     }
 
-    /// Reads what the misses of mini-batch `number` need.
+    /// Performs the reads for the misses of mini-batch `number`.
     pub(super) fn read(&mut self, number: u32) {
         let mut units = std::mem::take(&mut self.units);
         units.sort_unstable();
@@ -127,7 +127,7 @@ impl Pages {
         self.units = units;
     }
 
-    /// Keeps what is wanted of a unit.
+    /// Adds the useful rows of a unit to the basket.
     fn harvest(&mut self, number: u32, unit: usize) {
         let first = unit * self.unit_rows();
         let end = self.whole().min(first + self.unit_rows());
@@ -158,7 +158,7 @@ impl Pages {
         self.count.harvested += 1;
     }
 
-    /// The row of `id` came into `slot`: what lay there is written.
+    /// Puts the row of `id` in `slot`, and writes the previous one.
     pub(super) fn came(&mut self, slot: usize, id: u32) {
         let left = std::mem::replace(&mut self.lies[slot], id);
         if left != NONE {
@@ -169,12 +169,12 @@ impl Pages {
         self.held[id as usize] = true;
     }
 
-    /// Mini-batch `next` is the next to use `id`.
+    /// Sets the next mini-batch that uses `id`.
     pub(super) fn expect(&mut self, id: u32, next: Option<u32>) {
         self.next[id as usize] = next.unwrap_or(NONE);
     }
 
-    /// What was counted over so many accesses.
+    /// The counters, over `accesses` accesses.
     pub(super) fn count(&self, accesses: usize) -> Reads {
         let reads_per_access = self.count.reads as f64 / accesses.max(1) as f64;
         Reads { reads_per_access, ..self.count }
@@ -184,7 +184,7 @@ impl Pages {
         self.options.rows_per_page * self.options.read_unit
     }
 
-    /// Rows on whole pages.
+    /// Rows on complete pages.
     fn whole(&self) -> usize {
         self.written.len() - self.written.len() % self.options.rows_per_page
     }
@@ -219,8 +219,7 @@ mod tests {
         (0..count).map(|_| batch()).collect()
     }
 
-    /// A plain model: pages are lists, and so are a cache, which the row used longest ago leaves,
-    /// and the basket.
+    /// A naive model: pages are lists, and so are an LRU cache and the basket.
     struct Plain<'a> {
         batches: &'a [Vec<u32>],
         options: ReadOptions,
@@ -287,7 +286,7 @@ mod tests {
             }
         }
 
-        /// The mini-batch is used; what leaves for it is written.
+        /// Uses the mini-batch, and writes evicted rows.
         fn use_all(&mut self, number: usize, slots: usize) -> Vec<u32> {
             let batch = &self.batches[number];
             self.recent.retain(|key| !batch.contains(key));
@@ -304,7 +303,7 @@ mod tests {
         }
     }
 
-    /// What both count; they are told of the same rows that leave.
+    /// Counts of both models, for the same evicted rows.
     fn both(batches: &[Vec<u32>], slots: usize, window: usize, options: ReadOptions) -> [Reads; 2] {
         let (pages, recent, basket, count) = Default::default();
         let mut plain = Plain { batches, options, window, pages, recent, basket, count };
@@ -368,7 +367,7 @@ mod tests {
             let found = run(0, 0).reads.unwrap();
             assert!((found.reads_per_access - plain.reads as f64 / 1000.0).abs() < 1e-12);
             assert_eq!(Reads { reads_per_access: 0.0, ..found }, plain);
-            // Harvesting takes no slot, so it changes no hit.
+            // Harvesting takes no slots, so it changes no hits.
             let (bare, basket) = (run(50, 0), run(50, 1000));
             assert_eq!(bare.hits, basket.hits);
             let [bare, basket] = [bare, basket].map(|outcome| outcome.reads.unwrap());

@@ -1,11 +1,10 @@
-//! Hit rate over size as a picture: one panel a trace, one line a policy.
+//! Plots hit rate over size: one panel per trace, one line per policy.
 //!
-//! Why SVG: it is text, so that nothing of the system is needed to write letters; every browser
-//! shows it, and it scales.
+//! Why SVG: it is text, so no system fonts are needed; every browser displays it, and it scales.
 //!
-//! - **How.** Sizes stand on a logarithmic axis, in slots over distinct keys, each with its mark.
-//!   Lines end with their name; the names are moved apart where they would overlap. The optimum is
-//!   black and dashed; with bypass it would lie on the same line, and is left out.
+//! - **How.** Sizes are on a logarithmic axis, in slots divided by distinct keys, with a tick each.
+//!   Lines end with their names, which are moved apart to avoid overlaps. The optimum is black and
+//!   dashed; with bypass, it would have nearly the same line, and is omitted.
 
 use std::path::Path;
 
@@ -20,12 +19,12 @@ use crate::{Error, Result};
 
 const WIDTH: u32 = 900;
 const PANEL_HEIGHT: u32 = 520;
-/// Room for the names beside the lines.
+/// Space for the names next to the lines.
 const NAMES_WIDTH: i32 = 110;
 const NAME_HEIGHT: i32 = 19;
 const FONT: &str = "sans-serif";
 
-/// Colours that people with the usual colour blindness tell apart (Okabe and Ito, 2008).
+/// Colors that remain distinct under common color blindness (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -40,10 +39,10 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Axes = Cartesian2d<Sizes, RangedCoordf64>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Axes>;
 
-/// Draws the figures of all traces into one picture, as the text of a file.
+/// Draws the results of all traces in one picture; returns the contents of the file.
 ///
 /// # Errors
-/// Figures that cannot be drawn.
+/// Results that can't be drawn.
 pub fn draw(figures: &[Figures]) -> Result<String> {
     let fail = |why: String| Error::Trace(format!("the picture: {why}"));
     let mut text = String::new();
@@ -59,10 +58,10 @@ pub fn draw(figures: &[Figures]) -> Result<String> {
     Ok(text)
 }
 
-/// Refuses names that tell another kind of picture.
+/// Returns an error for names of other kinds of pictures.
 ///
 /// # Errors
-/// A name that does not end in `.svg`.
+/// A name that doesn't end in `.svg`.
 pub fn check_picture(path: &Path) -> Result<()> {
     if path.extension().is_some_and(|extension| extension == "svg") {
         return Ok(());
@@ -80,7 +79,7 @@ fn points(figures: &Figures, row: &Row) -> Vec<(f64, f64)> {
     points
 }
 
-/// The rows that get a line.
+/// The rows that are drawn.
 fn drawn(figures: &Figures) -> impl Iterator<Item = &Row> {
     figures.rows.iter().filter(|row| row.policy != Contender::OptimumWithBypass.name())
 }
@@ -120,7 +119,7 @@ fn draw_panel(panel: &Area<'_>, figures: &Figures) -> std::result::Result<(), St
     draw_lines(panel, &mut chart, figures)
 }
 
-/// The axis of sizes: logarithms, with a mark at each size that was asked for.
+/// The axis of sizes: logarithmic, with a tick at each given size.
 struct Sizes {
     least: f64,
     most: f64,
@@ -146,10 +145,10 @@ impl Ranged for Sizes {
 }
 
 impl ValueFormatter<f64> for Sizes {
-    /// In percent, in as many digits as it takes.
+    /// In percent, with as many digits as necessary.
     fn format(value: &f64) -> String {
         let percent = 100.0 * 10f64.powf(*value);
-        // A size in slots lies a little below what was asked.
+        // A size in slots is slightly below the requested one.
         let digits = (0.99 - percent.log10()).ceil().clamp(0.0, 6.0) as usize;
         format!("{percent:.digits$}")
     }
@@ -185,7 +184,7 @@ fn draw_lines(
     draw_names(panel, ends)
 }
 
-/// Writes each line's name where the line ends, or as near below the former name as it can be.
+/// Writes each line's name at its end, or as close below the previous name as possible.
 fn draw_names(
     panel: &Area<'_>,
     mut ends: Vec<((i32, i32), &String, ShapeStyle)>,

@@ -1,9 +1,9 @@
-//! A trace as the simulators want it: small ids instead of keys, cut into mini-batches.
+//! A trace prepared for simulators: small ids instead of keys, cut into mini-batches.
 //!
 //! ```text
-//! keys       (distinct)      the key of an id; ids are given in the order of first use
-//! ids        (look-ups)      mini-batch after mini-batch, each id once in each
-//! ends       (mini-batches)  where a mini-batch ends among the look-ups
+//! keys       (distinct)      key of each id; ids are numbered by first use
+//! ids        (look-ups)      mini-batch by mini-batch, each id at most once per mini-batch
+//! ends       (mini-batches)  end of each mini-batch among the look-ups
 //! ```
 
 use hashbrown::HashMap;
@@ -27,18 +27,18 @@ pub(super) struct Sequence {
 pub(super) struct Batch<'a> {
     /// Number of its first look-up.
     pub(super) first: usize,
-    /// Its keys' ids.
+    /// Ids of its keys.
     pub(super) ids: &'a [u32],
-    /// How each occurs.
+    /// Occurrence of each key.
     pub(super) occurrences: &'a [Occurrence],
 }
 
 impl Sequence {
-    /// Every `mini_batch` accesses of `trace` are one mini-batch; the last one may be smaller.
+    /// Cuts `trace` into mini-batches of `mini_batch` accesses; the last one may be smaller.
     pub(super) fn new(trace: &Trace, mini_batch: usize) -> Self {
         let mut id_of: HashMap<u64, u32> = HashMap::new();
         let mut sequence = Self { accesses: trace.keys.len(), ..Self::default() };
-        // The last look-up of each id, plus one.
+        // Last look-up of each id, plus one.
         let mut last: Vec<u32> = Vec::new();
         for (number, keys) in trace.keys.chunks(mini_batch).enumerate() {
             let first = sequence.ids.len() as u32;
@@ -68,12 +68,12 @@ impl Sequence {
         self.keys.len()
     }
 
-    /// The key of `id`.
+    /// Key of `id`.
     pub(super) fn key(&self, id: u32) -> Key {
         self.keys[id as usize]
     }
 
-    /// Number of accesses, repetitions within a mini-batch included.
+    /// Number of accesses, including repetitions within a mini-batch.
     pub(super) fn accesses(&self) -> usize {
         self.accesses
     }
@@ -88,7 +88,7 @@ impl Sequence {
         self.ends.len()
     }
 
-    /// The mini-batch of a number.
+    /// Mini-batch `number`.
     pub(super) fn batch(&self, number: usize) -> Batch<'_> {
         let first = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         let range = first..self.ends[number] as usize;
@@ -100,13 +100,13 @@ impl Sequence {
         (0..self.ends.len()).map(|number| self.batch(number))
     }
 
-    /// The most distinct keys of a mini-batch.
+    /// Most distinct keys of a mini-batch.
     pub(super) fn keys_of_a_batch_max(&self) -> usize {
         self.batches().map(|batch| batch.ids.len()).max().unwrap_or(0)
     }
 
-    /// Per look-up the next look-up of the same key; where there is none, the number of look-ups
-    /// plus the id, so that all are different.
+    /// Per look-up, the next look-up of the same key. Without one, the number of look-ups plus the
+    /// id, so that all are different.
     pub(super) fn next_uses(&self) -> Vec<u32> {
         let never = self.look_ups() as u32;
         let mut next_of: Vec<u32> = (0..self.keys() as u32).map(|id| never + id).collect();

@@ -1,19 +1,19 @@
-//! How large a slab is: a part of the trace's distinct keys, or a number of slots.
+//! Size of a slab: a share of the trace's distinct keys, or a number of slots.
 
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-/// A size as people give it.
+/// A size as given by a user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// A part of the distinct keys: a number with a point, above 0 and at most 1.
+    /// A share of the distinct keys: a number with a decimal point, above 0 and at most 1.
     Part(f64),
-    /// So many slots: a whole number.
+    /// A number of slots: an integer.
     Slots(u32),
 }
 
 impl Size {
-    /// Slots for a trace of `keys` distinct keys; at least one.
+    /// Number of slots for a trace of `keys` distinct keys; at least one.
     pub(super) fn slots(self, keys: usize) -> usize {
         match self {
             Self::Part(part) => ((keys as f64 * part) as usize).max(1),

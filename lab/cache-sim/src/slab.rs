@@ -1,4 +1,5 @@
-//! A policy on a trace, with nothing around it: which rows lie in the slab, and hits.
+//! Runs a policy on a trace without a cache around it: tracks the rows in the slab, and counts
+//! hits.
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::Records;
@@ -6,10 +7,10 @@ use stepwell_mem::Records;
 use super::Candidate;
 use super::sequence::Sequence;
 
-/// Where a key has no slot.
+/// Marks a key without a slot.
 const NONE: u32 = u32::MAX;
 
-/// Hits of a policy in a slab of `slots` slots, which hold any mini-batch.
+/// Hits of a policy in a slab of `slots` slots, which can hold any mini-batch.
 pub(super) fn hits(sequence: &Sequence, slots: usize, kind: Candidate) -> usize {
     let mut policy = kind.make(slots);
     let mut records = Records::new(slots);

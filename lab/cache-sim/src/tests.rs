@@ -46,7 +46,7 @@ fn lru_agrees_with_a_plain_model() {
     }
 }
 
-/// The most hits by trying every choice, remembering what was tried.
+/// The most hits, by an exhaustive search with memoization.
 fn best(keys: &[u64], at: usize, held: &[u64], slots: usize, bypass: bool) -> usize {
     fn go(
         keys: &[u64],

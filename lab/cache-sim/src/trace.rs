@@ -1,12 +1,12 @@
-//! Traces of look-ups in files: bare keys, or the ids of a training file.
+//! Reads traces of look-ups: bare keys, or the ids of a training file.
 //!
-//! - **How.** Bare keys are big-endian numbers without a head, as Caffeine's and cache2k's traces
-//!   are, plain or packed with xz or zstd (known by their first bytes). Of a training file in
-//!   Criteo's layout, the ids are read row by row, hashed with their column as the trainer does it;
-//!   missing ones are left out, labels are kept for policies that weigh them.
+//! - **How.** Bare keys are big-endian numbers without a header, as in the traces of Caffeine and
+//!   cache2k, plain or compressed with xz or zstd (detected by their first bytes). From a training
+//!   file in Criteo's layout, ids are read row by row and hashed with their column, as the trainer
+//!   does. Missing ids are skipped; labels are kept for policies that weigh them.
 //!
-//! - **Failure.** No such file, a name and content that tell no format, packing that is unknown or
-//!   damaged, a length that is no multiple of a key's, no key at all.
+//! - **Failure.** A missing file, an unknown format, unknown compression or damage, a length that
+//!   isn't a multiple of a key's, no keys.
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;
@@ -21,10 +21,10 @@ use stepwell_data::{Input, ReadOptions, Reader, Schema};
 
 use crate::{Error, Result};
 
-/// Look-ups of a trace at most.
+/// Most look-ups of a trace.
 const LOOK_UPS_MAX: usize = 1 << 31;
 
-/// How a trace is written.
+/// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Format {
     /// Signed 64-bit keys, big-endian.
@@ -57,7 +57,7 @@ impl Format {
         if self == Self::I64Be { 8 } else { 4 }
     }
 
-    /// The format of a published trace, by the name of its file.
+    /// Format of a published trace, by file name.
     fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy();
         let starts = [
@@ -87,16 +87,16 @@ impl FromStr for Format {
     }
 }
 
-/// The accesses of a trace.
+/// Accesses of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) keys: Vec<u64>,
-    /// Whether the example of the access was clicked; empty where nothing tells.
+    /// Whether the example of each access was clicked; empty if unknown.
     pub(super) positive: Vec<bool>,
 }
 
-/// The format of the trace in `path`, which is opened but not read: told by its name where none is
-/// given, or by its first bytes where it is a packed training file.
+/// Format of the trace in `path`, which is opened but not read: as given, else by its first bytes
+/// if it is a packed training file, else by its name.
 pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
     let fail = |why: String| Error::Trace(format!("{}: {why}", path.display()));
     let head = head(path).map_err(fail)?;
@@ -107,7 +107,7 @@ pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
     })
 }
 
-/// Opens a trace, which is read more than once: a pipe or a device is none.
+/// Opens a trace, which is read more than once, so it can't be a pipe or a device.
 fn open(path: &Path) -> std::result::Result<File, String> {
     let kind = std::fs::metadata(path).map_err(explain)?.file_type();
     if kind.is_dir() {
@@ -119,14 +119,14 @@ fn open(path: &Path) -> std::result::Result<File, String> {
     File::open(path).map_err(explain)
 }
 
-/// The first bytes of a file.
+/// First bytes of a file.
 fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
     open(path)?.take(PACKED_FIRST.len() as u64).read_to_end(&mut head).map_err(explain)?;
     Ok(head)
 }
 
-/// Reads the trace in `path`, whose name or content tells its format where none is given.
+/// Reads the trace in `path`; if no format is given, infers it from name or content.
 pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Trace)> {
     let fail = |why: String| Error::Trace(format!("{}: {why}", path.display()));
     let format = probe(path, format)?;
@@ -151,18 +151,18 @@ fn numbers(path: &Path, format: Format) -> std::result::Result<Vec<u64>, String>
              file is cut short, or {format} is not its format"
         ));
     }
-    // A key is its bits; a sign would make no two keys equal or different.
+    // Keys are compared as bits, so their sign doesn't matter.
     let number = |bytes: &[u8]| bytes.iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
     Ok(bytes.chunks_exact(key_bytes).map(number).collect())
 }
 
-/// First bytes of xz and of zstd files.
+/// First bytes of xz and zstd files.
 const XZ_FIRST: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
 const ZSTD_FIRST: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
-/// First bytes of packed training files, as `stepwell convert` writes them.
+/// First bytes of packed training files, as written by `stepwell convert`.
 const PACKED_FIRST: &[u8] = b"STEPWPAK";
 
-/// All bytes of the file, unpacked where its first bytes say that it is packed.
+/// All bytes of the file, decompressed if its first bytes show compression.
 fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
     let mut file = open(path)?;
@@ -188,7 +188,7 @@ fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// A file that is called packed and is not has lost its first bytes.
+/// Returns an error for a file with the name but not the first bytes of a compressed file.
 fn packed_as_named(path: &Path, head: &[u8]) -> std::result::Result<(), String> {
     let named = |ending: &str| path.extension().is_some_and(|of| of == ending);
     for (ending, first) in [("xz", XZ_FIRST), ("zst", ZSTD_FIRST)] {
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// The keys 1, -2, 3, 1 as `i32be`, packed by the reference implementation of xz.
+    /// The keys 1, -2, 3, 1 as `i32be`, compressed by the reference implementation of xz.
     const PACKED: [u8; 76] = [
         0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00, 0x00, 0x04, 0xE6, 0xD6, 0xB4, 0x46, 0x02, 0x00, 0x21,
         0x01, 0x16, 0x00, 0x00, 0x00, 0x74, 0x2F, 0xE5, 0xA3, 0xE0, 0x00, 0x0F, 0x00, 0x0E, 0x5D,

@@ -1,4 +1,4 @@
-//! What must hold: of every process, and of reports beside the reference's.
+//! Checks each process, and compares reports with the reference's.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -8,28 +8,28 @@ use crate::fault::{Fault, Result, found};
 use crate::process::Ran;
 use crate::said::Said;
 
-/// What no process may say.
+/// Output that indicates a bug.
 const BUGS: [&str; 3] = ["panicked", "is a bug", "RUST_BACKTRACE"];
-/// Figures that are the same for every run of a model to its end.
+/// Report fields that are equal for all finished runs of a model.
 const ALWAYS: [&str; 5] = ["model_digest", "steps", "rows", "eval", "kernels"];
-/// Figures that are the same for every run from its start to its end.
+/// Report fields that are equal for all runs from start to end.
 const WHOLE: [&str; 5] =
     ["examples", "skipped_lines", "eval_by_epoch", "progressive_by_epoch", "best_possible"];
 
-/// How a process ended that has done nothing wrong so far.
+/// How a process ended, if correctly so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Well,
-    /// By the signal that was sent to it.
+    /// By the signal that was sent.
     Stopped,
-    /// With one line that says what to mend.
+    /// With a one-line error that says what to fix.
     Refused(String),
 }
 
-/// How a process ended.
+/// Determines how a process ended.
 ///
 /// # Errors
-/// A finding where it did so in none of the ways it may.
+/// A finding if that isn't an allowed way.
 pub(crate) fn end(ran: &Ran) -> Result<End> {
     let fail = |why: &str| {
         let (status, said) = (ran.status, last_lines(&ran.err));
@@ -52,7 +52,7 @@ pub(crate) fn end(ran: &Ran) -> Result<End> {
     }
 }
 
-/// Why a process refused: the one line that is left of `said` without its notes.
+/// Error of a process that refused to run: the only line of `said` that isn't a note or warning.
 fn refusal(said: &str) -> Option<&str> {
     let beside = ["stepwell: note: ", "stepwell: warning: "];
     let is_beside = |line: &&str| beside.iter().any(|start| line.starts_with(start));
@@ -61,10 +61,10 @@ fn refusal(said: &str) -> Option<&str> {
     lines.next().is_none().then_some(why)
 }
 
-/// The end of a process that has to succeed.
+/// Checks a process that must succeed.
 ///
 /// # Errors
-/// A finding where it did not.
+/// A finding if it didn't.
 pub(crate) fn well(ran: &Ran) -> Result<()> {
     match end(ran)? {
         End::Well => Ok(()),
@@ -75,7 +75,7 @@ pub(crate) fn well(ran: &Ran) -> Result<()> {
     }
 }
 
-/// The last lines of what a process said.
+/// Last lines of a process's output.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let shown: Vec<String> =
@@ -104,7 +104,7 @@ pub(crate) fn reference(report: &Value, said: &Said) -> Result<()> {
     memory(report)
 }
 
-/// Checks a run that began at the start against the reference.
+/// Checks a run from the start against the reference.
 pub(crate) fn whole(report: &Value, reference: &Value) -> Result<()> {
     for field in ALWAYS.into_iter().chain(WHOLE) {
         same(field, &report[field], &reference[field])?;
@@ -112,8 +112,8 @@ pub(crate) fn whole(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
-/// Checks a run that went on from a checkpoint against the reference: epochs that it trained or
-/// evaluated as a whole have the reference's figures.
+/// Checks a resumed run against the reference: epochs that it trained or evaluated completely must
+/// match.
 pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
     for field in ALWAYS {
         same(field, &report[field], &reference[field])?;
@@ -131,7 +131,7 @@ pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
-/// Checks that training day by day gave the model of one run over all days.
+/// Checks that training day by day gave the same model as one run over all days.
 pub(crate) fn same_model(report: &Value, reference: &Value) -> Result<()> {
     for field in ["model_digest", "steps", "rows", "kernels"] {
         same(field, &report[field], &reference[field])?;
@@ -139,12 +139,12 @@ pub(crate) fn same_model(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
-/// The step after which a run says that it goes on.
+/// The step after which a run reports to resume.
 pub(crate) fn resumed_from(said: &str) -> Option<u64> {
     said.split("resuming after step ").nth(1)?.split(' ').next()?.parse().ok()
 }
 
-/// Checks that a run went on from the newest checkpoint that there was.
+/// Checks that a run resumed from the newest checkpoint.
 pub(crate) fn went_on(said: &str, newest: Option<&str>) -> Result<()> {
     let step = newest.and_then(|name| name.rsplit('-').next()?.parse::<u64>().ok());
     if resumed_from(said) == step {
@@ -161,7 +161,7 @@ fn same(field: &str, is: &Value, reference: &Value) -> Result<()> {
     Err(found(format!("{field} differs: the run has {is}, the reference {reference}")))
 }
 
-/// Checks that memory stayed under the plan.
+/// Checks that memory stayed within the plan.
 fn memory(report: &Value) -> Result<()> {
     let bytes = |field: &str| report[field].as_u64();
     match (bytes("peak_rss_bytes"), bytes("budget_bytes")) {
@@ -172,7 +172,7 @@ fn memory(report: &Value) -> Result<()> {
     }
 }
 
-/// Checks what `eval` reports of the last checkpoint.
+/// Checks the report of `eval` on the last checkpoint.
 pub(crate) fn evaluation(report: &Value, reference: &Value) -> Result<()> {
     for field in ["model_digest", "eval"] {
         same(field, &report[field], &reference[field])?;
@@ -180,7 +180,7 @@ pub(crate) fn evaluation(report: &Value, reference: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Checks what `store check --json` says.
+/// Checks the output of `store check --json`.
 pub(crate) fn store(said: &str) -> Result<()> {
     let value = json(said, "store check")?;
     let stores = value["stores"].as_array().cloned().unwrap_or_default();
@@ -194,7 +194,7 @@ pub(crate) fn store(said: &str) -> Result<()> {
     }
 }
 
-/// Checks what `inspect --json` says of a run that ended.
+/// Checks the output of `inspect --json` for a finished run.
 pub(crate) fn inspection(said: &str, reference: &Value) -> Result<()> {
     let value = json(said, "inspect")?;
     let tables = value["tables"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Dice: what a seed decides, drawn in order.
+//! Random choices determined by a seed.
 
 use stepwell_base::random::Stream;
 
@@ -7,7 +7,7 @@ use stepwell_base::random::Stream;
 pub(crate) struct Dice(Stream);
 
 impl Dice {
-    /// The dice of `name` under `seed`.
+    /// The stream `name` under `seed`.
     pub(crate) fn new(seed: u64, name: &str) -> Self {
         Self(Stream::named(seed, name.as_bytes()))
     }
@@ -17,18 +17,17 @@ impl Dice {
         self.0.next_u64()
     }
 
-    /// A number below `end`, which is not zero.
+    /// A number below `end`, which must not be zero.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end
     }
 
-    /// A number from `first` to `last`.
+    /// A number from `first` to `last`, inclusive.
     pub(crate) fn within(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// A number from `first` to `last` of which small ones are as likely as large ones, counted in
-    /// digits; `first` is not zero.
+    /// A number from `first` to `last` with a log-uniform distribution; `first` must not be zero.
     pub(crate) fn magnitude(&mut self, first: u64, last: u64) -> u64 {
         let (low, high) = ((first as f64).ln(), ((last + 1) as f64).ln());
         let drawn = (low + (high - low) * self.part()).exp();
@@ -40,7 +39,7 @@ impl Dice {
         self.0.next_f64()
     }
 
-    /// True in `percent` of a hundred draws.
+    /// True with a probability of `percent` percent.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,16 +1,16 @@
-//! Why a case ends before its end.
+//! Reasons for a case to end early.
 
-/// Result of what a case does.
+/// Result of an operation of a case.
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Why a case ends before its end.
+/// Reason for a case to end early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The program is not as it promises to be.
+    /// The program violates a guarantee.
     Found(String),
-    /// The program refused the case's settings by a rule that it states.
+    /// The program refused the case's settings by a documented rule.
     Refused(String),
-    /// The fuzzer itself cannot go on.
+    /// The fuzzer itself can't continue.
     Broken(String),
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn found(why: impl Into<String>) -> Fault {
     Fault::Found(why.into())
 }
 
-/// What a failed call of the system comes to.
+/// Converts an error of a system call.
 pub(crate) fn broken(what: &'static str) -> impl Fn(std::io::Error) -> Fault {
     move |error| Fault::Broken(format!("cannot {what}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The files of a case: drawn text in every form that its variants read.
+//! The files of a case: random text in every form that its variants read.
 
 use std::fs;
 use std::io::Write;
@@ -12,24 +12,24 @@ use crate::draw::{Case, Data, Form, Part, Text, Variant};
 use crate::fault::{Result, broken, found};
 use crate::process::{Call, Shop};
 
-/// Folder of the data in the folder of a case.
+/// Data directory inside the directory of a case.
 const FOLDER: &str = "data";
-/// All files to train on in one.
+/// All training files packed into one.
 const JOINED: &str = "data/joined.packed";
 
-/// The files of a case, and what they hold.
+/// The files of a case and their contents.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// For each file, those to train on first, whether each of its lines is an example.
+    /// For each file, training files first, whether each line is an example.
     pub(crate) lines: Vec<Vec<bool>>,
-    /// Files to train on; the one behind them is to be evaluated on.
+    /// Number of training files; a file after them is for evaluation.
     parts: usize,
-    /// Name and checksum of everything that was written.
+    /// Name and checksum of every file written.
     sums: Vec<(String, u64)>,
 }
 
 impl Files {
-    /// Writes what the variants of `case` read, and plain text for the reference.
+    /// Writes the files for the variants of `case`, and plain text for the reference.
     pub(crate) fn write(case: &Case, shop: &mut Shop) -> Result<Self> {
         let mut files = Self::default();
         let text = match &case.data {
@@ -59,7 +59,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Writes the built-in stream of a case as its variants read it.
+    /// Writes the built-in stream of a case in the forms that its variants read.
     fn write_stream(&mut self, case: &Case, shop: &mut Shop) -> Result<()> {
         let Data::Stream { examples, vocab_scale } = &case.data else { return Ok(()) };
         self.parts = 1;
@@ -85,7 +85,7 @@ impl Files {
         Ok(())
     }
 
-    /// Remembers what a file holds.
+    /// Records the checksum of a file.
     fn remember(&mut self, name: &str, shop: &Shop) -> Result<()> {
         let bytes = fs::read(shop.path(name)).map_err(broken("read a file of data"))?;
         self.sums.push((name.to_owned(), hash::checksum(&bytes)));
@@ -120,18 +120,18 @@ impl Files {
         Ok(())
     }
 
-    /// The name of a file in the folder of the case.
+    /// Name of a file in the directory of the case.
     fn name(&self, at: usize, form: Form) -> String {
         let stem = if at < self.parts { format!("part-{at}") } else { "evaluation".to_owned() };
         format!("{FOLDER}/{stem}{}", ending(form))
     }
 
-    /// The flags that name plain text, or the built-in stream.
+    /// Flags for plain text, or for the built-in stream.
     pub(crate) fn plain_flags(&self) -> Vec<String> {
         self.named(&vec![Form::Plain; self.lines.len().max(1)], false)
     }
 
-    /// The flags that name the files as a variant reads them.
+    /// Flags for the files of a variant.
     pub(crate) fn flags(&self, variant: &Variant) -> Vec<String> {
         let mut flags = self.named(&variant.forms, variant.pattern);
         if variant.joined {
@@ -162,7 +162,7 @@ impl Files {
         flags
     }
 
-    /// Checks that no file of data was changed.
+    /// Checks that no data file has changed.
     pub(crate) fn check(&self, shop: &Shop) -> Result<()> {
         for (name, sum) in &self.sums {
             match fs::read(shop.path(name)) {

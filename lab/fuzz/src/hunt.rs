@@ -1,4 +1,4 @@
-//! Case after case, until enough processes were run, the time is up, or something is found.
+//! Runs cases until there are enough processes, the time is up, or something is found.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use crate::job::Job;
 use crate::process::{SCRIPT, Shop};
 use crate::tally::{MANY, RUNS, Tally};
 
-/// Draws of a seed before it is passed over.
+/// Attempts per seed before it is skipped.
 const ATTEMPTS: u64 = 3;
-/// Refusals from which on it ends where most is refused.
+/// Refusals after which a run ends if most cases are refused.
 const REFUSALS: u64 = 30;
 
 /// What to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) program: PathBuf,
-    /// Processes that train, at least.
+    /// Fewest training processes.
     pub(crate) runs: u64,
     /// Seed of the first case.
     pub(crate) seed: u64,
-    /// After which no case is begun.
+    /// Time after which no case is started.
     pub(crate) time: Duration,
-    /// Where folders of findings are kept.
+    /// Directory for findings.
     pub(crate) keep: Option<PathBuf>,
-    /// After which a process hangs.
+    /// Time after which a process counts as hung.
     pub(crate) limit: Duration,
-    /// Findings after which it ends.
+    /// Findings after which the run ends.
     pub(crate) findings: u64,
 }
 
@@ -46,10 +46,10 @@ impl Hunt {
         Self { options, tally: Tally::default(), findings: 0 }
     }
 
-    /// Runs cases and prints a line for each, findings, and what was exercised.
+    /// Runs cases, and prints a line for each, findings, and what was exercised.
     ///
     /// # Errors
-    /// One line: what was found, what never happened, or why it cannot go on.
+    /// One line: what was found, what never happened, or why the fuzzer can't continue.
     pub(crate) fn run(mut self) -> Result<(), String> {
         let Options { program, seed, runs, .. } = &self.options;
         println!("fuzzing {}, from seed {seed}, {runs} runs", program.display());
@@ -81,7 +81,7 @@ impl Hunt {
         Ok(())
     }
 
-    /// Runs the case of a seed, or the next one of it where that is refused.
+    /// Runs the case of a seed, or its next attempt if that is refused.
     fn run_seed(&mut self, seed: u64) -> Result<(), String> {
         for attempt in 0..ATTEMPTS {
             let folder = Folder::new(self.options.keep.as_deref(), seed)?;
@@ -108,7 +108,7 @@ impl Hunt {
         Ok(())
     }
 
-    /// Prints a finding with its commands, and keeps its folder.
+    /// Prints a finding with its commands, and keeps its directory.
     fn tell(&self, seed: u64, why: &str, folder: Folder) -> Result<(), String> {
         let folder = folder.keep();
         println!("FOUND with seed {seed}: {why}");
@@ -120,7 +120,7 @@ impl Hunt {
     }
 }
 
-/// A line for each case.
+/// Summary line of a case.
 fn headline(case: &Case, tally: &Tally) -> String {
     let data = match &case.data {
         Data::Stream { examples, .. } => format!("{examples} of the stream"),
@@ -140,7 +140,7 @@ fn headline(case: &Case, tally: &Tally) -> String {
     )
 }
 
-/// The folder of a case, which goes with it unless it is kept.
+/// Directory of a case, removed on drop unless it is kept.
 struct Folder(TempDir);
 
 impl Folder {

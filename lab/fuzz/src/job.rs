@@ -1,10 +1,10 @@
-//! A case as it runs: the reference, its variants, and what is looked at afterwards.
+//! Runs a case: the reference, its variants, and checks afterwards.
 //!
-//! - **How.** The reference has everything in memory and does one thing at a time. Every variant
-//!   must give its model. A variant is one process, or several of which all but the last are ended
-//!   by signals; each goes on from the newest checkpoint on another machine.
-//! - **Memory.** A machine that is to have barely enough asks the program how much that is: it is
-//!   refused with a number, and started again with that number.
+//! - **How.** The reference has everything in memory and processes one thing at a time. Every
+//!   variant must give the same model. A variant is one process, or several, all but the last of
+//!   which are ended by signals; each resumes from the newest checkpoint on a different machine.
+//! - **Memory.** A machine with minimal memory asks the program how much that is: the program fails
+//!   with a number, and is restarted with that number.
 
 mod days;
 
@@ -22,17 +22,17 @@ use crate::process::{Call, Halt, Moment, Ran, Shop, newest};
 use crate::said::Said;
 use crate::tally::{RUNS, Tally};
 
-/// Settings of model and data, in the folder of a case.
+/// Settings of model and data, in the directory of a case.
 const SETTINGS: &str = "run.toml";
-/// Times that a machine is given what it asks for before its variant is given up.
+/// Most times that a machine gets what it asks for before its variant is abandoned.
 const MENDS_MAX: u32 = 20;
-/// Bytes that hold all rows of every case.
+/// Bytes for all rows of any case.
 const ALL: &str = "512MiB";
-/// Bytes that hold all rows of most cases, and their index.
+/// Bytes for all rows of most cases, and for their index.
 const PLENTY: &str = "96MiB";
 const PLENTY_INDEX: &str = "32MiB";
 
-/// A case on its way.
+/// A case in progress.
 pub(crate) struct Job<'a> {
     case: &'a Case,
     shop: &'a mut Shop,
@@ -40,21 +40,21 @@ pub(crate) struct Job<'a> {
     files: Files,
     said: Said,
     reference: Value,
-    /// What every run is refused with, where there are too many malformed lines.
+    /// Error that every run must give, if there are too many malformed lines.
     refusal: Option<String>,
-    /// What a machine of this case was last said to need.
+    /// Last known needs of this case's machines.
     least: Least,
-    /// How long a run on a small machine took.
+    /// Duration of a run on a small machine.
     scale: Duration,
-    /// The first evaluation on all data, where the case has none of its own.
+    /// The first evaluation on all data, if the case has no evaluation data.
     evaluated: Option<Value>,
 }
 
-/// A variant on its way.
+/// A variant in progress.
 struct Course<'a> {
     number: usize,
     variant: &'a Variant,
-    /// Processes that were started for it, refused ones included.
+    /// Processes started for it, including refused ones.
     started: u32,
 }
 
@@ -65,7 +65,7 @@ impl Course<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// Runs a case; what was done until its end or a fault is in the tally.
+    /// Runs a case; returns the tally up to its end or a fault.
     pub(crate) fn run(case: &'a Case, shop: &'a mut Shop) -> (Tally, Result<()>) {
         let mut job = Self {
             case,
@@ -91,7 +91,7 @@ impl<'a> Job<'a> {
         self.run_reference()?;
         for (number, variant) in self.case.variants.iter().enumerate() {
             match self.run_variant(&mut Course { number, variant, started: 0 }) {
-                // The others of the case may be as they should be.
+                // Other variants of the case may still succeed.
                 Err(Fault::Refused(why)) => self.tally.refused(&why),
                 other => other?,
             }
@@ -169,7 +169,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// One launch of a run; what it printed where it came to its end, none where it was stopped.
+    /// Runs one launch; returns its output if it finished, `None` if it was stopped.
     fn launch(
         &mut self,
         course: &mut Course<'_>,
@@ -225,7 +225,7 @@ impl<'a> Job<'a> {
         self.tally.stopped(stop, ran.status);
     }
 
-    /// Gives a machine what a refusal asks for.
+    /// Gives a machine what an error asks for.
     fn give_more(&mut self, mend: &mut Mend, why: &str, ran: &Ran) -> Result<()> {
         mend.follow(why).map_err(|fault| fault.of(&ran.line))?;
         self.least = mend.least();
@@ -233,7 +233,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Whether a run went on from a checkpoint: from the newest, as far as somebody heard it.
+    /// Whether a run resumed from a checkpoint. Checks that it was the newest, if the output was
+    /// read.
     fn went_on(&mut self, launch: &Launch, ran: &Ran, from: Option<&str>) -> Result<bool> {
         if launch.listener != Listener::Attentive {
             self.tally.add("runs that nobody listened to", 1);
@@ -260,14 +261,14 @@ impl<'a> Job<'a> {
             call = saving(call, launch, &course.saved());
         }
         if launch.machine.rows_named {
-            // A run that keeps nothing cannot go on with the rows of one that was refused.
+            // Without checkpoints, a run can't use the rows of one that was refused.
             let attempt = if variant.saved { 0 } else { course.started };
             call = call.with(&["--tiers.ssd", &format!("rows-{number}-{attempt}")]);
         }
         call
     }
 
-    /// Compares a run that came to its end with the reference.
+    /// Compares a finished run with the reference.
     fn compare(
         &mut self,
         course: &Course<'_>,
@@ -286,7 +287,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Looks at the newest checkpoint of a run that was stopped, which must be whole.
+    /// Checks the newest checkpoint of a stopped run, which must be complete.
     fn look(&mut self, course: &Course<'_>) -> Result<()> {
         let Some(newest) = newest(&self.shop.path(&course.saved())) else { return Ok(()) };
         let newest = format!("{}/{newest}", course.saved());
@@ -299,7 +300,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Looks at what a run that came to its end leaves.
+    /// Checks the files that a finished run leaves.
     fn after_end(&mut self, course: &Course<'_>, ran: &Ran) -> Result<()> {
         let left = std::fs::read_dir(self.shop.path("tmp")).map_err(broken("list a folder"))?;
         if course.variant.launches.len() == 1 && course.number == 0 && left.count() > 0 {
@@ -322,7 +323,7 @@ impl<'a> Job<'a> {
         self.evaluate(course, &saved)
     }
 
-    /// Evaluates the last checkpoint as the run did, or on all data where it did not.
+    /// Evaluates the last checkpoint like the run did, or on all data if it didn't.
     fn evaluate(&mut self, course: &Course<'_>, saved: &str) -> Result<()> {
         let report = format!("evaluation-{}.json", course.number);
         let mut call = Call::new(&["eval", saved, "--digest", "--report", &report]);
@@ -336,7 +337,7 @@ impl<'a> Job<'a> {
             call = call.with(&["--set", "data.skip_max=100000"]);
         }
         let mut ran = self.run_call(&call, None, None)?;
-        // Memory that was enough for the training before it may not be for an evaluation.
+        // Memory that sufficed for training may not suffice for evaluation.
         if let End::Refused(why) = check::end(&ran)?
             && why.contains("raise tiers.dram")
         {
@@ -367,7 +368,7 @@ fn given(call: Call, launch: &Launch, mend: &Mend) -> Call {
     Call { engine: mend.engine(), listener: launch.listener, ..call }
 }
 
-/// Adds a launch's checkpoints, kept in `directory`.
+/// Adds a launch's checkpoints, in `directory`.
 fn saving(call: Call, launch: &Launch, directory: &str) -> Call {
     let (every, keep) = (launch.every.to_string(), launch.keep.to_string());
     let call = call.with(&["--checkpoint", directory]);
@@ -375,7 +376,7 @@ fn saving(call: Call, launch: &Launch, directory: &str) -> Call {
     call.with(&["--checkpoint.minutes", launch.minutes])
 }
 
-/// Adds the settings of a machine to a command.
+/// Adds a machine's settings to a command.
 fn machine(call: Call, machine: &Machine, dram: &str, index: &str) -> Call {
     let mut call = call.with(&["--tiers.dram", dram, "--tiers.index", index]);
     for (key, value) in &machine.settings {

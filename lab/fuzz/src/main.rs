@@ -1,16 +1,16 @@
-//! The fuzzer of whole runs: drawn data, models and machines, killed and resumed, one model.
+//! Fuzzer of whole runs: random data, models and machines, killed and resumed, must give one model.
 //!
-//! - **Why.** Stepwell promises that the model depends on seed, settings and data alone. Tests show
-//!   it for settings that somebody thought of; this shows it for settings that nobody did.
-//! - **How.** A seed is a case (`draw`): data, a model, and variants of the machine. A reference
-//!   with everything in memory says what the model is, the data say what it must count (`job`);
-//!   every variant, ended by signals and resumed on other machines, must give it (`check`). The
-//!   program is the real one, from outside (`process`).
-//! - **Failure.** A finding ends the run with status 1: its seed and the last command are printed,
-//!   and the folder of the case stays, with a script of all commands in it.
+//! - **Why.** Stepwell guarantees that the model depends only on seed, settings and data. Tests
+//!   check that for chosen settings; the fuzzer checks it for settings that nobody thought of.
+//! - **How.** A seed determines a case (`draw`): data, a model, and variants of the machine. A
+//!   reference with everything in memory gives the expected model, and the data give the expected
+//!   counts (`job`). Every variant, ended by signals and resumed on other machines, must match
+//!   (`check`). The program is the real one, run from outside (`process`).
+//! - **Failure.** A finding ends the run with status 1. Its seed and the last command are printed,
+//!   and the directory of the case is kept, with a script of all commands.
 //!
-//! It is a crate of its own, beside `xtask`, since it compresses data and reads options, and
-//! `xtask` is built before every check.
+//! It is a separate crate from `xtask`, since it compresses data and parses options, and `xtask` is
+//! built before every check.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
@@ -35,30 +35,29 @@ use clap::Parser;
 
 use crate::hunt::{Hunt, Options};
 
-/// Runs the program on drawn data, models and machines, kills and resumes it, and compares.
+/// Runs the program on random data, models and machines, kills and resumes it, and compares
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask fuzz")]
 struct Args {
-    /// Processes that train to run, to their end or until they are stopped, at least: the case at
-    /// hand is finished
+    /// Fewest training processes to run, to their end or until stopped; the last case is completed
     #[arg(long, default_value_t = 100, value_name = "N")]
     runs: u64,
-    /// Seed of the first case, those after it have the next ones (default: the time)
+    /// Seed of the first case; later cases use the following seeds (default: the time)
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Program to run (default: `stepwell` beside this one)
+    /// Program to run (default: `stepwell` next to this one)
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Minutes after which no further case is begun
+    /// Minutes after which no further case is started
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
-    /// Directory that the folders of findings are kept in (default: a temporary one)
+    /// Directory for the directories of findings (default: a temporary one)
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Seconds after which a process hangs
+    /// Seconds after which a process counts as hung
     #[arg(long, default_value_t = 120, value_name = "S")]
     limit: u64,
-    /// Findings after which to end
+    /// Findings after which to stop
     #[arg(long, default_value_t = 1, value_name = "N")]
     findings: u64,
 }

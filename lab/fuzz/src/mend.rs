@@ -1,32 +1,31 @@
-//! What a machine is given: as little as it can do with, found out by asking.
+//! Finds the least resources with which a machine works, by asking the program.
 //!
-//! - **How.** A run whose memory does not suffice says how much would. It is started again with
-//!   that, until it says no more. What was said for one machine is where the next of the case
-//!   begins.
-//! - **Failure.** A refusal that asks for no more than was given, or that no rule for machines
-//!   states, is a finding: the reference ran with the same data and model.
+//! - **How.** A run with too little memory reports how much it needs. It is restarted with that,
+//!   until it reports no more. The next machine of the case starts with the result.
+//! - **Failure.** An error that asks for no more than was given, or that no documented rule for
+//!   machines explains, is a finding: the reference ran with the same data and model.
 
 use crate::draw::{Index, Machine, Memory};
 use crate::fault::{Fault, Result, found};
 
-/// Where a machine begins that nobody knows anything about.
+/// Initial values for a machine without any information.
 const DRAM_START: u64 = 4096;
 const INDEX_START: u64 = 4096;
 const HBM_START: u64 = 1;
 
-/// Rules for machines that no number of bytes mends.
+/// Rules that more memory can't satisfy.
 const RULES: [&str; 3] = ["this machine has", "tiers.segment", "or choose fewer devices"];
 
-/// What machines of a case need, as far as they said it: bytes of rows.
+/// Known needs of a case's machines, in bytes of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Least {
     /// For the mini-batches seen so far.
     needed: u64,
-    /// For any of their size.
+    /// For any mini-batch of that size.
     most: u64,
 }
 
-/// What one machine is given.
+/// Resources of one machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Mend {
     memory: Memory,
@@ -35,9 +34,9 @@ pub(crate) struct Mend {
     least: Least,
     dram_bytes: u64,
     index_bytes: u64,
-    /// Of each device, and over what it asks for.
+    /// Memory of each device, and its factor over what is needed.
     hbm: Option<(u64, f64)>,
-    /// `tiers.space`, where another one than was drawn is needed.
+    /// `tiers.space`, if it must differ from the drawn value.
     space: Option<String>,
 }
 
@@ -57,7 +56,7 @@ impl Mend {
         mend
     }
 
-    /// `tiers.dram`, where it is `plenty` if that is meant.
+    /// `tiers.dram`; `plenty` if memory isn't limited.
     pub(crate) fn dram(&self, plenty: &str) -> String {
         match self.memory {
             Memory::Plenty => plenty.to_owned(),
@@ -65,7 +64,7 @@ impl Mend {
         }
     }
 
-    /// `tiers.index`, likewise.
+    /// `tiers.index`; `plenty` if it isn't limited.
     pub(crate) fn index(&self, plenty: &str) -> String {
         match self.index {
             Index::Plenty => plenty.to_owned(),
@@ -73,7 +72,7 @@ impl Mend {
         }
     }
 
-    /// `tiers.hbm`, where there are devices.
+    /// `tiers.hbm`, if there are devices.
     pub(crate) fn hbm(&self) -> Option<(&'static str, String)> {
         let (bytes, times) = self.hbm?;
         Some(("tiers.hbm", ((bytes as f64 * times) as u64).to_string()))
@@ -83,17 +82,17 @@ impl Mend {
         self.engine
     }
 
-    /// The setting that takes the place of a drawn one.
+    /// The setting that replaces a drawn one.
     pub(crate) fn space(&self) -> Option<(&'static str, String)> {
         Some(("tiers.space", self.space.clone()?))
     }
 
-    /// What was said so far.
+    /// The known needs so far.
     pub(crate) fn least(&self) -> Least {
         self.least
     }
 
-    /// What this machine is to have, by what is known.
+    /// Memory for this machine, given the known needs.
     fn wanted(&self) -> u64 {
         match self.memory {
             Memory::Tight(times) => (self.least.most as f64 * times) as u64,
@@ -101,11 +100,11 @@ impl Mend {
         }
     }
 
-    /// Gives what a refusal asks for.
+    /// Provides what an error asks for.
     ///
     /// # Errors
-    /// [`Fault::Refused`] where a rule for machines has no such mend, a finding where none states
-    /// the refusal.
+    /// [`Fault::Refused`] if a rule for machines has no such fix; a finding if no rule explains the
+    /// error.
     pub(crate) fn follow(&mut self, why: &str) -> Result<()> {
         let after = |words: &str| number(why.split(words).nth(1)?);
         let before = |words: &str| number(why.split(words).next()?.rsplit(' ').next()?);
@@ -153,7 +152,7 @@ fn raise(bytes: &mut u64, to: u64, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number that a text begins with.
+/// The number at the start of a text.
 fn number(text: &str) -> Option<u64> {
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()

@@ -1,8 +1,8 @@
-//! Processes: started in a case's folder, ended by signals, never waited for without a limit.
+//! Processes: started in a case's directory, ended by signals, and always limited in time.
 //!
-//! - **How.** Each process leads a group of its own, so that a program that is a script is ended
-//!   with what it started. Signals are sent by `kill` of the shell, since this crate has no unsafe
-//!   code. Everything that is run is also written down as a script that runs it.
+//! - **How.** Each process leads a process group, so that a program that is a script ends together
+//!   with what it started. The shell's `kill` sends signals, as this crate has no unsafe code. All
+//!   commands are also written to a script that repeats them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use crate::draw::{Listener, Signal};
 use crate::fault::{Fault, Result, broken, found};
 
-/// How often a process is looked at.
+/// Polling interval for processes.
 const LOOK: Duration = Duration::from_millis(1);
-/// Name of the script in a case's folder that runs what was run.
+/// Name of the script in a case's directory that repeats its commands.
 pub(crate) const SCRIPT: &str = "reproduce.sh";
 
 impl Signal {
-    /// As `kill` and `timeout` know it.
+    /// Name for `kill` and `timeout`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "KILL",
@@ -37,8 +37,8 @@ impl Signal {
         }
     }
 
-    /// Whether a process ended because of it: by the signal, or in good order with a status that
-    /// shells give for an end by a signal that can be handled.
+    /// Whether a process ended because of this signal: killed by it, or in good order with the
+    /// shell's status for a handled signal.
     fn ended(self, status: ExitStatus) -> bool {
         let handled = [Self::Interrupt, Self::Terminate].map(|signal| Some(128 + signal.number()));
         status.signal() == Some(self.number())
@@ -46,25 +46,24 @@ impl Signal {
     }
 }
 
-/// A signal to be sent.
+/// A signal to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halt<'a> {
     pub(crate) signal: Signal,
     pub(crate) moment: Moment<'a>,
-    /// Whether it is sent again at once, as impatient people do.
+    /// Whether to send it again immediately, like an impatient user.
     pub(crate) twice: bool,
 }
 
-/// When a signal is sent.
+/// When to send a signal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment<'a> {
     After(Duration),
-    /// When the newest checkpoint in a directory has become another so many times, and so much
-    /// later.
+    /// A duration after the newest checkpoint in a directory has changed this many times.
     Saved(&'a Path, u64, Duration),
 }
 
-/// What is run.
+/// A command to run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) args: Vec<String>,
@@ -83,7 +82,7 @@ impl Call {
     }
 }
 
-/// What became of a process.
+/// Result of a process.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
@@ -92,11 +91,11 @@ pub(crate) struct Ran {
     pub(crate) wall: Duration,
     /// Whether a signal ended it.
     pub(crate) stopped: bool,
-    /// As one would type it, for reports.
+    /// Command line for reports.
     pub(crate) line: String,
 }
 
-/// The folder of a case, and the program that is run in it.
+/// The directory of a case, and the program to run in it.
 pub(crate) struct Shop {
     pub(crate) folder: PathBuf,
     program: PathBuf,
@@ -124,14 +123,14 @@ impl Shop {
         fs::write(self.path(name), bytes).map_err(broken("write a file of a case"))
     }
 
-    /// Adds to the script.
+    /// Appends to the script.
     fn note(&self, text: &str) -> Result<()> {
         let file = File::options().create(true).append(true).open(self.path(SCRIPT));
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(broken("note a command"))
     }
 
-    /// The program without arguments. A fuzzer in the background of a shell ignores interrupts, and
-    /// so would what it starts; `env` undoes that.
+    /// The program without arguments. If the fuzzer runs in the background of a shell, it ignores
+    /// interrupts, and its children would inherit that; `env` restores the default.
     fn command(&self) -> Command {
         if !interrupts_ignored() {
             return Command::new(&self.program);
@@ -141,7 +140,7 @@ impl Shop {
         command
     }
 
-    /// Runs the program to its end, or to the end that a signal makes.
+    /// Runs the program until it ends or a signal ends it.
     pub(crate) fn run(&mut self, call: &Call, stop: Option<Halt>) -> Result<Ran> {
         self.calls += 1;
         let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{}.{kind}", self.calls)));
@@ -155,7 +154,7 @@ impl Shop {
         command.stdin(Stdio::null()).stderr(create(&err)?);
         match call.listener {
             Listener::Attentive => command.stdout(heard),
-            // A pipe whose reader is dropped here.
+            // A pipe without a reader, which is dropped here.
             Listener::Gone => command.stdout(io::pipe().map_err(broken("make a pipe"))?.1),
             Listener::Full => command.stdout(create(Path::new("/dev/full"))?),
         };
@@ -178,7 +177,7 @@ impl Shop {
         Ok(Ran { status, out, err, wall, stopped, line })
     }
 
-    /// Waits for the end; the status, and when the signal was sent, if it was.
+    /// Waits for the end; returns the status, and when the signal was sent, if so.
     fn wait(
         &self,
         child: &mut Child,
@@ -210,7 +209,7 @@ impl Shop {
     }
 }
 
-/// Waits for the moment of a signal.
+/// Waits for the moment to send a signal.
 struct Watch<'a> {
     moment: Moment<'a>,
     newest: Option<String>,
@@ -239,22 +238,22 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The newest checkpoint in a directory of checkpoints.
+/// Newest checkpoint in a directory of checkpoints.
 pub(crate) fn newest(directory: &Path) -> Option<String> {
     let names = fs::read_dir(directory).ok()?.flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("step-") && !name.contains('.')).max()
 }
 
-/// Sends a signal to the group that a process leads. It was not waited for, so its number is its
-/// own even if it has just ended.
+/// Sends a signal to the group that a process leads. The process hasn't been waited for, so its id
+/// can't have been reused.
 fn send(signal: Signal, process: u32) -> Result<()> {
     let words = format!("kill -s {} -- -{process}", signal.name());
     let sent = Command::new("/bin/sh").args(["-c", &words]).stderr(Stdio::null()).status();
     sent.map(|_| ()).map_err(broken("run kill"))
 }
 
-/// Whether this process ignores interrupts, as far as Linux tells.
+/// Whether this process ignores interrupts, if Linux reports it.
 fn interrupts_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -262,15 +261,15 @@ fn interrupts_ignored() -> bool {
     ignored.is_some_and(|mask| mask >> (Signal::Interrupt.number() - 1) & 1 == 1)
 }
 
-/// What the threads of a process are doing, one line each, as far as Linux tells.
+/// State of a process's threads, one line each, if Linux reports it.
 fn threads(process: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let mut lines = Vec::new();
     for task in tasks.map(|task| task.path()) {
         let read = |name| fs::read_to_string(task.join(name)).unwrap_or_default();
         let status = read("stat");
-        // Behind the name, which is in brackets: state, and from the eleventh on user and system
-        // time.
+        // Fields after the name in parentheses: the state first; user and system time from the
+        // eleventh.
         let after = status.rsplit(')').next().unwrap_or_default();
         let fields: Vec<&str> = after.split_whitespace().collect();
         let field = |at: usize| fields.get(at).copied().unwrap_or("?");
@@ -286,7 +285,7 @@ fn threads(process: u32) -> String {
     lines.join("\n")
 }
 
-/// A command as a shell takes it.
+/// A command for a shell.
 fn line(call: &Call, stopped: Option<(Signal, Duration)>) -> String {
     let mut words = Vec::new();
     if let Some(engine) = call.engine {
@@ -311,7 +310,7 @@ fn quoted(word: &str) -> String {
 }
 
 impl Fault {
-    /// The same, with the command that it was found in.
+    /// Adds the command to a finding.
     pub(crate) fn of(self, line: &str) -> Self {
         match self {
             Self::Found(why) => Self::Found(format!("{why}\n  of: {line}")),

@@ -1,25 +1,25 @@
-//! What the data of a case say, before the program reads them.
+//! Expectations that follow from the data of a case alone.
 
 use crate::draw::{Case, Data, Skips};
 
-/// What a run must count, told by the data alone, and how many malformed lines there are.
+/// Counts that a run must report, and the number of malformed lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Examples to train on, in all epochs.
+    /// Training examples in all epochs.
     pub(crate) examples: u64,
-    /// Malformed lines, in all epochs and their evaluations.
+    /// Malformed lines in all epochs and their evaluations.
     pub(crate) skipped: u64,
     pub(crate) steps: u64,
-    /// Examples of one evaluation.
+    /// Examples per evaluation.
     pub(crate) evaluated: u64,
-    /// Most malformed lines of one pass over the data.
+    /// Most malformed lines in one pass over the data.
     pub(crate) malformed_most: u64,
-    /// Whether a run may skip fewer lines than it would have to.
+    /// Whether runs may skip fewer lines than they need to.
     pub(crate) too_few_skips: bool,
 }
 
 impl Said {
-    /// Counts lines; `lines` says of each file's lines whether they are examples.
+    /// Counts lines; `lines` marks the examples of each file.
     pub(crate) fn of(case: &Case, lines: &[Vec<bool>]) -> Self {
         let tail = |total: usize| (total as f64 * case.eval_fraction).round() as usize;
         let (train, evaluate) = match &case.data {
@@ -50,7 +50,7 @@ impl Said {
         }
     }
 
-    /// Settings of model and data, as TOML.
+    /// Settings of model and data as TOML.
     pub(crate) fn settings(&self, case: &Case) -> String {
         let line = |(key, value): &(&str, String)| format!("{key} = {value}\n");
         let mut lines: Vec<String> = case.model.0.iter().map(line).collect();

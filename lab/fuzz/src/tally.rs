@@ -1,4 +1,4 @@
-//! What was exercised, counted: a fuzzer that tries nothing finds nothing.
+//! Counts what was exercised: a fuzzer that tries nothing finds nothing.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -8,20 +8,20 @@ use serde_json::Value;
 
 use crate::draw::{Case, Data, Form, KINDS, Launch, POLICIES, STORAGES, Stop, Variant};
 
-/// Processes that trained: to their end, or to the end that a signal made.
+/// Training processes that finished or were ended by a signal.
 pub(crate) const RUNS: &str = "runs";
-/// Runs from which on all of [`Tally::missing`] must have happened.
+/// Runs after which nothing may be in [`Tally::missing`].
 pub(crate) const MANY: u64 = 400;
-/// Refused cases and variants of a hundred that are too many.
+/// Percentage of refused cases and variants that is too many.
 const REFUSED_PERCENT: u64 = 30;
 
 /// Counts by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     counts: BTreeMap<String, u64>,
-    /// The most of what is not summed.
+    /// Maxima by name.
     most: BTreeMap<&'static str, u64>,
-    /// What the program refused, numbers left out, and how often.
+    /// Number of refusals by message, without numbers.
     refusals: BTreeMap<String, u64>,
 }
 
@@ -32,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// Remembers a number where it is the largest of its name.
+    /// Records a number if it is the largest of its name.
     pub(crate) fn most(&mut self, name: &'static str, number: u64) {
         let most = self.most.entry(name).or_default();
         *most = number.max(*most);
@@ -66,7 +66,7 @@ impl Tally {
         }
     }
 
-    /// Counts what a run that came to its end went through.
+    /// Counts what a finished run exercised.
     pub(crate) fn ended(
         &mut self,
         case: &Case,
@@ -119,7 +119,7 @@ impl Tally {
         }
     }
 
-    /// What a long run must have met and did not.
+    /// What a long run should have exercised but didn't.
     pub(crate) fn missing(&self) -> Vec<String> {
         let mut names: Vec<String> = [
             "stopped by SIGKILL",
@@ -159,12 +159,12 @@ impl Tally {
         names
     }
 
-    /// Cases and variants that were refused.
+    /// Number of refused cases and variants.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.values().sum()
     }
 
-    /// Whether too much was refused for the rest to mean something.
+    /// Whether too many were refused for meaningful results.
     pub(crate) fn mostly_refused(&self) -> bool {
         let tried = self.refusals() + self.get("runs that ended");
         self.refusals() * 100 > tried * REFUSED_PERCENT

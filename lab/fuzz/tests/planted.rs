@@ -1,9 +1,8 @@
-//! The fuzzer finds what it is there to find: programs with a defect each are reported, the program
-//! as it is passes.
+//! The fuzzer finds planted defects, and passes the unmodified program.
 //!
-//! The defects are scripts around the program, which `cargo test --workspace` builds beside this
-//! test (`cargo test -p stepwell-fuzz` alone takes the one that it finds); where it was not built,
-//! tests that need it say so and do nothing.
+//! The defects are scripts around the program, which `cargo test --workspace` builds next to this
+//! test (`cargo test -p stepwell-fuzz` uses an existing one). If it wasn't built, tests that need
+//! it report that and do nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -14,7 +13,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The program beside the fuzzer.
+/// The program next to the fuzzer.
 fn stepwell() -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_BIN_EXE_stepwell-fuzz")).parent()?.join("stepwell");
     if program.exists() {
@@ -25,7 +24,7 @@ fn stepwell() -> Option<PathBuf> {
     None
 }
 
-/// Where scripts lie and findings are kept.
+/// Directory for scripts and findings.
 struct Place(TempDir);
 
 impl Place {
@@ -37,7 +36,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// A program that is a script, with the real one, if there is one, as `$REAL`.
+    /// A program that is a script; `$REAL` is the real program, if it exists.
     fn script(&self, body: &str) -> PathBuf {
         let path = self.path("program");
         let real = stepwell().unwrap_or_default();
@@ -58,12 +57,12 @@ fn text(output: &Output) -> String {
     parts.map(|part| String::from_utf8_lossy(part).into_owned()).concat()
 }
 
-/// Fuzzes a script until the defect in it is found, and told in one of so many ways.
+/// Fuzzes a script until its defect is found, and reported with one of `words`.
 fn finds(script: &str, words: &[&str]) {
     finds_within(60, script, words);
 }
 
-/// The same, where a process hangs that takes more than so many seconds.
+/// Like [`finds`], with a limit of `seconds` before a process counts as hung.
 fn finds_within(seconds: u64, script: &str, words: &[&str]) {
     if stepwell().is_none() {
         return;

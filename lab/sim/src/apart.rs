@@ -1,4 +1,4 @@
-//! Ranks that are out of step: what they may do otherwise than one rank, and what not.
+//! Ranks out of step: how they may differ from a single rank, and how not.
 
 use stepwell_settings::{Config, DenseKind, RowsKind};
 use stepwell_train::{ApartReport, Report};
@@ -10,8 +10,8 @@ use crate::ranks::RanksTally;
 use crate::shape::Shape;
 
 impl Shape {
-    /// Draws how `ranks` agree. Where these share blocks evenly, the blocking sum with rows that
-    /// lack nothing is drawn, too, of which every bit is known.
+    /// Draws the protocol of `ranks` ranks. If blocks divide evenly among them, that may be the
+    /// blocking sum with fresh rows, whose result is known bit for bit.
     pub fn agree_by(&mut self, seed: u64, ranks: usize) {
         let mut dice = Dice::new(seed, "agree");
         let blocks = self.config.model.blocks;
@@ -31,7 +31,7 @@ impl Shape {
     }
 }
 
-/// Whether ranks of `config` train the model of one, bit for bit.
+/// Whether ranks of `config` train the same model as a single rank, bit for bit.
 pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
     let sync = &config.sync;
     let lacks_nothing = sync.rows == RowsKind::Bounded && sync.staleness == 0;
@@ -39,8 +39,8 @@ pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
     sync.rows == RowsKind::Exact || sync.dense == DenseKind::BSP && lacks_nothing && evenly
 }
 
-/// Whether each of `ranks` trained every step, gave the gradient of each once, and read no row that
-/// lacks more steps than it may.
+/// Checks that each rank trained every step, gave the gradient of each once, and read no row beyond
+/// the staleness bound.
 pub(crate) fn judge_apart(
     reports: &[Report],
     shape: &Shape,
@@ -84,8 +84,8 @@ pub(crate) fn judge_apart(
     Ok(())
 }
 
-/// Whether every update of a rank is in the tables of the dense part, and it read none that lacked
-/// more clocks than it may.
+/// Checks that every update of a rank is in the tables of the dense part, and that it read none
+/// beyond the slack.
 fn judge_tables(
     (rank, apart): (usize, &ApartReport),
     config: &Config,

@@ -1,9 +1,10 @@
-//! Examples whose slots have any number of ids, from vocabularies that slots share.
+//! Examples whose slots have any number of ids, from vocabularies that slots may share.
 //!
-//! - **Why.** A line of text has one id a slot, each slot its own vocabulary: no row is met twice
-//!   in an example then, none twice in a bag, and no bag is empty. A packed file can say that.
-//! - **Bounds.** An example has as many keys as slots at most: readers have room for no more. Where
-//!   features bound their bags themselves, bags have any number of ids up to a bound.
+//! - **Why.** A line of text has one id per slot, and each slot its own vocabulary. So no row
+//!   occurs twice in an example or in a bag, and no bag is empty. A packed file can have all of
+//!   these.
+//! - **Bounds.** An example has at most as many keys as slots, the limit of readers. If features
+//!   bound their bags themselves, each bag has a separate bound.
 
 use std::path::Path;
 
@@ -15,17 +16,17 @@ use crate::job::Ids;
 
 /// Most ids of a bag.
 const BAG_MAX: u64 = 5;
-/// Most ids of a large one, and slots that have such bags.
+/// Most ids of a large bag, and most slots with such bags.
 const LARGE_BAG_MAX: u64 = 50;
 const LARGE_SLOTS_MAX: u64 = 3;
 /// Values of ids.
 const VALUES: [f32; 6] = [0.5, 2.0, -1.25, 0.0, 1.0, 0.1];
-/// Bytes of a block: an example or two, which the smallest blocks that shapes read have room for.
+/// Bytes of a block: one or two examples, which fit the smallest blocks that shapes read.
 const BLOCK_BYTES: usize = 500;
-/// The same where examples may have more keys than slots.
+/// Bytes of a block if examples may have more keys than slots.
 const LARGE_BLOCK_BYTES: usize = 4096;
 
-/// How the bags of a slot come.
+/// Distribution of a slot's bags.
 struct Bags {
     ids: Ids,
     namespace: Namespace,
@@ -34,7 +35,7 @@ struct Bags {
 }
 
 impl Bags {
-    /// Those of a slot, of which each has one of `vocabularies`.
+    /// Draws the distribution of a slot, with one of `vocabularies` vocabularies.
     fn draw(vocabularies: u64, dice: &mut Dice) -> Self {
         let counts = [(0, 0), (0, 1), (0, BAG_MAX), (1, 1), (1, 1), (1, BAG_MAX), (2, BAG_MAX)];
         let vocabulary = dice.within(1, vocabularies) as usize;
@@ -47,7 +48,7 @@ impl Bags {
     }
 }
 
-/// Contents of the examples of a file.
+/// Parameters of a file's examples.
 #[derive(Clone, Copy)]
 struct Drawn<'a> {
     slots: &'a [Bags],
@@ -56,12 +57,12 @@ struct Drawn<'a> {
     valued: bool,
 }
 
-/// How many ids the examples of a file have.
+/// Bound on the ids of a file's examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// As many as there are slots.
+    /// At most one per slot in total.
     Slots,
-    /// Each bag has a bound of its own.
+    /// A separate bound for each bag.
     Bags,
 }
 
@@ -75,7 +76,7 @@ impl Bound {
     }
 }
 
-/// `examples` examples in up to three files.
+/// Draws `examples` examples, in up to three files.
 pub(crate) fn draw(examples: u64, bound: Bound, dice: &mut Dice) -> Vec<Chunk> {
     let vocabularies = dice.pick(&[1, 3, Schema::CRITEO.id_columns as u64]);
     let mut slots: Vec<Bags> =
@@ -98,13 +99,13 @@ pub(crate) fn draw(examples: u64, bound: Bound, dice: &mut Dice) -> Vec<Chunk> {
     (0..files).map(file).collect()
 }
 
-/// Adds the example number `example`.
+/// Adds example number `example`.
 fn add(chunk: &mut Chunk, of: &Drawn<'_>, example: u64, dice: &mut Dice) {
     let Drawn { slots, bound, valued } = *of;
     chunk.lines.push(chunk.labels.len() as u32);
     chunk.labels.push(dice.below(2) as f32);
     chunk.dense.extend((0..chunk.schema.dense).map(|_| dice.below(10) as f32 * 0.25));
-    // What is left for all is dealt out from another slot on each time.
+    // Distributes the total, starting at a different slot each time.
     let mut counts = vec![0; slots.len()];
     let mut left = if bound == Bound::Slots { slots.len() as u64 } else { u64::MAX };
     let first = dice.below(slots.len() as u64) as usize;
@@ -117,7 +118,7 @@ fn add(chunk: &mut Chunk, of: &Drawn<'_>, example: u64, dice: &mut Dice) {
         chunk.keys.extend((0..count).map(|_| slot.key(example, dice)));
         chunk.bag_ends.push(chunk.keys.len() as u32);
     }
-    // In some files all values are 1; in others, some examples have different ones.
+    // In some files all values are 1; in others, some examples have other values.
     if valued {
         let is_one = dice.once_in(3);
         let value = |dice: &mut Dice| if is_one { 1.0 } else { dice.pick(&VALUES) };
@@ -126,7 +127,7 @@ fn add(chunk: &mut Chunk, of: &Drawn<'_>, example: u64, dice: &mut Dice) {
     }
 }
 
-/// Writes the examples into a packed file of blocks of `block_bytes`.
+/// Writes the examples to a packed file with blocks of `block_bytes`.
 pub(crate) fn write(chunk: &Chunk, block_bytes: usize, path: &Path) -> Result<(), DataError> {
     let options = PackedOptions { block_bytes, ..PackedOptions::new(chunk.schema) };
     let mut writer = PackedWriter::new(path, &options)?;
@@ -140,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// What of these is never drawn is not simulated.
+    /// A case that is never drawn is never simulated.
     #[test]
     fn bags_are_empty_full_repeated_and_shared() {
         let (mut sizes, mut repeated, mut shared) = (BTreeSet::new(), 0, 0);

@@ -1,4 +1,4 @@
-//! A case: a job, what is right for it, and schedules that it is put through.
+//! A case: a job, its oracle, and the schedules to run it under.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use crate::tally::Tally;
 use crate::traits::Traits;
 use crate::trouble::{Mishap, Uses};
 
-/// Schedules of a job, so that its oracle is worth its cost.
+/// Schedules per job, so that an oracle is worth its cost.
 pub const SCHEDULES_PER_JOB: u64 = 32;
-/// Times that the power goes in one schedule at most.
+/// Most power failures in one schedule.
 const CUTS_MAX: usize = 3;
-/// Times that one is asked to stop at most.
+/// Most stop requests in one schedule.
 const STOPS_MAX: usize = 3;
 
-/// Threads that compute, one and two of them, for one schedule at a time.
+/// Pools of one and of two computing threads, for one schedule at a time.
 pub type Pools = [Arc<ThreadPool>; 2];
 
-/// Starts the threads that schedules compute with.
+/// Starts the computing threads of schedules.
 ///
 /// # Errors
-/// When they cannot be started.
+/// Threads can't be started.
 pub fn pools() -> Result<Pools, Finding> {
     let pool = |threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build();
@@ -43,31 +43,31 @@ pub fn pools() -> Result<Pools, Finding> {
     Ok([pool(1)?, pool(2)?])
 }
 
-/// A job and what is right for it.
+/// A job with its oracle.
 #[derive(Debug)]
 pub struct Case {
     job: Job,
-    /// What it has that others do not.
+    /// Properties that only some jobs have.
     traits: Traits,
     oracle: Arc<Oracle>,
     pools: Pools,
-    /// Where its examples lie, while the case lives.
+    /// Directory with the examples, for the lifetime of the case.
     _directory: TempDir,
 }
 
 impl Case {
-    /// The case of the schedule `seed`.
+    /// The case of schedule `seed`.
     ///
     /// # Errors
-    /// When the run in memory does not come to its end, or another one differs from it.
+    /// The run in memory doesn't finish, or a second one differs from it.
     pub fn of(seed: u64, pools: &Pools) -> Result<Self, Finding> {
         Self::prepare(Job::draw(seed / SCHEDULES_PER_JOB, Length::SHORT), true, pools)
     }
 
-    /// The case of `job`, with `each` read written down or a sum of each mini-batch alone.
+    /// The case of `job`. Records `each` read, or only a sum per mini-batch.
     ///
     /// # Errors
-    /// When the run in memory does not come to its end, or another one differs from it.
+    /// The run in memory doesn't finish, or a second one differs from it.
     pub fn prepare(mut job: Job, each: bool, pools: &Pools) -> Result<Self, Finding> {
         let file = |error: std::io::Error| Finding::Failed(error.to_string());
         let directory = TempDir::new().map_err(file)?;
@@ -87,12 +87,12 @@ impl Case {
         Ok(Self { job, traits, oracle, pools: pools.clone(), _directory: directory })
     }
 
-    /// What the job has that others do not.
+    /// Properties that only some jobs have.
     pub fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    /// Threads that compute, so many of them.
+    /// The pool of `threads` computing threads.
     pub(crate) fn pool(&self, threads: usize) -> &Arc<ThreadPool> {
         &self.pools[threads - 1]
     }
@@ -102,12 +102,12 @@ impl Case {
         &self.job
     }
 
-    /// What is right.
+    /// The oracle.
     pub fn oracle(&self) -> &Arc<Oracle> {
         &self.oracle
     }
 
-    /// Puts the job through the schedule `seed` with some `rules`; counts in `tally`.
+    /// Runs schedule `seed` of the job with the given `rules`; counts in `tally`.
     ///
     /// # Errors
     /// What a checker found.
@@ -118,7 +118,7 @@ impl Case {
         if fate == 0 {
             shape.keep_some(&mut dice);
         }
-        // With dice of their own, so that all else of a schedule is what it was before.
+        // Separate dice, so that the rest of a schedule doesn't depend on them.
         let mut times = Dice::new(seed, "times");
         shape.keep_at_times(&mut times);
         let mut above = Dice::new(seed, "devices");
@@ -149,7 +149,7 @@ impl Case {
         }
     }
 
-    /// A run in which nothing fails.
+    /// A run without failures.
     ///
     /// # Errors
     /// What a checker found.
@@ -177,7 +177,7 @@ impl Case {
         Ok(Uses::of(&disks.faulty))
     }
 
-    /// A run on a disk that fails: it ends as if nothing had failed, or with an error if something
+    /// A run on a failing disk: it ends as if nothing had failed, or with an error if something
     /// did.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ impl Case {
     ) -> Result<(), Finding> {
         let disks = Disks::new(MemDisk::new(), faults);
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
-        // Another order of things, too.
+        // In a different order, too.
         let exit = self.launch(shape, !seed, rules, (&disks, &checker)).run();
         tally.add(&exit);
         tally.disturbed += 1;
@@ -200,7 +200,7 @@ impl Case {
         self.judge_end(&exit, disks.faulty.fired() > 0)
     }
 
-    /// A run whose device fails: it ends with an error if it came to that.
+    /// A run with a failing device: it ends with an error if the failure occurred.
     ///
     /// # Errors
     /// What a checker found.
@@ -222,7 +222,7 @@ impl Case {
         self.judge_end(&exit, true)
     }
 
-    /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
+    /// A run with power failures that resumes from its last checkpoint until it finishes.
     ///
     /// # Errors
     /// What a checker found.
@@ -255,7 +255,7 @@ impl Case {
             tally.resumed += u64::from(steps.is_some());
             self.judge(&exit, &checker, steps)?;
             let Some(Mishap::Cut { survival, .. }) = mishap else {
-                // Nothing fails any more, so what was kept can be read.
+                // Nothing fails anymore, so all checkpoints must be readable.
                 return self.judge_end(&exit, false).map_err(|finding| match finding {
                     Finding::Failed(why) => Finding::LostCheckpoint(why),
                     other => other,
@@ -274,8 +274,8 @@ impl Case {
         Ok(())
     }
 
-    /// A run that is asked to stop at some poll, and that goes on from the checkpoint it wrote
-    /// then, until it is through; `turns` is what it takes about.
+    /// A run that is asked to stop at some poll, and resumes from the checkpoint it wrote then,
+    /// until it finishes. `turns` is its approximate length.
     ///
     /// # Errors
     /// What a checker found.
@@ -320,7 +320,7 @@ impl Case {
         Ok(())
     }
 
-    /// A first process on `disks`, watched by `checker`.
+    /// A first process on `disks`, observed by `checker`.
     pub fn launch<'a>(
         &'a self,
         shape: &'a Shape,
@@ -335,7 +335,7 @@ impl Case {
 }
 
 impl Disks {
-    /// A disk with `faults` before the one that lies `behind`.
+    /// A disk with `faults` in front of `behind`.
     pub fn new(behind: MemDisk, faults: Faults) -> Self {
         let faulty = FaultyDisk::new(Arc::new(behind.clone()), faults);
         Self { faulty, behind }

@@ -1,12 +1,12 @@
-//! One scheduler for the pipelines of several ranks, and for the network between them.
+//! A single scheduler for the pipelines of several ranks and the network between them.
 //!
-//! - **How.** Each rank drives its stages on a thread of its own, and one thread alone moves at any
-//!   time: the conductor says which stage of which rank is polled next, or that a parcel arrives.
-//!   It begins when all ranks have come, so that a seed gives one schedule. A rank whose pipeline
-//!   is over leaves; when all have, parcels arrive as they are sent.
-//! - **Invariants.** As [`crate::Scheduler`]'s. Where nobody can move and nothing is under way, the
-//!   ranks wait for each other for ever, and the log says who waits.
-//! - **Bounds.** A job that takes too many turns is stopped.
+//! - **How.** Each rank drives its stages on a separate thread, but only one thread runs at a time:
+//!   the conductor chooses the stage and rank to poll next, or the parcel to deliver. It starts
+//!   when all ranks have registered, so that a seed determines the schedule. A rank leaves when its
+//!   pipeline ends; once all have left, parcels are delivered immediately.
+//! - **Invariants.** Those of [`crate::Scheduler`]. If no stage can run and no parcel is in flight,
+//!   the ranks are deadlocked, and the log names the waiting stages.
+//! - **Bounds.** A job with too many turns is stopped.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -20,33 +20,33 @@ use crate::dice::Dice;
 use crate::quiet::quietly;
 use crate::scheduler::Trouble;
 
-/// Who conducts the pipelines of some ranks.
+/// Conducts the pipelines of several ranks.
 #[derive(Debug)]
 pub(crate) struct Conductor {
     post: Arc<Post>,
     clock: Arc<ManualClock>,
     turns_max: u64,
-    /// Asks all ranks to stop before so many turns.
+    /// Asks all ranks to stop before this turn.
     stop: Option<(StopRequest, u64)>,
     state: Mutex<State>,
-    /// By rank: its turn was decided, or nobody's.
+    /// By rank: wakes it when its turn is chosen, or when pipelines end.
     next: Vec<Condvar>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// None for those that have not come.
+    /// `None` for ranks that haven't registered.
     ranks: Vec<Option<Pipeline>>,
-    /// Whose stage is polled now.
+    /// Stage that is being polled.
     turn: Option<(usize, usize)>,
     dice: Dice,
     turns: u64,
-    /// Those before a rank left.
+    /// Turns before any rank left.
     turns_together: u64,
     trouble: Option<Trouble>,
 }
 
-/// Where the stages of a rank stand.
+/// State of a rank's stages.
 #[derive(Debug)]
 struct Pipeline {
     events: Arc<Events>,
@@ -55,7 +55,7 @@ struct Pipeline {
 }
 
 impl Pipeline {
-    /// Whether it is over, and its rank has not left yet.
+    /// Whether the pipeline has ended, but its rank hasn't left yet.
     fn is_leaving(&self) -> bool {
         !self.left && (self.events.is_stopped() || self.stages.iter().all(|stage| stage.done))
     }
@@ -65,19 +65,19 @@ impl Pipeline {
 struct Standing {
     name: &'static str,
     done: bool,
-    /// Events before it looked and found nothing.
+    /// Event count before its last poll, if that found nothing to do.
     blocked_at: Option<u64>,
 }
 
 impl Conductor {
-    /// One for the ranks of `post`, which makes the choices of `seed`.
+    /// A conductor for the ranks of `post`, which makes the choices of `seed`.
     pub(crate) fn new(
         post: Arc<Post>,
         clock: Arc<ManualClock>,
         (ranks, seed, turns_max): (usize, u64, u64),
         stop: Option<(StopRequest, u64)>,
     ) -> Arc<Self> {
-        // What ranks say to each other before they have come is said in no order that matters.
+        // The order of messages before ranks register doesn't matter.
         post.deliver_at_once();
         let dice = Dice::new(seed, "conductor");
         let next = (0..ranks).map(|_| Condvar::new()).collect();
@@ -87,17 +87,17 @@ impl Conductor {
         Arc::new(Self { post, clock, turns_max, stop, state, next })
     }
 
-    /// What went wrong, if anything did.
+    /// What went wrong, if anything.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.lock().trouble.clone()
     }
 
-    /// Turns before the first rank left: after that, when a rank says what is of the time.
+    /// Turns before the first rank left. After that, the number depends on real time.
     pub(crate) fn turns_together(&self) -> u64 {
         self.lock().turns_together
     }
 
-    /// Rank `rank` will never come: it ended before its pipeline began, or after.
+    /// Records that rank `rank` has ended, before or after its pipeline started.
     pub(crate) fn leaves(&self, rank: usize) {
         let mut state = self.lock();
         let gone = || Pipeline { events: Events::new(), stages: Vec::new(), left: true };
@@ -109,16 +109,16 @@ impl Conductor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides who is next, as long as all have come and nobody's turn is under way.
+    /// Chooses the next turn, if all ranks have registered and no turn is in progress.
     fn decide(&self, state: &mut State) {
         while state.turn.is_none() && state.ranks.iter().all(Option::is_some) {
             if state.ranks.iter().flatten().all(|rank| rank.left) {
-                // What is said after that is said in no order that matters.
+                // The order of later messages doesn't matter.
                 self.post.deliver_at_once();
                 break;
             }
             if state.ranks.iter().flatten().any(Pipeline::is_leaving) {
-                // It says so itself, and then this is decided.
+                // It will report that itself, and then call this function.
                 break;
             }
             if let Some((stop, turns)) = &self.stop
@@ -153,7 +153,7 @@ impl Conductor {
         }
         match state.turn {
             Some((rank, _)) => self.next[rank].notify_one(),
-            // Some of them have to leave.
+            // Some of them must leave.
             None => self.next.iter().for_each(Condvar::notify_one),
         }
     }
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// The driver of one rank.
+/// Driver of one rank.
 #[derive(Debug)]
 pub(crate) struct Conducted {
     pub(crate) conductor: Arc<Conductor>,
@@ -200,7 +200,8 @@ pub(crate) struct Conducted {
 }
 
 impl Conducted {
-    /// Waits for this rank's turn: the stage to poll; none once its pipeline has stopped.
+    /// Waits for this rank's turn; returns the stage to poll, or `None` once its pipeline has
+    /// stopped.
     fn turn(&self, events: &Events) -> Option<usize> {
         let mut state = self.conductor.lock();
         loop {
@@ -217,7 +218,7 @@ impl Conducted {
         }
     }
 
-    /// This rank's turn is over, and its stage stands like that.
+    /// Ends this rank's turn, with the new state of its stage.
     fn over(&self, stage: usize, standing: Standing) {
         let mut state = self.conductor.lock();
         state.turn = None;

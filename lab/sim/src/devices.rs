@@ -1,5 +1,5 @@
-//! Devices of a simulated run: emulated ones, whose streams go on when somebody looks, as far as
-//! chance wants.
+//! Emulated devices of a simulated run. Their streams advance when they are polled, by a random
+//! amount.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::shape::Shape;
 
 /// Kernels that move rows, and one that changes them.
 const KERNELS: [&str; 4] = ["rows_up", "rows_down", "rows_read", "rows_step"];
-/// A kernel that finds rows in tables, which fails in the place of that which reads them.
+/// A kernel that reads rows, and the one that finds rows in tables, which fails in its place.
 const OF_TABLES: (&str, &str) = ("rows_read", "table_get");
-/// Launches of a kernel, or operations, before one that fails, at most.
+/// Most launches or operations before the failing one.
 const BEFORE_MAX: u64 = 60;
 
-/// What befalls the first device of a run.
+/// Fault of the first device of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceFault {
     /// A launch of a kernel fails.
     Launch {
-        /// Which kernel.
+        /// Name of the kernel.
         kernel: &'static str,
-        /// Launches of it before.
+        /// Number of successful launches of it before.
         after: u64,
     },
-    /// It was lost before it did anything.
+    /// The device is lost before its first operation.
     Lost,
 }
 
 impl DeviceFault {
-    /// One of them, where rows are found as `lookup` says.
+    /// Draws a fault for a device that finds rows with `lookup`.
     pub fn draw(dice: &mut Dice, lookup: Lookup) -> Self {
         if dice.once_in(8) {
             return Self::Lost;
@@ -48,9 +48,9 @@ impl DeviceFault {
 /// Devices whose streams have no threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stepped {
-    /// What the order of their work is drawn from.
+    /// Seed of the order of their work.
     pub(crate) seed: u64,
-    /// What befalls the first of them.
+    /// Fault of the first device.
     pub(crate) fault: Option<DeviceFault>,
 }
 
@@ -75,9 +75,8 @@ impl Devices for Stepped {
 }
 
 impl Shape {
-    /// Puts devices above memory, with slots from one to half of those below, of which there are
-    /// more where need be; false where rows that stay in memory
-    /// leave them no room.
+    /// Adds devices above memory, with one slot up to half of the slots below, which are increased
+    /// if necessary. Returns false if rows that stay in memory leave no space for devices.
     pub fn put_devices(&mut self, dice: &mut Dice, oracle: &Oracle) -> bool {
         let devices = dice.pick(&[1, 1, 2, 3]);
         let mut of_hosts = Vec::new();
@@ -107,7 +106,7 @@ impl Shape {
         true
     }
 
-    /// Lets only the most used rows of some tables go there, with dice of its own.
+    /// Restricts some tables to their most used rows on devices. Uses separate dice.
     pub fn warm_up(&mut self, dice: &mut Dice) {
         if self.config.device == Choice::Host || !dice.once_in(3) {
             return;
@@ -120,7 +119,7 @@ impl Shape {
         self.config.tiers.warm_up = 1 + dice.below(12) as usize;
     }
 
-    /// Draws how rows are found there, with dice of its own.
+    /// Draws how devices find rows. Uses separate dice.
     pub fn find_rows(&mut self, dice: &mut Dice) {
         self.config.tiers.lookup = dice.pick(&Lookup::ALL);
     }

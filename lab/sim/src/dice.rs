@@ -1,4 +1,4 @@
-//! Dice: what a seed decides, drawn in order.
+//! Random choices determined by a seed.
 
 use stepwell_base::random::Stream;
 
@@ -7,7 +7,7 @@ use stepwell_base::random::Stream;
 pub struct Dice(Stream);
 
 impl Dice {
-    /// The dice of `name` under `seed`.
+    /// The stream `name` under `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         Self(Stream::named(seed, name.as_bytes()))
     }
@@ -17,13 +17,13 @@ impl Dice {
         self.0.next_u64()
     }
 
-    /// A number below `end`, which is not zero.
+    /// A number below `end`, which must not be zero.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is no number below 0");
         self.0.next_u64() % end
     }
 
-    /// A number from `first` to `last`.
+    /// A number from `first` to `last`, inclusive.
     pub fn within(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
@@ -33,7 +33,7 @@ impl Dice {
         self.0.next_f64()
     }
 
-    /// True once in `times`.
+    /// True with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! What the checkers find.
+//! Violations that checkers find.
 
 use std::fmt;
 
@@ -7,33 +7,33 @@ use stepwell_train::Report;
 use crate::oracle::Oracle;
 use crate::scheduler::Trouble;
 
-/// Something that must not happen.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A row was read that is not the right one.
+    /// A wrong row was read.
     WrongRow(String),
-    /// The model at the end is not the right one.
+    /// The final model is wrong.
     WrongModel(String),
-    /// Figures of the report are not the right ones.
+    /// The report is wrong.
     WrongFigures(String),
-    /// A checkpoint is not the model after its step.
+    /// A checkpoint isn't the model after its step.
     WrongCheckpoint(String),
-    /// A checkpoint that counted cannot be read.
+    /// A complete checkpoint can't be read.
     LostCheckpoint(String),
-    /// Nobody can move.
+    /// No stage can run.
     Deadlock(String),
-    /// Everybody runs and nothing moves.
+    /// Stages run without progress.
     Livelock(String),
     /// An invariant is broken.
     Panic(String),
     /// The run ended with an error although nothing failed.
     Failed(String),
-    /// The run came to its end although a table did not fit.
+    /// The run finished although a table didn't fit.
     WrongEnd(String),
 }
 
 impl Finding {
-    /// Who found it.
+    /// Name of the checker.
     pub fn checker(&self) -> &'static str {
         match self {
             Self::WrongRow(_) => "wrong row",
@@ -78,11 +78,10 @@ impl From<Trouble> for Finding {
     }
 }
 
-/// Compares a report with the right one; of a run that went on from a checkpoint only what it
-/// measured whole.
+/// Compares a report with the oracle's; for a resumed run, only values that it measured completely.
 ///
 /// # Errors
-/// What differs first.
+/// The first difference.
 pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result<(), Finding> {
     let right = &oracle.report;
     let models = [&report.model_digest, &right.model_digest];

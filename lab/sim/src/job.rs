@@ -1,6 +1,6 @@
-//! Jobs: what is learned from which examples, without a word on tiers or scheduling.
+//! Jobs: what is learned from which examples, independent of tiers and scheduling.
 //!
-//! All schedules of a job must end with the same bits; one run in memory says which.
+//! All schedules of a job must end with the same bits; a run in memory determines them.
 
 use std::fmt::Write;
 
@@ -13,48 +13,48 @@ use crate::bags::{self, Bound};
 use crate::dice::Dice;
 use crate::tables::{self, Tight};
 
-/// Features of an example, as the data has them.
+/// Dense features of an example in the data.
 pub(crate) const DENSE: usize = 13;
 const SLOTS: usize = 26;
 
 /// A job, drawn by its number.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its number.
+    /// Number.
     pub number: u64,
-    /// Settings on which the bits of the model depend; those of tiers and pipeline are an
-    /// oracle's: everything in memory, one mini-batch at a time.
+    /// Settings that determine the bits of the model. Tiers and pipeline are set for an oracle:
+    /// everything in memory, one mini-batch at a time.
     pub config: Config,
-    /// The examples, file by file.
+    /// Examples by file.
     pub files: Vec<Examples>,
     /// Bytes of the largest block of a packed file.
     pub block_bytes: usize,
-    /// A table that has not enough room, where there is one.
+    /// A table without enough space, if any.
     pub tight: Option<Tight>,
 }
 
-/// The examples of a file.
+/// Examples of a file.
 #[derive(Clone, Debug)]
 pub enum Examples {
-    /// As lines, one id a slot.
+    /// Lines with one id per slot.
     Lines(String),
-    /// With bags of any number of ids, from vocabularies that slots may share.
+    /// Bags of any number of ids, from vocabularies that slots may share.
     Bags(Box<Chunk>),
 }
 
-/// How much a job learns.
+/// Length of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Fewest and most steps of an epoch.
+    /// Fewest and most steps per epoch.
     pub steps: (u64, u64),
     /// Most examples of a mini-batch.
     pub mini_batch_max: u64,
-    /// Epochs; drawn where there are none.
+    /// Epochs; `None` to draw them.
     pub epochs: Option<u64>,
 }
 
 impl Length {
-    /// What most schedules are made of.
+    /// The length for most schedules.
     pub const SHORT: Self = Self { steps: (10, 40), mini_batch_max: 8, epochs: None };
 }
 
@@ -74,7 +74,7 @@ impl Job {
         let examples = (train as f64 / (1.0 - config.data.eval_fraction)) as u64;
         model(&mut config, &mut dice);
         config.life = life(&mut dice);
-        // With dice of its own, so that all else of a job is what it was before.
+        // Separate dice, so that the rest of a job doesn't depend on them.
         config.storage = Dice::new(number, "storage").pick(&Storage::ALL);
         config.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
         config.tiers.dram = Some(ByteCount(4 << 20));
@@ -91,29 +91,30 @@ impl Job {
         let mut of_bags = Dice::new(number, "bags");
         let mut of_tables = Dice::new(number, "tables");
         let has_tables = of_tables.once_in(2);
-        // Only what features take has bounds of its own.
+        // Bags have separate bounds only if features use them.
         let bound = if has_tables { Bound::Bags } else { Bound::Slots };
-        // Malformed lines are of text alone.
+        // Only text has malformed lines.
         if config.data.skip_max == 0 && of_bags.once_in(3) {
             let chunks = bags::draw(examples, bound, &mut of_bags);
             files = chunks.into_iter().map(|chunk| Examples::Bags(Box::new(chunk))).collect();
         }
         let ids = ids_max(&files);
-        // The rows of a bag move together: with as many, a step that is right for one diverges.
+        // The rows of a bag move together, so with many of them, a learning rate that suits a
+        // single row diverges.
         config.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
             let of_each = ByteCount(4 << 20);
             config.tables.iter_mut().for_each(|table| table.dram = Some(of_each));
             config.tiers.dram = Some(ByteCount(of_each.0 * config.tables.len() as u64));
-            // What is shared out has to be enough for each.
+            // Every group must get enough of the total.
             config.tiers.index = Some(ByteCount(256 << 20));
         }
         Self { number, config, files, block_bytes: bound.block_bytes(), tight }
     }
 }
 
-/// Most ids of the bags of each slot.
+/// Most ids in the bags of each slot.
 fn ids_max(files: &[Examples]) -> Vec<usize> {
     let of_file = |slot: usize, file: &Examples| match file {
         Examples::Lines(_) => 1,
@@ -156,12 +157,12 @@ pub(crate) fn life(dice: &mut Dice) -> LifeConfig {
     life
 }
 
-/// How the ids of a slot come.
+/// Distribution of a slot's ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ids {
-    /// Some of `count` far more often than others.
+    /// `count` ids, some of them far more frequent than others.
     Skewed { count: u64, power: u32 },
-    /// One of `count` after the other, each for `run` examples.
+    /// `count` ids in rotation, each for `run` examples.
     Cycle { count: u64, run: u64 },
 }
 
@@ -182,7 +183,7 @@ impl Ids {
     }
 }
 
-/// `examples` lines of label, numbers and ids.
+/// Draws `examples` lines of label, numbers and ids.
 fn lines(examples: u64, dice: &mut Dice) -> Vec<String> {
     let slots: Vec<Ids> = (0..SLOTS).map(|_| Ids::draw(dice)).collect();
     let line = |example| {
@@ -199,7 +200,7 @@ fn lines(examples: u64, dice: &mut Dice) -> Vec<String> {
     (0..examples).map(line).collect()
 }
 
-/// Puts malformed lines between the others, and says how many may be skipped for them.
+/// Inserts malformed lines; returns the number that must be allowed.
 fn spoil(lines: &mut Vec<String>, dice: &mut Dice) -> u64 {
     let count = dice.within(1, 9);
     for _ in 0..count {
@@ -209,7 +210,7 @@ fn spoil(lines: &mut Vec<String>, dice: &mut Dice) -> u64 {
     count
 }
 
-/// Puts the lines into up to three files.
+/// Splits the lines into up to three files.
 fn cut(lines: &[String], dice: &mut Dice) -> Vec<String> {
     let files = dice.pick(&[1, 1, 2, 3]);
     lines.chunks(lines.len().div_ceil(files)).map(<[String]>::concat).collect()

@@ -1,4 +1,4 @@
-//! What is wrong with how a process ended, by what its case knows to be right.
+//! Checks how a process ended against its case's oracle.
 
 use stepwell_train::Report;
 
@@ -10,7 +10,7 @@ use crate::shape::Shape;
 use crate::vault::Kept;
 
 impl Case {
-    /// What is wrong with a process that went on after `from` steps, whatever failed in it.
+    /// Checks a process that started after `from` steps, regardless of failures in it.
     ///
     /// # Errors
     /// What a checker found.
@@ -37,10 +37,10 @@ impl Case {
         }
     }
 
-    /// Whether each checkpoint that could be read back is the model after its step.
+    /// Checks that each checkpoint that could be read back is the model after its step.
     ///
     /// # Errors
-    /// Names one that is not.
+    /// The first checkpoint that isn't.
     pub(crate) fn judge_checkpoints(&self, kept: &Kept) -> Result<(), Finding> {
         let right =
             |(step, digest): &&(u64, String)| self.oracle().digests.get(step) == Some(digest);
@@ -52,8 +52,8 @@ impl Case {
         }
     }
 
-    /// Whether a process, whose disk `failed` or not, ended as it should: an error is the disk's or
-    /// that of the table that has no room.
+    /// Checks the end of a process, whose disk `failed` or not: an error must be the disk's, or
+    /// that of the table without space.
     ///
     /// # Errors
     /// What is wrong with its end.
@@ -68,7 +68,8 @@ impl Case {
         }
     }
 
-    /// What stays in memory is never found below, and a run that goes on begins with all of it.
+    /// Rows of tables that stay in memory are never read from the store, and a resumed run starts
+    /// with all of them.
     fn judge_refills(&self, report: &Report) -> Result<(), Finding> {
         for (room, store) in self.oracle().rooms.iter().zip(&report.tiers.disk.stores) {
             let found = store.lookups - store.lookups_absent;
@@ -82,10 +83,11 @@ impl Case {
         Ok(())
     }
 
-    /// What stays in memory is written by checkpoints alone. Gives which groups' rows left theirs.
+    /// Checks that only checkpoints write rows of tables that stay in memory; returns which groups
+    /// evicted rows.
     ///
     /// # Errors
-    /// Names a table whose rows did not stay.
+    /// A table whose rows left memory.
     pub(crate) fn judge_whole(&self, report: &Report, shape: &Shape) -> Result<Vec<bool>, Finding> {
         let stores = report.tiers.disk.stores.iter();
         let written: Vec<bool> =
@@ -100,7 +102,7 @@ impl Case {
         Ok(written)
     }
 
-    /// A run that was asked to stop knows of no row that it did not train.
+    /// A stopped run has counted no rows that it didn't train.
     fn judge_interrupted(&self, report: &Report, from: u64) -> Result<(), Finding> {
         let trained = |reads: &&Reads| {
             reads.when.evaluated == 0 && (from..report.steps).contains(&reads.when.steps)

@@ -1,26 +1,29 @@
-//! The simulation of the whole pipeline: its own code under a scheduler that owns time and order,
-//! over a disk that fails, watched by checkers from outside.
+//! Simulates the whole pipeline: production code under a scheduler that controls time and order, on
+//! a disk that fails, observed by external checkers.
 //!
-//! - **Why.** The first promise is "never a wrong row", and what could break it hangs on which
-//!   stage runs when. Threads show a few orders, always nearly the same ones, and none of them
-//!   twice.
-//! - **How.** A [`Job`] is what the bits of the model depend on, a [`Shape`] everything else:
-//!   tiers, staging, window, policy, threads, style of scheduling. Nothing is copied from
-//!   production: `stepwell_train::train` runs as it is, with a `World` for the machine.
+//! - **Why.** The most important guarantee is "never a wrong row", and whether it holds may depend
+//!   on which stage runs when. Threads only show a few orders, always nearly the same ones, and
+//!   none of them reproducibly.
+//! - **How.** A [`Job`] is everything that determines the bits of the model. A [`Shape`] is
+//!   everything else: tiers, staging, window, policy, threads, style of scheduling. Nothing is
+//!   copied from production: `stepwell_train::train` runs unchanged, with a `World` for the
+//!   machine.
 //!
 //! ```text
 //!   seed / 32 ──► Job ──► run in memory ──► Oracle: each row read, each checkpoint, the model
 //!                  │                           │
 //!   seed ──► Shape, Mishap                     ▼
 //!                  └──► train(), polled by Scheduler ──► Checker, Vault ──► Finding
-//!                                └──► FaultyDisk ──► MemDisk ──► crash ──► another life
+//!                                └──► FaultyDisk ──► MemDisk ──► crash ──► next process
 //! ```
 //!
 //! - **Invariants.** A seed replays everything: the same polls in the same order, the same bytes on
-//!   the disk. No clock and no drawn randomness enters but the seed's.
-//! - **Failure.** A [`Finding`] says who found what; [`Found`] adds the line that replays it.
-//! - **Cost.** Some 7 ms of processor time a run of 20 steps and 1,700 polls, at `opt-level = 1`.
-//! - **Bounds.** One simulation runs on one thread; several run side by side.
+//!   the disk. There is no clock and no randomness except from the seed.
+//! - **Failure.** A [`Finding`] names the checker and what it found; [`Found`] adds the command
+//!   that replays it.
+//! - **Cost.** About 7 ms of processor time for a run of 20 steps and 1,700 polls, at `opt-level =
+//!   1`.
+//! - **Bounds.** A simulation runs on one thread; several can run concurrently.
 //! - **Example.** `tests/it/schedules.rs`.
 
 #![forbid(unsafe_code)]

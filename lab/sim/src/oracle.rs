@@ -1,4 +1,4 @@
-//! What every row is when it is read, recorded from a run in which nothing can go wrong: all rows
+//! Expected contents of every row read, recorded from a run in which nothing can go wrong: all rows
 //! in memory, one mini-batch at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,17 +10,17 @@ use stepwell_train::Report;
 
 use crate::tiers::{Room, Tables};
 
-/// A mini-batch by its place in the run, whatever process reads it.
+/// Position of a mini-batch in the run, regardless of the process that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct When {
     /// Steps trained before.
     pub steps: u64,
-    /// For an evaluation, the number of the mini-batch in it, from 1; 0 where rows are trained.
+    /// For an evaluation, the number of the mini-batch in it, from 1; 0 in training.
     pub evaluated: u32,
 }
 
 impl When {
-    /// The mini-batch at `at` after the one at `last`.
+    /// The mini-batch at `at`, which follows the one at `last`.
     fn after(last: Option<(Moment, Self)>, at: Moment) -> Self {
         let before = last.filter(|(last, _)| last.steps == at.steps);
         let evaluated = match (at.evaluates, before) {
@@ -32,40 +32,39 @@ impl When {
     }
 }
 
-/// The reads of one mini-batch.
+/// Reads of one mini-batch.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// When.
+    /// Position.
     pub when: When,
     /// Number of rows.
     pub rows: u32,
-    /// A hash of all of them, in order.
+    /// Hash of all rows, in order.
     pub sum: u64,
-    /// Each row's key and hash; empty where only the sum is kept.
+    /// Key and hash of each row; empty if only the sum is recorded.
     pub each: Vec<(Key, u64)>,
 }
 
-/// What is right.
+/// Expected results.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// All reads, mini-batch by mini-batch.
+    /// All reads, by mini-batch.
     pub reads: Arc<[Reads]>,
-    /// Digests of the model by step, as checkpoints have it.
+    /// Digests of the model in checkpoints, by step.
     pub digests: BTreeMap<u64, String>,
-    /// The report at the end.
+    /// The final report.
     pub report: Report,
-    /// By table group, what room its rows need.
+    /// Space that rows need, by table group.
     pub rooms: Vec<Room>,
     /// Bytes of the largest block of the data.
     pub block_bytes: usize,
-    /// Whether every key that is trained on gets a row at once.
+    /// Whether every trained key gets a row immediately.
     pub admits_all: bool,
-    /// The table that is to stay in memory whole and has no room, which must end every run.
+    /// The table that must stay in memory but doesn't fit, so that every run ends with an error.
     pub full: Option<String>,
 }
 
-/// A hash of a row as it is read. An evaluation reads weights alone, so its optimizer's state may
-/// be anything.
+/// Hash of a row as read. An evaluation only reads weights, so the optimizer state is ignored.
 fn hash_read(at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]) -> u64 {
     let mut sum = hash::Checksum::new();
     sum.update(&table.0.to_le_bytes());
@@ -85,12 +84,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes down every read.
+/// Records every read.
 #[derive(Debug, Default)]
 pub struct Recorder {
     state: Mutex<Recorded>,
     tables: Arc<Tables>,
-    /// Whether each read is kept, or only the sum of a mini-batch.
+    /// Whether to record each read, or only a sum per mini-batch.
     each: bool,
 }
 
@@ -104,13 +103,13 @@ struct Recorded {
 /// Distinct rows, by table group.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Of the mini-batch at hand.
+    /// Rows of the current mini-batch.
     now: Vec<usize>,
-    /// Of a mini-batch at most.
+    /// Most rows of a mini-batch.
     pub(crate) most: Vec<usize>,
-    /// All of them.
+    /// All rows.
     pub(crate) keys: Vec<BTreeSet<Key>>,
-    /// Rows that no table can have.
+    /// Number of rows that belong to no table.
     pub(crate) strays: u64,
 }
 
@@ -131,12 +130,12 @@ impl Counts {
 }
 
 impl Recorder {
-    /// A recorder of the rows of `tables` that keeps `each` read or the sums of mini-batches alone.
+    /// A recorder for the rows of `tables`; records `each` read, or only sums of mini-batches.
     pub fn new(tables: Arc<Tables>, each: bool) -> Self {
         Self { tables, each, ..Self::default() }
     }
 
-    /// What was read, and the number of distinct rows.
+    /// Takes the recorded reads, and the counts of distinct rows.
     pub(crate) fn take(&self) -> (Vec<Reads>, Counts) {
         let state = std::mem::take(&mut *lock(&self.state));
         (state.reads, state.counts)
@@ -164,17 +163,17 @@ impl Witness for Recorder {
     }
 }
 
-/// Compares every read with what is right, and notes the first one that differs.
+/// Compares every read with the oracle, and keeps the first difference.
 #[derive(Debug)]
 pub struct Checker {
-    /// What is right.
+    /// Expected reads.
     right: Arc<[Reads]>,
     state: Mutex<Checked>,
 }
 
 #[derive(Debug)]
 struct Checked {
-    /// The mini-batch at hand, by its place among the oracle's.
+    /// Index of the current mini-batch in the oracle.
     place: usize,
     last: Option<(Moment, When)>,
     rows: u32,
@@ -183,19 +182,19 @@ struct Checked {
 }
 
 impl Checker {
-    /// A checker of a run that goes on after `steps` steps.
+    /// A checker for a run that starts after `steps` steps.
     pub fn new(right: Arc<[Reads]>, steps: u64) -> Self {
         let place = right.partition_point(|reads| reads.when.steps < steps);
         let state = Checked { place, last: None, rows: 0, sum: 0, difference: None };
         Self { right, state: Mutex::new(state) }
     }
 
-    /// The first difference, if there was one.
+    /// The first difference, if any.
     pub fn difference(&self) -> Option<String> {
         lock(&self.state).difference.clone()
     }
 
-    /// The same, now that the run came to its end: what was not read is a difference too.
+    /// The first difference at the end of a run: missing reads count, too.
     pub fn finish(&self) -> Option<String> {
         let mut state = lock(&self.state);
         state.end_mini_batch(&self.right);
@@ -263,7 +262,7 @@ impl Witness for Checker {
 mod tests {
     use super::*;
 
-    /// Steps, number, evaluates, key, weight and state of a read.
+    /// Steps, number, whether it evaluates, key, weight and state of a read.
     type Read = (u64, u32, bool, u64, f32, f32);
 
     const RIGHT: [Read; 6] = [
@@ -282,7 +281,7 @@ mod tests {
         }
     }
 
-    /// What a checker that knows `RIGHT` says of `reads` after `steps` steps.
+    /// Result of a checker that expects `RIGHT`, for `reads` after `steps` steps.
     fn difference(each: bool, steps: u64, reads: &[Read]) -> Option<String> {
         let recorder = Recorder::new(Arc::default(), each);
         show(&recorder, &RIGHT);
@@ -296,7 +295,7 @@ mod tests {
         for each in [false, true] {
             assert_eq!(difference(each, 0, &RIGHT), None);
             assert_eq!(difference(each, 1, &RIGHT[2..]), None);
-            // Another process counts its mini-batches anew.
+            // Another process numbers its mini-batches from the start.
             let renumbered =
                 RIGHT[3..].iter().map(|(s, n, e, k, w, o)| (*s, n - 2, *e, *k, *w, *o));
             assert_eq!(difference(each, 2, &renumbered.collect::<Vec<Read>>()), None);
@@ -315,7 +314,7 @@ mod tests {
                 assert!(difference(each, 0, &reads).is_some(), "key {place}");
                 let mut reads = RIGHT.to_vec();
                 reads[place].5 += 0.5;
-                // An evaluation does not read the state.
+                // An evaluation doesn't read the state.
                 let evaluates = reads[place].2;
                 assert_eq!(difference(each, 0, &reads).is_none(), evaluates, "state {place}");
                 let mut reads = RIGHT.to_vec();

@@ -1,4 +1,4 @@
-//! Where the rows and checkpoints of a simulated run lie.
+//! Storage of rows and checkpoints in a simulated run.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use stepwell_train::{Checkpoints, Error, OnNote, Places, Result, RowPlaces};
 
 use crate::vault::Vault;
 
-/// Places on a disk that may fail.
+/// Storage on a disk that may fail.
 #[derive(Clone)]
 pub(crate) struct Simulated {
-    /// Stores lie in directories below.
+    /// Parent of the stores' directories.
     pub(crate) disk: Arc<dyn Disk>,
-    /// The model to go on from.
+    /// Checkpoint to resume from.
     pub(crate) from: Option<Checkpoint>,
-    /// Keeps checkpoints, where the run writes some.
+    /// Checkpoint storage, if the run writes checkpoints.
     pub(crate) vault: Option<Vault>,
 }
 

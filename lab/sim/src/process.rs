@@ -1,4 +1,4 @@
-//! One simulated process: from its first poll until it ends, fails, or loses power.
+//! One simulated process: from its first poll until it finishes, fails, or loses power.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,57 +21,57 @@ use crate::scheduler::{Log, Scheduler};
 use crate::shape::Shape;
 use crate::vault::Vault;
 
-/// Turns of a run at most: several hundred for each step of a short job.
+/// Most turns of a run: several hundred per step of a short job.
 const TURNS_MAX: u64 = 1_000_000;
-/// Checkpoints that stay.
+/// Checkpoints to keep.
 const CHECKPOINTS: usize = 2;
 
-/// A disk, and the same without its faults.
+/// A disk, with and without faults.
 #[derive(Debug)]
 pub struct Disks {
-    /// As the process sees it.
+    /// The disk as the process sees it.
     pub faulty: FaultyDisk,
-    /// Behind it.
+    /// The disk without faults.
     pub behind: MemDisk,
 }
 
-/// What a process is given.
+/// Parameters of a process.
 pub struct Launch<'a> {
     /// Tiers, pipeline and scheduler.
     pub shape: &'a Shape,
     /// Seed of the scheduler's choices.
     pub seed: u64,
-    /// Where everything lies.
+    /// Storage.
     pub disks: &'a Disks,
-    /// Name of its directory: no two processes share one.
+    /// Name of its directory, unique to the process.
     pub name: &'a str,
-    /// What it goes on from.
+    /// Checkpoint to resume from.
     pub from: Option<Checkpoint>,
-    /// The rules that hold.
+    /// Rules in effect.
     pub rules: Rules,
-    /// Sees every row.
+    /// Observes every row.
     pub witness: Arc<dyn Witness>,
-    /// What befalls its first device.
+    /// Fault of its first device.
     pub device_fault: Option<DeviceFault>,
     /// Turns after which it is asked to stop.
     pub stop_after: Option<u64>,
-    /// Turns at most, where a job is long.
+    /// Limit on turns, if the job is long.
     pub turns_max: Option<u64>,
-    /// Threads that compute. The scheduler runs on one of them, so that with one thread alone
-    /// nothing ever waits for another.
+    /// Computing threads. The scheduler runs on one of them, so that with a single thread, nothing
+    /// ever waits for another thread.
     pub pool: &'a Arc<ThreadPool>,
 }
 
 /// How a process ended.
 #[derive(Debug)]
 pub struct Exit {
-    /// The report, or the error.
+    /// Report or error.
     pub result: Result<Report, String>,
-    /// The table that was to stay in memory whole and had no room, where that is the error.
+    /// The table that had to stay in memory but didn't fit, if that is the error.
     pub full: Option<String>,
-    /// What a panic said that no stage made.
+    /// Message of a panic outside stages.
     pub panic: Option<String>,
-    /// What the scheduler saw.
+    /// Log of the scheduler.
     pub log: Log,
     /// The checkpoints.
     pub vault: Vault,
@@ -121,7 +121,7 @@ impl<'a> Launch<'a> {
         let pool = self.pool;
         let mut full = None;
         let mut config = shape.config.clone();
-        // Read when its mini-batch is planned, a row lacks what the step before makes of it.
+        // A row that is read when its mini-batch is planned misses the update of the previous step.
         config.staleness += usize::from(!self.rules.hold(Rule::ReadLate));
         let devices = Arc::new(Stepped { seed: self.seed, fault: self.device_fault });
         let work = || {
@@ -142,7 +142,7 @@ impl<'a> Launch<'a> {
                 places: Arc::new(places),
                 devices,
                 compaction: Compaction::Inline,
-                // The same each time, what an index weighs too.
+                // Fixed, so that the index takes the same memory each time.
                 index_seed: Some(0),
                 witness: Some(self.witness),
                 rules: self.rules,
@@ -165,7 +165,7 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// What surrounds a process, or a rank.
+/// Environment of a process or a rank.
 pub(crate) fn surroundings(machine: Machine, stop: StopRequest, shape: &Shape) -> Surroundings {
     Surroundings {
         observer: Arc::new(Silence),

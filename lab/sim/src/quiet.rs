@@ -1,4 +1,4 @@
-//! Panics that are looked for: caught, with what they said, and not printed.
+//! Catches expected panics with their messages, without printing them.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -11,10 +11,10 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs `work` on this thread; a panic comes back as what it said.
+/// Runs `work` on this thread, and turns a panic into its message.
 ///
 /// # Errors
-/// When `work` panicked.
+/// `work` panicked.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -1,4 +1,4 @@
-//! A job that several ranks train together, over a network whose delays and order a seed chooses.
+//! A job trained by several ranks, over a network with random delays and order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,48 +26,48 @@ use crate::process::surroundings;
 use crate::shape::Shape;
 use crate::vault::Vault;
 
-/// Checkpoints that are kept.
+/// Checkpoints to keep.
 const CHECKPOINTS: usize = 2;
-/// Turns of all ranks together at most.
+/// Most turns of all ranks together.
 const TURNS_MAX: u64 = 4_000_000;
 
-/// What schedules of several ranks came to.
+/// Counts over schedules of several ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RanksTally {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
     /// Polls and parcels.
     pub turns: u64,
-    /// Rows that left memory, of all ranks.
+    /// Evicted rows of all ranks.
     pub evictions: u64,
-    /// Rows that came up again.
+    /// Refilled rows.
     pub refilled: u64,
-    /// Runs that were asked to stop, and did before their end.
+    /// Runs that stopped early on request.
     pub stopped: u64,
-    /// Checkpoints that were the model after their step.
+    /// Checkpoints that equal the model after their step.
     pub checkpoints: u64,
-    /// Runs that went on from a checkpoint.
+    /// Runs that resumed from a checkpoint.
     pub resumed: u64,
-    /// Rows that ranks lent each other, of runs that came to their end.
+    /// Rows that ranks lent each other, in finished runs.
     pub lent: u64,
-    /// Runs that lent some.
+    /// Runs that lent rows.
     pub lending: u64,
-    /// Rows that were sent before the step that needs them, of these runs.
+    /// Rows sent before the step that needs them, in these runs.
     pub early: u64,
-    /// Rows that went up to devices.
+    /// Rows lifted to devices.
     pub lifted: u64,
-    /// Of ranks out of step: the most steps that a row lacked that was read.
+    /// Most steps missing from a row when it was read, in ranks out of step.
     pub lacked: u64,
     /// Gradients of the dense part that a protocol dropped.
     pub dropped: u64,
-    /// Ends of ranks that had the dense part in tables.
+    /// Number of ranks that finished with the dense part in tables.
     pub in_tables: u64,
-    /// The most clocks that one of them missed whose reads were bounded.
+    /// Most clocks missing from a read of one of these with a bound.
     pub missed: u64,
 }
 
 impl RanksTally {
-    /// What both came to.
+    /// Combines both counts.
     pub fn join(self, other: Self) -> Self {
         Self {
             runs: self.runs + other.runs,
@@ -89,10 +89,10 @@ impl RanksTally {
     }
 }
 
-/// Does so many jobs on all cores, each told its number; what they came to together.
+/// Runs `jobs` jobs on all cores, each with its number; returns the combined counts.
 ///
 /// # Panics
-/// When a job does, or there are no threads for them.
+/// If a job panics, or threads can't be started.
 pub fn over_jobs(jobs: u64, job: impl Fn(u64, &Pools, &mut RanksTally) + Sync) -> RanksTally {
     let next = AtomicU64::new(0);
     let work = || {
@@ -119,29 +119,29 @@ pub fn over_jobs(jobs: u64, job: impl Fn(u64, &Pools, &mut RanksTally) + Sync) -
 /// A process of several ranks.
 #[derive(Debug)]
 pub struct Ranked<'a> {
-    /// The tiers of each.
+    /// Tiers of each rank.
     pub shape: &'a Shape,
-    /// How many there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Chooses what is next.
+    /// Seed of the schedule.
     pub seed: u64,
-    /// All are asked to stop after so many turns.
+    /// Turns after which all ranks are asked to stop.
     pub stop_after: Option<u64>,
-    /// Where stores and checkpoints lie, of processes before too.
+    /// Storage, possibly with files of earlier processes.
     pub world: &'a MemDisk,
-    /// What they go on from.
+    /// Checkpoint to resume from.
     pub from: Option<Checkpoint>,
 }
 
 impl Shape {
-    /// Draws how rows travel between ranks, with dice of its own, so that all else of a schedule is
-    /// what it was before.
+    /// Draws how rows travel between ranks. Uses separate dice, so that the rest of a schedule
+    /// doesn't depend on them.
     pub fn exchange_by(&mut self, seed: u64, oracle: &Oracle) {
         let mut dice = Dice::new(seed, "exchange");
         if self.config.staleness == 0 && !dice.once_in(4) {
             self.config.ranks.exchange = ExchangeKind::WorkingSet;
             self.config.data.batch = self.config.data.mini_batch * dice.pick(&[2, 4, 8, 32]);
-            // What is known of a longer batch takes more of the same memory.
+            // A longer batch needs more memory for the same slots.
             self.give(self.slots.clone(), oracle);
         }
     }
@@ -152,14 +152,14 @@ impl Shape {
 pub struct RanksEnd {
     /// Turns before the first rank left.
     pub turns: u64,
-    /// Whether it stopped before its end.
+    /// Whether it stopped early.
     pub interrupted: bool,
-    /// The last checkpoint that it wrote.
+    /// The last checkpoint written.
     pub kept: Option<Checkpoint>,
 }
 
 impl Case {
-    /// A run of several ranks in which nothing fails.
+    /// A run of several ranks without failures.
     ///
     /// # Errors
     /// What a checker found.
@@ -226,8 +226,8 @@ impl Case {
         Ok(RanksEnd { turns: conductor.turns_together(), interrupted, kept })
     }
 
-    /// Whether all checkpoints are there, and the model after their step if that is known to be
-    /// `exact`; gives the last one.
+    /// Checks that all checkpoints are readable and, if `exact`, equal the model after their step;
+    /// returns the last one.
     fn judge_vault(
         &self,
         vault: &Vault,
@@ -261,14 +261,14 @@ impl Case {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
             tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.count.fills);
-            // The policies of all owners together are told what one is.
+            // The policies of all owners together count what a single rank's counts.
             report.tiers.host.uses = uses;
             compare(report, self.oracle(), resumed)?;
         }
         Ok(())
     }
 
-    /// One of the ranks, until it ends.
+    /// Runs one of the ranks until it ends.
     fn rank(
         &self,
         shape: &Shape,
@@ -303,8 +303,8 @@ impl Case {
     }
 }
 
-/// Whether all ranks heard the same losses: rank 0 alone measures more, which is what the others
-/// have then.
+/// Checks that all ranks received the same losses. Only rank 0 measures more, which is then copied
+/// to the others.
 fn judge_heard(reports: &mut [Report]) -> Result<(), Finding> {
     let heard = |report: &Report| {
         let all = report.eval_by_epoch.iter().chain(&report.progressive_by_epoch);
@@ -323,8 +323,8 @@ fn judge_heard(reports: &mut [Report]) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Whether ranks that were asked to stop did so after the same step, and kept what they trained:
-/// the last checkpoint is of `kept` steps.
+/// Checks that ranks that were asked to stop did so after the same step, and saved what they
+/// trained: the last checkpoint is of step `kept`.
 fn judge_stopped(reports: &[Report], shape: &Shape, kept: Option<u64>) -> Result<(), Finding> {
     let ends = reports.iter().map(|report| (report.interrupted, report.steps));
     let ends: Vec<(bool, u64)> = ends.collect();

@@ -1,5 +1,5 @@
-//! How an oracle comes to be: two runs with everything in memory, and one more where a table has
-//! not enough of it.
+//! Records an oracle: two runs with everything in memory, and a third if a table doesn't have
+//! enough of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::process::{Disks, Exit, Launch};
 use crate::shape::Shape;
 use crate::tiers::{Room, Tables};
 
-/// What is right for `job`: a run in memory, and a second one, which writes a checkpoint where the
-/// job says and must not differ.
+/// Records the oracle of `job` from a run in memory, and a second one that writes checkpoints as
+/// the job says and must not differ.
 ///
 /// # Errors
 /// What went wrong with one of them.
@@ -59,8 +59,8 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
     Ok(oracle)
 }
 
-/// The table that has no room where those that stay whole have what the job gives them: `tight`, or
-/// none where fewer of its rows come to exist.
+/// The table that doesn't fit if tables that stay in memory get the space that the job gives them:
+/// `tight`, or `None` if few enough of its rows exist.
 fn ends_full(
     roomy: &Shape,
     oracle: &Oracle,
@@ -88,13 +88,13 @@ fn run(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Exit
     Launch { name: "oracle", turns_max: Some(u64::MAX), ..launch }.run()
 }
 
-/// Checks what an oracle can say of itself.
+/// Checks the consistency of an oracle.
 fn check(report: &Report, reads: &[Reads], admits_all: bool) -> Result<(), Finding> {
     let (host, disk) = (&report.tiers.host, &report.tiers.disk);
     if host.evictions > 0 || disk.rows_written > 0 {
         return Err(Finding::Failed("the oracle's rows did not fit memory".to_owned()));
     }
-    // A policy hears of each distinct key of a trained mini-batch once, unless it was refused.
+    // A policy counts each distinct key of a trained mini-batch once, unless it isn't admitted.
     let trained = reads.iter().filter(|reads| reads.when.evaluated == 0);
     let (trained, uses) = (trained.map(|reads| u64::from(reads.rows)).sum::<u64>(), host.uses);
     if uses > trained || (admits_all && uses < trained) {

@@ -1,13 +1,14 @@
-//! A driver that owns time and order: one stage is polled at a time, and a seed decides which.
+//! A driver that controls time and order: it polls one stage at a time, chosen by a seed.
 //!
-//! - **How.** A stage that said `Blocked` is not polled again before there was an event since it
-//!   began to look, exactly as a thread would sleep, or it is due. Where nobody can be polled the
-//!   clock moves on to when somebody is due; where nobody ever is and not all are done, the
-//!   pipeline is dead, and the log says who waits. After each turn the clock moves by a drawn time.
-//! - **Invariants.** What threads promise holds here too: a stage is dropped when it ends, so that
-//!   its queues close; a failure or a panic stops them all, and nobody is polled after it.
-//! - **Not here.** Two polls at the same time. What happens inside one poll is one event.
-//! - **Bounds.** A pipeline that takes too many turns, or moves nothing in many, is stopped.
+//! - **How.** A stage that returned `Blocked` isn't polled again until an event has occurred since
+//!   its poll started, just as a thread would sleep, or until it is due. If no stage can be polled,
+//!   the clock advances to the next due time. If none is due and not all are done, the pipeline is
+//!   deadlocked, and the log names the waiting stages. After each turn, the clock advances by a
+//!   random time.
+//! - **Invariants.** The guarantees of threads hold here, too: a stage is dropped when it ends, so
+//!   that its queues close; a failure or a panic stops all stages, and none is polled after it.
+//! - **Not simulated.** Concurrent polls. All actions within a poll are one event.
+//! - **Bounds.** A pipeline that takes too many turns, or too many without progress, is stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,28 +20,28 @@ use crate::dice::Dice;
 use crate::quiet::quietly;
 use crate::styles::{Chooser, Style};
 
-/// Turns in which nothing moves before the pipeline counts as running in circles.
+/// Turns without progress before the pipeline counts as livelocked.
 const IDLE_TURNS_MAX: u64 = 20_000;
 
-/// Why a pipeline was stopped, or who broke it.
+/// Why a pipeline was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nobody can move: who waits.
+    /// No stage can run; names the waiting ones.
     Deadlock(String),
-    /// Everybody runs and nothing moves, or it takes too long.
+    /// Stages run without progress, or for too long.
     Livelock(String),
-    /// A stage panicked: its name and what it said.
+    /// A stage panicked: its name and the message.
     Panic(String),
 }
 
-/// What a scheduler saw.
+/// Log of a scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     /// Polls.
     pub turns: u64,
-    /// A hash of who was polled when, and what came of it.
+    /// Hash of the polled stages and their results.
     pub trace: u64,
-    /// What went wrong, if anything did.
+    /// What went wrong, if anything.
     pub trouble: Option<Trouble>,
 }
 
@@ -51,23 +52,23 @@ pub struct Scheduler {
     seed: u64,
     turns_max: u64,
     clock: Arc<ManualClock>,
-    /// Asks the pipeline to stop before so many polls.
+    /// Asks the pipeline to stop before this poll.
     stop: Option<(StopRequest, u64)>,
     log: Mutex<Log>,
 }
 
 impl Scheduler {
-    /// A scheduler that makes the choices of `seed` and moves `clock`.
+    /// A scheduler that makes the choices of `seed` and advances `clock`.
     pub fn new(style: Style, seed: u64, turns_max: u64, clock: Arc<ManualClock>) -> Self {
         Self { style, seed, turns_max, clock, stop: None, log: Mutex::default() }
     }
 
-    /// The same, which makes the request `stop` after `turns` polls.
+    /// Makes the request `stop` after `turns` polls.
     pub fn stopping(self, stop: StopRequest, turns: u64) -> Self {
         Self { stop: Some((stop, turns)), ..self }
     }
 
-    /// What it saw so far.
+    /// The log so far.
     pub fn log(&self) -> Log {
         self.lock().clone()
     }
@@ -77,15 +78,15 @@ impl Scheduler {
     }
 }
 
-/// A stage and where it stands.
+/// A stage and its state.
 struct Slot<E> {
     name: &'static str,
     stage: Option<BoxedStage<E>>,
-    /// Events before it looked and found nothing.
+    /// Event count before its last poll, if that found nothing to do.
     blocked_at: Option<u64>,
-    /// When it looks again though there was none.
+    /// When to poll it again without an event.
     due: Option<f64>,
-    /// Whether it waits for the outside world.
+    /// Whether it waits for an external operation.
     pending: bool,
     outcome: Option<Stop<E>>,
 }
@@ -124,13 +125,13 @@ struct Turns {
     chooser: Chooser,
     dice: Dice,
     runnable: Vec<usize>,
-    /// Turns since something moved.
+    /// Turns without progress.
     idle: u64,
     log: Log,
 }
 
 impl Turns {
-    /// Polls one stage; false where nothing is left to be polled.
+    /// Polls one stage; returns false if none is left.
     fn take<E>(&mut self, around: &Scheduler, slots: &mut [Slot<E>], rhythm: &Rhythm) -> bool {
         if let Some((stop, turns)) = &around.stop
             && *turns == self.log.turns
@@ -149,7 +150,7 @@ impl Turns {
         if self.runnable.is_empty() {
             let due = slots.iter().filter(|slot| slot.stage.is_some()).filter_map(|slot| slot.due);
             if let Some(due) = due.min_by(f64::total_cmp) {
-                // Never so little that the clock stands still.
+                // At least enough for the clock to advance.
                 around.clock.advance((due - now).max(1e-6));
                 return true;
             }
@@ -175,7 +176,7 @@ impl Turns {
         true
     }
 
-    /// What the poll did, as a number.
+    /// Polls a stage; returns its result as a number.
     fn poll<E>(&mut self, slot: &mut Slot<E>, seen: u64, rhythm: &Rhythm) -> u64 {
         let Some(stage) = &mut slot.stage else { return 0 };
         slot.due = None;
@@ -195,7 +196,7 @@ impl Turns {
                 return 1;
             }
             Ok(Ok(Progress::Pending)) => {
-                // What it asked the outside world for is done when its turn comes again.
+                // The external operation is performed in its next turn.
                 (slot.blocked_at, slot.pending) = (None, true);
                 self.idle += 1;
                 return 1;
@@ -229,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts down, or waits for what never comes.
+    /// Counts down, or waits forever.
     struct Count(u32, Sender<u32>);
     struct Sum(u32, Receiver<u32>, u32);
 

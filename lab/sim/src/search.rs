@@ -1,4 +1,4 @@
-//! Many schedules on several threads, each simulation on one.
+//! Runs many schedules on several threads; each simulation uses one.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use crate::case::{Case, Pools, SCHEDULES_PER_JOB, pools};
 use crate::finding::Finding;
 use crate::tally::Tally;
 
-/// A schedule in which something was found.
+/// A schedule with a finding.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its seed.
     pub seed: u64,
-    /// What.
+    /// The finding.
     pub finding: Finding,
 }
 
@@ -30,10 +30,10 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Runs the schedules of `seeds` on `threads` threads, each until it meets a finding.
+/// Runs the schedules of `seeds` on `threads` threads, each until its first finding.
 ///
 /// # Errors
-/// The finding with the lowest seed, when one was found; whole jobs are passed over after it.
+/// The finding with the lowest seed; jobs after it are skipped.
 pub fn search(seeds: Range<u64>, rules: Rules, threads: usize) -> Result<Tally, Found> {
     let next = AtomicU64::new(seeds.start / SCHEDULES_PER_JOB);
     let outcome = Mutex::new((Tally::default(), None::<Found>));

@@ -1,5 +1,5 @@
-//! Shapes: the tiers, the pipeline and the scheduler that a job is put through. No bit of the
-//! model may depend on any of it.
+//! Shapes: the tiers, the pipeline and the scheduler under which a job runs. They must not affect a
+//! single bit of the model.
 
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
@@ -14,22 +14,22 @@ use crate::tiers::{self, Room};
 /// A shape, drawn by the seed of its schedule.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Settings of the job with these tiers and this pipeline.
+    /// Settings of the job, with these tiers and this pipeline.
     pub config: Config,
     /// Sizes of blocks and of staging.
     pub sizes: Sizes,
-    /// Slots that each table group was asked to have.
+    /// Requested slots of each table group.
     pub slots: Vec<u64>,
     /// Whether checkpoints are written.
     pub checkpoints: bool,
-    /// Whether a run that goes on from a checkpoint brings rows into memory before it begins.
+    /// Whether a resumed run loads rows into memory before it starts.
     pub preloads: bool,
-    /// How the scheduler chooses.
+    /// Style of the scheduler.
     pub style: Style,
 }
 
 impl Shape {
-    /// A shape for `job`, of which `oracle` knows how much room it needs.
+    /// A shape for `job`; `oracle` gives the space it needs.
     pub fn draw(dice: &mut Dice, job: &Config, oracle: &Oracle) -> Self {
         let mut config = job.clone();
         config.threads = if dice.once_in(12) { 2 } else { 1 };
@@ -45,7 +45,7 @@ impl Shape {
         config.tiers.read_unit = ByteCount(dice.pick(&[0, 8 << 10, 32 << 10]));
         config.tiers.space = dice.pick(&[1.5, 1.5, 1.5, 2.0]);
         let slots: Vec<u64> = oracle.rooms.iter().map(|room| slots_of(dice, room)).collect();
-        // With named tables, memory is what each was given or what there is for all.
+        // With named tables, memory may be given per table, or as a total.
         match slots.len() > 1 && dice.once_in(4) {
             true => tiers::share_out(&mut config, &oracle.rooms, &slots),
             false => tiers::give(&mut config, &oracle.rooms, &slots),
@@ -62,19 +62,20 @@ impl Shape {
         Self { config, sizes, slots, checkpoints, preloads, style }
     }
 
-    /// Makes sure that there are checkpoints to go on from.
+    /// Ensures that there are checkpoints to resume from.
     pub fn keep_some(&mut self, dice: &mut Dice) {
         self.checkpoints = true;
         self.config.checkpoint.every = dice.within(1, 7);
     }
 
-    /// Checkpoints at moments of the clock, and before the first step.
+    /// Adds checkpoints at times, and before the first step.
     pub fn keep_at_times(&mut self, dice: &mut Dice) {
         self.config.checkpoint.minutes = dice.pick(&[0.0, 0.0, 2e-3, 1e-2]);
         self.config.checkpoint.initial = dice.once_in(4);
     }
 
-    /// A window of `lookahead` mini-batches and `extra` slots more than the largest one needs.
+    /// Sets a window of `lookahead` mini-batches, and `extra` slots in addition to those of the
+    /// largest mini-batch.
     pub fn tighten(&mut self, lookahead: usize, extra: u64, oracle: &Oracle) {
         self.config.data.batch = self.config.data.mini_batch;
         (self.config.pipeline.lookahead, self.config.pipeline.horizon) = (lookahead, lookahead);
@@ -82,13 +83,13 @@ impl Shape {
         self.give(oracle.rooms.iter().map(slots).collect(), oracle);
     }
 
-    /// Gives each table group so many slots.
+    /// Gives each table group this many slots.
     pub fn give(&mut self, slots: Vec<u64>, oracle: &Oracle) {
         tiers::give(&mut self.config, &oracle.rooms, &slots);
         self.slots = slots;
     }
 
-    /// Everything in memory, one mini-batch at a time: what an oracle runs in.
+    /// Everything in memory, one mini-batch at a time: the shape for an oracle.
     pub fn roomy(job: &Config, checkpoints: bool) -> Self {
         let sizes =
             Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2, device_slots: Vec::new() };
@@ -98,8 +99,8 @@ impl Shape {
     }
 }
 
-/// Slots from just enough for the largest mini-batch to enough for all rows; for rows that stay,
-/// what there is for them.
+/// Draws a number of slots, from just enough for the largest mini-batch to enough for all rows; for
+/// tables that stay in memory, their limit.
 fn slots_of(dice: &mut Dice, room: &Room) -> u64 {
     if let Some(slots) = room.whole {
         return slots;

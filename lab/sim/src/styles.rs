@@ -1,33 +1,33 @@
-//! Ways of choosing which stage is polled next.
+//! Styles of choosing the next stage to poll.
 //!
-//! - **Why.** A uniform choice rarely lets one stage run far ahead of another, and that is where
-//!   hazards are. Each way makes another kind of distance likely.
+//! - **Why.** With a uniform choice, a stage rarely runs far ahead of another, and that is when
+//!   hazards occur. Each style makes a different kind of distance likely.
 //!
-//! - **Source.** The changing priorities follow Burckhardt and others, "A randomized scheduler with
+//! - **Source.** Changing priorities follow Burckhardt and others, "A randomized scheduler with
 //!   probabilistic guarantees of finding bugs" (2010): a few priority changes at random turns find
 //!   every bug of small depth with a known probability.
 
 use crate::dice::Dice;
 
-/// A way of choosing.
+/// A style of choosing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Any of those that can run.
+    /// Any runnable stage.
     Uniform,
-    /// One stage as often as it can, for up to so many turns.
+    /// One stage as often as possible, for at most this many turns.
     Bursts(u64),
-    /// The first that can run in a random order, of which one goes to the end now and then.
+    /// The first runnable stage in a random order, in which one moves to the end now and then.
     Priorities,
-    /// One stage only where no other can run, for up to so many turns.
+    /// One stage only if no other can run, for at most this many turns.
     Starve(u64),
     /// Some stages far more often than others.
     Weights,
-    /// Another way every few hundred turns.
+    /// A different style every few hundred turns.
     Mixed,
 }
 
 impl Style {
-    /// A way for a whole run.
+    /// Draws a style for a whole run.
     pub fn draw(dice: &mut Dice) -> Self {
         match dice.below(8) {
             0 => Self::Uniform,
@@ -40,19 +40,19 @@ impl Style {
     }
 }
 
-/// Turns between the changes of a mixed style.
+/// Turns between changes of a mixed style.
 const MIXED_TURNS: u64 = 300;
 
-/// Chooses, turn by turn.
+/// Chooses the stage of each turn.
 #[derive(Debug)]
 pub(crate) struct Chooser {
     asked: Style,
     style: Style,
     dice: Dice,
-    /// Stages by number, the favoured first.
+    /// Stages by number, highest priority first.
     order: Vec<usize>,
     weights: Vec<u64>,
-    /// Who runs in a burst, or is starved.
+    /// Stage that runs in a burst, or is starved.
     subject: usize,
     /// Turns until the subject or the weights change.
     left: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
-    /// Chooses among `stages` stages.
+    /// A chooser among `stages` stages.
     pub(crate) fn new(style: Style, dice: Dice, stages: usize) -> Self {
         let mut chooser = Self {
             asked: style,
@@ -80,7 +80,7 @@ impl Chooser {
         chooser
     }
 
-    /// One of `runnable`, which is not empty.
+    /// Chooses one of `runnable`, which isn't empty.
     pub(crate) fn choose(&mut self, runnable: &[usize]) -> usize {
         if self.asked == Style::Mixed {
             self.mix();

@@ -1,9 +1,10 @@
-//! Tables that a job names, and the features that go into them.
+//! Named tables of a job, and their features.
 //!
-//! - **Why.** One table of all columns shares its slab with nobody, and none of its keys can be
-//!   taken for another table's.
-//! - **How.** Tables are alike as often as not, so that some share slab and store; what may differ
-//!   within a group, rates, initial values and admission, is drawn for each.
+//! - **Why.** A single table of all columns doesn't share its slab, and its keys can't be confused
+//!   with another table's.
+//! - **How.** About half of the tables resemble another one, so that some share slab and store.
+//!   Properties that may differ within a group (rates, initial values and admission) are drawn for
+//!   each.
 
 use stepwell_engine::{DEFAULT_TABLE, Pooling};
 use stepwell_optim::Storage;
@@ -18,19 +19,19 @@ use crate::job::{self, DENSE};
 const DIM_MAX: u64 = 5;
 /// Most columns of a feature.
 const COLUMNS_MAX: u64 = 3;
-/// Most ids of a bag whose rows are not pooled, so that a model's input stays small.
+/// Most ids of an unpooled bag, so that a model's input stays small.
 const ROWS_MAX: usize = 5;
 
-/// A table that is to stay in memory whole, and has room for a part of its rows alone.
+/// A table that must stay in memory, but only has space for a part of its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tight {
-    /// Its name.
+    /// Name.
     pub table: String,
-    /// How much of its rows there is room for.
+    /// Share of its rows for which there is space.
     pub part: f64,
 }
 
-/// Gives `config` tables, and features over columns whose bags have up to so many `ids`.
+/// Adds tables to `config`, and features over columns, whose bags have at most `ids` ids.
 pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Option<Tight> {
     let mut tables: Vec<TableConfig> = Vec::new();
     for number in 0..dice.within(2, 5) {
@@ -48,12 +49,12 @@ pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Optio
         }
         tables.push(table);
     }
-    // Its second order is of something.
+    // Its second-order term needs embeddings.
     if config.model.kind == ModelKind::DeepFm && tables.iter().all(|table| table.dim == Some(0)) {
         tables[0].dim = Some(config.model.dim);
     }
     config.features = features(&tables, ids, dice);
-    // What expired would keep its room.
+    // Expired rows would keep their slots.
     let whole = tables.iter_mut().filter(|table| table.place == PlaceKind::Memory);
     whole.for_each(|table| table.expire_after = Some(0));
     let tight = tight(&tables, dice);
@@ -61,7 +62,7 @@ pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Optio
     tight
 }
 
-/// A table that is like no other on purpose.
+/// Draws a table from scratch.
 fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
     let has_first_order = !matches!(config.model.kind, ModelKind::Dcn | ModelKind::Dlrm);
     let dim = dice.within(u64::from(!has_first_order), DIM_MAX) as usize;
@@ -79,7 +80,7 @@ fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
     table
 }
 
-/// A table that may share slab and store with `like`.
+/// Draws a table that may share slab and store with `like`.
 fn alike(like: &TableConfig, config: &Config, dice: &mut Dice) -> TableConfig {
     let mut table = TableConfig { place: PlaceKind::Tiers, ..like.clone() };
     let was = like.rules(config).life;
@@ -99,7 +100,7 @@ fn live_by(table: &mut TableConfig, life: &LifeConfig) {
     table.sketch = Some(life.sketch);
 }
 
-/// What rows that lie together need not have in common.
+/// Draws properties in which rows of a group may differ.
 fn rates(table: &mut TableConfig, dice: &mut Dice) {
     table.lr = dice.pick(&[None, Some(0.01), Some(0.1)]);
     table.init_range = dice.pick(&[None, Some(0.01), Some(0.3)]);
@@ -108,7 +109,7 @@ fn rates(table: &mut TableConfig, dice: &mut Dice) {
     }
 }
 
-/// A feature or more for each of `tables`.
+/// Draws at least one feature for each of `tables`.
 fn features(tables: &[TableConfig], ids: &[usize], dice: &mut Dice) -> Vec<FeatureConfig> {
     let count = dice.within(1, 12).max(tables.len() as u64) as usize;
     let mut of: Vec<usize> = (0..tables.len()).collect();
@@ -138,7 +139,7 @@ fn feature(table: &str, ids: &[usize], dice: &mut Dice) -> FeatureConfig {
     FeatureConfig { columns: names, table: table.to_owned(), pooling, ids, weight }
 }
 
-/// Now and then one of the tables that stay whole has too little room.
+/// Sometimes gives one of the tables that stay in memory too little space.
 fn tight(tables: &[TableConfig], dice: &mut Dice) -> Option<Tight> {
     let table = tables.iter().find(|table| table.place == PlaceKind::Memory)?;
     if dice.once_in(2) {
@@ -155,7 +156,7 @@ mod tests {
     use crate::job::{Job, Length};
     use crate::tiers::Tables;
 
-    /// What of these is never drawn is not simulated.
+    /// A case that is never drawn is never simulated.
     #[test]
     fn tables_share_stay_whole_and_differ_and_all_models_have_some() {
         let (mut kinds, mut poolings, mut dims) = (BTreeSet::new(), BTreeSet::new(), [0; 6]);

@@ -1,4 +1,4 @@
-//! How much was simulated, so that a test can see that it met what it should meet.
+//! Counts what was simulated, so that a test can verify its coverage.
 
 use crate::process::Exit;
 use crate::traits::Traits;
@@ -6,70 +6,70 @@ use crate::traits::Traits;
 /// Counts over many schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs of the pipeline, each under a schedule of its own.
+    /// Runs of the pipeline, each with a separate schedule.
     pub runs: u64,
     /// Polls.
     pub turns: u64,
-    /// What the jobs of the schedules had.
+    /// Properties of the schedules' jobs.
     pub tables: TableTally,
-    /// Runs on a disk that failed.
+    /// Runs on a failing disk.
     pub disturbed: u64,
-    /// Those of them in which something did fail before they ended.
+    /// Runs on a failing disk in which something failed before they ended.
     pub fired: u64,
-    /// Times that the power went.
+    /// Power failures.
     pub cuts: u64,
-    /// Runs that were asked to stop before they were through.
+    /// Runs that stopped early on request.
     pub stopped: u64,
-    /// Runs that went on from a checkpoint.
+    /// Runs that resumed from a checkpoint.
     pub resumed: u64,
     /// Runs that ended with an error.
     pub errors: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
-    /// Steps of runs that came to their end.
+    /// Steps of finished runs.
     pub steps: u64,
-    /// Rows that left their slot.
+    /// Evicted rows.
     pub evictions: u64,
-    /// Rows served on their way down.
+    /// Rows served from staging.
     pub forwarded: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Those of them that came up beside others.
+    /// Rows read from the store that were harvested.
     pub harvested: u64,
     /// Merges of segments.
     pub compactions: u64,
-    /// Rows that went up to devices.
+    /// Rows lifted to devices.
     pub lifted: u64,
     /// Rows that were on their device when they were planned.
     pub on_devices: u64,
     /// Runs that ended because their device failed.
     pub device_faults: u64,
-    /// A hash of all traces.
+    /// Hash of all traces.
     pub trace: u64,
 }
 
-/// Counts of schedules by what their jobs have.
+/// Counts of schedules by properties of their jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableTally {
-    /// Slots have bags of any number of ids.
+    /// Slots with bags of any number of ids.
     pub bags: u64,
-    /// Bags of named features are empty.
+    /// Empty bags of named features.
     pub empty: u64,
-    /// Bags have more than 20 ids.
+    /// Bags of more than 20 ids.
     pub large: u64,
-    /// Bags are weighted.
+    /// Weighted bags.
     pub weighed: u64,
     /// Several table groups.
     pub groups: u64,
     /// A group of several tables.
     pub shared: u64,
-    /// A table that stays in memory whole.
+    /// A table that stays in memory.
     pub whole: u64,
-    /// One that has no room.
+    /// A table that must stay in memory but doesn't fit.
     pub full: u64,
-    /// One table admits late, another one lets rows expire.
+    /// A table with delayed admission, and another one with expiry.
     pub lives: u64,
-    /// Rows of a group of several tables left memory.
+    /// A group of several tables evicted rows.
     pub shared_left: u64,
 }
 
@@ -87,13 +87,13 @@ impl TableTally {
         self.lives += u64::from(traits.lives);
     }
 
-    /// Counts a run in which rows of the groups that `left` names left memory.
+    /// Counts a run in which the groups marked in `left` evicted rows.
     pub(crate) fn evicted(&mut self, traits: &Traits, left: &[bool]) {
         let shared = traits.group_sizes.iter().map(|tables| *tables > 1);
         self.shared_left += u64::from(shared.zip(left).any(|(shared, left)| shared && *left));
     }
 
-    /// Each count.
+    /// All counts.
     pub fn all(&self) -> [u64; 10] {
         let Self { bags, empty, large, weighed, groups, .. } = *self;
         let Self { shared, whole, full, lives, shared_left, .. } = *self;
@@ -144,7 +144,7 @@ impl Tally {
         }
     }
 
-    /// The counts of both.
+    /// Combines both counts.
     pub fn join(self, other: Self) -> Self {
         Self {
             runs: self.runs + other.runs,

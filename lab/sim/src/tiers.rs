@@ -1,4 +1,4 @@
-//! Which tables of a job share slab and store, which of its rows are whose, and how much room they
+//! Groups a job's tables by slab and store, assigns rows to groups, and computes the space they
 //! need.
 
 use std::collections::BTreeSet;
@@ -12,39 +12,39 @@ use stepwell_settings::{Config, PlaceKind, TableConfig};
 use crate::finding::Finding;
 use crate::job::{DENSE, Examples, Job};
 
-/// Times that what is shared out is raised by half until each group has what it needs.
+/// Most times that the total is raised by half until each group has enough.
 const SHARES_MAX: usize = 20;
 
 /// The tables of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     specs: Vec<TableSpec>,
-    /// Which of them lie together.
+    /// Tables that share a slab and a store.
     pub groups: Vec<GroupTables>,
-    /// All keys of the data, before they are salted; empty where there is one table.
+    /// All keys of the data before salting; empty for a single table.
     keys: BTreeSet<Key>,
 }
 
-/// What is known of one table group.
+/// Space that one table group needs.
 #[derive(Clone, Debug)]
 pub struct Room {
     /// Names of its tables.
     pub tables: Vec<String>,
-    /// Lanes of a row.
+    /// Lanes per row.
     pub row_lanes: usize,
     /// Most distinct rows of a mini-batch.
     pub rows_of_mini_batch: u64,
-    /// Distinct rows of all.
+    /// Distinct rows of the whole job.
     pub rows_of_job: u64,
-    /// Slots at most, where none of its rows may leave: as many as there are rows, or too few.
+    /// Slot limit if none of its rows may leave memory: the number of rows, or too few.
     pub whole: Option<u64>,
 }
 
 impl Tables {
-    /// Those of `job`.
+    /// The tables of `job`.
     ///
     /// # Errors
-    /// When there can be no such model.
+    /// The model is invalid.
     pub fn of(job: &Job) -> Result<Self, Finding> {
         let failed = |why: String| Finding::Failed(why);
         let specs = stepwell_train::tables(&job.config).map_err(|error| failed(error.to_string()));
@@ -59,7 +59,7 @@ impl Tables {
         Ok(Self { specs, groups: groups.map_err(failed)?, keys })
     }
 
-    /// The group that the row of `key` lies in; none for a row that no table can have.
+    /// The group of the row with `key`; `None` if it belongs to no table.
     pub(crate) fn group_of(&self, key: Key) -> Option<usize> {
         if self.specs.len() < 2 {
             return Some(0);
@@ -69,23 +69,23 @@ impl Tables {
         self.groups.iter().position(|group| group.tables.contains(&table))
     }
 
-    /// Whether every key that is trained on gets a row at once.
+    /// Whether every trained key gets a row immediately.
     pub fn admit_all(&self) -> bool {
         let admits = |spec: &TableSpec| spec.life.map(|life| life.admission);
         self.specs.iter().all(|spec| matches!(admits(spec), None | Some(Admission::AtOnce)))
     }
 
-    /// Whether one table admits late and another one, that does not, lets rows expire.
+    /// Whether one table delays admission and another, which doesn't, has expiry.
     pub(crate) fn admit_and_expire(&self) -> bool {
         let mut lives = self.specs.iter().filter_map(|spec| spec.life);
         let admits = lives.clone().any(|life| life.admission != Admission::AtOnce);
         admits && lives.any(|life| life.admission == Admission::AtOnce && life.expire_after > 0)
     }
 
-    /// The room that the groups of `job` need, by the most rows of a mini-batch and by all.
+    /// Space that the groups of `job` need, given the most rows of a mini-batch and all rows.
     pub(crate) fn rooms(&self, job: &Job, most: &[usize], all: &[BTreeSet<Key>]) -> Vec<Room> {
         let room = |(number, group): (usize, &GroupTables)| {
-            // A table whose bags are all empty has a slot, too.
+            // A table with only empty bags also has a slot.
             let of = |counts: Option<usize>| counts.unwrap_or(0).max(1) as u64;
             let rows_of_mini_batch = of(most.get(number).copied());
             let rows_of_job = of(all.get(number).map(BTreeSet::len));
@@ -106,14 +106,14 @@ impl Tables {
 }
 
 impl Room {
-    /// Bytes of so many slots with all that belongs to them.
+    /// Bytes of `slots` slots, including all metadata.
     fn bytes(&self, slots: u64, config: &Config) -> u64 {
         let ring = ((config.pipeline.horizon + 1) * config.mini_batches_per_batch() + 2) as u64;
         bytes_for(config.tiers.policy, slots, self.row_lanes, Planner::bytes_for, ring)
     }
 }
 
-/// Gives each group of `rooms` so many slots.
+/// Gives each group of `rooms` this many slots.
 pub(crate) fn give(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     let bytes: Vec<u64> =
         rooms.iter().zip(slots).map(|(room, slots)| room.bytes(*slots, config)).collect();
@@ -126,8 +126,8 @@ pub(crate) fn give(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     }
 }
 
-/// Gives each group of `rooms` so many slots at least: those that stay whole have a figure of their
-/// own, the others what there is of `tiers.dram` for them.
+/// Gives each group of `rooms` at least this many slots: groups that stay in memory get a separate
+/// size, the others share `tiers.dram`.
 pub(crate) fn share_out(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     let (mut given, mut shared) = (0, 0);
     for (room, slots) in rooms.iter().zip(slots) {
@@ -152,7 +152,7 @@ pub(crate) fn share_out(config: &mut Config, rooms: &[Room], slots: &[u64]) {
     }
 }
 
-/// Gives the tables of a group so many bytes together.
+/// Gives the tables of a group `bytes` bytes together.
 fn give_group(config: &mut Config, room: &Room, bytes: u64) {
     let count = room.tables.len() as u64;
     for (number, name) in (0..).zip(&room.tables) {
@@ -168,12 +168,12 @@ fn give_group(config: &mut Config, room: &Room, bytes: u64) {
     }
 }
 
-/// The settings of the table `name`.
+/// Settings of the table `name`.
 fn settings_of(config: &Config, name: &str) -> TableConfig {
     config.tables.iter().find(|table| table.name == name).cloned().unwrap_or_default()
 }
 
-/// All keys of a file, as they are before they are salted.
+/// All keys of a file, before salting.
 fn keys_of(examples: &Examples) -> Vec<Key> {
     let of_line = |line: &str| {
         let ids: Vec<&str> = line.split('\t').skip(1 + DENSE).collect();

@@ -1,21 +1,21 @@
-//! What a job has that others do not, so that a test can see that all of it was met.
+//! Properties that only some jobs have, so that a test can verify its coverage.
 
 use crate::finding::Finding;
 use crate::job::{Examples, Job};
 use crate::oracle::Oracle;
 use crate::tiers::Tables;
 
-/// Ids from which on a bag is large.
+/// A bag with more ids than this is large.
 const LARGE: usize = 20;
 
-/// What a job has.
+/// Properties of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// Slots have any number of ids.
     pub bags: bool,
-    /// A bag that goes into a table is empty.
+    /// A bag of a feature is empty.
     pub empty: bool,
-    /// A bag that goes into a table has more than 20 ids.
+    /// A bag of a feature has more than 20 ids.
     pub large: bool,
     /// Bags are weighted by a dense column.
     pub weighed: bool,
@@ -23,21 +23,21 @@ pub struct Traits {
     pub groups: bool,
     /// A group has several tables.
     pub shared: bool,
-    /// A table stays in memory whole.
+    /// A table stays in memory.
     pub whole: bool,
-    /// A table that stays whole has no room.
+    /// A table that must stay in memory doesn't fit.
     pub full: bool,
-    /// One table admits late, another one lets rows expire.
+    /// A table delays admission, and another one has expiry.
     pub lives: bool,
-    /// Tables of each group.
+    /// Number of tables in each group.
     pub group_sizes: Vec<usize>,
 }
 
 impl Traits {
-    /// Those of `job`, of which `oracle` knows what is right.
+    /// Properties of `job`, whose oracle is `oracle`.
     ///
     /// # Errors
-    /// When there can be no such model.
+    /// The model is invalid.
     pub(crate) fn of(job: &Job, oracle: &Oracle) -> Result<Self, Finding> {
         let (tables, rooms, named) = (Tables::of(job)?, &oracle.rooms, &job.config.features);
         let sizes = bag_sizes(job);
@@ -57,7 +57,7 @@ impl Traits {
     }
 }
 
-/// Ids of all bags that go into tables.
+/// Number of ids of all bags of features.
 fn bag_sizes(job: &Job) -> Vec<usize> {
     let columns = job.config.features.iter().filter_map(|feature| feature.columns_of().ok());
     let columns: Vec<usize> = columns.flatten().collect();

@@ -1,4 +1,4 @@
-//! What is done to the disk of a schedule: nothing, or one thing at a moment that a seed chooses.
+//! Faults of a schedule's disk: none, or one at a random moment.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,7 @@ use stepwell_disk::{Failure, Faults, FaultyDisk, Flip, Lasting, Operation, Survi
 
 use crate::dice::Dice;
 
-/// Operations that may fail alone.
+/// Operations that may fail individually.
 const OPERATIONS: [Operation; 9] = [
     Operation::Read,
     Operation::Write,
@@ -27,13 +27,13 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// The operations of `disk` so far.
+    /// Operations of `disk` so far.
     pub fn of(disk: &FaultyDisk) -> Self {
         let counts = OPERATIONS.iter().map(|operation| disk.count(*operation)).collect();
         Self { counts, mutations: disk.mutations() }
     }
 
-    /// Changes that the run made.
+    /// Mutations that the run made.
     pub fn mutations(&self) -> u64 {
         self.mutations
     }
@@ -45,22 +45,22 @@ impl Uses {
     }
 }
 
-/// What happens to a disk.
+/// A fault of a disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Mishap {
-    /// The power goes, and comes back.
+    /// A power failure.
     Cut {
-        /// Mutations before.
+        /// Mutations before it.
         after: u64,
-        /// What the disk remembers.
+        /// What survives on the disk.
         survival: Survival,
     },
-    /// An operation fails, or does something else and says nothing.
+    /// An operation fails, or silently does something else.
     Faults(Faults),
 }
 
 impl Mishap {
-    /// Something other than a cut that happens to a run that uses its disk as `uses` says.
+    /// Draws a fault other than a power failure, for a run with this use of its disk.
     pub fn draw(dice: &mut Dice, uses: &Uses) -> Self {
         let none = Faults::default();
         Self::Faults(match dice.below(8) {
@@ -85,7 +85,7 @@ impl Mishap {
         })
     }
 
-    /// A cut.
+    /// Draws a power failure.
     pub fn cut(dice: &mut Dice, uses: &Uses) -> Self {
         let after = dice.below(uses.mutations.max(1));
         let torn = dice.any();
@@ -93,7 +93,7 @@ impl Mishap {
         Self::Cut { after, survival: dice.pick(&all) }
     }
 
-    /// The faults that bring it about.
+    /// The corresponding faults of the disk.
     pub fn faults(&self) -> Faults {
         match self {
             Self::Cut { after, .. } => Faults { cut_after: Some(*after), ..Faults::default() },
@@ -112,7 +112,7 @@ fn failure(dice: &mut Dice, uses: &Uses) -> Failure {
     }
 }
 
-/// Whatever takes room fails, from some moment on.
+/// Operations that need space fail, from some moment on.
 fn full(dice: &mut Dice, uses: &Uses) -> Failure {
     let operation = dice.pick(&[Operation::Write, Operation::Create]);
     Failure {

@@ -1,10 +1,11 @@
-//! Checkpoints in the simulated world.
+//! Stores checkpoints in the simulated world.
 //!
 //! - **How.** A checkpoint is a snapshot of each group's store in a directory of the simulated
-//!   disk, and the dense part in memory, which no crash takes. It counts once the snapshot is
-//!   complete. Its digest is compared with the right one at once, so that a checkpoint that was
-//!   taken too early or too late is found even where nobody goes on from it: some are read back for
-//!   that, past all faults, of the others the store that they were made from.
+//!   disk, and the dense part in memory, which survives crashes. It counts once the snapshot is
+//!   complete. Its digest is immediately compared with the oracle's, so that a checkpoint taken too
+//!   early or too late is found even if nothing resumes from it. For some checkpoints, the digest
+//!   is of the snapshot, read back without faults; for the others, of the store from which they
+//!   were made.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,23 +20,23 @@ use stepwell_engine::{
 };
 use stepwell_ssd::{Error as StoreError, StoreOptions, View};
 
-/// One of so many checkpoints is read back, the first one among them.
+/// One in this many checkpoints is read back, including the first.
 const RESTORES: usize = 4;
 
-/// What a vault keeps.
+/// Contents of a vault.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Checkpoints, oldest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// Digest of each that could be read back, with its step.
+    /// Step and digest of each checkpoint that could be read back.
     pub digests: Vec<(u64, String)>,
-    /// Those that could not be read back.
+    /// Errors of checkpoints that couldn't be read back.
     pub unreadable: Vec<String>,
-    /// What each rank kept of the one under way.
+    /// Parts of the current checkpoint, by rank.
     parts: Vec<PartKept>,
 }
 
-/// What one rank kept of a checkpoint.
+/// One rank's part of a checkpoint.
 #[derive(Debug)]
 struct PartKept {
     rank: usize,
@@ -44,34 +45,33 @@ struct PartKept {
     digest: std::result::Result<ModelDigest, String>,
 }
 
-/// Keeps checkpoints; clones share them.
+/// Stores checkpoints; clones share them.
 #[derive(Clone, Debug)]
 pub struct Vault {
-    /// Where checkpoints go: as faulty as the disk is.
+    /// Destination of checkpoints, with the disk's faults.
     disk: Arc<dyn Disk>,
     /// The same directory, without faults.
     behind: Arc<dyn Disk>,
     name: String,
-    /// Checkpoints that are kept.
+    /// Number of checkpoints to keep.
     most: usize,
     kept: Arc<Mutex<Kept>>,
 }
 
 impl Vault {
-    /// A vault that calls its checkpoints `name` and puts them on `disk`, where it finds them
-    /// again on `behind`.
+    /// A vault with checkpoints called `name` on `disk`; `behind` is the same disk without faults.
     pub fn new(disk: Arc<dyn Disk>, behind: Arc<dyn Disk>, name: &str, most: usize) -> Self {
         let name = name.to_owned();
         Self { disk, behind, name, most, kept: Arc::default() }
     }
 
-    /// What it keeps.
+    /// The contents.
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The digest of the model after `step` steps: of the snapshots in `rows` if it `restores`
-    /// them, else of the stores that they were made from.
+    /// Digest of the model after `step` steps: of the snapshots in `rows` if `restores`, else of
+    /// the stores from which they were made.
     fn digest(
         &self,
         rows: &[Rows],
@@ -83,7 +83,7 @@ impl Vault {
             let restored = match restores {
                 true => {
                     let disk = self.behind.directory(&rows.path).map_err(StoreError::from)?;
-                    // A run that was asked to stop writes one last checkpoint.
+                    // A run that is asked to stop writes a last checkpoint.
                     let stop = StopRequest::new();
                     let options = StoreOptions { stop, ..group.store.options().clone() };
                     Some(View::open(disk, options)?)
@@ -184,8 +184,8 @@ impl Keep for Vault {
     }
 }
 
-/// The sections that are of the model: behind the optimizer's step there is what a run needs to go
-/// on, which several ranks have in another order than one.
+/// Sections that belong to the model. After the optimizer's step follows what a run needs to
+/// resume, which several ranks store in a different order than one.
 fn model_of(dense: &Dense) -> Dense {
     let last = dense.sections.iter().position(|(name, _)| name == "step");
     let count = last.map_or(dense.sections.len(), |last| last + 1);

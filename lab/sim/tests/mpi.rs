@@ -1,6 +1,7 @@
-//! The virtual clock beside ranks that are processes, over MPI, and really sleep.
+//! Compares the virtual clock with ranks that are processes, over MPI, and really sleep.
 //!
-//! Not launched by MPI, this program launches itself by `mpirun`, once for each run of a case.
+//! If it isn't launched by MPI, this program launches itself with `mpirun`, once for each run of a
+//! case.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
 
@@ -17,9 +18,9 @@ use stepwell_fabric::{Fabric, Tag};
 
 use timed::{Case, RANKS};
 
-/// Which case ranks are to run.
+/// Environment variable with the case to run.
 const CASE: &str = "STEPWELL_TEST_CASE";
-/// The case that measures what a message takes.
+/// The case that measures the latency of a message.
 const LATENCY: &str = "latency";
 const BARRIER: Tag = Tag(0x7700);
 
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     for (number, case) in Case::all().into_iter().enumerate() {
         let predicted = case.predicted(latency);
         let mut ratios = Vec::new();
-        // Processes are late now and then on a busy machine, so that one good time of a few counts.
+        // Processes are sometimes late on a busy machine, so one good time in a few suffices.
         let is_near = (0..5).any(|_| {
             let slowest = measured(&number.to_string()).into_iter().fold(0.0, f64::max);
             ratios.push(slowest / predicted);
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What each rank of a case says that it took.
+/// Times reported by each rank of a case.
 fn measured(case: &str) -> Vec<f64> {
     let mut launcher = launcher::again(RANKS, &[]).unwrap();
     let output = launcher.env(CASE, case).output().unwrap();
@@ -70,7 +71,7 @@ fn run_rank() {
     let case = std::env::var(CASE).unwrap();
     let patience = Options { patience_seconds: 30.0, ..Options::default() };
     let fabric = mpi::join(patience).unwrap().unwrap();
-    // Processes come one after the other; a run begins with all of them.
+    // Processes start one after another; a run starts with all of them.
     fabric.wait(Barrier::start(BARRIER)).unwrap();
     let seconds = match case.parse::<usize>() {
         Ok(number) => Case::all()[number].slept(&fabric).seconds,
@@ -81,8 +82,8 @@ fn run_rank() {
     println!("seconds {seconds}");
 }
 
-/// What a barrier of all ranks takes for each of its messages, where ranks have rested before, as
-/// they do while they compute: the median.
+/// Median time per message of a barrier of all ranks, after they have been idle, as they are while
+/// they compute.
 fn latency(fabric: &Fabric) -> f64 {
     let (clock, mut all) = (SystemClock::new(), Vec::new());
     for _ in 0..41 {

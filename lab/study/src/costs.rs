@@ -1,9 +1,9 @@
-//! What messages and arithmetic cost, given or measured on this machine, as a file.
+//! Costs of messages and arithmetic: given, measured on this machine, or read from a file.
 //!
-//! Measured are two ranks that are threads: half the time of an empty message there and back, and
-//! which part of it is sending; the time of a large one, from values that are put into it to a copy
-//! of them at the receiver; and additions of one vector to another by one thread, from caches. All
-//! are medians.
+//! The measurement uses two ranks that are threads: half the round-trip time of an empty message,
+//! and the part of it for sending; the time of a large message, from values being put into it to a
+//! copy of them at the receiver; and the time of adding one vector to another on one thread, from
+//! caches. All are medians.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use stepwell_sim::clock::{Computing, Times};
 
 use crate::{Error, Result};
 
-/// What costs depend on, beside the time of a gradient.
+/// Costs, other than the time of a gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// Bytes per second of a rank's link, each way.
     pub bytes_per_second: f64,
-    /// Seconds of an empty message, once it is sent.
+    /// Latency of an empty message after sending, in seconds.
     pub latency_seconds: f64,
-    /// Bytes per second that additions of vectors read and write.
+    /// Bytes per second that vector additions read and write.
     pub arithmetic_bytes_per_second: f64,
-    /// Seconds that a rank takes to send a message.
+    /// Seconds for sending a message.
     pub seconds_per_message: f64,
 }
 
-/// Values of the large message, and of a vector that is added.
+/// Values in the large message, and in an added vector.
 const VALUES: usize = 1 << 20;
 const ROUNDS: usize = 41;
-/// Empty messages of a round.
+/// Empty messages per round.
 const EMPTY: usize = 100;
 const TAG: Tag = Tag(0x5360);
 
 impl Costs {
-    /// EDR InfiniBand, and what one core of the machines of its time copies.
+    /// EDR InfiniBand, and the copy rate of one core of a contemporary machine.
     pub const GIVEN: Self = Self {
         bytes_per_second: 100e9 / 8.0,
         latency_seconds: 2e-6,
@@ -46,10 +46,10 @@ impl Costs {
         seconds_per_message: 0.0,
     };
 
-    /// Those of this machine: seconds of work for both of its threads.
+    /// Measures the costs of this machine, which takes seconds on two threads.
     ///
     /// # Errors
-    /// When ranks cannot talk.
+    /// Ranks can't communicate.
     pub fn measure() -> Result<Self> {
         let ends = threads(2);
         let [one, other] = &ends[..] else { unreachable!("two ends") };
@@ -98,9 +98,9 @@ impl Costs {
         fabric.send(1, TAG, end)?;
         let bytes = size_of_val(&values[..]) as f64;
         let empty = median(empty);
-        // What is beside both ways of an empty one, the clock's own grain at least.
+        // Time beyond a round trip of empty messages, at least the clock's resolution.
         let carried = (median(large) - 2.0 * empty).max(1e-9);
-        // The receiver may answer while the sender still wakes it.
+        // The receiver may answer while the sender is still waking it.
         let sending = median(sent).min(empty);
         Ok(Self {
             bytes_per_second: bytes / carried,
@@ -110,10 +110,10 @@ impl Costs {
         })
     }
 
-    /// Reads what was measured before.
+    /// Reads costs from a file.
     ///
     /// # Errors
-    /// A file that cannot be read, or holds no costs.
+    /// A file that can't be read, or doesn't contain costs.
     pub fn read(path: &Path) -> Result<Self> {
         let text = stepwell_data::read_text(path)?;
         let wrong = |why: String| Error::Costs { path: path.to_owned(), why };
@@ -129,7 +129,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// With these, and what a gradient takes.
+    /// These costs, with a time for gradients.
     pub(crate) fn times(&self, computing: Computing) -> Times {
         Times {
             network: Network {
@@ -143,7 +143,8 @@ impl Costs {
     }
 }
 
-/// Answers every message with an empty one, after a copy of what it holds, until one says the end.
+/// Answers every message with an empty one, after copying its contents, until a message asks to
+/// stop.
 fn answer(fabric: &Fabric) -> Result<()> {
     let (events, mut copy) = (Events::new(), Vec::new());
     fabric.wakes(&events);
@@ -170,7 +171,7 @@ fn receive(fabric: &Fabric, from: usize, events: &Arc<Events>) -> Result<Message
     }
 }
 
-/// The value in the middle; there is at least one.
+/// The median of at least one value; of an even number, the upper of the middle two.
 pub(crate) fn median(mut seconds: Vec<f64>) -> f64 {
     seconds.sort_unstable_by(f64::total_cmp);
     seconds[seconds.len() / 2]

@@ -1,4 +1,4 @@
-//! How a run goes: a point every so often.
+//! Learning curves: a point at regular intervals of a run.
 
 use serde::Serialize;
 use stepwell_nn::{ClassSums, Graph};
@@ -8,35 +8,35 @@ use stepwell_sync::{Counts, Number};
 use crate::learner::look;
 use crate::{Images, Result};
 
-/// A moment of a run.
+/// A point of a learning curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point {
     /// Passes over the examples.
     pub epoch: f64,
-    /// Of the virtual clock.
+    /// Seconds on the virtual clock.
     pub seconds: f64,
     /// Updates of the model.
     pub updates: u64,
-    /// Mean loss of the training examples that are looked at.
+    /// Mean loss of the training examples evaluated.
     pub train_loss: f64,
-    /// Share of these whose class is right.
+    /// Share of these that are classified correctly.
     pub train_accuracy: f64,
-    /// Share of the test examples whose class is right.
+    /// Share of the test examples evaluated that are classified correctly.
     pub test_accuracy: f64,
 }
 
-/// What a run is looked at with.
+/// Evaluation of a run.
 #[derive(Debug)]
 pub(crate) struct Looks<'a, T: 'static> {
     pub(crate) graph: &'a Graph<T>,
     pub(crate) train: &'a Images,
     pub(crate) test: &'a Images,
-    /// Gradients of all ranks in a pass over the examples.
+    /// Gradients of all ranks per epoch.
     pub(crate) per_epoch: u64,
 }
 
 impl<T: Number> Looks<'_, T> {
-    /// A run's present point.
+    /// Evaluates the current state of a run.
     pub(crate) fn point(&self, run: &ClockedRun<T>) -> Point {
         let (model, counts) = (run.model(), run.counts());
         let train = look(self.graph, self.train, &model);
@@ -51,8 +51,8 @@ impl<T: Number> Looks<'_, T> {
         }
     }
 
-    /// Runs to the end, or until `stop` says so; a point each `every` gradients, the first before
-    /// any.
+    /// Runs to the end, or until `stop` returns true; evaluates before the first gradient and every
+    /// `every` gradients.
     pub(crate) fn follow(
         &self,
         run: &mut ClockedRun<T>,
@@ -74,7 +74,7 @@ impl<T: Number> Looks<'_, T> {
                 return Ok((points, run.counts()));
             }
         }
-        // The end, where it is not on a boundary.
+        // The end, unless it is on a boundary.
         let last = points.last().map_or(0.0, |point| point.epoch);
         if run.used() as f64 / self.per_epoch as f64 > last {
             points.push(self.point(run));
@@ -83,7 +83,7 @@ impl<T: Number> Looks<'_, T> {
     }
 }
 
-/// Points on either side that a loss is smoothed over.
+/// Points on either side for smoothing a loss.
 const REACH: usize = 2;
 
 /// When a loss was reached.
@@ -91,18 +91,18 @@ const REACH: usize = 2;
 pub(crate) struct Reached {
     /// Passes over the examples.
     pub(crate) epoch: f64,
-    /// Of the virtual clock.
+    /// Seconds on the virtual clock.
     pub(crate) seconds: f64,
 }
 
-/// When the smoothed training loss of a run first was `target` or below.
+/// When the smoothed training loss of a run was first at most `target`.
 ///
-/// A single look at the loss jumps by more than a tenth of it. Smoothed, the loss of a point is the
-/// mean of its own and of those of two points on either side, fewer at the ends; between two points
-/// it is taken as straight.
+/// A single evaluation of the loss varies by more than a tenth. The smoothed loss is the mean of a
+/// point and two points on either side, fewer at the ends; between points it is interpolated
+/// linearly.
 pub(crate) fn reached(points: &[Point], target: f64) -> Option<Reached> {
     let smooth = |place: usize| {
-        // As many on either side: else a falling loss is too high at one end.
+        // Symmetric: otherwise, a falling loss would be too high at one end.
         let reach = REACH.min(place).min(points.len() - 1 - place);
         let near = &points[place - reach..=place + reach];
         near.iter().map(|point| point.train_loss).sum::<f64>() / near.len() as f64
@@ -117,7 +117,7 @@ pub(crate) fn reached(points: &[Point], target: f64) -> Option<Reached> {
     Some(Reached { epoch: between(|point| point.epoch), seconds: between(|point| point.seconds) })
 }
 
-/// Of the examples, those whose class is right.
+/// Share of the examples that are classified correctly.
 pub(crate) fn share(sums: ClassSums) -> f64 {
     sums.right as f64 / sums.examples as f64
 }
@@ -142,7 +142,7 @@ mod tests {
             (found - epoch).abs() < 1e-9 && (seconds - 2.0 * epoch).abs() < 1e-9
         };
         assert!(near(at(8.0), 1.0) && near(at(6.8), 1.5) && near(at(4.1), 3.5));
-        // A single look at 0 does not count.
+        // A single evaluation of 0 doesn't count.
         assert_eq!(at(1.0), None);
     }
 }

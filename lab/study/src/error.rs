@@ -1,4 +1,4 @@
-//! What can go wrong with a study.
+//! Errors of studies.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,40 +7,40 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The data cannot be read.
+    /// The data can't be read.
     #[error(transparent)]
     Data(#[from] stepwell_data::DataError),
-    /// The data is not what the study needs.
+    /// The images don't fit the study.
     #[error("{}: {why}", path.display())]
     Images {
         /// The file.
         path: std::path::PathBuf,
-        /// Why, and the mend.
+        /// The reason, with a fix.
         why: String,
     },
-    /// The clicks are not what the study needs.
+    /// The clicks don't fit the study.
     #[error("{}: {why}", path.display())]
     Clicks {
         /// The file.
         path: std::path::PathBuf,
-        /// Why, and the mend.
+        /// The reason, with a fix.
         why: String,
     },
-    /// A model that does not fit together.
+    /// An invalid model.
     #[error(transparent)]
     Graph(#[from] stepwell_nn::GraphError),
-    /// Options that do not fit.
+    /// Invalid options.
     #[error(transparent)]
     Options(#[from] stepwell_sync::OptionsError),
-    /// Costs that make no sense.
+    /// Invalid costs.
     #[error("{}: {why}; `stepwell-lab study costs --json FILE` measures them", path.display())]
     Costs {
         /// The file.
         path: std::path::PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Rows that cannot be kept.
+    /// Rows can't be stored.
     #[error(transparent)]
     Rows(#[from] stepwell_engine::Error),
     /// A parameter server failed.

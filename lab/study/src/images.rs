@@ -1,6 +1,6 @@
-//! Labelled examples in memory: the features of each, and its class.
+//! Labeled examples in memory: the features and class of each.
 //!
-//! Bytes: 4 for each feature, so 188 MB of MNIST's training pixels, and 2.4 GB of 10,000 random
+//! Bytes: 4 per feature, which is 188 MB for MNIST's training pixels, and 2.4 GB for 10,000 random
 //! Fourier features of them.
 
 use std::path::Path;
@@ -14,26 +14,26 @@ use crate::{Error, Result};
 
 /// Classes of MNIST.
 pub(crate) const CLASSES: usize = 10;
-/// Examples of a block when features are made.
+/// Examples per block when computing features.
 const ROWS: usize = 512;
 
 /// Examples of one set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Images {
-    /// Features of an example.
+    /// Features per example.
     pub columns: usize,
-    /// Pixels from 0 to 1, or what was made of them. // (examples, columns)
+    /// Pixels from 0 to 1, or features computed from them. // (examples, columns)
     pub features: Vec<f32>,
-    /// The class of each. // (examples)
+    /// Class of each example. // (examples)
     pub labels: Vec<u8>,
 }
 
 impl Images {
-    /// Reads `<name>-images-idx3-ubyte.gz` and `<name>-labels-idx1-ubyte.gz` of a folder, packed or
-    /// not, with or without the ending.
+    /// Reads `<name>-images-idx3-ubyte.gz` and `<name>-labels-idx1-ubyte.gz` from a directory,
+    /// compressed or not, with or without the extension.
     ///
     /// # Errors
-    /// Files that are not there, or do not belong together.
+    /// Files that are missing or don't match.
     fn read(folder: &Path, name: &str) -> Result<Self> {
         let file = |what: &str| {
             let plain = folder.join(format!("{name}-{what}-ubyte"));
@@ -58,8 +58,8 @@ impl Images {
         Ok(Self { columns: pixels.each(), features, labels: classes.elements })
     }
 
-    /// Reads MNIST's training and test examples from a folder; one in `part` of the first, at least
-    /// `least`, in an order that `seed` draws.
+    /// Reads MNIST's training and test examples from a directory. Keeps one in `part` of the
+    /// training examples, but at least `least`, in an order drawn with `seed`.
     pub(crate) fn both(
         folder: &Path,
         (part, least, seed): (usize, usize, u64),
@@ -89,12 +89,12 @@ impl Images {
         self.labels.len()
     }
 
-    /// The features of one.
+    /// Features of an example.
     pub(crate) fn row(&self, example: usize) -> &[f32] {
         &self.features[example * self.columns..(example + 1) * self.columns]
     }
 
-    /// The first so many, in an order that `seed` draws.
+    /// The first `count` examples, in an order drawn with `seed`.
     pub(crate) fn shuffled(&self, count: usize, seed: u64) -> Self {
         let mut order: Vec<usize> = (0..self.count()).collect();
         let mut stream = Stream::named(seed, b"study/shuffle");
@@ -107,13 +107,14 @@ impl Images {
         Self { columns: self.columns, features, labels }
     }
 
-    /// The same with a mean of 0 and a deviation of 1, if it has these; whatever the pixel.
+    /// Shifts and scales features with this mean and deviation to mean 0 and deviation 1, the same
+    /// for all pixels.
     pub(crate) fn standardized(mut self, [mean, deviation]: [f32; 2]) -> Self {
         self.features.iter_mut().for_each(|value| *value = (*value - mean) / deviation);
         self
     }
 
-    /// The mean and the deviation of all features together.
+    /// Mean and deviation of all features.
     pub(crate) fn moments(&self) -> [f32; 2] {
         let count = self.features.len() as f64;
         let mean = self.features.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
@@ -122,7 +123,7 @@ impl Images {
         [mean as f32, variance.sqrt() as f32]
     }
 
-    /// Square images whose pixels are the means of `side` times as many in each direction.
+    /// Square images, downscaled by `side` with means.
     pub(crate) fn shrunk(&self, side: usize) -> Self {
         let width = self.columns.isqrt();
         let small = width / side;
@@ -138,7 +139,7 @@ impl Images {
         Self { columns: small * small, features, labels: self.labels.clone() }
     }
 
-    /// Random Fourier features for a Gaussian kernel of width `sigma`, made once.
+    /// Computes random Fourier features for a Gaussian kernel of width `sigma`.
     pub(crate) fn fourier(&self, features: usize, sigma: f64, seed: u64) -> Result<Self> {
         let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: self.columns });
         let layer = FourierFeatures::new(self.columns, features, sigma, seed);
@@ -180,7 +181,7 @@ mod tests {
         assert!((dot(made.row(0), made.row(0)) - 1.0).abs() < 0.02);
     }
 
-    /// A folder with one set of so many images of one line, and as many tests of another size.
+    /// A directory with sets of `images` columns and `tests` columns per image.
     fn folder(name: &str, images: u8, tests: u8) -> std::path::PathBuf {
         let folder = std::env::temp_dir().join(format!("study-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

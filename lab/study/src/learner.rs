@@ -1,4 +1,4 @@
-//! What computes gradients of images, and what looks at a model.
+//! Computes gradients of images, and evaluates models.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use stepwell_sync::{Learner, Number};
 use crate::Images;
 use crate::images::CLASSES;
 
-/// Examples of a block when a whole set is looked at.
+/// Examples per block when evaluating a whole set.
 const BLOCK: usize = 500;
 
-/// A rank's learner: its part of the examples, from the first to the last, again and again.
+/// A rank's learner, which repeatedly iterates over its part of the examples.
 #[derive(Debug)]
 pub(crate) struct ImageLearner<T: 'static> {
     graph: Arc<Graph<T>>,
     images: Arc<Images>,
     part: Range<usize>,
     mini_batch: usize,
-    /// What each mini-batch of the whole set costs, beside a usual one; none where all are usual.
+    /// Relative cost of each mini-batch of the whole set; empty if all cost the same.
     costs: Arc<[f64]>,
     pass: Pass<T>,
 }
 
 impl<T: Number> ImageLearner<T> {
-    /// That of `part` of the examples, in mini-batches of so many; the last of a pass is full, too.
+    /// A learner of `part` of the examples, in mini-batches of `mini_batch`; all are full,
+    /// including the last of a pass.
     pub(crate) fn new(
         graph: &Arc<Graph<T>>,
         images: &Arc<Images>,
@@ -38,18 +39,18 @@ impl<T: Number> ImageLearner<T> {
         Self { graph, images, part, mini_batch, costs, pass }
     }
 
-    /// The same, where mini-batches of the whole set cost this; parts are of whole mini-batches.
+    /// Sets the costs of mini-batches of the whole set; parts consist of whole mini-batches.
     pub(crate) fn with_costs(self, costs: &Arc<[f64]>) -> Self {
         Self { costs: Arc::clone(costs), ..self }
     }
 
-    /// Where a step's mini-batch starts.
+    /// Start of a step's mini-batch.
     fn start(&self, step: u64) -> usize {
         let per_pass = self.part.len() / self.mini_batch;
         self.part.start + (step as usize % per_pass) * self.mini_batch
     }
 
-    /// The parts of `workers` ranks: as many examples each.
+    /// Equal parts for `workers` ranks.
     pub(crate) fn parts(images: &Images, workers: usize) -> Vec<Range<usize>> {
         let each = images.count() / workers;
         (0..workers).map(|worker| worker * each..(worker + 1) * each).collect()
@@ -69,7 +70,7 @@ impl<T: Number> Learner<T> for ImageLearner<T> {
     }
 }
 
-/// Memory for a pass over some examples.
+/// Buffers for a pass over examples.
 #[derive(Debug)]
 struct Pass<T> {
     workspace: Workspace<T>,
@@ -85,7 +86,8 @@ impl<T: Number> Pass<T> {
         Self { workspace: Workspace::new(graph, rows_max), x, d_logits: logits.clone(), logits }
     }
 
-    /// The losses of some examples, and the gradient of their share of a mean over so many.
+    /// Computes the losses of examples, and optionally the gradient of their share of a mean over a
+    /// number of examples.
     fn run(
         &mut self,
         graph: &Graph<T>,
@@ -113,7 +115,7 @@ impl<T: Number> Pass<T> {
     }
 }
 
-/// The losses of all examples, and the classes that were right.
+/// Sums of the losses of all examples, and of correct classes.
 pub(crate) fn look<T: Number>(graph: &Graph<T>, images: &Images, parameters: &[T]) -> ClassSums {
     let starts: Vec<usize> = (0..images.count()).step_by(BLOCK).collect();
     let sums = starts.into_par_iter().map_init(
@@ -127,7 +129,7 @@ pub(crate) fn look<T: Number>(graph: &Graph<T>, images: &Images, parameters: &[T
     add(sums.collect())
 }
 
-/// The same, and the gradient of the mean over all examples, summed in order.
+/// Like [`look`], and computes the gradient of the mean over all examples, summed in order.
 pub(crate) fn full_gradient<T: Number>(
     graph: &Graph<T>,
     images: &Images,
@@ -137,7 +139,7 @@ pub(crate) fn full_gradient<T: Number>(
     gradient.fill(T::ZERO);
     let (mut all, threads) = (ClassSums::default(), rayon::current_num_threads());
     let starts: Vec<usize> = (0..images.count()).step_by(BLOCK).collect();
-    // As many gradients at a time as there are threads.
+    // One gradient per thread at a time.
     for starts in starts.chunks(threads) {
         let of_block = |start: &usize| {
             let mut pass = Pass::new(graph, images.columns, BLOCK);

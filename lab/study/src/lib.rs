@@ -1,18 +1,19 @@
-//! Studies: what the papers on synchronisation ran, run again on the virtual clock, beside their
-//! figures.
+//! Studies: experiments from papers on synchronization, repeated on the virtual clock and compared
+//! with the papers' results.
 //!
 //! ```text
-//! IDX files ─► Images ─► a part for each rank ─► Learner (nn::Graph) ─┐
+//! IDX files ─► Images ─► a part per rank ──────► Learner (nn::Graph) ─┐
 //!                                                                     ▼
 //! paper's baseline ─► fit ─► Times ───────────────────────────► sim::clock ─► figures, page, SVG
 //! ```
 //!
-//! - **Why.** The papers' machines are gone, and what they compared can be: who waits for whom
-//!   follows from times, and these from a model that is fitted to their baselines alone. What
-//!   another protocol makes of it is then a prediction, and the accuracies are real.
-//! - **Invariants.** Figures on the virtual clock follow from a study's options and its data: they
-//!   repeat to the bit on machines with the same instruction set. What is measured says so.
-//! - **Bounds.** Data of a study lies in memory whole; each module says how much.
+//! - **Why.** The papers' machines are gone, but their comparisons can be repeated: who waits for
+//!   whom follows from times, and these from a cost model fitted only to the baselines. Results of
+//!   other protocols are then predictions, and accuracies are real.
+//! - **Invariants.** Results on the virtual clock are a function of a study's options and data:
+//!   they repeat bit for bit on machines with the same instruction set. Measured values are marked
+//!   as such.
+//! - **Bounds.** All data of a study is in memory; each module gives its size.
 
 #![forbid(unsafe_code)]
 

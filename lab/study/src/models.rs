@@ -1,4 +1,4 @@
-//! The papers' models, as graphs.
+//! The papers' models as graphs.
 
 use stepwell_nn::{
     Activation, Convolution, Graph, GraphBuilder, GraphError, Image, InputShape, Linear, Lstm,
@@ -10,17 +10,17 @@ use crate::images::CLASSES;
 /// A model of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Model {
-    /// Logistic regression over the classes; it begins at zero.
+    /// Logistic regression over the classes, starting at zero.
     Lr,
-    /// The same over random Fourier features.
+    /// Logistic regression over random Fourier features.
     LrRff,
-    /// A hidden layer of so many rectified neurons.
+    /// One hidden layer with this number of rectified neurons.
     Fcnn(usize),
     /// A convolution of images of 28 x 28 pixels, and a pooling.
     Conv,
-    /// Cells that read sequences of unequal length.
+    /// LSTM cells that read sequences of different lengths.
     Lstm {
-        /// Values of a vector.
+        /// Values per vector.
         inputs: usize,
         /// Most vectors of a sequence.
         steps_max: usize,
@@ -33,7 +33,7 @@ const CHANNELS: usize = 8;
 const CELLS: usize = 24;
 
 impl Model {
-    /// Its name in figures.
+    /// Name in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lr => "lr",
@@ -44,10 +44,10 @@ impl Model {
         }
     }
 
-    /// Its graph over examples of so many features.
+    /// Graph for examples with `columns` features.
     ///
     /// # Errors
-    /// Features that do not fit; any number of them does, but for images and sequences.
+    /// A number of features that doesn't match images or sequences; other models accept any number.
     pub(crate) fn graph<T: Scalar>(self, columns: usize) -> Result<Graph<T>, GraphError> {
         let linear =
             |inputs, outputs, activation| Linear { inputs, outputs, bias: true, activation };
@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-/// Windows of 5 x 5 pixels at every second place, the largest of 2 x 2 of these, and the classes.
+/// Windows of 5 x 5 pixels with stride 2, a maximum over 2 x 2 of these, and the classes.
 fn convolution<T: Scalar>(builder: &mut GraphBuilder<T>, x: Source) -> Result<(), GraphError> {
     let square = |side, stride| Window { kernel: [side; 2], stride: [stride; 2], padding: [0; 2] };
     let side = |side| Image { channels: CHANNELS, height: side, width: side };

@@ -1,4 +1,4 @@
-//! Plots: lines over axes, as SVG.
+//! Plots lines over axes as SVG.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -9,18 +9,18 @@ const PLOT: (u32, u32) = (640, 400);
 /// One plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What its axes are.
+    /// Labels of the axes.
     pub axes: [&'static str; 2],
-    /// Its lines: a name, and points.
+    /// Lines: a name and points.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// Draws plots below each other, as SVG.
 ///
 /// # Errors
-/// When the library refuses.
+/// The plotting library fails.
 pub fn draw(plots: &[Plot]) -> Result<String, String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let mut svg = String::new();
@@ -59,7 +59,7 @@ fn draw_one(area: &DrawingArea<SVGBackend<'_>, Shift>, plot: &Plot) -> Fallible 
     labels.map_err(Into::into)
 }
 
-/// From the least to the most that is finite, with a little room.
+/// Range of the finite values, with a small margin.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let finite = values.filter(|value| value.is_finite());
     let none = (f64::INFINITY, f64::NEG_INFINITY);

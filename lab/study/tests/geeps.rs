@@ -1,4 +1,4 @@
-//! The study of GeePS with a small part of the real data: what must hold at any size.
+//! The GeePS study with a small part of the real data: properties that hold at any size.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ fn bounds_hold_nothing_is_lost_and_little_memory_costs_little() {
             assert_eq!(mode(name).slack, Some(most));
             assert!(mode(name).staleness_max <= most, "{}, {name}: {of:?}", of.model);
         }
-        // Who waits less is through sooner; layers that travel one by one are waited for less.
+        // Less waiting makes runs faster; layers sent separately are waited for less.
         assert!(mode("bsp").stall > mode("ssp_1").stall, "{of:?}");
         assert!(mode("ssp_1").seconds_per_clock >= mode("async").seconds_per_clock, "{of:?}");
         assert!(of.single_table_stall > mode("bsp").stall, "{of:?}");

@@ -1,4 +1,4 @@
-//! Studies with a small part of the real data: what must hold at any size.
+//! Studies with a small part of the real data: properties that hold at any size.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,8 @@ fn rdma_wild_is_sooner_and_learns_as_well() {
     for model in &figures.models {
         let (faster, paper) = (model.speedup["rdma_wild"], model.paper.speedup);
         assert!(faster > 1.0, "{}: {faster} for the paper's {paper}", model.name);
-        // Algorithm 1: a server of N workers uses one of each before it uses one's again.
+        // Algorithm 1: a server of N workers uses one gradient of each before it uses a worker's
+        // next one.
         assert!(model.age_max["rdma_wild"] > 0 && model.age_max["rdma_wild"] < 30);
         let [sync, wild] = ["sync_dsgd", "rdma_wild"].map(|kind| model.accuracy[kind]);
         assert!(sync > 0.7 && (sync - wild).abs() < 0.04, "{}: {sync} {wild}", model.name);
@@ -44,7 +45,7 @@ fn rna_is_as_soon_as_more_gradients_make_it() {
     let figures = rna::run(&folder, &options, &mut |_| {}).unwrap();
     assert_eq!((figures.lost_gradients, &figures.seeds[..]), (0, &[1, 2][..]));
     for of in &figures.settings {
-        // Gradients in a second, beside those of the blocking sum.
+        // Gradients per second, relative to the blocking sum.
         let more = |name: &str| {
             let rate = |of: &rna::ProtocolFigures| of.gradients_per_update / of.seconds_per_update;
             rate(&of.protocols[name]) / rate(&of.protocols["bsp"])

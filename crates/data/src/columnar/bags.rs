@@ -1,4 +1,4 @@
-//! Keys of a column, row by row.
+//! Keys of an id column, row by row.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,43 +8,43 @@ use stepwell_base::Key;
 use crate::chunk::{complete_values, push_value};
 use crate::layout::Ids;
 
-/// Keys of a column.
+/// Keys of an id column.
 pub(super) struct Bags {
     pub(super) keys: Vec<Key>,
-    /// Values of them; none where all are 1.
+    /// Values of the keys; empty if all are 1.
     pub(super) values: Vec<f32>,
-    /// Where those of each row end; none where each has one.
+    /// End of each row's keys; `None` if each row has one.
     pub(super) ends: Option<Vec<u32>>,
-    /// Ids cut off the lists that are too long, by row.
+    /// Number of ids cut from lists that are too long, by row.
     pub(super) cut: BTreeMap<usize, usize>,
 }
 
 impl Bags {
-    /// Where the keys of a row are, which end where `ends` says.
+    /// Range of a row's keys, given the `ends` of all rows.
     pub(super) fn range(ends: &[u32], row: usize) -> Range<usize> {
         let start = row.checked_sub(1).map_or(0, |before| ends[before]);
         start as usize..ends[row] as usize
     }
 
-    /// Adds a key and its value.
+    /// Adds a key with its value.
     pub(super) fn push(&mut self, key: Key, value: f32) {
         push_value(&mut self.values, self.keys.len(), value);
         self.keys.push(key);
     }
 
-    /// Drops all but the first `keys` keys.
+    /// Keeps only the first `keys` keys.
     pub(super) fn truncate(&mut self, keys: usize) {
         self.keys.truncate(keys);
         self.values.truncate(keys);
     }
 
-    /// Gives the keys that have no value the value 1, where others have one.
+    /// Sets the value of remaining keys to 1, if any key has a value.
     pub(super) fn complete_values(&mut self) {
         complete_values(&mut self.values, self.keys.len());
     }
 }
 
-/// Keys that are put together, row by row.
+/// Builds [`Bags`] row by row.
 pub(super) struct Putting {
     pub(super) bags: Bags,
     pub(super) skip_missing: bool,

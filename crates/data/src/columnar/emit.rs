@@ -1,4 +1,4 @@
-//! Rows into examples: first each column by itself, then all of a row together.
+//! Turns rows into examples: first each column by itself, then row by row.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use crate::moment::TimePart;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain};
 
-/// What is wrong with the first value of a row that is.
+/// First fault of each malformed row: source, reason and value.
 pub(super) type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
 
-/// Rows, and what of them is missing.
+/// Input rows.
 pub(super) struct Data<'a> {
     pub(super) rows: &'a Rows,
     pub(super) layout: &'a Layout,
     pub(super) count: usize,
 }
 
-/// Makes examples of the wanted rows of `block`, whose values are `rows`, as `layout` says.
+/// Turns the wanted rows of `block`, with values `rows`, into examples of `layout`.
 pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chunk) {
     chunk.clear();
     chunk.begin(block);
@@ -67,11 +67,11 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
                     chunk.note_cut_list(chunk.lines.len() - 1, column, *left_out);
                 }
                 match &bags.ends {
-                    // A key is moved faster than a slice of one.
+                    // Pushing one key is faster than copying a slice of one.
                     None => chunk.keys.push(bags.keys[row]),
                     Some(ends) => chunk.push_bag(&bags.keys, &bags.values, Bags::range(ends, row)),
                 }
-                // Rows of a block have fewer keys than 32 bits count.
+                // Rows of a block have fewer than 2^32 keys.
                 chunk.bag_ends.push(chunk.keys.len() as u32);
             }
         }
@@ -80,14 +80,14 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     chunk.complete_values();
 }
 
-/// Labels of data that has none.
+/// Sets labels of unlabeled data to 0.
 fn put_no_labels(chunk: &mut Chunk) {
     if chunk.labels.is_empty() {
         chunk.labels.resize(chunk.lines.len() * chunk.schema.labels.count, 0.0);
     }
 }
 
-/// Whether each row is of another part than the one that is wanted.
+/// Whether each row belongs to the other part of the split.
 fn unwanted(split: &Split, data: &Data<'_>, faults: &mut Faults) -> Vec<bool> {
     let mut walk = Walk::new(&data.rows.columns[split.source]);
     let mut room = Spelled::default();
@@ -138,7 +138,7 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     (0..data.count).map(&mut of).collect()
 }
 
-/// The features of a column of whole numbers, of which none can be wrong.
+/// Features of an integer column, which can't be malformed.
 fn whole_numbers(dense: &Dense, column: &Column) -> Option<Vec<f32>> {
     let Values::Int(values) = &column.values else { return None };
     let (rule, log1p) = (&dense.rule, Log1p::new());
@@ -173,7 +173,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
     }
 }
 
-/// Computes the keys of an id column.
+/// Computes keys of an id column.
 pub(super) struct Maker<'a> {
     pub(super) ids: &'a Ids,
     pub(super) data: &'a Data<'a>,
@@ -181,7 +181,7 @@ pub(super) struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Keys of a column of texts that was read page by page, each made once as far as it is known.
+    /// Keys of a text column that was read page by page; computes a key once per dictionary entry.
     fn segments(&self, column: &Column) -> Option<Bags> {
         let Values::Segments(segments) = &column.values else { return None };
         let layout = self.data.layout;
@@ -230,7 +230,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Keys of a column with one value a row, made by `key`.
+    /// Keys of a column with one value per row, computed by `key`.
     fn ones(
         mut self,
         source: usize,

@@ -1,4 +1,4 @@
-//! An open Parquet file: what its end says.
+//! An open Parquet file and its metadata.
 
 use std::path::{Path, PathBuf};
 
@@ -16,30 +16,29 @@ use crate::files::explain;
 use crate::layout::{Layout, Named, listed, nearest};
 use crate::path_columns::FromPath;
 
-/// Rows of a file whose end could be read.
+/// A Parquet file with readable metadata.
 pub(crate) struct ColumnFile {
     pub(super) path: PathBuf,
     pub(super) reader: SerializedFileReader<DataFile>,
-    /// The same, to be told what will be read.
+    /// The same file, for prefetching.
     bytes: DataFile,
 }
 
-/// A column that is read.
+/// A column to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its number in the file.
+    /// Number of the leaf column in the file.
     pub(super) leaf: usize,
-    /// What its values mean.
+    /// How to interpret its values.
     pub(super) meaning: Meaning,
-    /// Definition level of a value that is there.
+    /// Definition level of a value that isn't null.
     pub(super) defined: i16,
-    /// Definition level of an item of a list, whether it is there or missing; none where rows have
-    /// no lists.
+    /// Definition level of a list's item, null or not; `None` if rows have no lists.
     pub(super) listed: Option<i16>,
 }
 
 impl Place {
-    /// Whether a row has a list of values.
+    /// Whether rows are lists.
     pub(super) fn is_list(&self) -> bool {
         self.listed.is_some()
     }
@@ -52,7 +51,7 @@ impl std::fmt::Debug for ColumnFile {
 }
 
 impl ColumnFile {
-    /// Takes an open file that begins as a Parquet one.
+    /// Opens `file`, which starts like a Parquet file.
     pub(crate) fn new(path: &Path, file: DataFile) -> Result<Self, DataError> {
         let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
         let bytes = file.again().map_err(|error| wrong(explain(&error)))?;
@@ -70,15 +69,15 @@ impl ColumnFile {
         Ok(Self { path: path.to_owned(), reader, bytes })
     }
 
-    /// Rows in the file.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.reader.metadata().file_metadata().num_rows().max(0).cast_unsigned()
     }
 
-    /// The most bytes that reading takes beside blocks: all pages of the largest row group, as they
-    /// lie in the file and decompressed, and four times as much again for texts of dictionaries,
-    /// each of which has 5 bytes there at least, and here a place and a key; where it is no file on
-    /// a disk, all of the row group as it lies there once more.
+    /// Most bytes that reading takes in addition to blocks: all pages of the largest row group,
+    /// compressed and decompressed, and four times the decompressed size for texts of dictionaries,
+    /// each of which takes at least 5 bytes there, and a place and a key here. Remote files also
+    /// buffer the compressed row group.
     pub(crate) fn bytes_max(&self) -> u64 {
         let times = if self.bytes.holds() { 2 } else { 1 };
         let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {
@@ -88,12 +87,13 @@ impl ColumnFile {
         self.reader.metadata().row_groups().iter().map(bytes).max().unwrap_or(0)
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Brings the columns at `places` of a row group, where that is faster than page by page.
+    /// Prefetches the columns at `places` of a row group, if that is faster than reading page by
+    /// page.
     pub(super) fn will_read(&self, group: usize, places: &[Place]) -> Result<(), ParquetError> {
         let group = self.reader.metadata().row_group(group);
         let range = |place: &Place| {
@@ -110,7 +110,7 @@ impl ColumnFile {
         columns.iter().map(|column| name_of(column)).collect()
     }
 
-    /// Names of the columns that can be read, each once.
+    /// Names of the readable columns, without duplicates.
     pub(crate) fn names(&self) -> Vec<String> {
         let schema = self.reader.metadata().file_metadata().schema_descr();
         let all = self.all_names();
@@ -135,8 +135,8 @@ impl ColumnFile {
         DataError::NoColumn { path: self.path.clone(), column: source.to_owned(), near, why }
     }
 
-    /// The columns of `layout` that the path gives, and the places of the others in the file, in
-    /// the order of the layout.
+    /// The columns of `layout` in the path, and the places of the other columns in the file, in the
+    /// order of the layout.
     pub(super) fn places(&self, layout: &Layout) -> Result<(FromPath, Vec<Place>), DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
         let schema = self.reader.metadata().file_metadata().schema_descr();
@@ -164,7 +164,7 @@ impl ColumnFile {
     }
 }
 
-/// The name of a column: of a list its own, not that of its items.
+/// Name of a column; for a list, its own name, not that of its items.
 fn name_of(column: &ColumnDescriptor) -> String {
     let parts = column.path().parts();
     if column.max_rep_level() > 0 { parts[0].clone() } else { parts.join(".") }
@@ -196,7 +196,7 @@ fn item_level(root: &Type, path: &[String]) -> Option<i16> {
     None
 }
 
-/// Why the pages of a part of a column are not read, if they are not.
+/// Why the pages of a column chunk can't be read, if so.
 fn why_unread(chunk: &ColumnChunkMetaData) -> Option<String> {
     let codec = match chunk.compression() {
         Compression::BROTLI(_) => "Brotli",

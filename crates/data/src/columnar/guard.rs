@@ -1,4 +1,4 @@
-//! The library panics on some files that are damaged: here a panic becomes an error.
+//! Turns panics of the Parquet library, which some damaged files cause, into errors.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -7,12 +7,12 @@ use std::sync::Once;
 use parquet::errors::ParquetError;
 
 thread_local! {
-    /// Whether a panic of this thread is an error of a file, of which nobody is told by a panic.
+    /// Whether a panic of this thread is reported as a file error, without printing it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work`, whose panics say that a file is damaged. Whatever it left half done is not gone on
-/// with: after an error nothing more is read.
+/// Runs `work` and turns its panics into errors. State that it leaves behind isn't used: nothing is
+/// read after an error.
 pub(super) fn guarded<T>(
     work: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {

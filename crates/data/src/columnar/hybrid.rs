@@ -1,19 +1,19 @@
-//! The encoding of small numbers in pages: runs of one number, and groups of packed ones.
+//! Parquet's hybrid encoding of small numbers: runs of one number, and groups of packed numbers.
 //!
-//! As the format's specification has it ("RLE / Bit-packing hybrid"): a run begins with a number of
-//! its own, in groups of 7 bits. An even one is twice the length of a run of one number, which
-//! follows in whole bytes; an odd one says how many groups of 8 packed numbers follow, the lowest
+//! From the format's specification ("RLE / Bit-packing hybrid"): a run starts with a header in
+//! groups of 7 bits. An even header is twice the length of a run of one number, which follows in
+//! whole bytes. An odd header gives the number of groups of 8 packed numbers that follow, lowest
 //! bits first.
 
-/// Numbers that are counted at once.
+/// Numbers decoded at once while counting.
 const COUNTED: usize = 1024;
 
-/// Reads such numbers, one after the other.
+/// Decoder.
 #[derive(Clone, Debug)]
 pub(super) struct Hybrid {
-    /// Bits of a number, at most 32.
+    /// Bits per number, at most 32.
     width: u32,
-    /// Where what follows the run at hand begins, in the bytes that it is asked with.
+    /// Position after the current run, in the bytes passed to each call.
     at: usize,
     end: usize,
     run: Run,
@@ -21,18 +21,18 @@ pub(super) struct Hybrid {
 
 #[derive(Clone, Copy, Debug)]
 enum Run {
-    /// So many times this number.
+    /// `left` times the same number.
     Same { number: u32, left: usize },
-    /// So many numbers, the first of which begins at this bit.
+    /// `left` packed numbers, the first at bit `bit`.
     Packed { bit: usize, left: usize },
 }
 
-/// The bytes are not numbers so encoded.
+/// Invalid encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
 impl Hybrid {
-    /// Numbers of `width` bits, in bytes `at` to `end` of those that it will be asked with.
+    /// Decodes numbers of `width` bits from `at` to `end` of the bytes passed to each call.
     pub(super) fn new(width: u32, at: usize, end: usize) -> Result<Self, Broken> {
         if width > 32 || at > end {
             return Err(Broken);
@@ -75,7 +75,7 @@ impl Hybrid {
         Ok(())
     }
 
-    /// How many of the next `count` numbers are `wanted`.
+    /// Counts the occurrences of `wanted` in the next `count` numbers.
     pub(super) fn count(
         &mut self,
         bytes: &[u8],
@@ -110,7 +110,7 @@ impl Hybrid {
         if head & 1 == 1 {
             let (bit, bytes_left) = (self.at * 8, bytes.len() - self.at);
             let wanted = count.checked_mul(self.width as usize).ok_or(Broken)?;
-            // The last group of a page may be cut where its numbers are not used.
+            // The last group of a page may be truncated after the numbers in use.
             let held = wanted.min(bytes_left);
             let left = (held * 8).checked_div(self.width as usize);
             let left = left.unwrap_or(count * 8).min(count * 8);
@@ -121,14 +121,14 @@ impl Hybrid {
             let number = bytes.get(self.at..self.at + width).ok_or(Broken)?;
             let number =
                 number.iter().rev().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
-            // Bytes have room for more than the numbers may be.
+            // The bytes have room for larger numbers than the width allows.
             if self.width < 32 && number >> self.width > 0 {
                 return Err(Broken);
             }
             self.at += width;
             self.run = Run::Same { number, left: count };
         }
-        // A run of nothing would be asked for for ever.
+        // Empty runs would never finish.
         if matches!(self.run, Run::Same { left: 0, .. } | Run::Packed { left: 0, .. }) {
             return Err(Broken);
         }
@@ -136,7 +136,7 @@ impl Hybrid {
     }
 }
 
-/// Eight bytes from `at` on; beyond the end they are zero.
+/// Eight bytes from `at`; zero past the end.
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn runs_and_groups_are_as_the_format_has_them() {
-        // The example of the specification: 0 to 7 in three bits.
+        // The specification's example: 0 to 7 in three bits.
         let packed = [0b11, 0b1000_1000, 0b1100_0110, 0b1111_1010];
         assert_eq!(read(3, &packed, &[8]), Ok(vec![0, 1, 2, 3, 4, 5, 6, 7]));
         assert_eq!(read(3, &packed, &[3, 1, 4]), Ok(vec![0, 1, 2, 3, 4, 5, 6, 7]));
-        // A run, a group that is cut behind its fourth number, in 16 bits.
+        // A run, then a group truncated after its fourth number, in 16 bits.
         let both = [6, 0x34, 0x12, 3, 1, 0, 2, 0, 3, 0, 4, 0];
         assert_eq!(read(16, &both, &[2, 5]), Ok(vec![0x1234, 0x1234, 0x1234, 1, 2, 3, 4]));
         assert_eq!(read(16, &both, &[8]), Err(Broken));
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((count(7, 0x1234), count(3, 2), count(8, 1)), (Ok(3), Ok(0), Err(Broken)));
         let long = Hybrid::new(1, 0, 4).and_then(|mut of| of.count(&[0x80, 0x80, 4, 1], 9999, 1));
         assert_eq!(long, Ok(9999));
-        // Numbers of no bit take none.
+        // Numbers of width 0 take no bytes.
         assert_eq!(read(0, &[10], &[5]), Ok(vec![0; 5]));
         assert_eq!(read(0, &[3], &[8]), Ok(vec![0; 8]));
     }

@@ -8,7 +8,7 @@ use crate::record::{
     Why, count_of_text, label_of_counts, label_of_text, weight_of_count, why_no_label,
 };
 
-/// A label of each row, 0 where it has none.
+/// Label of each row; 0 if missing.
 pub(super) fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let mut room = Spelled::default();
     match &label.says {
@@ -36,7 +36,7 @@ pub(super) fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> 
     }
 }
 
-/// How much each row counts.
+/// Weight of each row.
 pub(super) fn weights_of(data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let weights = data.layout.weight.map(|source| {
         each((source, Why::MissingWeight), data, faults, |value| {
@@ -58,7 +58,7 @@ pub(super) fn weights_of(data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     weight.collect()
 }
 
-/// A count of each row, 0 where it has none.
+/// Count of each row; 0 if missing.
 fn counts_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f64> {
     let mut room = Spelled::default();
     each((source, Why::MissingCount), data, faults, |value| {
@@ -66,8 +66,8 @@ fn counts_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f64> {
     })
 }
 
-/// Applies `of` to the column's value in each row. A row without a value is a fault, and so is one
-/// that `of` refuses.
+/// Applies `of` to the column's value in each row. A missing value is a fault, and so is an error
+/// of `of`.
 fn each<T: Default>(
     (source, missing): (usize, Why),
     data: &Data<'_>,

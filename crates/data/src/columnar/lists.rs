@@ -1,4 +1,4 @@
-//! Lists of ids from columns, with the values of the ids.
+//! Lists of ids, and their values.
 
 use super::bags::{Bags, Putting};
 use super::emit::{Faults, Maker};
@@ -11,7 +11,8 @@ use crate::record::{Why, WhyValues};
 type Fault = (usize, Why, Vec<u8>);
 
 impl Maker<'_> {
-    /// Empty and missing items are no ids; where values stand in another list, they are refused.
+    /// Computes the keys of a list column. Empty and null items are skipped; if values are in a
+    /// separate list, they are faults.
     pub(super) fn lists(mut self, list: &List, faults: &mut Faults) -> Bags {
         let (source, layout) = (list.source, self.data.layout);
         let column = &self.data.rows.columns[source];
@@ -74,7 +75,7 @@ impl Maker<'_> {
     }
 }
 
-/// Values that stand in a column of their own, row by row.
+/// Iterates over the values of ids in a separate column.
 struct Beside<'a> {
     source: usize,
     column: &'a Column,
@@ -90,7 +91,7 @@ impl<'a> Beside<'a> {
         Self { source, column, walk, room: Spelled::default(), numbers: Vec::new() }
     }
 
-    /// Goes to the next row, and says what is wrong with it.
+    /// Moves to the next row; returns its fault, if any.
     fn next(&mut self, row: usize, (layout, list): (&Layout, &List)) -> Option<Fault> {
         let Self { source, column, walk, room, numbers } = self;
         numbers.clear();
@@ -99,7 +100,7 @@ impl<'a> Beside<'a> {
         let nested = each_item_of(found, (layout, list), room, |item| {
             match item.map(|item| (item.number(), item)) {
                 None => note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b""),
-                // -0 becomes 0.
+                // Turns -0 into 0.
                 Some((Some(number), _)) => numbers.push(number + 0.0),
                 Some((None, item)) => {
                     let item = item.spell(&mut spelled);
@@ -116,7 +117,7 @@ impl<'a> Beside<'a> {
         fault
     }
 
-    /// Notes a fault where a row doesn't have one value for each of its `count` ids.
+    /// Notes a fault if a row doesn't have one value for each of its `count` ids.
     fn check(
         &self,
         row: usize,
@@ -133,7 +134,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Keeps the first fault.
+/// Keeps only the first fault.
 fn note(fault: &mut Option<Fault>, (source, why): (usize, Why), item: &[u8]) {
     fault.get_or_insert_with(|| (source, why, item.to_vec()));
 }

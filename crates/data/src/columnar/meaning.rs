@@ -1,7 +1,7 @@
-//! What the values of a column mean, beside how they are stored.
+//! Interpretation of stored values, by their logical type.
 //!
-//! Writers say it by a logical type, or, older ones, by a converted type alone; where both are
-//! there the logical type counts.
+//! Writers declare a logical type; older ones only a converted type. The logical type takes
+//! precedence.
 
 use half::f16;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as PhysicalType};
@@ -13,33 +13,33 @@ use super::values::Values;
 use crate::data_file::Unreadable;
 use crate::moment::{Form, Moment};
 
-/// Digits behind the point that decimals have at most.
+/// Most decimal places of a decimal.
 const SCALE_MAX: i32 = 76;
-/// The day 1970-01-01 as `INT96` counts days.
+/// Julian day of 1970-01-01, as counted by `INT96`.
 const EPOCH_DAY: i64 = 2_440_588;
 
-/// What the values of a column mean.
+/// How to interpret a column's stored values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// What they are stored as: true or false, a number, a text.
+    /// As stored: a boolean, a number or a text.
     Plain,
-    /// Whole numbers without a sign.
+    /// Unsigned integers.
     Unsigned,
-    /// Whole numbers with so many digits behind the point.
+    /// Integers with this number of decimal places.
     Decimal(u32),
-    /// Moments, in units of which a second has so many.
+    /// Moments, with the number of units per second.
     Moment(Form, i64),
     /// Days since 1970.
     Days,
-    /// Numbers of 16 bits.
+    /// 16-bit floats.
     Half,
-    /// 16 bytes that are written in hexadecimal digits.
+    /// 16 bytes, spelled as hexadecimal digits.
     Uuid,
 }
 
 impl Meaning {
     /// # Errors
-    /// A type that is not read, by name.
+    /// The name of an unsupported type.
     pub(super) fn of(column: &ColumnDescriptor) -> Result<Self, String> {
         let meaning = match column.logical_type_ref() {
             Some(LogicalType::Integer(integer)) if !integer.is_signed => Self::Unsigned,
@@ -59,7 +59,7 @@ impl Meaning {
         meaning.check(column.physical_type())
     }
 
-    /// The meaning of a column without a logical type.
+    /// Interpretation of a column without a logical type.
     fn converted(column: &ColumnDescriptor) -> Result<Self, String> {
         Ok(match column.converted_type() {
             ConvertedType::UINT_8
@@ -70,7 +70,7 @@ impl Meaning {
             ConvertedType::DATE => Self::Days,
             ConvertedType::TIME_MILLIS => Self::Moment(Form::Time, 1_000),
             ConvertedType::TIME_MICROS => Self::Moment(Form::Time, 1_000_000),
-            // Whether these are in UTC, older writers did not say.
+            // Older writers don't record whether these are in UTC.
             ConvertedType::TIMESTAMP_MILLIS => Self::Moment(Form::Local, 1_000),
             ConvertedType::TIMESTAMP_MICROS => Self::Moment(Form::Local, 1_000_000),
             ConvertedType::INTERVAL => return Err(not_read("interval")),
@@ -86,7 +86,7 @@ impl Meaning {
         scale.map(Self::Decimal).ok_or_else(|| not_read("a decimal of a negative or huge scale"))
     }
 
-    /// Refuses what is stored in another way than the format has it.
+    /// Returns an error if the physical type doesn't fit the logical type.
     fn check(self, kind: PhysicalType) -> Result<Self, String> {
         use PhysicalType as Stored;
         let is_right = match self {
@@ -103,12 +103,12 @@ impl Meaning {
         is_right.then_some(self).ok_or_else(|| not_read(&format!("{self:?} in {kind}")))
     }
 
-    /// Whether texts are what is stored.
+    /// Whether byte arrays are texts.
     pub(super) fn is_text(self) -> bool {
         self == Self::Plain
     }
 
-    /// Numbers of 32 bits.
+    /// Converts 32-bit integers.
     pub(super) fn of_small(self, values: Vec<i32>) -> Values {
         match self {
             Self::Unsigned => Values::Unsigned(
@@ -118,7 +118,7 @@ impl Meaning {
         }
     }
 
-    /// Numbers of 64 bits.
+    /// Converts 64-bit integers.
     pub(super) fn of_whole(self, values: Vec<i64>) -> Values {
         let values = match self {
             Self::Plain | Self::Half | Self::Uuid => return Values::Int(values),
@@ -134,7 +134,7 @@ impl Meaning {
         }
     }
 
-    /// Days and the nanoseconds of each.
+    /// Converts pairs of a day and nanoseconds.
     pub(super) fn of_days_and_nanos(values: Vec<Int96>) -> Values {
         let moment = |value: Int96| {
             let [low, high, day] = [0, 1, 2].map(|at| value.data().get(at).copied().unwrap_or(0));
@@ -144,7 +144,7 @@ impl Meaning {
         Values::Moments(Form::Local, values.into_iter().map(moment).collect())
     }
 
-    /// Bytes.
+    /// Converts byte arrays.
     pub(super) fn of_bytes(self, values: Vec<ByteArray>) -> Result<Values, ParquetError> {
         let wrong = || ParquetError::General("a value of another length than its type".to_owned());
         Ok(match self {
@@ -172,7 +172,7 @@ impl Meaning {
         })
     }
 
-    /// Bytes, of which all values have as many.
+    /// Converts byte arrays of equal length.
     pub(super) fn of_fixed(self, values: Vec<FixedLenByteArray>) -> Result<Values, ParquetError> {
         self.of_bytes(values.into_iter().map(ByteArray::from).collect())
     }
@@ -190,7 +190,7 @@ fn not_read(what: &str) -> String {
     format!("is of a type that is not read ({what}): write it as a number or a text")
 }
 
-/// A number with a sign, its highest byte first; none where it is beyond 128 bits.
+/// Parses a signed big-endian number; `None` if it exceeds 128 bits.
 fn whole_of(bytes: &[u8]) -> Option<i128> {
     let sign = if bytes.first().is_some_and(|byte| byte.cast_signed() < 0) { 0xFF } else { 0 };
     let mut whole = [sign; 16];

@@ -1,15 +1,15 @@
-//! Files of columns: Parquet.
+//! Reads Parquet files.
 //!
-//! The library reads pages; one thread takes so many rows of each column that something is made of,
-//! and any number of threads make examples of them, column by column. Where it is an id, a value is
-//! the text that CSV has of it (`meaning.rs`, `values.rs`), so that the same rows as text give the
+//! The library decodes pages. One thread reads the same number of rows of every column in use, and
+//! any number of threads turn them into examples, column by column. An id is made from the text
+//! that CSV would have for its value (`meaning.rs`, `values.rs`), so the same rows as text give the
 //! same examples.
 //!
-//! Failure  A value that no example can be made of makes its row malformed, as a line is. A file
-//! that the library cannot read ends the run with its words.
+//! Failure: an unusable value makes its row malformed, like a line. A file that the library can't
+//! read ends the run with the library's message.
 //!
-//! Cost     Decompressed pages and dictionaries of the columns that are read, at most those of one
-//! row group; [`ColumnFile::bytes_max`] counts all of it.
+//! Cost: decompressed pages and dictionaries of the columns in use, at most those of one row group;
+//! [`ColumnFile::bytes_max`] is a bound on all of it.
 
 mod bags;
 mod emit;

@@ -1,4 +1,4 @@
-//! Blocks of rows, one after the other.
+//! Reads a Parquet file in blocks of rows.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
@@ -17,21 +17,21 @@ use crate::path_columns::FromPath;
 use crate::share::Follower;
 use crate::{DataError, ReadOptions};
 
-/// Bytes of a value in memory, its text aside.
+/// Bytes of a value in memory, without its text.
 const VALUE_BYTES: usize = 40;
-/// Bytes that the values of a block take, times those of a block of text.
+/// Memory for the values of a block, as a multiple of the bytes of a text block.
 const VALUES_TIMES: usize = 4;
-/// The same of their texts, as long as rows are as long as they are on average in their row group.
+/// Memory for their texts, likewise, if rows have the average size of their row group.
 const TEXTS_TIMES: usize = 4;
 
-/// Bytes that the rows of a block take beside those of a block of text.
+/// Most bytes that the rows of a block take, in addition to a block of text.
 pub(crate) fn rows_bytes_max(block_bytes: usize) -> u64 {
     ((VALUES_TIMES + TEXTS_TIMES) * block_bytes) as u64
 }
 
-/// How a column is read.
+/// How to read a column.
 enum Reading {
-    /// By the library.
+    /// With the library.
     Library(Box<ColumnReader>),
     /// Page by page.
     Texts(TextReader),
@@ -41,21 +41,21 @@ enum Reading {
 pub(crate) struct ColumnFileReader {
     file: ColumnFile,
     index: u32,
-    /// Columns that the path gives.
+    /// Columns in the path.
     from_path: FromPath,
-    /// Where all others are.
+    /// Places of the other columns.
     places: Vec<Place>,
-    /// The row group at hand, and the next one.
+    /// Readers of the current row group, and the number of the next one.
     group: Option<Vec<Reading>>,
     next_group: usize,
-    /// Rows that are left of the one at hand.
+    /// Unread rows of the current row group.
     left: u64,
-    /// Rows that lie behind.
+    /// Rows read or skipped.
     behind: u64,
-    /// Rows of a block at most, whatever their size.
+    /// Most rows of a block, regardless of size.
     rows_max: usize,
     block_bytes: usize,
-    /// Rows of a block of the row group at hand.
+    /// Rows per block in the current row group.
     rows: usize,
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for ColumnFileReader {
 }
 
 impl ColumnFileReader {
-    /// Starts behind `behind` rows of `file`, which is number `index` of a list.
+    /// Starts after `behind` rows of `file`, number `index` of a list.
     pub(crate) fn open(
         file: ColumnFile,
         index: u32,
@@ -103,8 +103,8 @@ impl ColumnFileReader {
         Ok(reader)
     }
 
-    /// Fills `block` with the next rows, and asks `follower` which of them are wanted; false at the
-    /// end.
+    /// Fills `block` with the next rows, and asks `follower` which of them to use. Returns false at
+    /// the end.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,
@@ -124,7 +124,7 @@ impl ColumnFileReader {
                 .map_err(|why| self.file.failed(self.behind, &why));
             columns.push(column?);
         }
-        // Sources ascend, so each insertion lands where the source belongs.
+        // Sources ascend, so each insertion puts the column at its final index.
         for (source, value) in &self.from_path.values {
             columns.insert(*source, Column::same(value, rows));
         }
@@ -136,7 +136,8 @@ impl ColumnFileReader {
         Ok(true)
     }
 
-    /// Goes to the next row group that has rows, where none is left here; false at the end.
+    /// Moves to the next row group with rows if none are left in this one. Returns false at the
+    /// end.
     fn enter(&mut self) -> Result<bool, DataError> {
         while self.left == 0 {
             self.group = None;
@@ -144,7 +145,7 @@ impl ColumnFileReader {
             let Some(group) = groups.get(self.next_group) else { return Ok(false) };
             self.left = group.num_rows().max(0).cast_unsigned();
             let bytes = group.total_byte_size().max(0).cast_unsigned();
-            // As many rows as take a few blocks, on average.
+            // As many average rows as fill a few blocks.
             let row = bytes / self.left.max(1);
             let fit = TEXTS_TIMES as u64 * self.block_bytes as u64 / row.max(1);
             self.rows = (fit as usize).clamp(1, self.rows_max);
@@ -174,7 +175,7 @@ impl ColumnFileReader {
         self.places.iter().map(open).collect()
     }
 
-    /// Passes over so many rows: whole row groups unread.
+    /// Skips rows; whole row groups are skipped without reading.
     fn pass_over(&mut self, rows: u64) -> Result<(), DataError> {
         while self.behind < rows {
             let groups = self.file.reader.metadata().row_groups();
@@ -205,7 +206,8 @@ impl ColumnFileReader {
     }
 }
 
-/// Rows whose lists have no more ids than those of a block of text, which bounds its chunk.
+/// Most rows of a block such that its lists have no more ids than those of a text block, which
+/// bounds the chunk.
 fn rows_of_lists(layout: &Layout, block_bytes: usize) -> usize {
     let most: usize =
         layout.id_names().iter().map(|(_, most)| most).filter(|most| **most > 1).sum();
@@ -240,7 +242,7 @@ fn skip(reading: &mut Reading, rows: usize) -> Result<usize, ParquetError> {
     }
 }
 
-/// The next `rows` rows of a column.
+/// Reads the next `rows` rows of a column.
 fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, ParquetError> {
     let reader = match reading {
         Reading::Library(reader) => &mut **reader,
@@ -284,7 +286,7 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
     }
 }
 
-/// Which values are there, and whose.
+/// Definition and repetition levels of values.
 #[derive(Default)]
 struct Levels {
     definition: Vec<i16>,
@@ -314,7 +316,7 @@ impl Levels {
         Ok(values)
     }
 
-    /// Rows that have a missing item.
+    /// Rows with a null item.
     fn lacking(&self, place: &Place) -> Vec<u32> {
         let Some(listed) = place.listed else { return Vec::new() };
         let (mut rows, mut lacking) = (0, Vec::new());

@@ -1,13 +1,13 @@
-//! Columns of texts, page by page.
+//! Reads text columns page by page.
 //!
-//! Why: an id that comes often stands once in the dictionary of its column, and its key need be
-//! made once. The library's reader hands out each text by itself instead.
+//! Why: a frequent id is stored once in its column's dictionary, so its key need only be computed
+//! once. The library's reader returns every occurrence as a separate text.
 //!
-//! How: a page names texts of its dictionary by number, or has them one behind the other; both are
-//! a list of texts and numbers of them. A list remembers the keys that were made of its texts.
+//! How: a page either refers to dictionary entries by number, or contains its texts one after
+//! another. Both become a list of texts and numbers into it. A dictionary caches the keys of its
+//! texts.
 //!
-//! For columns without lists, whose pages have those two encodings; all others go the library's
-//! way.
+//! This works for columns without lists and with those two encodings; the library reads all others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,21 +22,21 @@ use super::file::Place;
 use super::hybrid::{Broken, Hybrid};
 use crate::data_file::Unreadable;
 
-/// Rows that are passed over at once.
+/// Rows to skip at once.
 const SKIP_ROWS: usize = 4096;
 
 /// Texts of a page.
 pub(super) struct Texts {
     page: Arc<Page>,
-    /// Where each begins and ends in the page.
+    /// Start and end of each text in the page.
     spans: Vec<(u32, u32)>,
-    /// Keys of them in one namespace, zero where none was made yet.
+    /// Keys of the texts in one namespace; zero if not computed yet.
     keys: OnceLock<(Namespace, Vec<AtomicU64>)>,
-    /// Whether a text may be asked for several times.
+    /// Whether a text may be requested repeatedly.
     is_dictionary: bool,
 }
 
-/// Some values of a column, which are all of one list of texts.
+/// Values of a column that refer to the same list of texts.
 #[derive(Clone)]
 pub(super) struct Segment {
     pub(super) texts: Arc<Texts>,
@@ -44,7 +44,7 @@ pub(super) struct Segment {
 }
 
 impl Texts {
-    /// The texts of a page that has `count` of them from byte `at` on.
+    /// The `count` texts of a page, which start at byte `at`.
     fn new(page: Arc<Page>, at: usize, count: usize) -> Result<Self, ParquetError> {
         let bytes = page.buffer();
         let mut spans = Vec::with_capacity(count.min(bytes.len() / 4 + 1));
@@ -54,7 +54,7 @@ impl Texts {
             let start = at + 4;
             let end = head.map(|head| start + u32::from_le_bytes(*head) as usize);
             let Some(end) = end.filter(|end| *end <= bytes.len()) else { return Err(broken()) };
-            // Pages have fewer bytes than 2^31.
+            // Pages are smaller than 2^31 bytes.
             spans.push((start as u32, end as u32));
             at = end;
         }
@@ -67,8 +67,8 @@ impl Texts {
         &self.page.buffer()[start as usize..end as usize]
     }
 
-    /// The keys of its texts in `namespace` that are known; none where they are those of another
-    /// one, or where each text is asked for once.
+    /// Cache of the texts' keys in `namespace`. `None` if it caches another namespace, or if each
+    /// text is requested only once.
     fn known(&self, namespace: &Namespace) -> Option<&[AtomicU64]> {
         let none = || (namespace.clone(), self.spans.iter().map(|_| AtomicU64::new(0)).collect());
         let (of, keys) = self.is_dictionary.then(|| self.keys.get_or_init(none))?;
@@ -77,8 +77,8 @@ impl Texts {
 }
 
 impl Segment {
-    /// Appends the keys of its values in `namespace` to `keys`, the empty text's for one that is
-    /// `missing`.
+    /// Appends the keys of the values in `namespace` to `keys`; values that are `missing` get the
+    /// empty text's key.
     pub(super) fn append_keys(
         &self,
         namespace: &Namespace,
@@ -94,7 +94,7 @@ impl Segment {
             return;
         };
         keys.extend(self.numbers.iter().map(|number| {
-            // A key is what it is, whoever makes it first; one that is zero is made each time.
+            // Threads that race compute the same key. A key that is zero is recomputed each time.
             let known = &known[*number as usize];
             match known.load(Ordering::Relaxed) {
                 0 => {
@@ -127,7 +127,7 @@ fn broken() -> ParquetError {
     ParquetError::General("a page of texts is not as its encoding says".to_owned())
 }
 
-/// What to say of an encoding that pages of texts do not have.
+/// Error for an unsupported encoding of a text page.
 fn unread(encoding: Encoding) -> ParquetError {
     let why = format!(
         "has a page of texts in {encoding}, which is not read: write it in PLAIN or RLE_DICTIONARY"
@@ -141,35 +141,35 @@ impl From<Broken> for ParquetError {
     }
 }
 
-/// Reads such a column.
+/// Reads one column chunk.
 pub(super) struct TextReader {
     pages: Box<dyn PageReader>,
-    /// Whether values may be missing.
+    /// Whether values may be null.
     optional: bool,
-    /// Rows of pages that were not come to yet.
+    /// Rows in pages that haven't been read yet.
     rows: u64,
     dictionary: Option<Arc<Texts>>,
     page: Option<AtPage>,
 }
 
-/// A page that is being read.
+/// The current page.
 struct AtPage {
-    /// Rows that are left.
+    /// Remaining rows.
     left: usize,
-    /// Which of them have a value; none where all do.
+    /// Definition levels; `None` if every row has a value.
     defined: Option<(Arc<Page>, Hybrid)>,
     values: PageValues,
 }
 
 enum PageValues {
-    /// Numbers of texts of the dictionary.
+    /// Indices into the dictionary.
     Numbers(Arc<Page>, Hybrid, Arc<Texts>),
-    /// Texts, the next of which has this number.
+    /// Texts, and the number of the next one.
     Texts(Arc<Texts>, u32),
 }
 
 impl TextReader {
-    /// Whether the column, whose chunk is `chunk`, can be read so.
+    /// Whether this reader supports the column with metadata `chunk`.
     pub(super) fn suits(place: &Place, chunk: &ColumnChunkMetaData) -> bool {
         let known =
             [Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
@@ -180,12 +180,12 @@ impl TextReader {
             && chunk.encodings().all(|encoding| known.contains(&encoding))
     }
 
-    /// Reads the pages of a column of a row group of so many rows.
+    /// Reads the pages of a column chunk with `rows` rows.
     pub(super) fn new(pages: Box<dyn PageReader>, place: &Place, rows: u64) -> Self {
         Self { pages, optional: place.defined > 0, rows, dictionary: None, page: None }
     }
 
-    /// The next `rows` rows: their values, and which of them have one where some have none.
+    /// Reads the next `rows` rows: their values, and which rows have one, if any value is null.
     pub(super) fn read(
         &mut self,
         rows: usize,
@@ -211,7 +211,7 @@ impl TextReader {
         Ok((segments, some.then_some(there)))
     }
 
-    /// Passes over `rows` rows.
+    /// Skips `rows` rows.
     pub(super) fn skip(&mut self, rows: usize) -> Result<usize, ParquetError> {
         for skipped in (0..rows).step_by(SKIP_ROWS) {
             self.read(SKIP_ROWS.min(rows - skipped))?;
@@ -219,7 +219,7 @@ impl TextReader {
         Ok(rows)
     }
 
-    /// The page at hand, or the next one that has rows.
+    /// The current page, or the next one with rows.
     fn page(&mut self) -> Result<&mut AtPage, ParquetError> {
         while self.page.as_ref().is_none_or(|page| page.left == 0) {
             let Some(page) = self.pages.get_next_page()? else {
@@ -248,7 +248,7 @@ impl TextReader {
     fn enter(&self, page: Arc<Page>) -> Result<AtPage, ParquetError> {
         let bytes = page.buffer();
         let left = page.num_values() as usize;
-        // Where definition levels lie, and where values begin.
+        // Range of the definition levels, and start of the values.
         let (levels, at) = match &*page {
             Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let start = *rep_levels_byte_len as usize;
@@ -282,7 +282,7 @@ impl TextReader {
             }
             Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
                 let dictionary = self.dictionary.clone().ok_or_else(broken)?;
-                // A page without values need not say how wide they are.
+                // A page without values may lack the bit width.
                 let width = bytes.get(at).copied().unwrap_or(0);
                 let start = (at + 1).min(bytes.len());
                 let numbers = Hybrid::new(width.into(), start, bytes.len())?;

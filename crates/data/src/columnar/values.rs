@@ -1,4 +1,4 @@
-//! Some rows of a file, column by column.
+//! Rows of a Parquet file, column by column.
 
 use parquet::data_type::ByteArray;
 
@@ -6,18 +6,18 @@ use super::texts::Segment;
 use crate::moment::{Form, Moment};
 use crate::texts::LIST_SEPARATOR;
 
-/// Up to this, whole numbers are exact in 64 bits with a point.
+/// Integers up to this are exact as `f64`.
 const WHOLE_MAX: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
-/// Values of the columns that something is made of, of some rows that follow each other.
+/// Values of consecutive rows, for the columns in use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// Of each source of the layout.
+    /// One per source of the layout.
     pub(super) columns: Vec<Column>,
 }
 
 impl Rows {
-    /// Appends the texts of these columns, row by row, as the file has them: lists as one text.
+    /// Appends the texts of these columns, row by row; a list becomes one text.
     pub(crate) fn append_texts(&self, columns: &[usize], texts: &mut Vec<Vec<u8>>) {
         let of_columns = columns.iter().filter_map(|column| self.columns.get(*column));
         let of_columns: Vec<_> = of_columns.map(Column::row_texts).collect();
@@ -28,22 +28,21 @@ impl Rows {
         }
     }
 
-    /// Of each column how long its longest list is, where it has lists, and its values as text has
-    /// them, missing ones empty.
+    /// For each column, the length of its longest list, if it has lists, and its values as text;
+    /// missing values are empty.
     pub(crate) fn texts(&self) -> Vec<(Option<usize>, Vec<String>)> {
         self.columns.iter().map(Column::texts).collect()
     }
 }
 
 impl Column {
-    /// A column of `rows` rows that all hold `text`.
+    /// A column with `text` in all `rows` rows.
     pub(super) fn same(text: &[u8], rows: usize) -> Self {
         let values = Values::Same(text.to_vec(), rows);
         Self { values, of_rows: OfRows::Each, lacking: Vec::new() }
     }
 
-    /// Whether it is of so many rows, and has the values that it says: damaged files may have
-    /// others.
+    /// Whether the column has `rows` rows and the values that they refer to: damaged files may not.
     pub(super) fn is_whole(&self, rows: usize) -> bool {
         let (of, values) = match &self.of_rows {
             OfRows::Each => (self.values.len(), self.values.len()),
@@ -53,13 +52,13 @@ impl Column {
         (of, values) == (rows, self.values.len())
     }
 
-    /// Whether the list of a row has a missing item, which is not among the values.
+    /// Whether the list of a row has a null item, which isn't among the values.
     pub(super) fn lacks_item(&self, row: usize) -> bool {
-        // Rows of a block count in 32 bits.
+        // Rows of a block fit 32 bits.
         self.lacking.binary_search(&(row as u32)).is_ok()
     }
 
-    /// Of each row the text: lists as one.
+    /// Text of each row; a list becomes one text.
     fn row_texts(&self) -> Vec<Vec<u8>> {
         let (_, texts) = self.bytes();
         let OfRows::Lists(ends) = &self.of_rows else { return texts };
@@ -102,27 +101,27 @@ impl Column {
     }
 }
 
-/// Values of one column.
+/// Values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
     pub(super) values: Values,
     pub(super) of_rows: OfRows,
-    /// Rows that have a missing item, where rows have lists. // ascending
+    /// Rows with a null item, if rows are lists. // ascending
     pub(super) lacking: Vec<u32>,
 }
 
-/// Which values are whose.
+/// How values are assigned to rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OfRows {
-    /// Each row has one.
+    /// One value per row.
     Each,
-    /// Each row for which it is said has one, the others none.
+    /// One value per row that is true, none for the others.
     Some(Vec<bool>),
-    /// The values of a row end where it is said.
+    /// Each row's values end at this index.
     Lists(Vec<u32>),
 }
 
-/// Values, those that are missing left out.
+/// Values, without nulls.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Values {
     Bool(Vec<bool>),
@@ -130,12 +129,12 @@ pub(super) enum Values {
     Unsigned(Vec<u64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    /// Whole numbers with so many digits behind the point.
+    /// Integers with this number of decimal places.
     Decimals(u32, Vec<i128>),
     Moments(Form, Vec<Moment>),
     Uuid(Vec<[u8; 16]>),
     Text(Vec<ByteArray>),
-    /// The same, of a column whose pages were read here.
+    /// Texts of a column that was read page by page.
     Segments(Vec<Segment>),
     /// The same text in every row, and the number of rows.
     Same(Vec<u8>, usize),
@@ -189,7 +188,7 @@ impl Values {
     }
 }
 
-/// Value number `at` of all segments, of which there are few.
+/// Value number `at` of all segments; a linear search, as there are few.
 fn text_of(segments: &[Segment], at: usize) -> &[u8] {
     let mut at = at;
     for segment in segments {
@@ -198,11 +197,11 @@ fn text_of(segments: &[Segment], at: usize) -> &[u8] {
             None => at -= segment.numbers.len(),
         }
     }
-    // Values are asked for by number, of those that there are.
+    // Callers only ask for existing values.
     unreachable!("a value beyond the last one")
 }
 
-/// Room for a number as a text.
+/// Buffers for formatting a number.
 #[derive(Default)]
 pub(super) struct Spelled {
     number: zmij::Buffer,
@@ -210,8 +209,8 @@ pub(super) struct Spelled {
 }
 
 impl Value<'_> {
-    /// The value as text has it: a whole number by its digits alone, also where it is stored with a
-    /// point, as some writers do with columns of whole numbers of which some are missing.
+    /// Text of the value. A whole number has only its digits, even if it is stored as a float, as
+    /// some writers do with integer columns that have nulls.
     pub(super) fn spell<'s>(&'s self, room: &'s mut Spelled) -> &'s [u8] {
         use std::fmt::Write as _;
         let whole = match *self {
@@ -224,7 +223,7 @@ impl Value<'_> {
             _ => None,
         };
         room.text.clear();
-        // Writing into a text does not fail.
+        // Writing to a `String` can't fail.
         let _ = match *self {
             Self::Float(value) if whole.is_none() => return room.number.format(value).as_bytes(),
             Self::Double(value) if whole.is_none() => return room.number.format(value).as_bytes(),
@@ -237,8 +236,8 @@ impl Value<'_> {
         room.text.as_bytes()
     }
 
-    /// Whether the value is one of these texts. A whole number that is stored with a point is also
-    /// the text with `.0`, which is what CSV may have of its column.
+    /// Whether the value equals one of `texts`. A whole number that is stored as a float also
+    /// matches with `.0`, as a CSV file may spell it.
     pub(super) fn is_any_of<T: AsRef<[u8]>>(&self, texts: &[T], room: &mut Spelled) -> bool {
         let is_one = |text: &[u8]| texts.iter().any(|known| known.as_ref() == text);
         if texts.is_empty() || is_one(self.spell(room)) {
@@ -251,8 +250,7 @@ impl Value<'_> {
         }
     }
 
-    /// The nearest number of 32 bits, as of the text that says it; none for what is no finite
-    /// number.
+    /// The nearest `f32`, as parsed from the value's text; `None` if it isn't a finite number.
     pub(super) fn number(&self) -> Option<f32> {
         let number = match *self {
             Self::Bool(_) | Self::Moment(..) | Self::Uuid(_) => return None,
@@ -269,7 +267,7 @@ impl Value<'_> {
         number.is_finite().then_some(number)
     }
 
-    /// The same of an amount, for which a date or a time counts by its seconds.
+    /// Like [`Self::number`], but a date or time counts as its seconds.
     pub(super) fn amount(&self) -> Option<f32> {
         match *self {
             Self::Moment(_, moment) => Some(moment.number()),
@@ -279,7 +277,7 @@ impl Value<'_> {
     }
 }
 
-/// The whole number that a number with a point is, where all of its digits are exact.
+/// A float as an integer, if it is a whole number and exact.
 fn whole_of(value: f64) -> Option<i64> {
     (value.abs() <= WHOLE_MAX && value.trunc() == value).then_some(value as i64)
 }
@@ -302,8 +300,8 @@ fn spell_uuid(number: u128, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Whether a number of 64 bits lies just between two of 32, so that the shortest text for it may
-/// round the other way.
+/// Whether an `f64` is halfway between two `f32`, so that parsing its shortest text may round
+/// differently.
 fn is_between(value: f64) -> bool {
     const BITS: u32 = 52 - 23;
     value.to_bits() & ((1 << BITS) - 1) == 1 << (BITS - 1)

@@ -1,16 +1,16 @@
-//! A column, value by value.
+//! Iterates over a column.
 
 use super::values::{Column, OfRows, Spelled, Value};
 use crate::layout::Layout;
 
-/// What a row has in a column.
+/// Contents of a column in one row.
 pub(super) enum Found<'a> {
     Missing,
     One(Value<'a>),
     List(std::ops::Range<usize>),
 }
 
-/// Walks down a column.
+/// Iterator over the rows of a column.
 pub(super) struct Walk<'a> {
     column: &'a Column,
     row: usize,
@@ -42,8 +42,8 @@ impl<'a> Walk<'a> {
 }
 
 impl Found<'_> {
-    /// The same as `layout` has it: without the spaces around a text where they are no part of it,
-    /// and missing where it is spelled as what is.
+    /// Applies the rules of `layout`: trims text, and turns values that spell a missing one into
+    /// [`Found::Missing`].
     pub(super) fn known(self, layout: &Layout) -> Self {
         match self {
             Found::One(Value::Text(text)) => {
@@ -53,13 +53,13 @@ impl Found<'_> {
         }
     }
 
-    /// The same of an item of a list, which is as it stands.
+    /// Like [`Self::known`], but for an item of a list, which isn't trimmed.
     pub(super) fn known_item(self, layout: &Layout) -> Self {
         match self {
             Found::One(Value::Text([])) => Found::Missing,
             Found::One(Value::Float(number)) if number.is_nan() => Found::Missing,
             Found::One(Value::Double(number)) if number.is_nan() => Found::Missing,
-            // A number, too: -1 may stand for a missing one in every format.
+            // Numbers too: -1 may mean missing in any format.
             Found::One(value) if !layout.options().missing.is_empty() => {
                 let mut room = Spelled::default();
                 match value.is_any_of(&layout.options().missing, &mut room) {

@@ -1,15 +1,15 @@
-//! What every reader of data opens: a file on a disk, an object behind a URL, or a stream.
+//! Input data of any kind: a file on disk, an object behind a URL, or a stream.
 //!
-//! - **Why.** Data is looked at several times (what it is, whether it is empty, its columns) and
-//!   then read. Whether it lies on a disk must not matter to whoever does so.
-//! - **How.** The list of data files is a list of paths, and stays one: a URL stands in it as text
-//!   (`s3://bucket/key`), and `-` is standard input. [`DataFile::open`] alone tells them apart.
-//!   Objects are read through what the program gave to [`read_objects_with`]; of a stream the
-//!   beginning is kept, so that it can be looked at and then read (`stream.rs`).
-//! - **Invariants.** All that a process reads of an object is of the version that it saw first
+//! - **Why.** Data is examined several times (its format, its columns, whether it is empty) and
+//!   then read. Callers shouldn't depend on where it is stored.
+//! - **How.** Data files are always a list of paths: a URL is stored in a path as text
+//!   (`s3://bucket/key`), and `-` is standard input. Only [`DataFile::open`] distinguishes them.
+//!   Objects are read through the argument of [`read_objects_with`]. The start of a stream is kept,
+//!   so that it can be examined and then read (`stream.rs`).
+//! - **Invariants.** A process reads only one version of an object: the first one it saw
 //!   (`object.rs`). A stream is read once.
-//! - **Failure.** What cannot be read is an error in words of its own ([`Unreadable`]), which
-//!   nobody takes for damaged data.
+//! - **Failure.** Unreadable data has an error with its own message ([`Unreadable`]), so it isn't
+//!   mistaken for damaged data.
 
 mod object;
 mod stream;
@@ -34,7 +34,7 @@ pub use self::object::read_objects_with;
 pub use self::stream::is_stream;
 pub(crate) use self::urls::{is_url, is_url_pattern, matches};
 
-/// Data, open for reading from its start.
+/// Data, opened at its start.
 #[derive(Debug)]
 pub(crate) enum DataFile {
     Disk(File),
@@ -42,19 +42,19 @@ pub(crate) enum DataFile {
     Stream(Box<StreamFile>),
 }
 
-/// What tells data from other data, and from itself before it was changed.
+/// Distinguishes data from other data, and from later versions of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Its length.
+    /// Length.
     pub(crate) bytes: u64,
-    /// When it was changed, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     pub(crate) modified: i64,
-    /// The version of an object, as its server has it.
+    /// Version of an object, as reported by its server.
     pub(crate) version: String,
 }
 
 impl DataFile {
-    /// Opens what `path` names.
+    /// Opens `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
         if is_stream(path) {
             return StreamFile::open(path).map(|file| Self::Stream(Box::new(file)));
@@ -65,12 +65,12 @@ impl DataFile {
         open_file(path).map(Self::Disk)
     }
 
-    /// Whether it can be read once, from its start to its end.
+    /// Whether the data can only be read once, from start to end.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 
-    /// What it is; of a stream nothing is known.
+    /// Identity of the data; the default for a stream.
     pub(crate) fn identity(&self) -> std::io::Result<Identity> {
         Ok(match self {
             Self::Disk(file) => {
@@ -84,12 +84,12 @@ impl DataFile {
         })
     }
 
-    /// Bytes that it has; none are known of a stream.
+    /// Length in bytes; 0 for a stream, whose length is unknown.
     pub(crate) fn length(&self) -> std::io::Result<u64> {
         self.identity().map(|identity| identity.bytes)
     }
 
-    /// The most bytes that reading it takes beside the caller's buffers.
+    /// Most bytes that reading takes, in addition to the caller's buffers.
     pub(crate) fn bytes_max(&self) -> u64 {
         match self {
             Self::Disk(_) => 0,
@@ -98,7 +98,7 @@ impl DataFile {
         }
     }
 
-    /// The same, open a second time; the two must not be read at the same time.
+    /// A second handle of the same data. The two must not be read at the same time.
     pub(crate) fn again(&self) -> std::io::Result<Self> {
         Ok(match self {
             Self::Disk(file) => Self::Disk(file.try_clone()?),
@@ -107,8 +107,8 @@ impl DataFile {
         })
     }
 
-    /// Brings `ranges` at once, in the place of those before, where that is faster than one after
-    /// the other: it holds them until the next call.
+    /// Prefetches `ranges`, if that is faster than reading them one by one, and keeps them until
+    /// the next call.
     pub(crate) fn will_read(&self, ranges: &[Range<u64>]) -> std::io::Result<()> {
         match self {
             Self::Object(file) => file.hold(ranges),
@@ -169,27 +169,27 @@ impl ChunkReader for DataFile {
     }
 }
 
-/// Bytes that `path` has; of a stream nobody knows, and 0 is said.
+/// Length of the data at `path`; 0 for a stream, whose length is unknown.
 ///
 /// # Errors
-/// [`DataError::Path`]: data that cannot be opened.
+/// [`DataError::Path`]: data that can't be opened.
 pub fn length_of(path: &Path) -> Result<u64, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
     if is_stream(path) { Ok(0) } else { DataFile::open(path)?.length().map_err(wrong) }
 }
 
-/// Why data cannot be read: words that are complete, whatever was being done with the data.
+/// Reason that data can't be read: a complete message that needs no context.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreadable(pub(crate) String);
 
 impl Unreadable {
-    /// The error of reading that says so.
+    /// Wraps a reason in an I/O error.
     pub(crate) fn error(kind: std::io::ErrorKind, why: String) -> std::io::Error {
         std::io::Error::new(kind, Self(why))
     }
 
-    /// Those words, where `error` or what it is made of has some.
+    /// The message in `error` or in an error that it wraps, if any.
     pub(crate) fn of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a str> {
         if let Some(error) = error.downcast_ref::<std::io::Error>() {
             return error.get_ref().and_then(|inner| Self::of(inner));

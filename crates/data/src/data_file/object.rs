@@ -1,8 +1,8 @@
-//! Objects behind URLs: the version that is read, and what of them is kept.
+//! Objects behind URLs: pins the version to read, and caches parts.
 //!
-//! What a process saw of an object first, its length and version, is what all later readers of it
-//! ask for: between two looks nobody changes it without an error. Its two ends are kept, since most
-//! looks are at these.
+//! The first length and version that a process sees of an object is what all its later reads ask
+//! for: a change in between is an error. Both ends of an object are cached, as most reads before
+//! training are there.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
@@ -17,52 +17,52 @@ use super::{Identity, Unreadable};
 use crate::DataError;
 use crate::files::explain;
 
-/// Bytes that are kept of each end of an object.
+/// Bytes cached from each end of an object.
 const END_BYTES: u64 = 64 << 10;
-/// Objects whose ends are kept at most.
+/// Most objects with cached ends.
 const KEPT_MAX: usize = 256;
-/// Bytes that are read and dropped rather than asked for anew behind them.
+/// Gaps up to this many bytes are read and dropped, instead of starting a new request.
 const SKIPPED_BYTES: u64 = 1 << 20;
 
-/// Where a reader is that is not there: no object has so many bytes.
+/// Position of a missing reader: no object has this many bytes.
 const NOWHERE: u64 = u64::MAX;
 
-/// Who brings objects: as there is one file system for a process, there is one of these.
+/// Client for objects, one per process, like the file system.
 static OBJECTS: OnceLock<Arc<dyn Objects>> = OnceLock::new();
 
-/// What was seen of each object.
+/// First seen version of each object.
 static SEEN: Mutex<BTreeMap<String, Arc<Object>>> = Mutex::new(BTreeMap::new());
 
-/// From now on data is read from URLs, through `objects`; the first one given stays.
+/// Enables URLs as data, read through `objects`. Only the first call has an effect.
 pub fn read_objects_with(objects: Arc<dyn Objects>) {
     let _ = OBJECTS.set(objects);
 }
 
-/// Who brings objects, if anybody does.
+/// The client for objects, if one is set.
 pub(super) fn objects() -> Result<&'static dyn Objects, Error> {
     let none = "this build reads no URLs: build with --features remote";
     let none = || Unreadable::error(ErrorKind::Unsupported, none.to_owned());
     OBJECTS.get().map(|objects| &**objects).ok_or_else(none)
 }
 
-/// The error of an object, in words of its own.
+/// An object's error as an [`Unreadable`] one.
 pub(super) fn unreadable(error: &Error) -> Error {
     Unreadable::error(error.kind(), error.to_string())
 }
 
-/// An object of one version.
+/// One version of an object.
 #[derive(Debug)]
 struct Object {
     url: String,
     about: ObjectAbout,
-    /// Its first and its last bytes, once somebody read there.
+    /// First and last bytes, once read.
     ends: [OnceLock<Bytes>; 2],
-    /// Whether ends are kept.
+    /// Whether to cache the ends.
     keeps: bool,
 }
 
 impl Object {
-    /// What is at `url`, as it was seen first.
+    /// The object at `url`, in the version seen first.
     fn seen(url: &str) -> Result<Arc<Self>, Error> {
         let known = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(object) = known().get(url) {
@@ -73,11 +73,11 @@ impl Object {
         let keeps = known.len() < KEPT_MAX;
         let ends = [OnceLock::new(), OnceLock::new()];
         let object = Self { url: url.to_owned(), about, ends, keeps };
-        // Another thread may have been first.
+        // Another thread may have been faster.
         Ok(Arc::clone(known.entry(url.to_owned()).or_insert_with(|| Arc::new(object))))
     }
 
-    /// Where its last bytes begin.
+    /// Start of the cached last bytes.
     fn end(&self) -> u64 {
         self.about.bytes.saturating_sub(END_BYTES)
     }
@@ -86,7 +86,7 @@ impl Object {
         objects()?.fetch(&self.url, &self.about, ranges).map_err(|error| unreadable(&error))
     }
 
-    /// One of its ends: where it begins, and its bytes.
+    /// Start and bytes of one end of the object.
     fn kept(&self, end: usize) -> Result<(u64, Bytes), Error> {
         let start = if end == 0 { 0 } else { self.end() };
         if let Some(bytes) = self.ends[end].get() {
@@ -105,12 +105,11 @@ impl Object {
 pub(crate) struct ObjectFile {
     object: Arc<Object>,
     at: u64,
-    /// A reader of what follows. // reached through `&mut` alone: the lock is never waited for
+    /// Reader of the following bytes. // only accessed through `&mut`, so the lock never blocks
     reader: Mutex<Option<Box<dyn Read + Send>>>,
-    /// Where the reader is, if there is one.
+    /// Position of the reader, if there is one.
     place: u64,
-    /// Ranges that were brought ahead, with where they begin; all that are open a second time have
-    /// the same.
+    /// Prefetched ranges with their starts, common to all handles of a file.
     held: Arc<RwLock<Vec<(u64, Bytes)>>>,
 }
 
@@ -139,7 +138,7 @@ impl ObjectFile {
         Identity { bytes, modified, version }
     }
 
-    /// A reader that is ahead, and the ends of all objects.
+    /// A reader's read-ahead, and the cached ends of all objects.
     pub(super) fn bytes_max(&self) -> u64 {
         let reader = objects().map_or(0, Objects::reader_bytes_max);
         reader + 2 * END_BYTES * KEPT_MAX as u64
@@ -154,7 +153,7 @@ impl ObjectFile {
         Ok(())
     }
 
-    /// Exactly `length` bytes from `start` on.
+    /// Exactly `length` bytes from `start`.
     pub(super) fn exactly(&self, start: u64, length: usize) -> Result<Bytes, Error> {
         let end = start.saturating_add(length as u64);
         if end > self.object.about.bytes {
@@ -167,8 +166,8 @@ impl ObjectFile {
         Ok(Bytes::from(self.object.fetch(&[range])?.pop().unwrap_or_default()))
     }
 
-    /// Bytes from `at` on that need not be asked for, or are asked for and kept; none where there
-    /// are no such.
+    /// Bytes from `at` that are cached or that belong to an end, which is fetched and cached.
+    /// `None` for other bytes.
     fn at_hand(&self, at: u64) -> Result<Option<Bytes>, Error> {
         let within = |(start, bytes): &(u64, Bytes)| {
             let from = at.checked_sub(*start).filter(|from| *from < bytes.len() as u64)?;
@@ -178,7 +177,7 @@ impl ObjectFile {
         if let Some(bytes) = held.iter().find_map(within) {
             return Ok(Some(bytes));
         }
-        // A reader that came to the end by itself has its bytes on their way.
+        // A sequential reader that reaches the end is already receiving these bytes.
         let comes = self.place == at;
         match at {
             _ if comes => Ok(None),
@@ -188,7 +187,7 @@ impl ObjectFile {
         }
     }
 
-    /// A reader that is where this file is.
+    /// A reader at the position of this file.
     fn reader(&mut self) -> Result<&mut Box<dyn Read + Send>, Error> {
         let (object, at) = (&self.object, self.at);
         let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner);

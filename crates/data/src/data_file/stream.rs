@@ -1,8 +1,8 @@
-//! Standard input and other pipes: data that comes by once.
+//! Standard input and other pipes: data that can be read only once.
 //!
-//! Its first bytes are kept, so that any number of readers can look at its beginning. The first
-//! that goes on behind them has the rest; for another one there is nothing left, and it is refused.
-//! Waiting for its bytes ends when the process is asked to stop.
+//! The first bytes are kept, so that any number of readers can examine them. The first reader to go
+//! beyond them takes the rest; for any other reader that is an error. A stop request ends a read
+//! that waits for data.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,17 +18,17 @@ use super::Unreadable;
 use crate::DataError;
 use crate::files::explain;
 
-/// Bytes of the beginning that are kept: a block of text, which is the most that anybody looks at,
-/// and what a decompressor reads ahead.
+/// Bytes kept from the start: a block of text, the most that is ever examined, and a decompressor's
+/// read-ahead.
 pub(super) const HEAD_BYTES: usize = 2 << 20;
-/// Bytes that are read at once of the beginning.
+/// Bytes per read of the start.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Streams that were opened, by name: a pipe can be opened once.
+/// Opened streams, by name: a pipe can be opened only once.
 static OPENED: Mutex<BTreeMap<PathBuf, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// Whether `path` names standard input, as `-` does, or another pipe that was handed to this
-/// process. A pipe with a name of its own is none: opening it may wait for ever.
+/// Whether `path` is standard input, such as `-`, or another pipe that this process inherited.
+/// Named pipes are excluded, as opening one may block forever.
 pub fn is_stream(path: &Path) -> bool {
     let handed = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
     path == Path::new("-")
@@ -45,11 +45,11 @@ struct Stream {
 }
 
 struct State {
-    /// The first bytes.
+    /// First bytes.
     head: Vec<u8>,
-    /// What follows them, until somebody takes it.
+    /// The rest, until a reader takes it.
     rest: Option<Rest>,
-    /// Whether nothing follows.
+    /// Whether the stream ends after `head`.
     ended: bool,
 }
 
@@ -65,11 +65,11 @@ impl Stream {
     }
 }
 
-/// A reader of a stream.
+/// Reader of a stream.
 pub(crate) struct StreamFile {
     stream: Arc<Stream>,
     at: usize,
-    /// What follows the first bytes, once this reader took it. // reached through `&mut` alone
+    /// The rest, once this reader has taken it. // only accessed through `&mut`
     rest: Mutex<Option<Rest>>,
 }
 
@@ -109,7 +109,7 @@ impl StreamFile {
     }
 }
 
-/// Reads a file until somebody asks to stop, also while it brings nothing.
+/// Reads a file until a stop is requested, even while no data arrives.
 struct UntilStop {
     source: File,
     stop: StopRequest,
@@ -130,8 +130,8 @@ impl Stream {
         Self { name: name.to_owned(), state: Mutex::new(state) }
     }
 
-    /// Reads first bytes from `at` on; none where they are at their end, and then what follows,
-    /// unless nothing does.
+    /// Reads bytes of the head from `at`. At the end of the head, returns no bytes and the rest of
+    /// the stream, unless it has ended.
     fn read(&self, at: usize, into: &mut [u8]) -> std::io::Result<(usize, Option<Rest>)> {
         let mut state = self.state();
         let State { head, rest, ended } = &mut *state;

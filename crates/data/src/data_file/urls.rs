@@ -1,4 +1,4 @@
-//! URLs among data files: which texts are some, and patterns of them.
+//! URLs as data files, and patterns of URLs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::object::{objects, unreadable};
 use crate::DataError;
 use crate::files::{by_number, explain};
 
-/// What makes a pattern of a name.
+/// Characters that make a name a pattern.
 const META: [char; 3] = ['*', '?', '['];
 
 /// Whether `path` is a URL.
@@ -20,7 +20,7 @@ pub(crate) fn is_url(path: &Path) -> bool {
     scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(fits))
 }
 
-/// Whether `path` is a URL that names many; on a web server `?` begins a query.
+/// Whether `path` is a pattern of URLs. On a web server, `?` starts a query instead.
 pub(crate) fn is_url_pattern(path: &Path) -> bool {
     let Some((scheme, rest)) = path.to_str().and_then(|text| text.split_once("://")) else {
         return false;
@@ -36,8 +36,8 @@ fn is_web(scheme: &str) -> bool {
     ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
-/// URLs of the objects that `pattern` names, sorted as files are; itself where an object has that
-/// name.
+/// URLs of the objects that match `pattern`, in the order of files. An object with exactly that
+/// name is the only match.
 pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let wrong = |why: String| DataError::Path { path: pattern.to_owned(), why };
     let text = pattern.to_str().ok_or_else(|| wrong("a pattern must be UTF-8".to_owned()))?;

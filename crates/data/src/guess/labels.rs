@@ -1,8 +1,8 @@
-//! Which column is the label, and which of its texts count as 1.
+//! Guesses which column is the label, and which of its texts mean 1.
 
 use super::seen::Seen;
 
-/// Names that labels often have, the likeliest first.
+/// Common names of labels, likeliest first.
 const LABELS: [&str; 12] = [
     "label",
     "click",
@@ -17,7 +17,7 @@ const LABELS: [&str; 12] = [
     "like",
     "finish",
 ];
-/// Names of labels that lie between 0 and 1.
+/// Common names of labels between 0 and 1.
 const SHARES: [&str; 4] = ["ctr", "click_rate", "click_through_rate", "soft_label"];
 /// Common names of click and impression counts.
 const CLICKS: [&str; 4] = ["clicks", "click_count", "n_clicks", "num_clicks"];
@@ -31,7 +31,7 @@ const IMPRESSIONS: [&str; 8] = [
     "n_impressions",
     "num_impressions",
 ];
-/// Labels that count as 1, and such as count as 0.
+/// Texts that mean label 1 (`YES`) and 0 (`NO`).
 const YES: [&str; 13] = [
     "yes",
     "y",
@@ -50,11 +50,11 @@ const YES: [&str; 13] = [
 const NO: [&str; 12] =
     ["no", "n", "not", "none", "false", "f", "loss", "lost", "neg", "negative", "bad", "fail"];
 
-/// The label's column, found by name or as the first of zeros and ones, and the texts that count as
-/// 1 (none if it holds numbers from 0 to 1).
+/// The label's column, found by name, or as the first column of zeros and ones, and its texts that
+/// mean 1 (none for numbers from 0 to 1).
 pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<String>)> {
     let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
-    // Many features lie between 0 and 1, so only a label's name makes one a label.
+    // Many features are between 0 and 1, so such a column is a label only if its name is.
     let is_share = |at: &usize| {
         let Seen { least, most, whole, .. } = &seen[*at];
         seen[*at].is_number() && !whole && *least >= 0.0 && *most <= 1.0
@@ -65,7 +65,7 @@ pub(super) fn label_of(names: &[String], seen: &[Seen]) -> Option<(usize, Vec<St
     };
     let binary = |at: &usize| seen[*at].distinct.keys().all(|value| value == "0" || value == "1");
     let by_name = LABELS.iter().find_map(named);
-    // The last column is where many put it, and the first where click logs do.
+    // Many files have the label last, and click logs have it first.
     let first = || (0..names.len()).find(|at| two(at) && binary(at));
     let share = || SHARES.iter().find_map(named);
     let last = || names.len().checked_sub(1).filter(two);
@@ -94,8 +94,7 @@ pub(super) fn counts_hint(names: &[String], seen: &[Seen], at: usize) -> Option<
     })
 }
 
-/// The texts of a label that count as 1: of two the one that says yes, the larger number, or the
-/// rarer.
+/// Texts of a label that mean 1: of two, the affirmative one, the larger number, or the rarer one.
 fn positive_of(seen: &Seen) -> Vec<String> {
     let plain = ["0", "1", "0.0", "1.0", "true", "false", "True", "False", "TRUE", "FALSE"];
     if seen.distinct.keys().all(|value| plain.contains(&value.as_str())) {

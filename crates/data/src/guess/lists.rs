@@ -42,7 +42,7 @@ fn separator_of_valued(values: &[String]) -> Option<&'static str> {
     let looked = values.iter().take(1000).map(|value| value.trim());
     let looked = || looked.clone().filter(|value| !MISSING.contains(value));
     let is_it = |separator: &&str| {
-        // A single item may as well be a time.
+        // A single item could also be a time.
         looked().any(|value| value.contains(*separator))
             && are_valued(looked().flat_map(|value| value.split(*separator)))
     };
@@ -56,7 +56,7 @@ fn are_in_brackets(values: &[String]) -> bool {
     lists * 2 > looked().filter(|value| !value.is_empty()).count()
 }
 
-/// Items of a list.
+/// Number of items of a list.
 fn items_of(value: &str, separator: &str) -> usize {
     let (value, mut items) = (value.as_bytes(), 0);
     let each = |_: &[u8], _, _| items += 1;

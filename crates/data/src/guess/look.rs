@@ -1,4 +1,4 @@
-//! From values to what their column is.
+//! Guesses the kind of a column from its values.
 
 use super::labels::{counts_hint, label_of};
 use super::lists::{MARK, are_valued, list_hint, list_of, room};
@@ -7,13 +7,13 @@ use super::seen::{FEW, Seen, missing_of, said, see};
 use crate::layout::Format;
 use crate::record::Kind;
 
-/// Names of moments, which are no features as they are.
+/// Names of moments, which aren't useful as features unchanged.
 const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time", "ts"];
-/// Names of LibSVM up to which each may be a number of its own.
+/// LibSVM files with at most this many names may have one number feature per name.
 const NUMBERS_MAX: usize = 200;
-/// Ids of a record that have no field.
+/// Most ids per record in LibSVM files without fields.
 const INDICES_MAX: usize = 256;
-/// Words of names whose whole numbers name something.
+/// Words in the names of columns whose integers are ids.
 const NAMING: [&str; 40] = [
     "id",
     "ids",
@@ -57,37 +57,37 @@ const NAMING: [&str; 40] = [
     "slot",
 ];
 
-/// What a file probably holds.
+/// Probable contents of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guess {
-    /// How records lie in it, where it has to be said.
+    /// Format, if the first bytes don't show it.
     pub format: Format,
-    /// Whether the first line of delimited text names the columns.
+    /// Whether the first line of delimited text is a header.
     pub header: Option<bool>,
-    /// Whether spaces around fields are no part of them.
+    /// Whether to trim spaces around fields.
     pub trim: bool,
-    /// Texts that stand for a missing value.
+    /// Texts that mean a missing value.
     pub missing: Vec<String>,
-    /// Columns in the order of the file, with what was seen of each.
+    /// Columns in the order of the file, each with a description of its values.
     pub columns: Vec<(String, Guessed, String)>,
-    /// Records that were looked at.
+    /// Records examined.
     pub records: usize,
-    /// Records that the whole file has at least, about.
+    /// Approximate lower bound on the records of the whole file.
     pub records_least: u64,
 }
 
-/// What a column probably is.
+/// Probable kind of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guessed {
-    /// The label, with the texts that count as 1; none if it holds numbers from 0 to 1.
+    /// A label, and its texts that mean 1; none for numbers from 0 to 1.
     Label(Vec<String>),
-    /// A number of amounts that span orders of magnitude.
+    /// An amount that spans orders of magnitude.
     Amount,
-    /// A number with this mean and this deviation.
+    /// A number with this mean and deviation.
     Number(f64, f64),
     /// An id.
     Id,
-    /// A list of ids, with what is between them, and how many there may be.
+    /// A list of ids: separator, and bound on the ids of a list.
     Ids(String, usize),
     /// A list of ids with values.
     Valued {
@@ -98,7 +98,7 @@ pub enum Guessed {
         /// Separates an id from its value.
         mark: String,
     },
-    /// Nothing that matters.
+    /// Not useful.
     Ignored,
 }
 
@@ -135,7 +135,8 @@ pub(super) fn look(sample: &Sample) -> Guess {
     }
 }
 
-/// Names with numbers, and fields with ids; all other names are ids themselves.
+/// Columns of a LibSVM file: names with numbers, or fields with ids; any other names are ids
+/// themselves.
 fn of_libsvm(sample: &Sample) -> Guess {
     let column = |name: &str, guessed| (name.to_owned(), guessed, String::new());
     let mut columns = vec![column("label", Guessed::Label(Vec::new()))];
@@ -180,7 +181,7 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
     if seen.values == 0 || is_time {
         return Guessed::Ignored;
     }
-    // One value a record names the record, which tells nothing of the next one.
+    // A value unique to each record identifies it, and predicts nothing for other records.
     let all_differ = seen.distinct.len() == seen.values && records >= 100 && !seen.more;
     if all_differ && (lower == "id" || !seen.is_number()) && seen.values == records {
         return Guessed::Ignored;
@@ -190,7 +191,7 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
     }
     let is_named = names_something(name);
     let is_few = !seen.more && seen.distinct.len() <= FEW;
-    // Few numbers that lie far apart name something.
+    // Few numbers, far apart, are ids.
     let is_sparse = seen.least > 1000.0
         && !seen.more
         && seen.most - seen.least > 1000.0 * seen.distinct.len() as f64;
@@ -204,8 +205,8 @@ pub(super) fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Gu
     Guessed::Number(rounded_beside(seen.mean, seen.deviation()), rounded(seen.deviation()))
 }
 
-/// Whether a name says that its numbers name something: one of its words does, such as the second
-/// of `userId`, or it is that of a numbered category.
+/// Whether a name indicates an id column: one of its words does, such as the second of `userId`, or
+/// it is a numbered category.
 fn names_something(name: &str) -> bool {
     let mut words = vec![String::new()];
     let mut lower = false;
@@ -224,13 +225,13 @@ fn names_something(name: &str) -> bool {
     words.iter().any(|word| NAMING.contains(&word.as_str()))
 }
 
-/// A mean, as exact as it matters beside a deviation.
+/// Rounds a mean relative to the deviation.
 fn rounded_beside(mean: f64, deviation: f64) -> f64 {
     let digits = (3.0 - deviation.log10().floor()).clamp(0.0, 12.0) as usize;
     format!("{mean:.digits$}").parse().unwrap_or(mean)
 }
 
-/// A number of four digits.
+/// Rounds to four digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }

@@ -1,7 +1,7 @@
-//! What the columns of a file probably are, from its first records.
+//! Guesses the columns of a file from its first records.
 //!
-//! A guess, to be corrected by who knows the data: it looks at names, at how values look, and at
-//! how many there are. The statistics of numbers are those of the records that were looked at.
+//! The guess uses names, the form of values and their number; users may need to correct it.
+//! Statistics of numbers cover only the records examined.
 
 mod labels;
 mod lists;
@@ -21,7 +21,7 @@ use self::sample::Sample;
 /// Guesses the columns of the file at `path`, including those in the path itself.
 ///
 /// # Errors
-/// A file that cannot be read, or that has no record.
+/// A file that can't be read, or has no records.
 pub fn guess(path: &Path) -> Result<Guess, DataError> {
     let sample = Sample::of(path)?;
     if sample.records == 0 {

@@ -1,4 +1,4 @@
-//! What columns in the path of a file probably are.
+//! Guesses the kind of columns in the path of a file.
 
 use super::look::{Guessed, kind_of};
 use super::sample::Sample;
@@ -6,7 +6,7 @@ use super::seen::see;
 use crate::path_columns::PathColumn;
 use crate::record::Kind;
 
-/// A column in the path of a file, what it probably is, and what was seen of it.
+/// Name of a column in the path of a file, its probable kind, and a description.
 pub(super) fn guessed(column: &PathColumn) -> (String, Guessed, String) {
     let value = String::from_utf8_lossy(&column.value).into_owned();
     let note = format!("in the path of the file: {value}");

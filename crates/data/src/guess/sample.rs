@@ -1,4 +1,4 @@
-//! The first records of a file, as texts.
+//! Reads the first records of a file as texts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,27 +18,27 @@ use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, why_no_object,
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};
 
-/// Bytes of text that are looked at.
+/// Most bytes of text to examine.
 const SAMPLE_BYTES: u64 = 8 << 20;
-/// What to say of a file that is no text.
+/// Error for a file that isn't text.
 const BINARY: &str = "is binary: text is read as CSV, TSV, JSON lines or LibSVM, or else Parquet";
-/// Records that are looked at.
+/// Most records to examine.
 const RECORDS_MAX: usize = 50_000;
 
-/// Some records of a file.
+/// First records of a file.
 pub(super) struct Sample {
     pub(super) kind: Kind,
-    /// Whether the first line names the columns, of delimited text.
+    /// Whether the first line of delimited text is a header.
     pub(super) header: bool,
     pub(super) names: Vec<String>,
-    /// Whether values of the column are lists by themselves.
+    /// Whether the format stores the column's values as lists.
     pub(super) lists: Vec<bool>,
-    /// Items of the longest list of each column.
+    /// Length of the longest list of each column.
     pub(super) longest: Vec<usize>,
-    /// Of each column the values, of lists their items one by one. // (columns) of (values)
+    /// Values of each column; lists are flattened. // (columns) of (values)
     pub(super) values: Vec<Vec<String>>,
     pub(super) records: usize,
-    /// Records that the whole file has at least, about.
+    /// Approximate lower bound on the records of the whole file.
     pub(super) records_least: u64,
 }
 
@@ -75,8 +75,8 @@ impl Sample {
     }
 }
 
-/// Lines that a file of so many bytes has at least, about, which begins with this text: a packed
-/// one is longer than it says.
+/// Approximate lower bound on the lines of a file of `of_file` bytes that starts with `text`.
+/// Decompressed data may be longer than `of_file`.
 fn lines_least(text: &[u8], of_file: u64) -> u64 {
     let lines = memchr_iter(b'\n', text).count() as u64;
     let of_line = (text.len() as u64 / lines.max(1)).max(1);
@@ -88,7 +88,7 @@ fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let whole = bytes.len() < SAMPLE_BYTES as usize;
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    // What stands behind the last line end is no line, or a part of one.
+    // The rest after the last line end is empty, or a line only if the file ends there.
     let rest = lines.pop().filter(|rest| whole && !rest.is_empty());
     lines.extend(rest);
     let line = |line: &'_ &[u8]| line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
@@ -111,10 +111,10 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone());
     sorted.dedup();
     let differ = sorted.len() == first.len();
-    // A separator at the end of each line makes a last column without a name.
+    // A separator at the end of each line adds a last column without a name.
     let named = first.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
     let header = named > 0 && !first[..named].iter().any(|text| text.is_empty() || is_number(text));
-    // A first line of texts alone is a record where the second looks just like it.
+    // A first line without numbers is a record if the second looks the same.
     let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
     let numbers = second.iter().any(is_number);
     let is_named = header && numbers && first[..named].iter().all(|name| is_name(name));
@@ -152,7 +152,7 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     Ok(Sample { kind, header, names, lists, longest, values, records: count, records_least })
 }
 
-/// The fields of a line, with the spaces around them where it has no quotes.
+/// Fields of a line, untrimmed unless it has quotes.
 fn raw_fields(line: &[u8], separator: u8) -> Vec<String> {
     if separator != b'\t' && line.contains(&b'"') {
         return fields_of_line(line, separator);
@@ -169,7 +169,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Names of LibSVM with their values; of fields their ids, as lists.
+/// LibSVM names with their values; for fields, their ids as lists.
 fn of_svm(lines: &[&[u8]]) -> Sample {
     let mut found: BTreeMap<String, (bool, Vec<String>)> = BTreeMap::new();
     let mut longest: BTreeMap<String, usize> = BTreeMap::new();
@@ -260,11 +260,11 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Every column that can be read, as ids: those are texts.
+/// Reads every supported column as ids, which are texts.
 fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
     let in_path = path_columns(file.path());
     let is_in_path = |name: &String| in_path.iter().any(|of_path| of_path.name == *name);
-    // A column that is in the path as well can't be read from the file.
+    // A column that is also in the path can't be read from the file.
     let (twice, names): (Vec<String>, Vec<String>) = file.names().into_iter().partition(is_in_path);
     let id = |name: &String| Column {
         name: name.clone(),

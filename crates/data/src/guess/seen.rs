@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::moment::Moment;
 
-/// Texts that often stand for a missing value.
+/// Texts that often mean a missing value.
 pub(super) const MISSING: [&str; 10] =
     ["?", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "\\N", "-"];
-/// Distinct values that are counted.
+/// Most distinct values to count.
 const DISTINCT_MAX: usize = 10_000;
-/// Distinct whole numbers up to which they are more likely names of something than amounts.
+/// Integer columns with at most this many distinct values are more likely ids than amounts.
 pub(super) const FEW: usize = 12;
 
 /// Statistics of a column.
@@ -19,20 +19,20 @@ pub(super) struct Seen {
     pub(super) distinct: BTreeMap<String, usize>,
     pub(super) more: bool,
     numbers: usize,
-    /// Dates and times.
+    /// Number of dates and times.
     moments: usize,
     pub(super) whole: bool,
-    /// Whether numbers are whole that may end in `.0`, as pandas writes whole ones where some are
+    /// Whether numbers are whole, possibly with `.0`, as pandas writes integers if some are
     /// missing.
     pub(super) whole_as_floats: bool,
-    /// Mean of the numbers so far, and the sum of the squares of their distances from it.
+    /// Mean of the numbers so far; `squares` is the sum of squared deviations from it.
     pub(super) mean: f64,
     squares: f64,
     pub(super) least: f64,
     pub(super) most: f64,
 }
 
-/// Texts that stand for a missing value in some column whose other values do not look like them.
+/// Texts that mean a missing value in a column with otherwise different values.
 pub(super) fn missing_of(columns: &[Vec<String>]) -> Vec<String> {
     let found: BTreeSet<&str> = columns
         .iter()
@@ -98,7 +98,7 @@ impl Seen {
         (self.squares / self.values.max(1) as f64).max(0.0).sqrt()
     }
 
-    /// Whether its values are dates or times, or its numbers seconds or milliseconds since 1970, of
+    /// Whether the values are dates or times, or plausible seconds or milliseconds since 1970 in
     /// this century.
     pub(super) fn is_time(&self) -> bool {
         if self.values > 0 && self.moments == self.values {
@@ -110,7 +110,7 @@ impl Seen {
     }
 }
 
-/// What was seen, in words.
+/// Description of the statistics.
 pub(super) fn said(seen: &Seen) -> String {
     let more = if seen.more { "more than " } else { "" };
     let mut text = format!("{more}{} distinct", seen.distinct.len());

@@ -1,4 +1,4 @@
-//! From columns as they are given to what reading needs of them.
+//! Compiles columns into what readers need.
 
 mod ids;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::log1p::log1p_of_number;
 use crate::schema::{COLUMNS_MAX, LABELS_MAX};
 
-/// A layout that can be trained on.
+/// Compiles a layout with a label.
 pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<Layout, String> {
     let layout = compile_parts(options, columns)?;
     if layout.labels.is_empty() {
@@ -21,7 +21,7 @@ pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<La
     Ok(layout)
 }
 
-/// The same, which may have no label.
+/// Compiles a layout; a label is optional.
 pub(super) fn compile_parts(
     options: LayoutOptions,
     columns: Vec<Column>,
@@ -73,7 +73,7 @@ pub(super) fn compile_parts(
     }
     let split = options.split.as_ref().map(|rule| split_of(rule, &mut sources, &columns));
     let split = split.transpose()?;
-    // Made of others, or a column of the data.
+    // Data columns, not derived ones.
     let own = || columns.iter().filter(|column| column.of.is_empty());
     let places = own().map(|column| sources.find(&column.name)).collect();
     let placed_labels = own().map(placed_label).collect();
@@ -93,10 +93,10 @@ pub(super) fn compile_parts(
     })
 }
 
-/// The label that a column is.
+/// The label of a column, if it is one.
 fn placed_label(column: &Column) -> Option<Label> {
     let ColumnKind::Label(rule) = &column.kind else { return None };
-    // Its values are looked at, and not where they come from.
+    // Only its values are examined, so the source doesn't matter.
     label_of(&[0], rule).ok()
 }
 
@@ -112,7 +112,7 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
     Split::new(rule, sources.number(name))
 }
 
-/// Whether a byte may stand between fields: it is no part of a number, a word, or a line end.
+/// Whether a byte may separate fields: it isn't part of a number, a word, or a line end.
 pub fn may_separate(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte)
 }
@@ -149,21 +149,21 @@ fn check_names(columns: &[Column]) -> Result<(), String> {
     Ok(())
 }
 
-/// Columns of the data that something is made of, numbered as they are first named.
+/// Data columns in use, numbered by their first use.
 #[derive(Default)]
 struct Sources {
     names: Vec<String>,
 }
 
 impl Sources {
-    /// The number of this column, if something is made of it.
+    /// Number of this column, if it is in use.
     fn find(&self, name: &str) -> Option<u16> {
         let found = self.names.iter().position(|known| known == name)?;
-        // There are fewer columns than numbers.
+        // There are fewer columns than `u16` can count.
         u16::try_from(found).ok()
     }
 
-    /// What `column`, one of `columns`, is made of.
+    /// Sources of `column`, one of `columns`.
     fn of(&mut self, column: &Column, columns: &[Column]) -> Result<Vec<usize>, String> {
         if matches!(column.kind, ColumnKind::Ignored) {
             return Ok(Vec::new());
@@ -176,7 +176,7 @@ impl Sources {
         numbers.map_err(|why| format!("column {}: {why}", column.name))
     }
 
-    /// The number of a column that another one, one of `columns`, is made of.
+    /// Number of a data column that another column is derived from.
     fn of_data(&mut self, name: &str, columns: &[Column]) -> Result<usize, String> {
         match columns.iter().find(|other| other.name == *name) {
             Some(other) if other.of.is_empty() => Ok(self.number(name)),
@@ -188,7 +188,7 @@ impl Sources {
         }
     }
 
-    /// Compiles `column`, one of `columns`, to ids made of the sources `of`.
+    /// Compiles the id column `column`, one of `columns`, with sources `of`.
     fn ids(
         &mut self,
         column: &Column,
@@ -200,7 +200,7 @@ impl Sources {
         ids.map_err(|why| format!("column {}: {why}", column.name))
     }
 
-    /// Where the values of the ids of `column` stand.
+    /// Location of the values of `column`'s ids.
     fn values_of(
         &mut self,
         column: &Column,
@@ -209,7 +209,7 @@ impl Sources {
     ) -> Result<Values, String> {
         match rule.list.as_ref().and_then(|list| list.values.as_ref()) {
             None => Ok(Values::OfFormat),
-            // It is ASCII.
+            // The mark is ASCII.
             Some(ValuesRule::Within(mark)) => Ok(Values::Within(*mark as u8)),
             Some(ValuesRule::Column(name)) if *name == column.name => Err(format!(
                 "has its values in itself: give the mark between id and value, such as :, or a \
@@ -259,7 +259,7 @@ fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
     Ok(Label { source: of.first().copied().unwrap_or(0), says })
 }
 
-/// Refuses counts of impressions that clash with the weight or with another label's counts.
+/// Returns an error if an impression count clashes with the weight or with another label's count.
 fn check_counts(
     columns: &[Column],
     sources: &Sources,
@@ -288,7 +288,7 @@ fn check_counts(
     Ok(())
 }
 
-/// The one source of a column that has no more.
+/// The only source of a column; an error if it has several.
 fn one(of: &[usize]) -> Result<usize, String> {
     match of {
         [source] => Ok(*source),
@@ -296,7 +296,7 @@ fn one(of: &[usize]) -> Result<usize, String> {
     }
 }
 
-/// The number, and where it is asked for whether it is missing.
+/// The number's feature, and its indicator if requested.
 fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
     let numbers = [rule.low, rule.high, rule.fill];
     let fits = |number: &f64| (*number as f32).is_finite();
@@ -324,17 +324,17 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// What to say of a number of the settings that is none of 32 bits.
+/// Error for a setting that isn't a finite `f32`.
 fn no_f32(what: &str, number: f64) -> String {
     format!(
         "{what} is {number:?}, no finite number of 32 bits: give one, at most 3.4e38 either way"
     )
 }
 
-/// The dense feature that `rule` makes of a number.
+/// Dense feature of a number, by `rule`.
 #[inline]
 pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
-    // Not by `max`, which may give either of two zeros.
+    // `max` isn't used, as it may return either zero.
     let low = rule.low.map_or(number, |low| if number < low as f32 { low as f32 } else { number });
     let number = rule.high.map_or(low, |high| if low > high as f32 { high as f32 } else { low });
     match rule.transform {

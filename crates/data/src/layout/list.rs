@@ -1,5 +1,5 @@
-//! A list of ids that is written as one text: with a separator between them, or in square brackets,
-//! as JSON, Python and NumPy write it.
+//! Lists of ids in one text: with a separator between ids, or in square brackets, as in JSON,
+//! Python and NumPy.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use memchr::memmem;
 
 use crate::number::number;
 
-/// A list has a list within it.
+/// A list contains a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Nested;
 
-/// Gives `item` each item of the list that lies in `text` from `start` to `end`, empty ones among
-/// them: the text that it lies in, and its start and end there.
+/// Calls `item` for each item, including empty ones, of the list in `text` from `start` to `end`.
+/// Its arguments are a text, and the start and end of the item in it.
 #[inline]
 pub(crate) fn each_item(
     (text, start, end): (&[u8], usize, usize),
@@ -34,9 +34,9 @@ pub(crate) fn each_item(
     Ok(())
 }
 
-/// The items of a list in brackets: with commas between them, or with `separator`, and of numbers
-/// and quoted texts spaces are enough. None where the text is no such list: its brackets are part
-/// of its ids then.
+/// Items of a list in brackets, separated by commas or `separator`; spaces suffice between numbers
+/// and between quoted texts. `None` if the text isn't such a list, so that brackets are part of its
+/// ids.
 #[cold]
 fn in_brackets<'a>(text: &'a [u8], separator: &[u8]) -> Result<Option<Vec<Cow<'a, [u8]>>>, Nested> {
     let text = text.trim_ascii();
@@ -70,7 +70,7 @@ fn in_brackets<'a>(text: &'a [u8], separator: &[u8]) -> Result<Option<Vec<Cow<'a
             let end = (at..inner.len()).find(|at| separates(*at).is_some());
             let end = end.unwrap_or(inner.len());
             let word = inner[at..end].trim_ascii();
-            // Brackets within are those of ids.
+            // Inner brackets belong to ids.
             if word.contains(&b'[') || word.contains(&b']') {
                 return Ok(None);
             }
@@ -81,14 +81,14 @@ fn in_brackets<'a>(text: &'a [u8], separator: &[u8]) -> Result<Option<Vec<Cow<'a
     Ok(Some(items))
 }
 
-/// A word without quotes, or several numbers.
+/// Adds an unquoted word, or several numbers.
 fn push_bare<'a>(word: &'a [u8], items: &mut Vec<Cow<'a, [u8]>>) {
     let words = || word.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     if words().all(|word| number(word).is_some()) {
         return items.extend(words().map(Cow::Borrowed));
     }
     items.push(Cow::Borrowed(match word {
-        // Nothing, and how JSON has the two others.
+        // Python's spellings of a missing value and of booleans, as in JSON.
         b"None" | b"null" => b"",
         b"True" => b"true",
         b"False" => b"false",
@@ -96,7 +96,7 @@ fn push_bare<'a>(word: &'a [u8], items: &mut Vec<Cow<'a, [u8]>>) {
     }));
 }
 
-/// The text in the quotes that begin at `start`, and what is behind them; none where they do not
+/// Unescaped text in the quotes at `start`, and the position after it; `None` if the quotes don't
 /// end.
 fn quoted(text: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
     let quote = text[start];
@@ -108,7 +108,7 @@ fn quoted(text: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
     if !inner.contains(&b'\\') {
         return Some((inner.to_vec(), end + 1));
     }
-    // Python's escapes are those of JSON, but for its own quote and bytes by two digits.
+    // Python's escapes are those of JSON, except for its own quote and bytes of two digits.
     let mut json = vec![b'"'];
     let mut bytes = inner.iter();
     while let Some(byte) = bytes.next() {
@@ -170,7 +170,7 @@ mod tests {
             ("[None, null, '', True, False]", ";", &["true", "false"]),
             ("[-1.5, 2e3, 07]", "|", &["-1.5", "2e3", "07"]),
             ("['[a]', 'b']", "|", &["[a]", "b"]),
-            // What is no list in brackets is as it always was.
+            // Texts that aren't lists in brackets are split as usual.
             ("[a]|b", "|", &["[a]", "b"]),
             ("[a]|[b]", "|", &["[a]", "[b]"]),
             ("[7, 6", "|", &["[7, 6"]),

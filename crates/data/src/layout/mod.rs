@@ -1,23 +1,24 @@
-//! What a record of a data file is made of, and what becomes of it: its columns, by name.
+//! The layout of data: the columns of a record by name, and what they become.
 //!
-//! A layout says of each column what it is (the label, a number, an id, a list of ids, or nothing
-//! that matters), how it is transformed, and what stands for a missing one. It says nothing of how
-//! values lie in a file: the same layout reads delimited text, JSON lines, LibSVM and Parquet, and
-//! the same rows give the same examples.
+//! For each column, a layout has its kind (a label, a number, an id, a list of ids, or ignored),
+//! its transform, and the replacement of missing values. It is independent of the file format: the
+//! same layout reads delimited text, JSON lines, LibSVM and Parquet, and the same rows give the
+//! same examples.
 //!
 //! Rules, which are part of a model ([`Layout::rules_name`]):
-//! - a value is a text. Numbers of JSON are the text that they are written as, and values of
-//!   Parquet the text that CSV has of them, so that 107 and "107" are one id;
-//! - a value is missing where there is none, where it is empty, and where it is one of the texts
-//!   that the layout calls missing; so is an item of a list, which is no id then;
-//! - a number is rounded once, to the nearest of 32 bits;
-//! - where no column is a number, examples have one dense feature all the same, which is 1, so that
-//!   every model has an intercept;
-//! - an id of a list has a value, which is 1 unless the format has another one with it, or the
-//!   layout says where it stands; it is a finite number, rounded likewise;
-//! - an id's key is [`Namespace::key_of`] it, in the namespace that is named like its column unless
-//!   another is given. Of several columns crossed it is that of their texts with the byte 0x1F
-//!   between them; of a number in buckets, that of the number of bounds which are at most as large.
+//! - a value is a text. JSON numbers are the text as written, and Parquet values the text that CSV
+//!   would have, so 107 and "107" are the same id;
+//! - a value is missing if it is absent, empty, or one of the layout's missing texts. The same
+//!   applies to items of a list; missing items aren't ids;
+//! - a number is rounded once, to the nearest `f32`;
+//! - if no column is a number, examples have one dense feature that is always 1, so that every
+//!   model has an intercept;
+//! - an id in a list has a value: 1, unless the format stores a value with the id or the layout
+//!   names its location. It is a finite number, rounded likewise;
+//! - [`Namespace::key_of`] the column's namespace makes an id's key. The namespace has the name of
+//!   the column, unless the layout gives another one. A crossed id is the texts of its columns,
+//!   joined with byte 0x1F. A bucketed number's id is the number of bounds that are at most as
+//!   large.
 
 mod compile;
 mod list;
@@ -48,22 +49,22 @@ use crate::{DataError, Labels, Schema, cut_lists};
 /// A column of examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Names of the columns of the data that it is made of; none for the one of its own name.
+    /// Names of the data columns it is derived from; empty for the data column of its own name.
     pub of: Vec<String>,
-    /// What it is.
+    /// Kind of the column.
     pub kind: ColumnKind,
 }
 
-/// What a column is.
+/// Kind of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnKind {
-    /// Nothing that matters.
+    /// Unused.
     Ignored,
-    /// What is to be learned.
+    /// A label.
     Label(LabelRule),
-    /// A number of 0 or more: how much an example counts.
+    /// Weight of the example: a number, at least 0.
     Weight,
     /// A number.
     Dense(DenseRule),
@@ -75,40 +76,40 @@ pub enum ColumnKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelRule {
     /// Texts that mean a click; all others mean none. Empty for a number from 0 to 1, and for a
-    /// column made of two counts, whose label is the first over the second.
+    /// column made from two counts, whose label is the first divided by the second.
     pub positive: Vec<String>,
-    /// Whether it is any number instead.
+    /// Whether the label is an arbitrary number instead.
     pub is_number: bool,
 }
 
-/// How a number becomes a dense feature: cut to its limits, then transformed.
+/// How a number becomes a dense feature: clamped, then transformed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DenseRule {
-    /// Smaller ones are this.
+    /// Lower limit.
     pub low: Option<f64>,
-    /// Larger ones are this.
+    /// Upper limit.
     pub high: Option<f64>,
-    /// What the model gets of it.
+    /// Transform after clamping.
     pub transform: Transform,
-    /// The number that stands for a missing one; none for a feature of 0.
+    /// Replacement of a missing number, before transforming; `None` for a feature of 0.
     pub fill: Option<f64>,
-    /// Whether one more feature, behind it, is 1 where it is missing and 0 elsewhere.
+    /// Whether to add an indicator feature after it: 1 if the number is missing, else 0.
     pub indicator: bool,
 }
 
-/// A function of a number.
+/// Transform of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Transform {
-    /// The number itself.
+    /// Identity.
     #[default]
     None,
     /// ln(1 + max(x, 0)).
     Log1p,
     /// (x - mean) / deviation, computed in 64 bits.
     Standardise {
-        /// The mean.
+        /// Mean.
         mean: f64,
-        /// The standard deviation, above zero.
+        /// Standard deviation, above zero.
         deviation: f64,
     },
 }
@@ -116,44 +117,43 @@ pub enum Transform {
 /// How a value becomes ids.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdRule {
-    /// Whose ids they are; none for the column's.
+    /// Namespace of the ids; `None` for the name of the column.
     pub namespace: Option<String>,
-    /// Bounds, in ascending order, that make a number an id: which of them it reaches.
+    /// Ascending bounds that turn a number into an id, the number of bounds it reaches.
     pub buckets: Vec<f64>,
-    /// How a list of ids is taken apart; none for one id.
+    /// How to split a list of ids; `None` for a single id.
     pub list: Option<ListRule>,
-    /// What of a date or a time the id is.
+    /// Part of a date or time that is the id.
     pub part: TimePart,
-    /// Whether a missing value has no id; otherwise it has one of its own. A missing list has none.
+    /// Whether a missing value has no id; otherwise it has its own. A missing list never has ids.
     pub skip_missing: bool,
 }
 
 /// A list of ids in one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRule {
-    /// What is between two ids, where the list is a text.
+    /// Separator of ids, if the list is a text.
     pub separator: String,
-    /// Ids that are taken; those behind them are left out, and counted.
+    /// Most ids per list; further ids are dropped and counted.
     pub most: usize,
-    /// Where the values of its ids stand; none where they are 1, or part of the format as in
-    /// LibSVM.
+    /// Location of the ids' values; `None` if they are 1, or part of the format as in LibSVM.
     pub values: Option<ValuesRule>,
 }
 
-/// The columns of data, ready to make examples of records.
+/// A validated layout, compiled for reading records.
 #[derive(Clone, Debug)]
 pub struct Layout {
     options: LayoutOptions,
     columns: Vec<Column>,
-    /// Names of the columns of the data that something is made of.
+    /// Names of the data columns in use.
     pub(crate) sources: Vec<String>,
-    /// Of each column of a text without names, its source.
+    /// Source of each column of a text without a header.
     pub(crate) places: Vec<Option<u16>>,
-    /// Of each of these columns the label that it is, which tells a record from names.
+    /// Label of each of these columns, to distinguish a record from a header.
     pub(crate) placed_labels: Vec<Option<Label>>,
-    /// In the order of their columns; none where the data has no label.
+    /// Labels, in the order of their columns; empty if the data has no label.
     pub(crate) labels: Vec<Label>,
-    /// Labels of an example, those of data without them among them.
+    /// Labels per example, including those that unlabeled data lacks.
     label_count: usize,
     pub(crate) weight: Option<usize>,
     pub(crate) dense: Vec<Dense>,
@@ -161,48 +161,48 @@ pub struct Layout {
     pub(crate) split: Option<Split>,
 }
 
-/// A label, ready to be read.
+/// A compiled label.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) source: usize,
     pub(crate) says: LabelSays,
 }
 
-/// What the value of a label says.
+/// Interpretation of a label's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LabelSays {
-    /// How likely a click was: 0, 1, or a number between.
+    /// Probability of a click: 0, 1, or a number between.
     Share,
     /// These texts mean a click, all others none.
     Positive(Vec<Vec<u8>>),
-    /// The number to be learned.
+    /// An arbitrary number.
     Number,
     /// A count of clicks; the source `of` counts the impressions.
     Clicks { of: usize },
 }
 
-/// A dense feature, ready to be computed.
+/// A compiled dense feature.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
     pub(crate) source: usize,
     pub(crate) rule: DenseRule,
-    /// What it is where the number is missing.
+    /// Value of the feature if the number is missing.
     pub(crate) missing: f32,
     pub(crate) says: Says,
 }
 
-/// What a dense feature says.
+/// Contents of a dense feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Says {
     /// The number.
     Number,
-    /// Whether it is missing.
+    /// Indicator of a missing number.
     Missing,
-    /// Nothing: it is 1, so that models without numbers have an intercept.
+    /// Always 1, as an intercept for models without numbers.
     Constant,
 }
 
-/// An id column, ready to be hashed.
+/// A compiled id column.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
     pub(crate) namespace: Namespace,
@@ -210,34 +210,34 @@ pub(crate) struct Ids {
     pub(crate) skip_missing: bool,
 }
 
-/// What ids are made of.
+/// What ids are made from.
 #[derive(Clone, Debug)]
 pub(crate) enum Made {
     /// A text.
     Text(usize),
-    /// A part of a text that is a date or a time.
+    /// A part of a date or time.
     Part(usize, TimePart),
-    /// A text with several.
+    /// A list of ids in one text.
     List(List),
-    /// A number; bounds, and the key of each number of them.
+    /// A number: its bounds, and a key per number of reached bounds.
     Buckets { source: usize, bounds: Vec<f32>, keys: Vec<Key> },
-    /// Several texts.
+    /// A cross of several texts.
     Cross(Vec<usize>),
 }
 
 impl Layout {
-    /// Columns in their order.
+    /// Compiles a layout with `columns` in this order.
     ///
     /// # Errors
-    /// [`DataError::Options`]: what is wrong with a column, by its name, and the mend.
+    /// [`DataError::Options`] with the faulty column and a fix.
     pub fn new(options: LayoutOptions, columns: Vec<Column>) -> Result<Self, DataError> {
         compile::compile(options, columns).map_err(DataError::Options)
     }
 
-    /// The same, which may have no label.
+    /// Like [`Layout::new`], but a label is optional.
     ///
     /// # Errors
-    /// As [`Layout::new`], in words.
+    /// The errors of [`Layout::new`], as text.
     pub(crate) fn new_unlabelled(
         options: LayoutOptions,
         columns: Vec<Column>,
@@ -245,22 +245,22 @@ impl Layout {
         compile::compile_parts(options, columns)
     }
 
-    /// Whether a column says which examples are evaluated on.
+    /// Whether a column selects the examples for evaluation.
     pub fn splits(&self) -> bool {
         self.split.is_some()
     }
 
-    /// How files are read.
+    /// How to read files.
     pub fn options(&self) -> &LayoutOptions {
         &self.options
     }
 
-    /// The columns as they were given.
+    /// The columns, as given.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// A value without the spaces around it, where they are no part of it.
+    /// Trims spaces around a value, if the layout says so.
     #[inline]
     pub(crate) fn trimmed<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         if !self.options.trim {
@@ -271,8 +271,8 @@ impl Layout {
         &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
-    /// Items of `of_columns`, which has one for each column of a text without names, whose column
-    /// is in the file at `path` and not in the path itself.
+    /// Filters `of_columns`, which has one item per column of a text without a header, to columns
+    /// that are in the file at `path`, not in the path itself.
     pub(crate) fn in_file<'a, T>(
         &'a self,
         path: &Path,
@@ -286,13 +286,13 @@ impl Layout {
         own.filter(is_there).map(|(_, of)| of)
     }
 
-    /// Whether a text stands for a missing value, as the empty one does.
+    /// Whether a nonempty text means a missing value.
     #[inline]
     pub(crate) fn is_missing(&self, text: &[u8]) -> bool {
         self.options.missing.iter().any(|missing| missing.as_bytes() == text)
     }
 
-    /// Numbers of dense features and id columns of an example.
+    /// Shape of an example.
     pub fn schema(&self) -> Schema {
         let labels = Labels {
             count: self.label_count.max(1),
@@ -302,8 +302,8 @@ impl Layout {
         Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
     }
 
-    /// Source of the count of impressions, where a label is a count of clicks. The example counts
-    /// as often as that.
+    /// Source of the impression count, if a label is a click count. It's also the weight of the
+    /// example.
     pub(crate) fn counts(&self) -> Option<usize> {
         self.labels.iter().find_map(|label| match label.says {
             LabelSays::Clicks { of } => Some(of),
@@ -311,7 +311,7 @@ impl Layout {
         })
     }
 
-    /// Names of the labels, in order, and the rule of each.
+    /// Names and rules of the labels, in order.
     pub fn labels(&self) -> Vec<(&str, &LabelRule)> {
         let mut labels = Vec::with_capacity(self.labels.len());
         for column in &self.columns {
@@ -322,7 +322,7 @@ impl Layout {
         labels
     }
 
-    /// Names of the dense features, in order; an indicator has none of its own.
+    /// Names of the dense features, in order; `None` for indicators.
     pub fn dense_names(&self) -> Vec<Option<&str>> {
         let mut names = Vec::with_capacity(self.dense.len());
         for column in &self.columns {
@@ -334,7 +334,7 @@ impl Layout {
         names
     }
 
-    /// Names of the id columns, in order, and how many ids a bag of each has at most.
+    /// Names of the id columns, in order, and the most ids in a bag of each.
     pub fn id_names(&self) -> Vec<(&str, usize)> {
         let of = |column: &'_ Column| match &column.kind {
             ColumnKind::Id(rule) => rule.list.as_ref().map_or(Some(1), |list| Some(list.most)),
@@ -343,12 +343,12 @@ impl Layout {
         self.columns.iter().filter_map(|column| Some((column.name.as_str(), of(column)?))).collect()
     }
 
-    /// The key of an id of id column number `column`, as a text of the data makes it; none where it
-    /// is made of a number or of several texts.
+    /// Key of a text in id column number `column`; `None` if its ids are made from numbers or
+    /// several texts.
     pub fn key_of(&self, column: usize, text: &[u8]) -> Option<Key> {
         let Ids { namespace, made, .. } = self.ids.get(column)?;
         match made {
-            // A part of a time is named as it is, such as 13 for an hour.
+            // The key of a part of a time is made from its text, such as 13 for an hour.
             Made::Text(_) | Made::Part(..) | Made::List(_) => {
                 Some(namespace.key_of(if self.is_missing(text) { b"" } else { text }))
             }
@@ -356,18 +356,18 @@ impl Layout {
         }
     }
 
-    /// Records that a block of `block_bytes` may have, so that its chunk takes no more memory than
-    /// that of a block of plain lines.
+    /// Most records of a block of `block_bytes`, such that its chunk takes no more memory than that
+    /// of a block of plain lines.
     pub(crate) fn records_max(&self, block_bytes: usize) -> usize {
         (block_bytes / self.schema().line_bytes_min()).max(1)
     }
 
-    /// Columns that are lists: each byte of a block but separators may be an id in each of them.
+    /// Number of list columns: each byte of a block except separators may be an id in each of them.
     pub(crate) fn lists(&self) -> usize {
         self.all_lists().count()
     }
 
-    /// The most bytes that a chunk made of a block of `block_bytes` takes.
+    /// Most bytes of a chunk made from a block of `block_bytes`.
     pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
         let ids = self.lists() * (block_bytes / 2 + 1);
         let values = match self.may_have_values() {
@@ -377,7 +377,7 @@ impl Layout {
         let lists = ids * size_of::<Key>()
             + values * size_of::<f32>()
             + cut_lists::bytes_max(self.lists(), block_bytes);
-        // Keys of lists are pushed one by one, which may double their room; so may all others.
+        // Vectors grow by doubling.
         2 * (self.schema().chunk_bytes_max(block_bytes) + lists)
     }
 }

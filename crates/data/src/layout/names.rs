@@ -1,20 +1,20 @@
-//! Columns of the data among the names that a file has.
+//! Matches data columns with the names in a file.
 
-/// Where a column is among the names of a file.
+/// Where a column is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// At this place, by its name.
+    /// At this index, by its exact name.
     Same(usize),
-    /// At this place, by a name that differs in upper and lower case alone.
+    /// At this index, by a name that differs only in case.
     InOtherCase(usize),
     /// In the path of the file.
     InPath,
-    /// Nowhere.
+    /// Missing.
     Absent,
 }
 
 impl Named {
-    /// Its place, if it has one.
+    /// Index in the file, if it has one.
     pub(crate) fn place(self) -> Option<usize> {
         match self {
             Self::Same(place) | Self::InOtherCase(place) => Some(place),
@@ -23,8 +23,8 @@ impl Named {
     }
 }
 
-/// Where each of `sources` is among `names`: by its own name, or else by the only one that differs
-/// from it in case alone and is no other column's.
+/// Finds `sources` among `names`: by exact name, or else by the only name that differs only in case
+/// and isn't another column's.
 pub(crate) fn find_names(sources: &[String], names: &[String]) -> Vec<Named> {
     let same = |source: &String| names.iter().position(|name| name == source);
     let mut found: Vec<Named> =
@@ -52,7 +52,7 @@ pub(crate) fn find_names(sources: &[String], names: &[String]) -> Vec<Named> {
     found
 }
 
-/// Says by which names a file has columns whose own differ in case; none where there are no such.
+/// Lists the columns whose names in a file differ in case; `None` if there are none.
 pub(crate) fn other_case_note(sources: &[String], names: &[String]) -> Option<String> {
     let pairs = find_names(sources, names).into_iter().zip(sources);
     let renamed: Vec<String> = pairs
@@ -64,10 +64,10 @@ pub(crate) fn other_case_note(sources: &[String], names: &[String]) -> Option<St
     (!renamed.is_empty()).then(|| renamed.join(", "))
 }
 
-/// Least similarity, in millionths, of a name that may have been meant.
+/// Least similarity of a suggested name, in millionths.
 const LIKENESS_MIN: u64 = 750_000;
 
-/// The most similar of `names`, if any is similar enough.
+/// Most similar of `names`, if it is similar enough.
 pub(crate) fn nearest<'a>(
     name: &str,
     names: impl Iterator<Item = &'a String>,
@@ -81,7 +81,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// Whether `other` is probably a misspelling of `name`: apart from case and separators, they differ
-/// by a letter or two.
+/// by one or two letters.
 pub(crate) fn is_misspelt(name: &str, other: &str) -> bool {
     let (name, other) = (plain(name), plain(other));
     // C1 and C2 are different columns.
@@ -90,12 +90,12 @@ pub(crate) fn is_misspelt(name: &str, other: &str) -> bool {
     digits(&name) == digits(&other) && strsim::damerau_levenshtein(&name, &other) <= most
 }
 
-/// A name in lower case, without separators between words.
+/// A name in lower case, without word separators.
 fn plain(name: &str) -> String {
     name.to_lowercase().replace(['_', '-', ' ', '.'], "")
 }
 
-/// A list of names for a message, cut after a dozen.
+/// Joins names for a message, truncated after a dozen.
 pub(crate) fn listed(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> =
@@ -118,10 +118,10 @@ mod tests {
         assert_eq!(find(&["a", "b"], &["b", "a"]), [Same(1), Same(0)]);
         assert_eq!(find(&["user", "item"], &["Item", "USER"]), [InOtherCase(1), InOtherCase(0)]);
         assert_eq!(find(&["größe"], &["GRÖSSE", "GRÖßE"]), [InOtherCase(1)]);
-        // Which of two is meant, nobody knows.
+        // Ambiguous.
         assert_eq!(find(&["user"], &["User", "USER"]), [Absent]);
         assert_eq!(find(&["user", "User"], &["USER"]), [Absent, Absent]);
-        // A name that is a column's own is no other's.
+        // The exact name of a column never matches another column.
         assert_eq!(find(&["user", "User"], &["User"]), [Absent, Same(0)]);
         assert_eq!(find(&["user", "User"], &["User", "user"]), [Same(1), Same(0)]);
         assert_eq!(find(&["user"], &[]), [Absent]);

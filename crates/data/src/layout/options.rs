@@ -1,32 +1,31 @@
-//! How files are read, whatever their columns are.
+//! How to read files, independent of columns.
 
 use super::SplitRule;
 
-/// How records lie in a file of text.
+/// Format of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Known by the first bytes of each file.
+    /// Detected by the first bytes of each file.
     #[default]
     Auto,
-    /// A line a record, with commas between fields, which may be quoted.
+    /// One record per line, with commas between fields, which may be quoted.
     Csv,
-    /// The same with tabs.
+    /// Like CSV, with tabs.
     Tsv,
-    /// A line a record: a label, then `index:value` for what is not zero; with three parts,
-    /// `field:id:value`.
+    /// One record per line: a label, then `index:value` for nonzero values, or `field:id:value`.
     LibSvm,
-    /// A line a record, an object of JSON.
+    /// One record per line, a JSON object.
     JsonLines,
-    /// A file of columns.
+    /// A Parquet file.
     Parquet,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 6] =
         [Self::Auto, Self::Csv, Self::Tsv, Self::LibSvm, Self::JsonLines, Self::Parquet];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -39,19 +38,19 @@ impl Format {
     }
 }
 
-/// How files are read, whatever their columns are.
+/// How to read files, independent of columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayoutOptions {
-    /// How records lie in them.
+    /// Format of records.
     pub format: Format,
-    /// What is between fields of delimited text; none for what the format says.
+    /// Separator of delimited text; `None` for the format's default.
     pub separator: Option<u8>,
-    /// Whether the first line of delimited text names the columns; none to look.
+    /// Whether the first line of delimited text is a header; `None` to detect it.
     pub header: Option<bool>,
-    /// Whether spaces around a field are no part of it.
+    /// Whether to trim spaces around fields.
     pub trim: bool,
-    /// Texts that stand for a missing value, as the empty one does.
+    /// Texts that mean a missing value, in addition to the empty one.
     pub missing: Vec<String>,
-    /// Which examples are evaluated on, where a column says so.
+    /// Column that selects examples for evaluation, if any.
     pub split: Option<SplitRule>,
 }

@@ -1,10 +1,11 @@
-//! Layouts of the same data with other columns, or of a part of it.
+//! Derives layouts of the same data with other columns, or of a part of it.
 
 use super::{Column, ColumnKind, IdRule, Layout, Part, ValuesRule, compile};
 use crate::DataError;
 
 impl Column {
-    /// Whether it reads the column `name` for more than what it's named after, such as values.
+    /// Whether this column reads `name` in addition to the column of its own name, such as for
+    /// values.
     fn needs(&self, name: &str) -> bool {
         let is_it = |values: &ValuesRule| *values == ValuesRule::Column(name.to_owned());
         let rule = match &self.kind {
@@ -16,11 +17,11 @@ impl Column {
 }
 
 impl Layout {
-    /// The same without labels and weights: data to be scored. Labels of all examples are 0. A
-    /// weight that something else is made of stays as a column of the data.
+    /// The layout without labels and weights, for scoring; labels of all examples are 0. A weight
+    /// that another column needs remains as an ignored column.
     ///
     /// # Errors
-    /// As [`Layout::new`]: a column that is made of the label.
+    /// The errors of [`Layout::new`]; a column that is derived from the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
         let names_it = |column: &Column, other: &Column| other.needs(&column.name);
         let user = |column: &Column| self.columns.iter().find(|other| names_it(column, other));
@@ -46,17 +47,17 @@ impl Layout {
         Ok(Self { label_count, ..layout })
     }
 
-    /// Other columns of the same part of the same data; they may have no label.
+    /// A layout with other columns of the same part of the same data; a label is optional.
     ///
     /// # Errors
-    /// As [`Layout::new`], in words.
+    /// The errors of [`Layout::new`], as text.
     pub(crate) fn of_columns(&self, columns: Vec<Column>) -> Result<Self, String> {
         let layout = compile::compile_parts(self.options.clone(), columns)?;
         let part = self.split.as_ref().and_then(|split| split.part);
         Ok(part.map_or(layout.clone(), |part| layout.of_part(part)))
     }
 
-    /// The same, of which one part of the data is wanted; of a layout that splits it.
+    /// The layout restricted to one part of the data, if it splits data.
     pub fn of_part(&self, part: Part) -> Self {
         let mut layout = self.clone();
         if let Some(split) = &mut layout.split {
@@ -65,7 +66,7 @@ impl Layout {
         layout
     }
 
-    /// The same, which takes for records what `other` does: a layout of the same columns.
+    /// The layout, but it recognizes records like `other`, a layout of the same columns.
     pub(crate) fn with_records_of(mut self, other: &Self) -> Self {
         self.placed_labels.clone_from(&other.placed_labels);
         self

@@ -1,26 +1,26 @@
-//! The name of what a layout makes of records: equal names, equal examples.
+//! Names what a layout makes of records: equal names mean equal examples.
 
 use stepwell_base::hash::Digest128;
 
 use super::{Column, ColumnKind, Layout, LayoutOptions, TimePart, Transform};
 
-/// Name of how a value is a text, a number, or missing, whatever the columns are; another way is
-/// another name, so that no packed file is read that was made in a former one.
+/// Version of how a value is parsed as text or number, or is missing, independent of columns. A
+/// change needs a new name, so that packed files made before are rejected.
 const VALUES: &str = "values 2";
-/// Name of how columns are found in files, so that no cache is read that was made in a former way.
+/// Version of how columns are found in files, so that caches made before are rejected.
 const READING: &str = "names in any case, labels from 0 to 1";
-/// Marks caches made since LibSVM's values count; before, lines with values were refused.
+/// Marks caches made since LibSVM values have an effect; before, lines with values were malformed.
 const VALUES_OF_IDS: &str = ", values of ids";
 
 impl Layout {
-    /// Name of the rules by which records become examples: a digest of [`Layout::rules`], 40 bytes.
+    /// Name of the rules that turn records into examples: a digest of [`Layout::rules`], 40 bytes.
     pub fn rules_name(&self) -> String {
         let mut digest = Digest128::new();
         digest.update(self.rules().as_bytes());
         format!("columns {:032x}", digest.value())
     }
 
-    /// The same with how records lie in files: the name of what makes a text records.
+    /// Name of the rules that turn text into examples: also covers the file format.
     pub(crate) fn reading_name(&self) -> String {
         let LayoutOptions { format, separator, header, .. } = &self.options;
         let reading = format!("format {} separator {separator:?} header {header:?}", format.name());
@@ -35,8 +35,8 @@ impl Layout {
         format!("records {:032x}", digest.value())
     }
 
-    /// The rules, a line for each. It must never change for rules that stay the same: packed files
-    /// are told apart by it.
+    /// The rules, one per line. The text must never change for unchanged rules, as packed files are
+    /// identified by it.
     pub fn rules(&self) -> String {
         let LayoutOptions { trim, missing, .. } = &self.options;
         let mut text = format!("{VALUES} trim {trim} missing {missing:?}\n");

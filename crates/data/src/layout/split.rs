@@ -1,48 +1,48 @@
-//! Which examples are evaluated on and never trained on, where a column says so.
+//! Splits data by a column into examples for training and for evaluation.
 
 use stepwell_base::Namespace;
 
 use crate::moment::Moment;
 use crate::number::number;
 
-/// Whose hashes decide which values are evaluated on.
+/// Namespace of the hashes that split values by share.
 const NAMESPACE: &str = "stepwell split";
 
-/// A column that says which examples are evaluated on.
+/// A column that selects the examples for evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitRule {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// What of its values are evaluated on.
+    /// Values for evaluation.
     pub by: SplitBy,
 }
 
-/// What of the values of a column are evaluated on.
+/// How to select values for evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SplitBy {
-    /// These.
+    /// These values.
     Values(Vec<String>),
-    /// This date, time or number, and what is later or larger.
+    /// This date, time or number, and later or larger ones.
     From(String),
-    /// This share of all values, by their hash: all examples of a value are of one part.
+    /// This share of all values, by hash: all examples of a value are in the same part.
     Share(f64),
 }
 
 /// A part of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What is trained on.
+    /// Examples for training.
     Train,
-    /// What is evaluated on.
+    /// Examples for evaluation.
     Evaluate,
 }
 
-/// A split, ready to be asked.
+/// A compiled split.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) source: usize,
     by: By,
-    /// What is wanted; none for all.
+    /// The part to read; `None` for all examples.
     pub(super) part: Option<Part>,
 }
 
@@ -50,11 +50,11 @@ pub(crate) struct Split {
 enum By {
     Values(Vec<Vec<u8>>),
     From(Place),
-    /// Hashes below this.
+    /// Hashes below this number.
     Hashes(Namespace, u64),
 }
 
-/// A value that has its place among others of its kind.
+/// A value that can be compared with others of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Place {
     Number(f64),
@@ -66,12 +66,12 @@ impl Place {
         if let Some(moment) = Moment::of_text(text) {
             return Some(Self::Moment(moment));
         }
-        // Of 64 bits, so that days such as 20261125 differ.
+        // As `f64`, so that days such as 20261125 differ.
         number(text)?;
         std::str::from_utf8(text).ok()?.parse().ok().map(Self::Number)
     }
 
-    /// Whether a value is at this place or behind it; none where it is of another kind.
+    /// Whether a value is at or after this place; `None` if it is of another kind.
     fn is_reached_by(&self, text: &[u8]) -> Option<bool> {
         let value = Self::of(text)?;
         let alike = std::mem::discriminant(self) == std::mem::discriminant(&value);
@@ -81,7 +81,7 @@ impl Place {
 
 impl Split {
     /// # Errors
-    /// What is wrong with the rule, and the mend.
+    /// What is wrong with the rule, and a fix.
     pub(super) fn new(rule: &SplitRule, source: usize) -> Result<Self, String> {
         let by = match &rule.by {
             SplitBy::Values(values) => {
@@ -95,7 +95,7 @@ impl Split {
             })?),
             SplitBy::Share(share) if (0.0..1.0).contains(share) => {
                 let namespace = Namespace::new(NAMESPACE).map_err(|error| error.to_string())?;
-                // Exact: a share is a multiple of 2^-53 of it, and below 1.
+                // Scaling by a power of two is exact, and the product is below 2^64.
                 By::Hashes(namespace, (share * 2f64.powi(64)) as u64)
             }
             SplitBy::Share(share) => return Err(format!("a share of {share}: give 0 to 1")),
@@ -103,8 +103,7 @@ impl Split {
         Ok(Self { source, by, part: None })
     }
 
-    /// Whether a record with this text is wanted; none where the text has no place beside the one
-    /// that it is compared with.
+    /// Whether to read a record with this value; `None` if the value can't be compared.
     pub(crate) fn wants(&self, text: &[u8]) -> Option<bool> {
         let Some(part) = self.part else { return Some(true) };
         let evaluates = match &self.by {

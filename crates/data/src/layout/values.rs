@@ -1,22 +1,21 @@
-//! Lists of ids with values. A row is multiplied by its id's value before it is pooled.
+//! Lists of ids with values. A row is multiplied by its id's value before pooling.
 
 use memchr::memchr_iter;
 
 use super::{Format, Layout, Made, may_separate};
 use crate::number::number;
 
-/// Where the values of a list's ids stand.
+/// Location of the values of a list's ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValuesRule {
-    /// In the items, behind the id and this mark: `red:0.5`.
+    /// In the items, after the id and this mark: `red:0.5`.
     Within(char),
-    /// In this column of the data, a list of the same length.
+    /// In this data column, a list of the same length.
     Column(String),
 }
 
 impl ValuesRule {
-    /// The rule that `text` names: a mark where it is one character that may stand between fields,
-    /// else a column.
+    /// Parses a rule: a mark if `text` is one character that may separate fields, else a column.
     pub fn of(text: &str) -> Self {
         match text.as_bytes() {
             [mark] if mark.is_ascii() && may_separate(*mark) => Self::Within(char::from(*mark)),
@@ -25,14 +24,14 @@ impl ValuesRule {
     }
 }
 
-/// Where values stand, once columns are numbered.
+/// Compiled [`ValuesRule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// With each id in formats that have them, such as LibSVM; all are 1 in others.
+    /// With each id in formats that store them, such as LibSVM; 1 in other formats.
     OfFormat,
-    /// In the items, behind this mark.
+    /// In the items, after this mark.
     Within(u8),
-    /// In the items of this source.
+    /// In this source.
     Beside(usize),
 }
 
@@ -53,18 +52,19 @@ impl Layout {
         })
     }
 
-    /// Whether ids of text read this way may have values other than 1.
+    /// Whether ids of text may have values other than 1.
     pub fn may_have_values(&self) -> bool {
         let in_format = matches!(self.options.format, Format::Auto | Format::LibSvm);
         self.all_lists().any(|list| list.values != Values::OfFormat || in_format)
     }
 
-    /// Whether values stand in the items of the list, behind a mark.
+    /// Whether any list has values in its items, after a mark.
     pub(crate) fn has_marks(&self) -> bool {
         self.all_lists().any(|list| matches!(list.values, Values::Within(_)))
     }
 
-    /// Whether the items of a source belong by position to those of another: ids and their values.
+    /// Whether a source is a list whose items are paired with those of another: ids and their
+    /// values.
     pub(crate) fn is_beside(&self, source: usize) -> bool {
         self.all_lists().any(|list| match list.values {
             Values::Beside(values) => values == source || list.source == source,
@@ -72,7 +72,7 @@ impl Layout {
         })
     }
 
-    /// The mark before the value in an item of a source.
+    /// Mark before the value in an item of a source.
     pub(crate) fn mark_of(&self, source: usize) -> char {
         let marks = self.all_lists().filter(|list| list.source == source);
         let mut marks = marks.filter_map(|list| match list.values {
@@ -83,14 +83,14 @@ impl Layout {
     }
 }
 
-/// The value that `text` spells, if it is a finite number.
+/// Parses a value: a finite number.
 #[inline]
 pub(crate) fn value_of(text: &[u8]) -> Option<f32> {
-    // -0 becomes 0.
+    // Turns -0 into 0.
     number(text).map(|number| number + 0.0)
 }
 
-/// Where the id of `item` ends, and the value behind its only `mark`.
+/// End of the id in `item`, and the value after its only `mark`.
 #[inline]
 pub(crate) fn split_item(item: &[u8], mark: u8) -> Option<(usize, f32)> {
     let mut marks = memchr_iter(mark, item);

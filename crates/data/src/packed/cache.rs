@@ -1,14 +1,14 @@
-//! A packed file that stands for the text that it was made of, line by line.
+//! A packed file that replaces the text it was made from, line by line.
 //!
-//! Why: the second reading of a text need not parse, and must not show: a chunk from a cache has
-//! the examples, the places and the malformed lines that a chunk of the text has.
+//! Why: reading a text again need not parse it, and the result must be the same: a chunk from a
+//! cache has the examples, positions and malformed lines of a chunk of the text.
 //!
-//! How: the file says which files of text it was made of, how many lines each has and which of
-//! them are malformed (`PACKED.md`, origin). All other lines are examples, in order.
+//! How: the file records its text files, the lines of each, and which of them are malformed
+//! (`PACKED.md`, origin). All other lines are examples, in order.
 //!
-//! Invariants
-//! - C1 a block of a cache has examples of one file of text;
-//! - C2 a cache is only read where the text is as it was when the cache was made.
+//! Invariants:
+//! - C1 a block of a cache contains examples of one text file;
+//! - C2 a cache is read only if the text hasn't changed since the cache was made.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -27,35 +27,35 @@ use crate::layout::Layout;
 use crate::share::Follower;
 use crate::{Chunk, DataError, Files, Position, ReadOptions, Schema};
 
-/// What lies where a cache of some text is wanted.
+/// Result of looking for a cache.
 #[derive(Debug)]
 pub enum CacheAt {
-    /// Nothing.
+    /// No file.
     Absent,
-    /// A cache of something else; why it is not of this text.
+    /// A cache of other text, and the difference.
     Other(String),
     /// A cache of this text.
     Whole(Box<DataCache>),
 }
 
-/// A cache of text, open.
+/// An open cache of text.
 #[derive(Debug)]
 pub struct DataCache {
     file: PackedFile,
-    /// The files of text.
+    /// The text files.
     files: Vec<PathBuf>,
     origin: Origin,
-    /// Examples before each file of text.
+    /// Number of examples before each text file.
     starts: Vec<u64>,
-    /// The columns of the text; none where its lines are plain.
+    /// Columns of the text; `None` for plain lines.
     layout: Option<Arc<Layout>>,
 }
 
 impl DataCache {
-    /// One of `files` that says what text it was made of, where others are text.
+    /// A cache that is in a list of data files together with text, if there is one.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn among_text(files: &[PathBuf]) -> Result<Option<&Path>, DataError> {
         let (mut cache, mut text) = (None, false);
         for path in files {
@@ -68,11 +68,11 @@ impl DataCache {
         Ok(cache.filter(|_| text))
     }
 
-    /// Looks at `path` for a cache of `files`, which now are `sources`.
+    /// Looks at `path` for a cache of `files`, whose current state is `sources`.
     ///
     /// # Errors
-    /// Something that is no cache, which is nobody's to replace; a damaged one; a file among
-    /// `files` that is packed itself.
+    /// Another kind of file, which must not be replaced; a damaged cache; a packed file among
+    /// `files`.
     pub fn find(
         path: &Path,
         files: &Files,
@@ -111,27 +111,27 @@ impl DataCache {
         Ok(CacheAt::Whole(Box::new(whole)))
     }
 
-    /// Where it lies.
+    /// Path of the cache.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// The columns of the text; none where its lines are plain.
+    /// Columns of the text; `None` for plain lines.
     pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
         self.layout.as_ref()
     }
 
-    /// The files of text.
+    /// The text files.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Examples in it.
+    /// Number of examples.
     pub fn examples(&self) -> u64 {
         self.file.examples()
     }
 
-    /// Malformed lines of the text before `place`, and from there on.
+    /// Malformed lines of the text before `place`, and after it.
     pub fn malformed_around(&self, place: Position) -> (u64, u64) {
         let (mut before, mut behind) = (0, 0);
         for (number, file) in self.origin.files.iter().enumerate() {
@@ -146,7 +146,7 @@ impl DataCache {
         (before, behind)
     }
 
-    /// Lines of each file of text.
+    /// Lines of each text file.
     pub fn lines_of_each(&self) -> Vec<u64> {
         self.origin.files.iter().map(|file| file.lines).collect()
     }
@@ -159,7 +159,7 @@ impl DataCache {
         self.file.has_values()
     }
 
-    /// The most bytes that it takes while it is read.
+    /// Most bytes that reading takes.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.file.bytes_max().saturating_add(self.origin.bytes())
     }
@@ -175,7 +175,8 @@ impl DataCache {
                 .map_err(|why| self.file.damaged(seal.place(), why))?;
         }
         chunk.begin(block);
-        // Lines are shared out where none is malformed; then each example has its place.
+        // Ranks split the lines only if none is malformed; then each example has its position
+        // already.
         if block.wanted.is_none() {
             file.place(first, block.lines, chunk);
         }
@@ -183,7 +184,7 @@ impl DataCache {
     }
 }
 
-/// The packed file at `path`, if there is one, which must say what it was made of.
+/// Opens the packed file at `path`, if there is one; an error unless it records its origin.
 fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
     let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
     if path.exists() && !path.is_file() {
@@ -220,7 +221,7 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
     DataError::Damaged { path, place, why, mend: MEND_CACHE }
 }
 
-/// Why a cache is not of `sources`, if it is not.
+/// How the origin of a cache differs from `sources`, if it does.
 fn differs(origin: &Origin, sources: &[SourceFile], same_columns: bool) -> Option<String> {
     if !origin.same_rules || !same_columns {
         return Some("lines were parsed in another way".to_owned());
@@ -243,7 +244,7 @@ pub struct CacheReader {
 }
 
 impl CacheReader {
-    /// Starts at a place of the text.
+    /// Starts at a position in the text.
     pub(crate) fn open(cache: Arc<DataCache>, options: &ReadOptions) -> Result<Self, DataError> {
         let (at, files) = (options.start, &cache.origin.files);
         let Some(file) = files.get(at.file as usize).filter(|file| at.line <= file.lines) else {
@@ -256,8 +257,8 @@ impl CacheReader {
         Ok(Self { cache, reader, at })
     }
 
-    /// Fills `block` with the next lines, and asks `follower` which of them are wanted; false at
-    /// the end of the last file.
+    /// Fills `block` with the next lines, and asks `follower` which of them to use. Returns false
+    /// at the end of the last file.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,
@@ -274,7 +275,7 @@ impl CacheReader {
         let (examples, before) = (file.examples(), file.examples_before(self.at.line));
         let mut end = file.lines;
         if before == examples {
-            // Malformed lines are all that is left of the file.
+            // The rest of the file is malformed lines.
             block.bytes.clear();
             (block.packed, block.wanted) = (None, None);
         } else {
@@ -291,7 +292,7 @@ impl CacheReader {
             }
         }
         (block.file, block.first_line) = (self.at.file, self.at.line);
-        // A block has fewer than 2^32 bytes and so many examples, and malformed lines are few.
+        // A block has fewer than 2^32 bytes, so fewer examples; malformed lines are few.
         block.lines = (end - self.at.line) as u32;
         self.at.line = end;
         Ok(true)

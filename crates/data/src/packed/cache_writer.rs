@@ -1,4 +1,4 @@
-//! Chunks of text, as they go by, into a cache of it.
+//! Writes chunks of text to a cache while they are read.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,12 @@ use crate::data_file::length_of;
 use crate::layout::Layout;
 use crate::{Chunk, DataError, Files, Position, Schema};
 
-/// Blocks at most, where the lines of the text are not known: 128 MiB of table, 1 TB of file.
+/// Most blocks if the number of lines is unknown: a table of 128 MiB, a file of 1 TB.
 const BLOCKS_MAX: u64 = 1 << 22;
 
-/// Writes the cache of some files of text; dropped before [`CacheWriter::finish`] it leaves
-/// nothing.
+/// Writes the cache of text files. If dropped before [`CacheWriter::finish`], it removes the file.
 ///
-/// Cost: [`CacheWriter::bytes_max`]; a copy of each example and a checksum over it.
+/// Cost: [`CacheWriter::bytes_max`] of memory; a copy and a checksum of each example.
 #[derive(Debug)]
 pub struct CacheWriter {
     path: PathBuf,
@@ -28,15 +27,15 @@ pub struct CacheWriter {
     writer: PackedWriter,
     origin: Origin,
     malformed: u64,
-    /// Behind the last line that was added.
+    /// Position after the last line added.
     at: Position,
 }
 
 impl CacheWriter {
-    /// Begins the cache of `files`, which now are `sources`, that will be at `path`.
+    /// Starts the cache of `files`, whose current state is `sources`, at `path`.
     ///
     /// # Errors
-    /// As [`PackedWriter::new`]; a packed file that is no cache where it is written.
+    /// The errors of [`PackedWriter::new`]; a packed file that isn't a cache at the temporary path.
     pub fn new(
         path: &Path,
         files: &Files,
@@ -44,7 +43,7 @@ impl CacheWriter {
         schema: Schema,
         blocks_max: u64,
     ) -> Result<Self, DataError> {
-        // What a stopped run leaves is unfinished, or whole and a cache; this is somebody's.
+        // A stopped run leaves an unfinished file or a complete cache; this one belongs to a user.
         let unfinished = PackedWriter::unfinished(path);
         let whole = open_packed(&unfinished).ok().flatten();
         if whole.is_some_and(|packed| !packed.has_origin()) {
@@ -66,12 +65,12 @@ impl CacheWriter {
         })
     }
 
-    /// Where it will be.
+    /// Path of the finished cache.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Blocks that a cache of `files` has at most, of which all lines were counted or none.
+    /// Most blocks of a cache of `files`; `lines` is their number of lines, if counted.
     pub fn blocks_max(files: &[PathBuf], lines: Option<u64>, schema: Schema) -> u64 {
         let known = |path: &PathBuf| {
             let bytes = length_of(path).ok().filter(|_| is_plain(path))?;
@@ -84,24 +83,24 @@ impl CacheWriter {
         lines.map_or(BLOCKS_MAX, needed)
     }
 
-    /// The most bytes that it takes to write a cache of `blocks` blocks with `malformed` malformed
-    /// lines, and then to read it.
+    /// Most bytes for writing a cache of `blocks` blocks with `malformed` malformed lines, and then
+    /// reading it.
     pub fn bytes_max(sources: &[SourceFile], schema: Schema, blocks: u64, malformed: u64) -> u64 {
         let writer = PackedWriter::bytes_max(&PackedOptions::new(schema), blocks);
         let origin = Origin::bytes_max(sources, malformed);
         let table = blocks.saturating_mul(ENTRY_BYTES as u64);
-        // Noted, as it is written, and as it is read.
+        // The origin in memory, as written, and as read.
         [writer, table, 4 * origin].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Appends the first `examples` examples of `chunk`, whose malformed lines are all that stand
-    /// before the next one.
+    /// Appends the first `examples` examples of `chunk`, and the malformed lines before the next
+    /// one.
     ///
     /// # Errors
-    /// A failing disk, or more than was planned for.
+    /// A disk error, or more lines than planned.
     ///
     /// # Panics
-    /// When the chunk does not follow the one before.
+    /// If the chunk doesn't follow the previous one.
     pub fn add(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
         // Empty files have no chunk.
         if chunk.file > self.at.file {
@@ -129,10 +128,10 @@ impl CacheWriter {
         Ok(())
     }
 
-    /// Completes the cache of all lines of the files, and opens it.
+    /// Completes the cache after all lines of the files, and opens it.
     ///
     /// # Errors
-    /// A failing disk, or a file of text that was changed while it was read.
+    /// A disk error, or a text file that changed while it was read.
     pub fn finish(self) -> Result<DataCache, DataError> {
         for (path, was) in self.files.paths.iter().zip(&self.sources) {
             if SourceFile::of(path, self.files.layout.as_deref())? != *was {

@@ -1,4 +1,4 @@
-//! The bytes of a block as the columns of a chunk, checked before they are believed.
+//! Decodes a block into the columns of a chunk, after validation.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use super::layout::{
 use crate::block::Block;
 use crate::{Chunk, Schema};
 
-/// Fills `chunk` with the wanted examples of `block` from example `first` of the file on, or says
-/// what is wrong with it; the chunk is empty then.
+/// Fills `chunk` with the wanted examples of `block`, from example `first` of the file, or returns
+/// what is wrong with the block; `chunk` is empty then.
 ///
 /// # Panics
-/// When `first` does not lie within the block that `seal` describes.
+/// If `first` isn't within the block that `seal` describes.
 pub(crate) fn decode(
     block: &Block,
     seal: &Seal,
@@ -39,33 +39,33 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Labels as they lie in a block.
+/// Labels in a block.
 #[derive(Clone, Copy)]
 enum LabelBytes<'a> {
-    /// A byte each, 0 or 1.
+    /// One byte each, 0 or 1.
     Bits(&'a [u8]),
-    /// Numbers of 32 bits.
+    /// `f32` each.
     Numbers(&'a [u8]),
 }
 
-/// The columns of a block, as they lie in it.
+/// The encoded columns of a block.
 struct Columns<'a> {
     examples: usize,
     labels: LabelBytes<'a>,
     dense: &'a [u8],
     keys: &'a [u8],
-    /// None where every bag has exactly one key.
+    /// `None` if every bag has exactly one key.
     bag_ends: Option<&'a [u8]>,
-    /// Empty where nobody knows.
+    /// Empty if unknown.
     truth: &'a [u8],
-    /// Empty where all count alike.
+    /// Empty if examples have no weights.
     weights: &'a [u8],
-    /// Empty where all are 1.
+    /// Empty if all are 1.
     values: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
-    /// Cuts a block that has its checksum into columns that have the lengths of its head.
+    /// Checks the checksum of a block, and splits it into columns.
     fn split(bytes: &'a [u8], seal: &Seal, schema: &Schema) -> Result<Self, String> {
         let sum = hash::checksum(bytes);
         if sum != seal.checksum {
@@ -92,7 +92,7 @@ impl<'a> Columns<'a> {
                 "{examples} examples with {keys} keys and flags {flags} do not take {found} bytes"
             ));
         }
-        // The sum of all lengths was just found to be the block's, so each of them fits.
+        // The lengths were just checked to add up to the block's, so each of them fits.
         let (examples, id_columns) = (seal.examples as usize, schema.id_columns);
         let labels = examples * shape.label_bytes(schema);
         let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(labels);
@@ -111,7 +111,7 @@ impl<'a> Columns<'a> {
         Ok(Self { examples, labels, dense, keys, bag_ends, truth, weights, values })
     }
 
-    /// Refuses labels and bags that no chunk has.
+    /// Validates labels, values and bags.
     fn check(&self, seal: &Seal, schema: &Schema) -> Result<(), String> {
         self.check_labels(schema)?;
         if let Some(value) = floats(self.values).find(|value| !value.is_finite()) {
@@ -142,7 +142,7 @@ impl<'a> Columns<'a> {
         if start != keys { Err(format!("bags of {start} keys among {keys}")) } else { Ok(()) }
     }
 
-    /// Refuses labels and weights that no reader makes.
+    /// Validates labels and weights.
     fn check_labels(&self, schema: &Schema) -> Result<(), String> {
         let wrong = |what: &str, at: usize, value: f32, is: &str| {
             Err(format!("{what} {value} of its example {}, {is}", at + 1))
@@ -171,7 +171,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Makes room in `chunk` for the examples at `wanted` behind the first `skip`, and no more.
+    /// Reserves exact capacity in `chunk` for the examples at `wanted`, counted after the first
+    /// `skip`.
     fn reserve(&self, wanted: &[Range<u32>], skip: usize, chunk: &mut Chunk) {
         let Schema { dense, id_columns, labels } = chunk.schema;
         let examples: usize = wanted.iter().map(|lines| lines.len()).sum();
@@ -187,7 +188,8 @@ impl<'a> Columns<'a> {
         chunk.truth.reserve_exact(if self.truth.is_empty() { 0 } else { examples });
     }
 
-    /// Appends the examples at `lines` behind the first `skip` to `chunk`, which has room for them.
+    /// Appends the examples at `lines`, counted after the first `skip`, to `chunk`, which has
+    /// capacity for them.
     fn append(&self, lines: &Range<u32>, skip: usize, chunk: &mut Chunk) {
         let Schema { dense, id_columns, labels } = chunk.schema;
         let examples = places(lines, skip);
@@ -208,7 +210,7 @@ impl<'a> Columns<'a> {
         }
         put(&mut chunk.dense, of(self.dense, dense), f32::from_le_bytes);
         let keys = self.keys_of(&examples, id_columns);
-        // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
+        // A block has fewer than 2^32 bytes, so fewer keys.
         let (before, there) = (keys.start as u32, chunk.keys.len() as u32);
         match self.bag_ends {
             None => chunk.bag_ends.extend(there + 1..=there + keys.len() as u32),
@@ -228,12 +230,12 @@ impl<'a> Columns<'a> {
         chunk.lines.extend(lines.clone());
     }
 
-    /// Where the keys of `examples` are.
+    /// Range of the keys of `examples`.
     fn keys_of(&self, examples: &Range<usize>, id_columns: usize) -> Range<usize> {
         self.keys_before(examples.start, id_columns)..self.keys_before(examples.end, id_columns)
     }
 
-    /// Keys of the examples before number `example`.
+    /// Number of keys of the examples before number `example`.
     fn keys_before(&self, example: usize, id_columns: usize) -> usize {
         match self.bag_ends {
             None => example * id_columns,
@@ -243,7 +245,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Where lines are in the columns of a block whose first `skip` examples lie behind.
+/// Indices of lines in a block whose first `skip` examples are skipped.
 fn places(lines: &Range<u32>, skip: usize) -> Range<usize> {
     lines.start as usize + skip..lines.end as usize + skip
 }
@@ -256,7 +258,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
 }
 
-/// Appends to a column that has room for it, so that it is one copy.
+/// Appends to a column with enough capacity, so that this compiles to one copy.
 fn put<T, const N: usize>(column: &mut Vec<T>, bytes: &[u8], decode: impl Fn([u8; N]) -> T) {
     let (items, _) = bytes.as_chunks::<N>();
     column.extend(items.iter().map(|item| decode(*item)));

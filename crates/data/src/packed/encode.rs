@@ -1,25 +1,25 @@
-//! Examples of a chunk as the bytes of a block.
+//! Encodes examples of a chunk as a block.
 
 use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH, VALUES};
 use crate::{Chunk, Schema};
 
-/// What decides how long a block is.
+/// Properties that determine the length of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) examples: u64,
     pub(super) keys: u64,
     /// Whether every bag has exactly one key.
     pub(super) one_key_a_bag: bool,
-    /// Whether the true click probabilities are known.
+    /// Whether true click probabilities are known.
     pub(super) truth: bool,
-    /// Whether a label lies between 0 and 1, where all are from 0 to 1.
+    /// Whether a label is strictly between 0 and 1, if labels are from 0 to 1.
     pub(super) shares: bool,
-    /// Whether some keys have values other than 1.
+    /// Whether any key has a value other than 1.
     pub(super) values: bool,
 }
 
 impl Shape {
-    /// A block of no examples.
+    /// Shape of an empty block.
     pub(super) const EMPTY: Self = Self {
         examples: 0,
         keys: 0,
@@ -29,7 +29,7 @@ impl Shape {
         values: false,
     };
 
-    /// The shape with another example, of the same kind.
+    /// The shape with another example of the same kind.
     pub(super) fn with(&self, one: &Self) -> Self {
         Self {
             examples: self.examples + one.examples,
@@ -41,7 +41,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the block, if they can be counted.
+    /// Length of the block in bytes; `None` on overflow.
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
         let truth = if self.truth { 4 } else { 0 };
@@ -53,7 +53,7 @@ impl Shape {
         examples.checked_add(self.keys.checked_mul(key)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
 
-    /// Whether labels are bytes.
+    /// Whether labels are encoded as bytes.
     pub(super) fn has_bits(&self, schema: &Schema) -> bool {
         schema.labels.may_be_bits() && !self.shares
     }
@@ -64,16 +64,16 @@ impl Shape {
     }
 }
 
-/// Replaces `bytes` by the block that holds the examples of `chunk`, which have `shape`.
+/// Replaces `bytes` with a block of the examples of `chunk`, which have `shape`.
 pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
     let truth = if shape.truth { TRUTH } else { 0 };
-    // Several labels are numbers anyway.
+    // Several labels are always encoded as numbers.
     let shares = if shape.shares && chunk.schema.labels.may_be_bits() { SHARES } else { 0 };
     let values = if shape.values { VALUES } else { 0 };
     bytes.clear();
     bytes.extend((one_key | truth | shares | values).to_le_bytes());
-    // A block's bytes count in 32 bits, and its keys are fewer.
+    // A block has fewer than 2^32 bytes, so fewer keys.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
     match shape.has_bits(&chunk.schema) {
         true => bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0))),
@@ -90,7 +90,7 @@ pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     assert_eq!(Some(bytes.len() as u64), shape.bytes(&chunk.schema), "{shape:?}");
 }
 
-/// Appends a column; into room made first, which a compiler turns into one copy.
+/// Appends a column. Resizing first lets this compile to one copy.
 fn put<T, const N: usize>(bytes: &mut Vec<u8>, column: &[T], encode: impl Fn(&T) -> [u8; N]) {
     let start = bytes.len();
     bytes.resize(start + column.len() * N, 0);

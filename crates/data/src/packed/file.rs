@@ -1,4 +1,4 @@
-//! An open packed file: what its two ends say, checked.
+//! An open packed file with a validated header and tail.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::files::explain;
 use crate::layout::Layout;
 use crate::{DataError, ReadOptions, Schema};
 
-/// A packed file whose header and tail are as written.
+/// A packed file with a valid header and tail.
 #[derive(Debug)]
 pub(crate) struct PackedFile {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct PackedFile {
 }
 
 impl PackedFile {
-    /// Takes an open file that begins as a packed one.
+    /// Opens `file`, which starts like a packed file.
     pub(crate) fn new(path: &Path, file: DataFile) -> Result<Self, DataError> {
         let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
         let bytes = file.length().map_err(|error| unfit(explain(&error)))?;
@@ -43,17 +43,17 @@ impl PackedFile {
         Ok(this)
     }
 
-    /// Examples in the file.
+    /// Number of examples.
     pub(crate) fn examples(&self) -> u64 {
         self.tail.examples
     }
 
-    /// Whether it says what it was made of.
+    /// Whether the file records its origin.
     pub(super) fn has_origin(&self) -> bool {
         self.tail.origin_bytes > 0
     }
 
-    /// The same open file once more, which must not be read while this one is.
+    /// A second handle of the file. The two must not be read at the same time.
     pub(super) fn again(&self) -> Result<Self, DataError> {
         let file = self.file.again().map_err(|error| self.failed(0, &error))?;
         Ok(Self { path: self.path.clone(), file, head: self.head.clone(), tail: self.tail })
@@ -63,7 +63,7 @@ impl PackedFile {
         &self.head
     }
 
-    /// Refuses a file whose records became examples by other rules than those of `layout`.
+    /// Returns an error if the examples were made by rules other than those of `layout`.
     pub(crate) fn check_rules(&self, layout: Option<&Layout>) -> Result<(), DataError> {
         let asked = layout.map(Layout::rules_name);
         if self.head.rules == asked {
@@ -86,17 +86,17 @@ impl PackedFile {
         Err(DataError::Path { path: self.path.clone(), why: why.to_owned() })
     }
 
-    /// Whether some of the examples have their true click probability.
+    /// Whether any examples have true click probabilities.
     pub(crate) fn has_truth(&self) -> bool {
         self.tail.truth
     }
 
-    /// Whether some ids have values other than 1.
+    /// Whether any ids have values other than 1.
     pub(crate) fn has_values(&self) -> bool {
         self.tail.values
     }
 
-    /// The most bytes that reading takes beside the caller's blocks.
+    /// Most bytes that reading takes, in addition to the caller's blocks.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.tail.index_bytes().unwrap_or(u64::MAX)
     }
@@ -105,7 +105,7 @@ impl PackedFile {
         &self.path
     }
 
-    /// Refuses a file that `options` have no columns or no room for.
+    /// Returns an error if the file has other columns than `options`, or exceeds their limits.
     pub(crate) fn check(&self, options: &ReadOptions) -> Result<(), DataError> {
         let unfit = |why: String| DataError::Path { path: self.path.clone(), why };
         let (has, asked) = (self.head.schema, options.schema);
@@ -133,11 +133,11 @@ impl PackedFile {
         Ok(())
     }
 
-    /// The places of all blocks, each of which follows the one before.
+    /// Reads and validates the table of blocks, which must be contiguous.
     pub(super) fn table(&mut self) -> Result<Table, DataError> {
         let Tail { blocks, table_offset, table_sum, .. } = self.tail;
         let mut bytes = Vec::new();
-        // The file is as long as the tail says, so this much is there.
+        // The file has the length that the tail gives, so it contains the table.
         self.read(table_offset, self.bytes_max(), &mut bytes)?;
         let sum = hash::checksum(&bytes);
         if sum != table_sum {
@@ -153,7 +153,7 @@ impl PackedFile {
                 let why = "the table does not put it behind the block before".to_owned();
                 return Err(self.damaged(seal.place(), why));
             }
-            // Entries are bounded by the table's own length, so neither sum can run over 2^64.
+            // Entries are bounded by the table's own length, so neither sum can exceed 2^64.
             offset += u64::from(seal.bytes);
             first += u64::from(seal.examples);
         }
@@ -217,7 +217,7 @@ impl PackedFile {
     }
 }
 
-/// The places of a file's blocks, as they lie in the file, and behind them its origin.
+/// Table of a file's blocks, as stored, followed by its origin.
 #[derive(Debug)]
 pub(super) struct Table {
     bytes: Vec<u8>,
@@ -229,20 +229,20 @@ impl Table {
         self.tail.blocks
     }
 
-    /// What the file says of what it was made of; empty where it does not.
+    /// Encoded origin; empty if the file has none.
     pub(super) fn origin(&self) -> &[u8] {
         &self.bytes[self.bytes.len() - self.tail.origin_bytes as usize..]
     }
 
-    /// What block `number` must be.
+    /// Table entry of block `number`.
     pub(super) fn seal(&self, number: u64) -> Seal {
-        // The table is in memory, so its offsets fit.
+        // The table is in memory, so its offsets fit `usize`.
         let mut entry = [0; ENTRY_BYTES];
         entry.copy_from_slice(&self.bytes[number as usize * ENTRY_BYTES..][..ENTRY_BYTES]);
         Seal::decode(&entry, number, &self.tail)
     }
 
-    /// The first block that ends behind `examples` examples; the number of blocks where none does.
+    /// The first block that ends after more than `examples` examples, or the number of blocks.
     pub(super) fn block_after(&self, examples: u64) -> u64 {
         let (mut low, mut high) = (0, self.blocks());
         while low < high {

@@ -1,47 +1,47 @@
-//! The fixed parts of a packed file: header, table entry, tail. `PACKED.md` is their specification.
+//! Fixed parts of a packed file: header, table entry, tail. `PACKED.md` specifies them.
 
 use stepwell_base::{KEY_HASH_NAME, hash};
 
 use crate::{Labels, Schema};
 
-/// Bytes at the start of a file that tell it from text.
+/// Bytes at the start of a file that distinguish it from text.
 pub(crate) const HEAD_BYTES: usize = MAGIC.len();
 
 const MAGIC: [u8; 8] = *b"STEPWPAK";
 const END_MAGIC: [u8; 8] = *b"STEPWEND";
 
-/// Bytes of [`MAGIC`] that a damaged start still has.
+/// Bytes of [`MAGIC`] that must match even if the start is damaged.
 const MAGIC_LIKE: usize = 6;
 
-/// The version of a file of examples alone.
+/// Version of a file with plain examples only.
 const FORMAT_VERSION: u32 = 1;
-/// The version of a file that also says what it was made of.
+/// Version of a file that also records its origin.
 const ORIGIN_VERSION: u32 = 2;
-/// The version of a file whose records have columns of their own, and which may say the same.
+/// Version of a file with configured columns, and optionally its origin.
 const RULES_VERSION: u32 = 3;
-/// The version of one whose examples have several labels, other numbers for labels, or weights.
+/// Version of a file with several labels, labels outside 0 to 1, or weights.
 const LABELS_VERSION: u32 = 4;
-/// Version of a file with labels between 0 and 1; the rest follows the other versions.
+/// Version of a file with labels between 0 and 1; otherwise like the previous versions.
 const SHARES_VERSION: u32 = 5;
-/// Version of a file with values other than 1; all else is as in the other versions.
+/// Version of a file with values other than 1; otherwise like the previous versions.
 const VALUES_VERSION: u32 = 6;
 
-/// Name of the transform of dense features; a change of its values is a change of its name.
+/// Name of the transform of dense features; if its results change, so must the name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
 
 pub(super) const HEADER_BYTES: usize = 160;
 pub(super) const ENTRY_BYTES: usize = 32;
 pub(super) const TAIL_BYTES: usize = 64;
-/// Flags and number of keys, in front of the columns of a block.
+/// Bytes before the columns of a block: flags and number of keys.
 pub(super) const BLOCK_HEAD_BYTES: usize = 8;
 
-/// Every bag of the block has exactly one key, and bag ends are left out.
+/// Flag: every bag of the block has exactly one key, and bag ends are omitted.
 pub(super) const ONE_KEY_A_BAG: u32 = 1;
-/// The block has true click probabilities.
+/// Flag: the block has true click probabilities.
 pub(super) const TRUTH: u32 = 2;
-/// A label of the block lies between 0 and 1, and all of its labels are numbers of 32 bits.
+/// Flag: a label of the block is between 0 and 1, so all of its labels are `f32`.
 pub(super) const SHARES: u32 = 4;
-/// The keys of the block have values.
+/// Flag: the keys of the block have values.
 pub(super) const VALUES: u32 = 8;
 
 pub(super) const NAME_BYTES: usize = 64;
@@ -52,18 +52,18 @@ const HEADER_SUM_AT: usize = DENSE_AT + NAME_BYTES;
 const TAIL_SUM_AT: usize = 48;
 const END_MAGIC_AT: usize = 56;
 
-/// Whether a file that begins with `head` is a packed one, or was one before it was damaged.
+/// Whether a file that starts with `head` is packed, possibly with a damaged start.
 pub(crate) fn is_packed(head: &[u8]) -> bool {
     let alike = head.iter().zip(&MAGIC).filter(|(found, wanted)| found == wanted).count();
     !head.is_empty() && alike >= head.len().min(MAGIC_LIKE)
 }
 
-/// Why a part of a file is not what it should be.
+/// Why a part of a file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Damage: the bytes are not those that were written.
+    /// The bytes differ from those written.
     Damaged(String),
-    /// The file is whole, and not for this reader.
+    /// The file is valid, but this reader can't use it.
     Unfit(String),
 }
 
@@ -71,10 +71,10 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// What a file holds besides plain examples.
+/// Optional contents of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
-    /// The origin: what the file was made of.
+    /// The origin: files from which the packed file was made.
     pub(super) origin: bool,
     /// Labels between 0 and 1.
     pub(super) shares: bool,
@@ -82,7 +82,7 @@ pub(super) struct Holds {
     pub(super) values: bool,
 }
 
-/// Header of a file; `rules` made its examples, unless they are plain.
+/// Header of a file. `rules` name how its examples were made; `None` for plain lines.
 pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8; HEADER_BYTES] {
     let version = match (rules, holds.origin) {
         _ if holds.values => VALUES_VERSION,
@@ -106,20 +106,20 @@ pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8;
     bytes
 }
 
-/// What a header says of the examples.
+/// Contents of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) schema: Schema,
-    /// The name of the rules by which records became examples; none where they are plain lines.
+    /// Name of the rules that made the examples; `None` for plain lines.
     pub(super) rules: Option<String>,
 }
 
-/// What the file that begins with `bytes` holds.
+/// Validates and decodes a header.
 pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     if bytes[..8] != MAGIC {
         return Err(damaged("the first 8 bytes are not those of a packed file"));
     }
-    // Another version may lie differently, so that nothing more is known of such a file.
+    // Other versions may have another layout, so nothing else is checked.
     let version = u32_at(bytes, 8);
     if !(FORMAT_VERSION..=VALUES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
@@ -133,7 +133,7 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        // They may be of plain lines.
+        // These versions may have plain lines.
         SHARES_VERSION | VALUES_VERSION if name_at(bytes, DENSE_AT) == DENSE_NAME.as_bytes() => {
             None
         }
@@ -151,14 +151,14 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     Ok(Head { schema, rules })
 }
 
-/// Set where every example has a weight.
+/// Flag: every example has a weight.
 const WEIGHTED: u32 = 1 << 31;
-/// Set if labels may lie outside 0 to 1.
+/// Flag: labels may be outside 0 to 1.
 const NUMBERS: u32 = 1 << 30;
 
-/// A header's word about labels: their number, or 0 for a single label from 0 to 1, and flags.
+/// Encodes labels in a header's word: their number, or 0 for a single label from 0 to 1, and flags.
 fn labels_word(labels: Labels) -> u32 {
-    // There are 256 at most.
+    // There are at most 256.
     let count = if labels.may_be_bits() { 0 } else { labels.count as u32 };
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     count | flag(labels.are_numbers, NUMBERS) | flag(labels.weighted, WEIGHTED)
@@ -169,12 +169,12 @@ fn labels_of_word(word: u32) -> Labels {
     Labels { count, are_numbers: word & NUMBERS != 0, weighted: word & WEIGHTED != 0 }
 }
 
-/// The name that is padded with zeros at `at`.
+/// The zero-padded name at `at`.
 fn name_at(header: &[u8], at: usize) -> &[u8] {
     header[at..at + NAME_BYTES].split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Refuses columns that were made in another way than this build makes them.
+/// Returns an error if columns weren't made as this build makes them.
 fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), Fault> {
     let name = name_at(header, at);
     if name == known.as_bytes() {
@@ -187,22 +187,22 @@ fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), F
     )))
 }
 
-/// What a block of a packed file must be, as the table of the file says.
+/// Expected contents of a block, from the table of a packed file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seal {
-    /// Blocks of the file before this one.
+    /// Blocks before this one.
     pub(super) number: u64,
-    /// Where it lies in the file.
+    /// Offset in the file.
     pub(super) offset: u64,
-    /// Examples of the file before this block.
+    /// Examples before this block.
     pub(super) first: u64,
-    /// Examples in it.
+    /// Examples in this block.
     pub(super) examples: u32,
-    /// Bytes of it.
+    /// Length in bytes.
     pub(super) bytes: u32,
-    /// XXH3-64 of the bytes.
+    /// XXH3-64 of its bytes.
     pub(super) checksum: u64,
-    /// Keys that one of its examples may have.
+    /// Most keys of one of its examples.
     pub(super) example_keys_max: u32,
     /// Whether its keys may have values.
     pub(super) values: bool,
@@ -219,7 +219,7 @@ impl Seal {
         bytes
     }
 
-    /// Entry `number` of a table.
+    /// Decodes entry `number` of a table.
     pub(super) fn decode(bytes: &[u8; ENTRY_BYTES], number: u64, tail: &Tail) -> Self {
         Self {
             number,
@@ -233,7 +233,7 @@ impl Seal {
         }
     }
 
-    /// The block, in words.
+    /// Describes the block for messages.
     pub(crate) fn place(&self) -> String {
         let last = self.first.saturating_add(u64::from(self.examples));
         format!(
@@ -245,7 +245,7 @@ impl Seal {
     }
 }
 
-/// The end of a packed file: what is known of it without reading a block.
+/// Tail of a packed file: totals that are known without reading a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     /// Examples in the file.
@@ -253,15 +253,15 @@ pub(crate) struct Tail {
     pub(super) blocks: u64,
     pub(super) table_offset: u64,
     pub(super) table_sum: u64,
-    /// Bytes of the largest block.
+    /// Length of the largest block.
     pub(super) block_bytes_max: u32,
-    /// Keys of the example that has the most.
+    /// Most keys of an example.
     pub(super) example_keys_max: u32,
-    /// Whether a block has true click probabilities.
+    /// Whether any block has true click probabilities.
     pub(super) truth: bool,
-    /// Bytes that say what the file was made of; 0 where it does not.
+    /// Length of the origin; 0 if the file has none.
     pub(super) origin_bytes: u32,
-    /// Whether keys may have values, by the version of the file.
+    /// Whether keys may have values, according to the version.
     pub(super) values: bool,
 }
 
@@ -282,7 +282,7 @@ impl Tail {
         bytes
     }
 
-    /// The tail of a file of `file_bytes` bytes.
+    /// Validates and decodes the tail of a file of `file_bytes` bytes.
     pub(super) fn decode(
         bytes: &[u8; TAIL_BYTES],
         header: &[u8; HEADER_BYTES],
@@ -309,7 +309,7 @@ impl Tail {
         let has_origin = match u32_at(header, 8) {
             FORMAT_VERSION => Some(false),
             ORIGIN_VERSION => Some(true),
-            // It may have one.
+            // Optional in these versions.
             _ => None,
         };
         if has_origin.is_some_and(|has| has != (tail.origin_bytes > 0)) {
@@ -328,12 +328,12 @@ impl Tail {
         Ok(tail)
     }
 
-    /// Bytes of the table, if they can be counted.
+    /// Length of the table; `None` on overflow.
     pub(super) fn table_bytes(&self) -> Option<u64> {
         self.blocks.checked_mul(ENTRY_BYTES as u64)
     }
 
-    /// Bytes of the table and of the origin behind it, if they can be counted.
+    /// Length of the table and the origin; `None` on overflow.
     pub(super) fn index_bytes(&self) -> Option<u64> {
         self.table_bytes()?.checked_add(self.origin_bytes.into())
     }

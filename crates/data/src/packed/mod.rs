@@ -1,27 +1,29 @@
-//! Packed files: parsed examples, in columns, at the speed of memory.
+//! Packed files: parsed examples in columns, which load at memory speed.
 //!
-//! Why: parsing and hashing a line costs ten times what reading its columns does, in every epoch
-//! and every run anew.
+//! Why: parsing and hashing a line costs ten times as much as reading its columns, in every epoch
+//! of every run.
 //!
-//! How: `PACKED.md` has every byte. A header says what the examples are and how they were made;
-//! blocks hold them in the columns of a [`crate::Chunk`]; a table at the end says where each block
-//! lies and what its checksum is.
+//! How: `PACKED.md` specifies every byte. A header describes the examples and the rules that made
+//! them. Blocks contain them in the columns of a [`crate::Chunk`]. A table at the end has the
+//! offset and checksum of each block.
 //!
 //! ```text
 //!   header | block | block | ... | table: offset, examples, checksum of each block | tail
 //! ```
 //!
-//! Invariants
-//! - P1 every byte is under a checksum or compared: a file that was cut, or where one bit is
-//!   other than written, is an error before an example of the damaged part is seen;
-//! - P2 a file has its name only when it is complete: it is written beside its place and moved;
+//! Invariants:
+//! - P1 every byte is covered by a checksum or compared: truncation or a flipped bit is an error
+//!   before any example of the damaged part is returned;
+//! - P2 a file gets its name only once it is complete: it is written under another name and
+//!   renamed;
 //! - P3 a chunk from a block of b bytes takes no more memory than one parsed from b bytes of text.
 //!
-//! Failure  [`crate::DataError::Damaged`] names file, block and the mend. It is never skipped as
-//! a malformed line is.
+//! Failure: [`crate::DataError::Damaged`] names the file, the block and a fix. Damage is never
+//! skipped like a malformed line.
 //!
-//! Cost: 8 bytes a key, 4 a dense feature, 1 a label, 4 a bag where a block has a bag of other than
-//! one key, 4 where the truth is known; 32 bytes a block in the table, which a reader holds.
+//! Cost: 8 bytes per key, 4 per dense feature, 1 per label, 4 per bag in blocks with a bag that
+//! doesn't have exactly one key, 4 per known true probability. A reader keeps the table, 32 bytes
+//! per block.
 
 mod cache;
 mod cache_writer;

@@ -1,4 +1,5 @@
-//! What a packed file was made of: files of text, their lines, and which of these are malformed.
+//! Origin of a packed file: its text files, the number of their lines, and which lines are
+//! malformed.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -13,34 +14,34 @@ use crate::parse::RULES_NAME;
 use crate::path_columns::name_of_file;
 use crate::{Chunk, DataError};
 
-/// Malformed lines that a cache remembers at most.
+/// Most malformed lines that a cache records.
 pub const CACHE_MALFORMED_MAX: u64 = 1 << 17;
 
-/// Bytes at both ends of a file that tell it from another one.
+/// Bytes read at either end of a file to identify it.
 const END_BYTES: u64 = 64 << 10;
 
 const HEAD_BYTES: usize = NAME_BYTES + 8;
 const FILE_BYTES: usize = 40;
 
-/// What tells a data file from another one, and from itself before it was changed.
+/// Distinguishes a data file from others, and from later versions of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Name of the file, without its directory, which may differ from machine to machine, but with
-    /// the folders that are columns.
+    /// Name of the file without its directory, which may differ between machines, but with path
+    /// columns.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     pub modified: i64,
-    /// Checksum of the first and the last 64 KiB.
+    /// Checksum of the first and last 64 KiB.
     pub ends: u64,
 }
 
 impl SourceFile {
-    /// Reads the identity of a file; folders of its path that are columns of `layout` count.
+    /// Reads the identity of a file; directories that are columns of `layout` are part of its name.
     ///
     /// # Errors
-    /// What is no file on a disk, or cannot be read.
+    /// Not a regular file, or unreadable.
     pub fn of(path: &Path, layout: Option<&Layout>) -> Result<Self, DataError> {
         let fail = |why: String| DataError::Path { path: path.to_owned(), why };
         let mut file = DataFile::open(path)?;
@@ -57,12 +58,12 @@ impl SourceFile {
         };
         read().map_err(|error: std::io::Error| fail(explain(&error)))?;
         let name = name_of_file(path, layout);
-        // What a server calls a version tells objects apart that changed within a second.
+        // A server's version distinguishes objects that changed within a second.
         ends.update(about.version.as_bytes());
         Ok(Self { name, bytes: about.bytes, modified: about.modified, ends: ends.value() })
     }
 
-    /// How it differs from what it was, if it does.
+    /// Describes how the file differs from `was`, if it does.
     pub(super) fn differs(&self, was: &Self) -> Option<String> {
         if self.name != was.name {
             return Some(format!("'{}' was '{}'", self.name, was.name));
@@ -74,13 +75,13 @@ impl SourceFile {
     }
 }
 
-/// A file of text that was parsed to its end.
+/// A text file that was parsed to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OriginFile {
     pub(super) source: SourceFile,
-    /// Lines of it, each an example or malformed.
+    /// Number of lines; each is an example or malformed.
     pub(super) lines: u64,
-    /// Lines before each malformed one. // ascending
+    /// Number of lines before each malformed one. // ascending
     pub(super) malformed: Vec<u64>,
 }
 
@@ -89,22 +90,22 @@ impl OriginFile {
         self.lines - self.malformed.len() as u64
     }
 
-    /// Examples in the first `lines` lines.
+    /// Number of examples in the first `lines` lines.
     pub(super) fn examples_before(&self, lines: u64) -> u64 {
         lines - self.malformed_before(lines)
     }
 
-    /// Malformed lines among the first `lines` ones.
+    /// Number of malformed lines in the first `lines` lines.
     pub(super) fn malformed_before(&self, lines: u64) -> u64 {
         self.malformed.partition_point(|line| *line < lines) as u64
     }
 
-    /// Lines before the example that has `examples` before it.
+    /// Number of lines before the example that follows `examples` others.
     pub(super) fn line_of(&self, examples: u64) -> u64 {
         let (mut low, mut high) = (0, self.malformed.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            // So many examples stand before that malformed line.
+            // Number of examples before that malformed line.
             if self.malformed[middle] - middle as u64 <= examples {
                 low = middle + 1;
             } else {
@@ -114,8 +115,8 @@ impl OriginFile {
         examples + low as u64
     }
 
-    /// Gives `chunk`, whose examples are those of `lines` lines from `first` on, their places, and
-    /// the malformed lines between them.
+    /// Sets positions and malformed lines of `chunk`, which has the examples of `lines` lines from
+    /// `first`.
     pub(super) fn place(&self, first: u64, lines: u32, chunk: &mut Chunk) {
         let [from, to] = [first, first + u64::from(lines)]
             .map(|line| self.malformed.partition_point(|malformed| *malformed < line));
@@ -125,7 +126,7 @@ impl OriginFile {
         chunk.first_line = first;
         chunk.malformed.clear();
         chunk.malformed.reserve_exact(malformed.len());
-        // Lines of a chunk count in 32 bits.
+        // Lines of a chunk fit 32 bits.
         chunk.malformed.extend(malformed.iter().map(|line| (line - first) as u32));
         chunk.lines.clear();
         chunk.lines.reserve_exact(examples);
@@ -137,31 +138,31 @@ impl OriginFile {
     }
 }
 
-/// What a packed file says that it was made of.
+/// Origin of a packed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) files: Vec<OriginFile>,
-    /// Whether its lines were parsed as this build parses them.
+    /// Whether its lines were parsed by the current rules.
     pub(super) same_rules: bool,
 }
 
 impl Origin {
-    /// Of `sources`, of which no line was read.
+    /// Origin of `sources` before any line is read.
     pub(super) fn unread(sources: Vec<SourceFile>) -> Self {
         let unread = |source| OriginFile { source, lines: 0, malformed: Vec::new() };
         Self { files: sources.into_iter().map(unread).collect(), same_rules: true }
     }
 
-    /// The most bytes that an origin takes in memory, with `malformed` malformed lines; in a file
-    /// it takes fewer.
+    /// Most bytes of an origin with `malformed` malformed lines in memory; in a file it takes
+    /// fewer.
     pub(super) fn bytes_max(sources: &[SourceFile], malformed: u64) -> u64 {
         let names: usize = sources.iter().map(|source| source.name.len()).sum();
         let files = sources.len() * size_of::<OriginFile>() + names + HEAD_BYTES;
-        // Lists that grow have room for twice what they hold.
+        // Growing vectors may allocate twice their length.
         2 * (files as u64).saturating_add(malformed.saturating_mul(8))
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes in memory.
     pub(super) fn bytes(&self) -> u64 {
         let of = |file: &OriginFile| {
             size_of::<OriginFile>() + file.source.name.capacity() + file.malformed.capacity() * 8
@@ -170,11 +171,11 @@ impl Origin {
     }
 
     pub(super) fn examples(&self) -> u64 {
-        // What no writer wrote may count any number.
+        // Saturates, as a forged file may claim any number.
         self.files.iter().map(OriginFile::examples).fold(0, u64::saturating_add)
     }
 
-    /// Its bytes, where lines were parsed by `rules`, plain ones if there are none.
+    /// Encodes the origin; `rules` name how lines were parsed, `None` for plain lines.
     pub(super) fn encode(&self, rules: Option<&str>) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_BYTES];
         put(&mut bytes, 0, rules.unwrap_or(RULES_NAME).as_bytes());
@@ -192,7 +193,7 @@ impl Origin {
         bytes
     }
 
-    /// Reads what [`Origin::encode`] wrote, whatever its rules, or says what is wrong with it.
+    /// Decodes the output of [`Origin::encode`], with any rules, or returns what is wrong with it.
     pub(super) fn decode(bytes: &[u8], wanted: Option<&str>) -> Result<Self, String> {
         let short = || format!("{} bytes are too few for what they should hold", bytes.len());
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(short)?;
@@ -276,7 +277,7 @@ mod tests {
         refused(vec![file("a", 5, &[3, 3])], "of 'a' are not in order");
         let many: Vec<u64> = (0..=CACHE_MALFORMED_MAX).collect();
         refused(vec![file("a", 1 << 40, &many)], "131073 malformed lines, 131072 at most");
-        // Bytes of any kind are an origin or an error.
+        // Arbitrary bytes are an origin or an error.
         let mut dice = Stream::named(1, b"origins");
         for _ in 0..20_000 {
             let mut bytes = bytes.clone();

@@ -1,4 +1,4 @@
-//! The blocks of a packed file, one after the other, from any example on.
+//! Reads the blocks of a packed file in order, starting at any example.
 
 use super::PackedFile;
 use super::file::Table;
@@ -12,14 +12,14 @@ pub(crate) struct PackedReader {
     file: PackedFile,
     index: u32,
     table: Table,
-    /// The block that is read next.
+    /// Next block.
     next: u64,
-    /// Examples that lie behind.
+    /// Examples read or skipped.
     behind: u64,
 }
 
 impl PackedReader {
-    /// Starts behind `behind` examples of `file`, which is number `index` of a list.
+    /// Starts after `behind` examples of `file`, number `index` of a list.
     pub(crate) fn open(
         mut file: PackedFile,
         index: u32,
@@ -38,8 +38,8 @@ impl PackedReader {
         Ok(Self { file, index, table, next, behind })
     }
 
-    /// Fills `block` with the next examples, and reads them where `follower` wants one; false at
-    /// the end.
+    /// Fills `block` with the next examples. Reads their bytes only if `follower` wants any of
+    /// them. Returns false at the end.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,
@@ -52,7 +52,7 @@ impl PackedReader {
         let seal = self.table.seal(self.next);
         let end = seal.first + u64::from(seal.examples);
         (block.file, block.first_line) = (self.index, self.behind);
-        // What is left of a block is no more than its examples.
+        // The rest of a block has at most as many examples as the block.
         (block.lines, block.packed) = ((end - self.behind) as u32, Some(seal));
         block.wanted = follower.take(block.lines);
         if block.wanted.as_ref().is_none_or(|wanted| !wanted.is_empty()) {

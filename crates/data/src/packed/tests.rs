@@ -1,4 +1,4 @@
-//! Files that no writer wrote: other builds' ones, and such as lie with checksums that are right.
+//! Files that no writer wrote: from other builds, and forged ones with valid checksums.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ fn chunk() -> Chunk {
     chunk
 }
 
-/// The bytes of a block of `chunk`, with bag ends even where nobody needs them.
+/// Encodes a block of `chunk`, always with bag ends.
 fn block_of(chunk: &Chunk) -> Vec<u8> {
     let keys = chunk.keys.len() as u64;
     let examples = chunk.len() as u64;
@@ -75,7 +75,7 @@ fn columns_that_no_chunk_has_are_refused() {
     refused(4, 5, "3 examples with 5 keys and flags 0 do not take 95 bytes");
     assert!(decoded(block_of(&chunk()), 4).is_err());
     assert!(decoded(vec![1; 7], 1).unwrap_err().contains("7 bytes are no block"));
-    // One key a bag, and a key too many.
+    // One key per bag, and one too many.
     let mut bytes = [ONE_KEY_A_BAG.to_le_bytes(), 3u32.to_le_bytes()].concat();
     bytes.extend([0; 1 + 4 + 3 * 8]);
     assert!(decoded(bytes, 1).unwrap_err().contains("3 keys, not one a bag"));
@@ -117,7 +117,7 @@ fn blocks_of_any_bytes_are_refused_or_make_a_chunk() {
     assert!(read > 1000, "{read}");
 }
 
-/// A file of these parts, whose checksums are right.
+/// A file of these parts, with valid checksums.
 fn forged(head: [u8; HEADER_BYTES], blocks: &[u8], seals: &[Seal], mut tail: Tail) -> Vec<u8> {
     let table: Vec<u8> = seals.iter().flat_map(|seal| seal.encode()).collect();
     tail.table_sum = hash::checksum(&table);

@@ -1,4 +1,4 @@
-//! Examples into a packed file, which has its name once it is whole.
+//! Writes examples to a packed file, which gets its name once it is complete.
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -15,35 +15,35 @@ use crate::lines::BLOCK_BYTES;
 use crate::publish::publish;
 use crate::{Chunk, DataError, Schema};
 
-/// What follows the name of a file that is being written.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = ".unfinished";
 
-/// How a packed file is written.
+/// How to write a packed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedOptions {
     /// Columns of the examples.
     pub schema: Schema,
-    /// Bytes of a block at most; readers have room for a quarter of [`BLOCK_BYTES`] at least.
+    /// Most bytes of a block. Every reader accepts a quarter of [`BLOCK_BYTES`].
     pub block_bytes: usize,
-    /// Name of the rules by which records became examples, of a layout; none for plain lines.
+    /// Name of the layout's rules that made the examples; `None` for plain lines.
     pub rules: Option<String>,
 }
 
 impl PackedOptions {
-    /// In blocks of a quarter of [`BLOCK_BYTES`], which training has room for.
+    /// Options for plain lines, in blocks of a quarter of [`BLOCK_BYTES`], which training can read.
     pub fn new(schema: Schema) -> Self {
         Self { schema, block_bytes: BLOCK_BYTES / 4, rules: None }
     }
 
-    /// The same, for examples of `layout` where there is one.
+    /// Like [`Self::new`], for examples of `layout`, if there is one.
     pub fn laid_out(schema: Schema, layout: Option<&Layout>) -> Self {
         Self { rules: layout.map(Layout::rules_name), ..Self::new(schema) }
     }
 }
 
-/// Writes a packed file; dropped before [`PackedWriter::finish`] it leaves nothing.
+/// Writes a packed file. If dropped before [`PackedWriter::finish`], it removes the file.
 ///
-/// Cost: two times a block, and 32 bytes for each block that was written.
+/// Cost: twice the size of a block, and 32 bytes per written block.
 ///
 /// ```
 /// use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, Synth, SynthOptions};
@@ -66,31 +66,31 @@ pub struct PackedWriter {
     unfinished: PathBuf,
     file: File,
     options: PackedOptions,
-    /// Examples of the block at hand.
+    /// Examples of the current block.
     block: Chunk,
     shape: Shape,
-    /// The block as it is written.
+    /// Buffer for the encoded block.
     bytes: Vec<u8>,
     table: Vec<u8>,
     tail: Tail,
-    /// Whether a label lies between 0 and 1.
+    /// Whether any label is strictly between 0 and 1.
     shares: bool,
-    /// Where the next block goes.
+    /// Offset of the next block.
     offset: u64,
-    /// Set while something is written: what failed once is not gone on with.
+    /// Set during a write, so that it stays set after an error; then nothing more is written.
     failed: bool,
     finished: bool,
 }
 
 impl PackedWriter {
-    /// Begins the file that will be at `path`; one that is there stays until this one is whole.
+    /// Starts a file. An existing file at `path` stays until this one is complete.
     ///
     /// # Errors
-    /// A schema without features, a place that cannot be written or is no file, or a file that
-    /// another writer is at.
+    /// A schema without features, a path that can't be written or isn't a regular file, or a file
+    /// that another writer uses.
     ///
     /// # Panics
-    /// When `block_bytes` do not count in 32 bits.
+    /// If `block_bytes` exceeds 32 bits.
     pub fn new(path: &Path, options: &PackedOptions) -> Result<Self, DataError> {
         options.schema.check()?;
         assert!(u32::try_from(options.block_bytes).is_ok(), "places in a block have 32 bits");
@@ -115,31 +115,31 @@ impl PackedWriter {
             failed: false,
             finished: false,
         };
-        // Rewritten at the end, when the rest is known.
+        // Rewritten at the end with the final contents.
         writer.write(&header(&options.schema, options.rules.as_deref(), Holds::default()))?;
         Ok(writer)
     }
 
-    /// Where the file that will be at `path` lies while it is written.
+    /// Temporary path while the file for `path` is written.
     pub fn unfinished(path: &Path) -> PathBuf {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(UNFINISHED);
         unfinished.into()
     }
 
-    /// Appends the examples of `chunk`; malformed lines have no place in a packed file.
+    /// Appends the examples of `chunk`; malformed lines are dropped.
     ///
     /// # Errors
-    /// A label outside 0 to 1 where labels must lie there, an example larger than a block, or a
-    /// failing disk. After an error the writer writes no more.
+    /// A label outside 0 to 1 unless the schema allows it, an example larger than a block, or a
+    /// disk error. After an error, the writer can't be used again.
     ///
     /// # Panics
-    /// When the chunk has another schema than the file.
+    /// If the chunk has a different schema than the file.
     pub fn add(&mut self, chunk: &Chunk) -> Result<(), DataError> {
         self.add_first(chunk, chunk.len())
     }
 
-    /// As [`PackedWriter::add`], of the first `examples` examples alone.
+    /// Like [`PackedWriter::add`], but only the first `examples` examples.
     pub(super) fn add_first(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
         assert_eq!(chunk.schema, self.options.schema, "a file has one schema");
         self.check_usable()?;
@@ -149,20 +149,20 @@ impl PackedWriter {
         Ok(())
     }
 
-    /// Examples that were added so far.
+    /// Examples added so far.
     pub fn examples(&self) -> u64 {
         self.tail.examples + self.shape.examples
     }
 
-    /// Completes the file, gives it its name and says how many examples it has.
+    /// Completes the file, renames it to its path, and returns its number of examples.
     ///
     /// # Errors
-    /// A failing disk, now or before.
+    /// A disk error, now or before.
     pub fn finish(self) -> Result<u64, DataError> {
         self.finish_with(&[])
     }
 
-    /// As [`PackedWriter::finish`], of a file that says what it was made of.
+    /// Like [`PackedWriter::finish`], with an encoded origin.
     pub(super) fn finish_with(mut self, origin: &[u8]) -> Result<u64, DataError> {
         self.check_usable()?;
         self.close_block()?;
@@ -190,19 +190,20 @@ impl PackedWriter {
         Ok(self.tail.examples)
     }
 
-    /// Blocks that were written so far.
+    /// Blocks written so far.
     pub(super) fn blocks(&self) -> u64 {
         self.tail.blocks
     }
 
-    /// The most bytes that a writer takes for a file of `blocks` blocks.
+    /// Most bytes that a writer takes for a file of `blocks` blocks.
     pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
         let Schema { dense, id_columns, labels } = options.schema;
         let weight = if labels.weighted { 4 } else { 0 };
         let labels = Shape::EMPTY.label_bytes(&options.schema);
         let example = labels + weight + 4 * dense + 4 * id_columns;
         let examples = options.block_bytes / example;
-        // In memory labels are wider and every bag has an end. What grows has room for twice that.
+        // In memory, labels are wider and every bag has an end. Growing vectors may allocate twice
+        // their length.
         let chunk = options.block_bytes + examples * (3 + 4 * id_columns);
         let table = blocks.saturating_mul(ENTRY_BYTES as u64);
         table.saturating_add((chunk + options.block_bytes) as u64).saturating_mul(2)
@@ -251,7 +252,7 @@ impl PackedWriter {
         Ok(())
     }
 
-    /// Whether some of an example's keys, at `range`, have values other than 1.
+    /// Checks the values of the keys at `range`; returns whether any isn't 1.
     fn check_values(&self, chunk: &Chunk, range: Range<usize>) -> Result<bool, DataError> {
         let values = chunk.values.get(range).unwrap_or_default();
         if let Some(value) = values.iter().find(|value| !value.is_finite()) {
@@ -263,7 +264,7 @@ impl PackedWriter {
         Ok(values.iter().any(|value| *value != 1.0))
     }
 
-    /// Sees to it that an example of shape `one` fits into the block at hand, and counts it.
+    /// Counts an example of shape `one` in the current block, or in a new one if it doesn't fit.
     fn make_room(&mut self, one: &Shape) -> Result<(), DataError> {
         if self.shape.examples > 0 {
             let grown = self.shape.with(one);
@@ -290,7 +291,7 @@ impl PackedWriter {
         bytes.is_some_and(|bytes| bytes <= self.options.block_bytes as u64)
     }
 
-    /// Ends the block at hand, so that the next example begins one.
+    /// Writes the current block, so that the next example starts a new one.
     pub(super) fn close_block(&mut self) -> Result<(), DataError> {
         let shape = std::mem::replace(&mut self.shape, Shape::EMPTY);
         if shape.examples == 0 {
@@ -303,7 +304,7 @@ impl PackedWriter {
         let seal = Seal {
             offset: self.offset,
             first: self.tail.examples,
-            // A block's bytes count in 32 bits, and an example has at least one.
+            // A block has fewer than 2^32 bytes, so fewer examples.
             examples: shape.examples as u32,
             bytes: bytes.len() as u32,
             checksum: hash::checksum(&bytes),
@@ -334,7 +335,7 @@ impl PackedWriter {
 impl Drop for PackedWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // Nobody is left to be told that it could not be removed.
+            // In a destructor, this error can't be reported.
             let _ = std::fs::remove_file(&self.unfinished);
         }
     }
@@ -342,13 +343,13 @@ impl Drop for PackedWriter {
 
 #[cfg(test)]
 impl PackedWriter {
-    /// Bytes that it holds now.
+    /// Bytes currently allocated.
     pub(super) fn held(&self) -> u64 {
         (self.block.bytes() + self.bytes.capacity() + self.table.capacity()) as u64
     }
 }
 
-/// Whether a file is what a writer may have left: nothing, or the beginning of a packed file.
+/// Whether a file may be left over from a writer: empty, or the start of a packed file.
 fn is_unfinished(file: &File) -> std::io::Result<bool> {
     let mut head = [0; HEAD_BYTES];
     let mut found = 0;
@@ -360,7 +361,7 @@ fn is_unfinished(file: &File) -> std::io::Result<bool> {
     }
 }
 
-/// An empty file that no other writer has; one that a stopped writer left is taken over.
+/// Creates and locks an empty file. Reuses a file that a stopped writer left.
 fn begin(path: &Path) -> Result<File, DataError> {
     let fail = |why: String| DataError::Path { path: path.to_owned(), why };
     if path.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
@@ -376,7 +377,7 @@ fn begin(path: &Path) -> Result<File, DataError> {
         Err(TryLockError::WouldBlock) => return Err(busy()),
         Err(TryLockError::Error(error)) => return Err(fail(format!("cannot be locked: {error}"))),
     }
-    // Another writer may have moved it to its place between opening and locking.
+    // Another writer may have renamed it between opening and locking.
     let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
     let here = file.metadata().map(identity).ok() == path.metadata().map(identity).ok();
     if !here {

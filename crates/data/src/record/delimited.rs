@@ -1,8 +1,8 @@
-//! Lines of fields with a separator between them.
+//! Splits lines into fields at a separator.
 //!
-//! As RFC 4180 has it: a field may stand in double quotes, within which two of them are one. Unlike
-//! there, a line end always ends a record, so that a file can be cut into blocks anywhere between
-//! two lines. Quotes within a field that does not begin with one are part of it.
+//! Follows RFC 4180: a field may be in double quotes, and a doubled quote inside is a literal one.
+//! Unlike there, a line end always ends a record, so that a file can be cut into blocks between any
+//! two lines. Quotes inside a field that doesn't start with one are literal.
 
 use memchr::memchr;
 
@@ -11,14 +11,14 @@ use crate::ends::Ends;
 use crate::layout::Layout;
 use crate::scan::Separators;
 
-/// Whether every field of `body` is what stands between two separators: nothing is in quotes, is
-/// cut off, or stands for a missing value. Most texts are so, and read faster for it.
+/// Whether fields of `body` can be used as they are: no quotes, no trimming, no missing texts. Most
+/// texts are like that, and faster to read.
 pub(super) fn is_plain(layout: &Layout, body: &[u8]) -> bool {
     let options = layout.options();
     !options.trim && options.missing.is_empty() && memchr(b'"', body).is_none()
 }
 
-/// Takes the line at `at` of `body` apart; says where the next one begins.
+/// Splits the line at `at` of `body` into `fields`; returns the start of the next line.
 #[inline]
 pub(super) fn split(
     layout: &Layout,
@@ -33,7 +33,7 @@ pub(super) fn split(
     }
 }
 
-/// The same of a line of plain fields, whose `ends` are found as they are asked for.
+/// Like [`split`], for a line of plain fields; `ends` finds their ends lazily.
 #[inline]
 pub(super) fn split_plain(
     head: &Head,
@@ -110,7 +110,7 @@ fn split_as<const PLAIN: bool>(
     Ok(at)
 }
 
-/// Gives `source` the bytes from `start` to `end`, unless they stand for a missing value.
+/// Sets `source` to the bytes from `start` to `end`, unless they mean a missing value.
 #[inline]
 fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: usize, end: usize) {
     if !layout.is_missing(&body[start..end]) {
@@ -118,7 +118,7 @@ fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: 
     }
 }
 
-/// The field in quotes at `start`: where it ends, and where the next one begins.
+/// Parses the quoted field at `start`; returns its end and the start of the next field.
 #[cold]
 fn quoted(
     layout: &Layout,
@@ -181,12 +181,12 @@ fn without_return(body: &[u8], start: usize, end: usize) -> usize {
     end - usize::from(end > start && body[end - 1] == b'\r')
 }
 
-/// Where the line begins in which `at` lies.
+/// Start of the line that contains `at`.
 fn at_line(body: &[u8], at: usize) -> usize {
     memchr::memrchr(b'\n', &body[..at.min(body.len())]).map_or(0, |end| end + 1)
 }
 
-/// What to say of the line at `start`, which has other columns than the file.
+/// Error for the line at `start`, which has the wrong number of fields.
 #[cold]
 fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
     let Kind::Delimited { separator, quotes } = head.kind else { unreachable!("it has fields") };
@@ -212,7 +212,7 @@ fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
     Fault::Record { column: found.min(wanted) as u32, why }
 }
 
-/// A separator in words.
+/// Name of a separator.
 pub(crate) fn name_of(separator: u8) -> String {
     match separator {
         b'\t' => "tabs".to_owned(),
@@ -222,11 +222,11 @@ pub(crate) fn name_of(separator: u8) -> String {
     }
 }
 
-/// The fields of a line, unquoted: for looking at one line, not for reading many.
+/// Unquoted fields of a line: for examining single lines, not for reading many.
 pub(crate) fn names(line: &[u8], separator: u8) -> Vec<String> {
     let mut names = Vec::new();
     let mut at = 0;
-    // Where spaces are what is between fields, none of them is around one.
+    // If spaces separate fields, they can't surround one.
     let trims = separator != b' ';
     loop {
         let start = if trims { after_spaces(line, at) } else { at };
@@ -247,7 +247,7 @@ pub(crate) fn names(line: &[u8], separator: u8) -> Vec<String> {
     }
 }
 
-/// The text in the quotes that begin at `start`, and where it ends.
+/// Text in the quotes that start at `start`, and the position of the closing quote.
 fn without_quotes(line: &[u8], start: usize) -> (String, usize) {
     let (mut text, mut at) = (Vec::new(), start + 1);
     loop {

@@ -1,4 +1,4 @@
-//! Values into an example: the label, dense features, keys.
+//! Turns values into an example: labels, dense features, keys.
 
 use super::fields::{Found, Value};
 use super::labels::{label_of, weight_of};
@@ -11,10 +11,10 @@ use crate::number::{amount, why_no_number};
 use crate::path_columns::RENAME;
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
-/// What is between the texts of columns that are crossed.
+/// Separates the texts of crossed columns.
 pub(crate) const CROSSED: u8 = 0x1F;
 
-/// Makes examples of values.
+/// Turns values into examples.
 pub(crate) struct Emitter<'a> {
     layout: &'a Layout,
     log1p: Log1p,
@@ -29,7 +29,8 @@ impl<'a> Emitter<'a> {
         Self { layout, log1p: Log1p::new(), lists }
     }
 
-    /// Adds the example of a record in `text` to `chunk`, or nothing; whether it did.
+    /// Adds the example of a record in `text` to `chunk`, unless the split excludes it; returns
+    /// whether it did.
     #[inline]
     pub(crate) fn emit(
         &self,
@@ -63,7 +64,7 @@ impl<'a> Emitter<'a> {
         outcome.map(|()| true)
     }
 
-    /// Counts what the lists of the last example lost.
+    /// Records how many ids the lists of the last example lost.
     fn note_cut_lists(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) {
         let example = chunk.len() - 1;
         for column in self.lists.iter().copied() {
@@ -72,7 +73,7 @@ impl<'a> Emitter<'a> {
                 continue;
             }
             let mut count = 0;
-            // It was read before.
+            // The same list was parsed without error before.
             let _ = each_id(self.layout, list, (fields, text), |_, _| count += 1);
             if count > list.most {
                 chunk.note_cut_list(example, column, count - list.most);
@@ -96,7 +97,7 @@ impl<'a> Emitter<'a> {
         }
         for ids in &self.layout.ids {
             push_keys(self.layout, ids, (fields, text), chunk)?;
-            // Keys of a block count in 32 bits, as its bytes do.
+            // A block has fewer than 2^32 bytes, so fewer keys.
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
         Ok(())
@@ -124,7 +125,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The value, if it is a whole number of few digits.
+/// The value, if it is a whole number with few digits.
 #[inline]
 pub(super) fn short_of(value: &Value<'_>) -> Option<u32> {
     let len = value.end - value.start;
@@ -217,7 +218,7 @@ fn push_cross(
 /// Advice for data without usable labels.
 pub const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
 
-/// What to say of a value that is not what it should be.
+/// Error for an invalid value.
 #[cold]
 pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
     let name = &layout.sources[source];

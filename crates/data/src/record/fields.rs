@@ -1,14 +1,14 @@
-//! The values of one record, where they lie.
+//! Values of one record, as ranges of its text.
 
-/// The values of the sources of a layout, in one record.
+/// Values of a layout's sources in one record.
 #[derive(Debug)]
 pub(crate) struct Fields {
     spans: Vec<Span>, // (sources)
-    /// Values that do not stand in the text as they are.
+    /// Unescaped values, which aren't in the text.
     scratch: Vec<u8>,
-    /// Values that are in lists, one list behind the other or mixed.
+    /// Items of all lists, possibly interleaved.
     items: Vec<Item>,
-    /// Whether fields of delimited text are what stands between two separators.
+    /// Whether fields of delimited text can be used as they are.
     pub(super) is_plain: bool,
 }
 
@@ -21,13 +21,13 @@ struct Span {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// There is none.
+    /// No value.
     Missing,
     /// Bytes of the text.
     Text,
-    /// Bytes of the scratch.
+    /// Bytes of `scratch`.
     Scratch,
-    /// The items of its source.
+    /// A list: all items of this source.
     List,
 }
 
@@ -35,11 +35,12 @@ enum Place {
 struct Item {
     source: u32,
     span: Span,
-    /// Its value, in formats that have one for each id.
+    /// Value, in formats that store one for each id.
     value: Option<f32>,
 }
 
-/// A value: some bytes of a longer text, since reading beyond its end is faster than not to.
+/// A value. It includes the text after it, as reading past the end of a value is faster than
+/// checking for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'a> {
     pub(crate) text: &'a [u8],
@@ -53,13 +54,13 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An item of a list, and its value where the format has one.
+/// An item of a list, and its value if the format stores one.
 pub(super) struct Listed<'a> {
     pub(super) item: Value<'a>,
     pub(super) value: Option<f32>,
 }
 
-/// What a source has in a record.
+/// Contents of a source in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'a> {
     Missing,
@@ -70,7 +71,7 @@ pub(crate) enum Found<'a> {
 const NOTHING: Span = Span { start: 0, end: 0, place: Place::Missing };
 
 impl Fields {
-    /// Of so many sources.
+    /// Empty values for `sources` sources.
     pub(crate) fn new(sources: usize) -> Self {
         Self {
             spans: vec![NOTHING; sources],
@@ -80,7 +81,7 @@ impl Fields {
         }
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.spans.fill(NOTHING);
@@ -88,24 +89,24 @@ impl Fields {
         self.items.clear();
     }
 
-    /// Whether the source has a value, or one that is missing but was named.
+    /// Whether the source has a value, even if it is empty.
     pub(crate) fn has(&self, source: usize) -> bool {
         self.spans[source].place != Place::Missing
     }
 
-    /// The value of `source` is what lies in the text from `start` to `end`.
+    /// Sets `source` to the range of the text.
     #[inline]
     pub(crate) fn put(&mut self, source: usize, start: usize, end: usize) {
-        // Places within a block count in 32 bits.
+        // Offsets within a block fit 32 bits.
         self.spans[source] = Span { start: start as u32, end: end as u32, place: Place::Text };
     }
 
-    /// The value of `source` is `bytes`, which stand nowhere in the text.
+    /// Sets `source` to `bytes`, which aren't in the text.
     pub(crate) fn put_bytes(&mut self, source: usize, bytes: &[u8]) {
         self.spans[source] = self.scratched(bytes);
     }
 
-    /// The value of `source` is a list, to which values are added.
+    /// Sets `source` to an empty list.
     pub(crate) fn begin_list(&mut self, source: usize) {
         self.spans[source] = Span { place: Place::List, ..NOTHING };
     }
@@ -114,7 +115,7 @@ impl Fields {
         self.spans[source].place == Place::List
     }
 
-    /// One more value of the list that `source` is.
+    /// Appends a range of the text to the list of `source`.
     pub(crate) fn push(&mut self, source: usize, start: usize, end: usize) {
         let span = Span { start: start as u32, end: end as u32, place: Place::Text };
         self.items.push(Item { source: source as u32, span, value: None });
@@ -127,7 +128,7 @@ impl Fields {
         }
     }
 
-    /// The same, of a value that stands nowhere in the text.
+    /// Appends `bytes`, which aren't in the text, to the list of `source`.
     pub(crate) fn push_bytes(&mut self, source: usize, bytes: &[u8]) {
         let span = self.scratched(bytes);
         self.items.push(Item { source: source as u32, span, value: None });
@@ -139,7 +140,7 @@ impl Fields {
         Span { start, end: self.scratch.len() as u32, place: Place::Scratch }
     }
 
-    /// What `source` has, in a record of `text`.
+    /// Contents of `source` in a record of `text`.
     #[inline]
     pub(crate) fn found<'a>(&'a self, source: usize, text: &'a [u8]) -> Found<'a> {
         let span = self.spans[source];
@@ -151,7 +152,7 @@ impl Fields {
         }
     }
 
-    /// The values of the list that `source` is.
+    /// Items of the list in `source`.
     pub(crate) fn list<'a>(
         &'a self,
         source: usize,
@@ -160,7 +161,7 @@ impl Fields {
         self.listed(source, text).map(|listed| listed.item)
     }
 
-    /// The same as ids, with the values that the format gives them.
+    /// Items of the list in `source`, with their values.
     pub(super) fn listed<'a>(
         &'a self,
         source: usize,
@@ -170,7 +171,7 @@ impl Fields {
         own.map(move |item| Listed { item: self.value(item.span, text), value: item.value })
     }
 
-    /// The bytes of a value, for messages.
+    /// Bytes of a single value.
     pub(crate) fn bytes<'a>(&'a self, source: usize, text: &'a [u8]) -> Option<&'a [u8]> {
         match self.found(source, text) {
             Found::One(value) => Some(value.bytes()),

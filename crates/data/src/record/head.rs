@@ -1,4 +1,4 @@
-//! What the first line of a file says: how its records lie, and which column is where.
+//! The first line of a file: its format, and the columns.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::DataError;
 use crate::layout::{Format, Layout, other_case_note};
 use crate::path_columns::FromPath;
 
-/// How the records of a file of text lie, and where its columns are.
+/// Format of a text file, and its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) kind: Kind,
-    /// Of each column of delimited text, the source it is.
+    /// Source of each column of delimited text.
     pub(crate) places: Vec<Option<u16>>,
     /// Lines before the first record.
     pub(crate) header_lines: u32,
-    /// The line that names the columns, if there is one.
+    /// The header line, if there is one.
     pub(crate) names: Vec<u8>,
     /// Note on names that match their columns in another case.
     pub(crate) other_case: Option<String>,
-    /// Columns that the path of the file gives.
+    /// Columns in the path of the file.
     pub(crate) from_path: FromPath,
 }
 
-/// How records lie.
+/// Format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Delimited { separator: u8, quotes: bool },
@@ -37,8 +37,8 @@ pub(crate) enum Kind {
 }
 
 impl Head {
-    /// What the first line of `text`, the beginning of the file at `path`, says to a reader of
-    /// `layout`; none where more of the text may tell.
+    /// Examines the first line of `text`, the start of the file at `path`, for a reader of
+    /// `layout`. `None` if more text is needed to decide.
     pub(crate) fn of(
         layout: &Layout,
         path: &Path,
@@ -72,7 +72,7 @@ impl Head {
         })
     }
 
-    /// That of an empty file.
+    /// The head of an empty file.
     pub(crate) fn of_nothing(layout: &Layout, path: &Path) -> Result<Self, DataError> {
         let from_path = FromPath::of(layout, path)?;
         Ok(Self {
@@ -85,10 +85,10 @@ impl Head {
         })
     }
 
-    /// Adds the values that the file's path gives to the `fields` of a record.
+    /// Adds the values in the file's path to the `fields` of a record.
     ///
     /// # Errors
-    /// A record that has such a column as well.
+    /// A record that also has such a column.
     #[inline]
     pub(super) fn put_from_path(&self, layout: &Layout, fields: &mut Fields) -> Result<(), Fault> {
         for (source, value) in &self.from_path.values {
@@ -100,7 +100,7 @@ impl Head {
         Ok(())
     }
 
-    /// Whether the line at `at` of `body` is the one that names the columns, again.
+    /// Whether the line at `at` of `body` repeats the header.
     #[inline]
     pub(crate) fn is_again(&self, body: &[u8], at: usize) -> bool {
         if self.names.is_empty() || !body[at..].starts_with(&self.names) {
@@ -109,7 +109,7 @@ impl Head {
         matches!(body[at + self.names.len()..], [b'\n', ..] | [b'\r', b'\n', ..])
     }
 
-    /// The number of the column of `source`, from 1; 0 where columns have no numbers.
+    /// Number of the column of `source`, from 1; 0 if columns aren't numbered.
     pub(crate) fn column_of(&self, source: usize) -> u32 {
         let found = self.places.iter().position(|place| place.map(usize::from) == Some(source));
         found.map_or(0, |column| column as u32 + 1)
@@ -120,7 +120,7 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
     let options = layout.options();
     let delimited = |by_default| {
         let separator = options.separator.unwrap_or(by_default);
-        // A tab is its own protection: files with tabs have no quotes.
+        // Tabs need no quoting, so files with tabs have none.
         Kind::Delimited { separator, quotes: separator != b'\t' }
     };
     match options.format {
@@ -129,7 +129,7 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
         Format::LibSvm => Kind::LibSvm,
         Format::JsonLines => Kind::JsonLines,
         Format::Auto | Format::Parquet => match (kind_by_looks(line), options.separator) {
-            // It says what is between fields, not that there are some.
+            // `separator` is for delimited text only; it doesn't rule out other formats.
             (Kind::JsonLines, Some(separator)) if !line.contains(&separator) || is_object(line) => {
                 Kind::JsonLines
             }
@@ -142,12 +142,12 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
     }
 }
 
-/// Whether all of the line is one object of JSON.
+/// Whether the whole line is one JSON object.
 fn is_object(line: &[u8]) -> bool {
     serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(line).is_ok()
 }
 
-/// The kind of the file whose first line this is.
+/// Format of a file with this first line.
 pub(crate) fn kind_by_looks(line: &[u8]) -> Kind {
     let delimited = |separator| Kind::Delimited { separator, quotes: separator != b'\t' };
     if line.trim_ascii_start().starts_with(b"{") || is_list(line) {
@@ -160,7 +160,7 @@ pub(crate) fn kind_by_looks(line: &[u8]) -> Kind {
     delimited(found.unwrap_or(b','))
 }
 
-/// Whether a list of objects of JSON begins here, which is answered by whoever reads objects.
+/// Whether a JSON array of objects starts here; the JSON reader reports it.
 fn is_list(line: &[u8]) -> bool {
     let inner = line.trim_ascii().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     inner.is_some_and(|inner| inner.is_empty() || inner.starts_with(b"{"))

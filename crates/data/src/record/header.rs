@@ -1,10 +1,9 @@
-//! Whether the first line of delimited text names the columns, and which is where.
+//! Decides whether the first line of delimited text is a header, and finds the columns in it.
 //!
-//! A line that names all columns, be it in another case, is a header. One that names some of them
-//! alone is refused. One that names none is a record where something in it shows that: a number,
-//! which names no column, a text that counts as a click, or a value that later lines repeat.
-//! Where nothing shows what it is, it is refused, too: as a record it would be an example of names,
-//! and all columns would be taken by their order.
+//! A line that names all columns, in any case, is a header. A line that names only some of them is
+//! an error. A line that names none is a record if something in it shows that: a number, which
+//! can't name a column, a text that means a click, or a value that later lines repeat. Otherwise it
+//! is an error: as a record, it could turn names into an example, with all columns taken in order.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,14 +15,14 @@ use crate::DataError;
 use crate::layout::{Label, LabelSays, Layout, Named, listed, nearest};
 use crate::number::number;
 
-/// What a first line is.
+/// Kind of a first line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FirstLine {
-    /// It names columns: of each place the source that is there.
+    /// A header: the source at each place.
     Names(Vec<Option<u16>>),
     /// A record.
     Record,
-    /// Nothing in it, or in what is known of the lines behind it, shows which.
+    /// Undecided by the line and those examined after it.
     Unclear,
 }
 
@@ -32,20 +31,20 @@ pub(super) struct Columns<'a> {
     pub(super) layout: &'a Layout,
     /// Path of the file.
     pub(super) path: &'a Path,
-    /// The texts of the line.
+    /// Texts of the line.
     pub(super) names: &'a [String],
-    /// Place of each source among them.
+    /// Where each source is in the line.
     pub(super) found: Vec<Named>,
 }
 
 impl Columns<'_> {
-    /// What the first line is, given the lines `behind` it.
+    /// Decides what the first line is, given the lines `behind` it.
     pub(super) fn first_line(
         &self,
         (behind, separator): (&[u8], u8),
     ) -> Result<FirstLine, DataError> {
         let Self { layout, names, found, .. } = self;
-        // Ignored columns have names as well.
+        // Ignored columns have names, too.
         let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);
         let is_named = names.iter().any(is_own) || layout.options().header == Some(true);
         let is_found = found.iter().any(|named| named.place().is_some());
@@ -69,7 +68,7 @@ impl Columns<'_> {
         let labels = layout.labels.iter().map(|label| label.source);
         let is_label = labels.chain(layout.weight).chain(layout.counts()).any(|of| of == absent);
         let others = names.iter().filter(|name| !layout.sources.contains(name));
-        // If several columns are missing, it isn't a matter of spelling.
+        // Several missing columns aren't a spelling error.
         let near = nearest(first, others);
         let mend = match near.filter(|_| !all || found.len() == 1) {
             Some(name) => format!(
@@ -98,7 +97,7 @@ impl Columns<'_> {
     }
 }
 
-/// Whether a value of the line cannot be the name of a column.
+/// Whether a value in the line can't be the name of a column.
 fn is_record(Columns { layout, path, names: values, .. }: &Columns<'_>) -> bool {
     let is_label = |(value, label): (&String, &Option<Label>)| match label {
         None => false,
@@ -111,14 +110,14 @@ fn is_record(Columns { layout, path, names: values, .. }: &Columns<'_>) -> bool 
         || values.iter().zip(layout.in_file(path, &layout.placed_labels)).any(is_label)
 }
 
-/// Whether one of the lines `behind` has a value of the first one in the same column.
+/// Whether one of the lines `behind` repeats a value of the first line in the same column.
 fn repeats(first: &[String], behind: &[u8], separator: u8) -> bool {
-    // What stands behind the last line end is a part of a line.
+    // The rest after the last line end is an incomplete line.
     let whole = behind.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     behind[..whole].split(|byte| *byte == b'\n').any(|line| {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let values = fields_of_line(line, separator);
-        // Where files with headers were joined, all of it comes again.
+        // Concatenated files repeat the whole header.
         values != first
             && values.iter().zip(first).any(|(value, first)| value == first && !value.is_empty())
     })
@@ -135,7 +134,7 @@ pub(super) fn unclear(layout: &Layout, names: &[String]) -> String {
     )
 }
 
-/// The source of each of `names`.
+/// Source of each of `names`.
 fn places_of(names: &[String], found: &[Named]) -> Result<Vec<Option<u16>>, String> {
     let mut seen = BTreeSet::new();
     let mut places = vec![None; names.len()];

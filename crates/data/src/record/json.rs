@@ -1,7 +1,7 @@
-//! Lines that are objects of JSON.
+//! Splits lines that are JSON objects.
 //!
-//! The library finds where values begin and end; numbers are taken as they are written, so that no
-//! digit of an id is lost.
+//! A library finds the ends of values. Numbers are used as written, so that no digit of an id is
+//! lost.
 
 mod quick;
 
@@ -16,8 +16,8 @@ pub(super) use self::quick::Names;
 use super::{Fault, Fields, Why};
 use crate::layout::Layout;
 
-/// Takes the object at `line` of `body` apart, which is `text` where all of it is one: then no part
-/// is looked at again to know that, and lines are taken quickly where `names` are given.
+/// Splits the object at `line` of `body` into `fields`. `text` is all of `body` if it is UTF-8, so
+/// that its parts need no checks. With `names`, typical lines take a faster path.
 pub(super) fn split(
     layout: &Layout,
     (body, text): (&[u8], Option<&str>),
@@ -48,13 +48,13 @@ pub(super) fn split(
     }
 }
 
-/// The keys of an object.
+/// Keys of an object.
 pub(super) fn keys_of(line: &[u8]) -> Vec<String> {
     let object: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_slice(line);
     object.map_or_else(|_| Vec::new(), |object| object.into_keys().collect())
 }
 
-/// Reads all that there is as one object.
+/// Reads one object, and checks that nothing follows it.
 fn read<'de, R: serde_json::de::Read<'de>>(
     object: Object<'_, '_>,
     mut reader: serde_json::Deserializer<R>,
@@ -72,7 +72,7 @@ pub(crate) fn why_no_object(line: &[u8], error: &serde_json::Error) -> String {
     }
 }
 
-/// The library's words without its place, which is that of the line alone.
+/// The library's message without its line number, which refers to this line alone.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
@@ -83,9 +83,9 @@ struct Object<'a, 'f> {
     layout: &'a Layout,
     body: &'a [u8],
     fields: &'f mut Fields,
-    /// The source whose key is probably next: objects of a file are alike.
+    /// The likely source of the next key: objects of a file are similar.
     next: usize,
-    /// What is wrong with a value.
+    /// First invalid value.
     fault: &'f mut Option<Fault>,
 }
 
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for Object<'_, '_> {
 }
 
 impl Object<'_, '_> {
-    /// Gives `source` the value that is written as `raw`.
+    /// Sets `source` to the JSON value `raw`.
     fn put(&mut self, source: usize, raw: &str) -> Result<(), Why> {
         if self.fields.has(source) {
             return Err(Why::Twice);
@@ -157,10 +157,10 @@ impl Object<'_, '_> {
         Ok(())
     }
 
-    /// One value of a list.
+    /// Appends the JSON value `raw` to a list.
     fn push(&mut self, source: usize, raw: &str) -> Result<(), Why> {
         match raw.as_bytes() {
-            // A missing item keeps its position, which pairs ids with values.
+            // A null item keeps its position, which pairs ids with values.
             [b'n', ..] if self.layout.is_beside(source) => self.fields.push(source, 0, 0),
             [b'n', ..] => {}
             [b'{', ..] => return Err(Why::Object),
@@ -174,28 +174,28 @@ impl Object<'_, '_> {
         Ok(())
     }
 
-    /// It is named, so that it cannot be named again, and has no value.
+    /// Records that `source` was present without a value, so that a second occurrence is an error.
     fn put_missing(&mut self, source: usize) {
         self.fields.put(source, 0, 0);
     }
 
-    /// Where a part of the body begins.
+    /// Offset of a part of the body.
     fn place(&self, part: &[u8]) -> usize {
         part.as_ptr() as usize - self.body.as_ptr() as usize
     }
 }
 
-/// A text without its quotes and escapes.
+/// Unquotes and unescapes a text.
 fn text_of(raw: &str) -> Result<Cow<'_, str>, Why> {
     let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw);
     match inner.contains('\\') {
         false => Ok(Cow::Borrowed(inner)),
-        // Escapes were found to be ones, and may still name no character.
+        // Escapes are well-formed here, but may still denote no character.
         true => serde_json::from_str(raw).map(Cow::Owned).map_err(|_| Why::NoText),
     }
 }
 
-/// Reads a key: the source of that name.
+/// Reads a key and returns its source.
 struct Key<'a> {
     layout: &'a Layout,
     next: usize,
@@ -218,7 +218,7 @@ impl Visitor<'_> for Key<'_> {
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         let sources = &self.layout.sources;
-        // Those that are left out are passed over.
+        // Skips absent sources.
         let next = self.next.min(sources.len());
         let found = sources[next..].iter().position(|source| source == name);
         let before = || sources[..next].iter().position(|source| source == name);

@@ -1,8 +1,8 @@
-//! Labels and weights of examples, parsed from text.
+//! Parses labels and weights of examples.
 //!
-//! A label made of two counts is the first over the second, and the second is the example's weight:
-//! a line of 2 clicks in 5 impressions is a label of 0.4 with a weight of 5. A line without
-//! impressions has the label 0 and the weight 0.
+//! A label made from two counts is the first divided by the second, and the second is the example's
+//! weight: a line with 2 clicks in 5 impressions has label 0.4 and weight 5. A line without
+//! impressions has label 0 and weight 0.
 
 use super::emit::short_of;
 use super::fields::{Found, Value};
@@ -10,7 +10,7 @@ use super::{Fault, Fields, Why};
 use crate::layout::{Label, LabelSays, Layout};
 use crate::number::number;
 
-/// The label of a record in `text`.
+/// Label of a record in `text`.
 #[inline]
 pub(super) fn label_of(label: &Label, of: (&Fields, &[u8])) -> Result<f32, Fault> {
     if let LabelSays::Clicks { of: impressions } = label.says {
@@ -21,7 +21,7 @@ pub(super) fn label_of(label: &Label, of: (&Fields, &[u8])) -> Result<f32, Fault
         .ok_or_else(|| Fault::value(label.source, why_no_label(&label.says)))
 }
 
-/// How much a record in `text` counts.
+/// Weight of a record in `text`.
 pub(super) fn weight_of(layout: &Layout, of: (&Fields, &[u8])) -> Result<f32, Fault> {
     let weight = match layout.weight {
         None => 1.0,
@@ -61,7 +61,7 @@ fn value_of<'a>(
     }
 }
 
-/// Why a text is not such a label.
+/// Reason that a text isn't such a label.
 pub(crate) fn why_no_label(says: &LabelSays) -> Why {
     if *says == LabelSays::Number { Why::NoNumberLabel } else { Why::NoLabel }
 }
@@ -79,7 +79,7 @@ pub(crate) fn label_of_text(says: &LabelSays, text: &[u8]) -> Option<f32> {
             b"1" => Some(1.0),
             other => share_of_text(other),
         },
-        // Counts come in pairs.
+        // Counts need a second column.
         LabelSays::Clicks { .. } => None,
     }
 }
@@ -96,28 +96,28 @@ fn share_of_text(text: &[u8]) -> Option<f32> {
 
 /// Parses a number from 0 to 1.
 pub(crate) fn share_of_number(text: &[u8]) -> Option<f32> {
-    // -0 becomes 0.
+    // Turns -0 into 0.
     number(text).filter(|number| (0.0..=1.0).contains(number)).map(|number| number + 0.0)
 }
 
-/// Parses a number that is 0 or more.
+/// Parses a number that is at least 0.
 fn weight_of_text(text: &[u8]) -> Option<f32> {
     number(text).filter(|number| *number >= 0.0).map(|number| number + 0.0)
 }
 
-/// Parses a count, in 64 bits, so that even one click more than there are impressions is noticed.
+/// Parses a count as `f64`, so that even one click too many is noticed.
 pub(crate) fn count_of_text(text: &[u8]) -> Option<f64> {
     weight_of_text(text)?;
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Clicks over impressions; none if there are more clicks than impressions.
+/// Clicks divided by impressions; `None` if there are more clicks than impressions.
 pub(crate) fn label_of_counts([clicks, impressions]: [f64; 2]) -> Option<f32> {
     let share = if impressions > 0.0 { clicks / impressions } else { 0.0 };
     (clicks <= impressions).then_some(share as f32)
 }
 
-/// Weight of an example that stands for `count` examples of this `weight`; none if it overflows.
+/// Weight of an example that represents `count` examples of this `weight`; `None` if it overflows.
 pub(crate) fn weight_of_count(count: f64, weight: f32) -> Option<f32> {
     let weight = (count * f64::from(weight)) as f32;
     weight.is_finite().then_some(weight)
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(of("1", "0"), None);
         assert_eq!(of("-1", "2"), None);
         assert_eq!(of("1", "nan"), None);
-        // One click too many, which 32 bits can't tell.
+        // One click too many, which `f32` can't distinguish.
         assert_eq!(of("16777217", "16777216"), None);
         assert_eq!(weight_of_count(1e30, 1e30), None);
     }

@@ -1,4 +1,4 @@
-//! Lists of ids from a record, with the values of the ids.
+//! Lists of ids in a record, and their values.
 
 use super::fields::{Found, Value};
 use super::{Fault, Fields, Why, shown};
@@ -7,18 +7,18 @@ use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_o
 /// A fault in the values of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhyValues {
-    /// An item of a list lacks a value, or its value is no finite number.
+    /// An item lacks a value, or its value isn't a finite number.
     NoValue,
-    /// An item of a list of values is no finite number.
+    /// An item of a list of values isn't a finite number.
     NoNumber,
-    /// An item is missing in one of two lists that belong together by position.
+    /// An item is missing in one of two lists that are paired by position.
     MissingItem,
-    /// There are more or fewer values than ids.
+    /// The numbers of values and ids differ.
     Unequal,
 }
 
 impl WhyValues {
-    /// The message for `value`: an item of `source`, or how many items there are.
+    /// Message for `value`: an item of `source`, or the number of items.
     pub(super) fn explain(self, layout: &Layout, source: usize, value: &[u8]) -> String {
         let (name, text) = (&layout.sources[source], shown(value));
         match self {
@@ -46,8 +46,8 @@ impl WhyValues {
     }
 }
 
-/// Gives `id` each id of `list` and its value. Items that are empty or missing are none, where
-/// values do not stand beside them by place.
+/// Calls `id` for each id of `list`, with its value. Skips empty and missing items, unless values
+/// are in a separate list.
 #[inline]
 pub(super) fn each_id(
     layout: &Layout,
@@ -118,15 +118,15 @@ fn each_beside(
     fault.map_or(Ok(()), Err)
 }
 
-/// Keeps the first fault.
+/// Keeps only the first fault.
 #[cold]
 fn note(fault: &mut Option<Fault>, source: usize, why: WhyValues, item: &[u8]) {
     let why = Why::Values(why);
     fault.get_or_insert_with(|| Fault::Item { source, why, item: item.to_vec() });
 }
 
-/// Gives `item` each item of `source`, which is taken apart as `list` is, empty ones among them,
-/// and its value where the format has one.
+/// Calls `item` for each item of `source`, including empty ones, with its value if the format
+/// stores one. Splits the text like `list`.
 #[inline]
 fn each_item_of(
     list: &List,

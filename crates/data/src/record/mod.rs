@@ -1,16 +1,16 @@
-//! Records of text into examples, as a layout says: the part of reading that many threads share.
+//! Turns records of text into examples according to a layout: the parallel part of reading.
 //!
-//! How: a line is taken apart into the values of the columns that something is made of, which stay
-//! where they are in the text; then the label, the numbers and the keys are made of them. The first
-//! half knows how a format looks and the second what a model wants.
+//! How: a line is split into the values of the columns in use, as ranges of the text. Then the
+//! label, numbers and keys are computed from them. The first half depends on the format, the second
+//! on the layout.
 //!
 //! ```text
-//!   Head: what is where in a file ──┐
+//!   Head: format and columns ───────┐
 //!   line ──► delimited, json, svm ──┴──► Fields ──► emit ──► Chunk
 //! ```
 //!
-//! Failure  A malformed line never ends the parsing: the chunk says where it is, as with plain
-//! lines (`parse.rs`). Bytes of any kind are safe.
+//! Failure: malformed lines never stop parsing. The chunk lists them, as for plain lines
+//! (`parse.rs`). Any bytes are safe.
 
 mod delimited;
 mod emit;
@@ -45,18 +45,18 @@ pub(crate) use self::labels::{
 pub(crate) use self::lists::WhyValues;
 pub(crate) use self::svm::without_comment;
 
-/// Why a line is no example.
+/// Why a line isn't an example.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It is no record of its format.
+    /// It isn't a valid record of its format.
     Record {
-        /// Number of the column, from 1; 0 where nobody knows.
+        /// Number of the column, from 1; 0 if unknown.
         column: u32,
         why: String,
     },
-    /// The value of this source is not what it should be.
+    /// The value of this source is invalid.
     Value { source: usize, why: Why },
-    /// The same of an item of a list.
+    /// An item of a list in this source is invalid.
     Item { source: usize, why: Why, item: Vec<u8> },
 }
 
@@ -67,29 +67,29 @@ pub(crate) enum Why {
     MissingLabel,
     NoWeight,
     MissingWeight,
-    /// It is not a count.
+    /// Not a count.
     NoCount,
     MissingCount,
-    /// There are more clicks than impressions.
+    /// More clicks than impressions.
     TooManyClicks,
     /// A count times its weight overflows.
     TooHeavy,
     NoNumber,
     NoNumberLabel,
-    /// It has no part that an id could be made of.
+    /// It lacks the part that ids are made from.
     NoTime,
-    /// It is not of the kind that the data is split by.
+    /// It can't be compared with the value that splits the data.
     NoPlace,
     List,
     Object,
-    /// A list within a list.
+    /// A list contains a list.
     Nested,
-    /// Its escapes stand for no text.
+    /// Invalid escapes.
     NoText,
     Twice,
-    /// It is in both the record and the path of the file.
+    /// In both the record and the path of the file.
     InPath,
-    /// The values of ids are malformed.
+    /// Malformed values of ids.
     Values(WhyValues),
 }
 
@@ -99,8 +99,8 @@ impl Fault {
     }
 }
 
-/// Parses the wanted lines of `block`, whose file begins as `head` says, into `chunk`, whose former
-/// content goes.
+/// Parses the wanted lines of `block` into `chunk`, replacing its contents; `head` describes the
+/// file.
 pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: &mut Chunk) {
     chunk.clear();
     chunk.begin(block);
@@ -123,7 +123,7 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
         at = line_at(body, at, wanted.start - line);
         (at, line) = parser.parse(at, wanted, chunk);
-        // A line without an end is the last of its block.
+        // Only the last line of a block can lack a line end.
         if line < wanted.end && body.len() < bytes.len() {
             refuse(chunk, line, || (0, UNENDED.to_owned()));
         }
@@ -139,13 +139,14 @@ fn make_room(chunk: &mut Chunk, block: &Block) {
     chunk.labels.reserve_exact((lines + 1) * labels.count);
     chunk.weights.reserve_exact(if labels.weighted { lines + 1 } else { 0 });
     chunk.lines.reserve_exact(lines);
-    // Malformed lines are tried, too.
+    // Malformed lines need room, too.
     chunk.dense.reserve_exact((lines + 1) * dense);
     chunk.keys.reserve((lines + 1) * id_columns);
     chunk.bag_ends.reserve_exact((lines + 1) * id_columns);
 }
 
-/// Takes the record at `at` of `body` apart; says where the next one begins, and whether it is one.
+/// Splits the record at `at` of `body` into `fields`. Returns the start of the next record, and
+/// whether this one is valid.
 pub(crate) fn fields_of(
     layout: &Layout,
     head: &Head,
@@ -164,11 +165,11 @@ pub(crate) fn fields_of(
     (end + 1, outcome.is_ok())
 }
 
-/// What to say of a line that names the columns once more.
+/// Error for a line that repeats the header.
 const AGAIN: &str = "the line names the columns again, as where files with such a line were \
                      joined: remove it, or pass over such lines with data.skip_max";
 
-/// The names that a record gives its values, where records of its kind do.
+/// Names in a record, if the format has names in records.
 pub(crate) fn keys_of(kind: Kind, line: &[u8]) -> Vec<String> {
     match kind {
         Kind::Delimited { .. } => Vec::new(),
@@ -179,21 +180,21 @@ pub(crate) fn keys_of(kind: Kind, line: &[u8]) -> Vec<String> {
 
 struct Parser<'a> {
     body: &'a [u8],
-    /// The same as a text, where it is one and somebody wants to know.
+    /// `body` as text, if it is UTF-8 and the format needs it.
     text: Option<&'a str>,
-    /// Of JSON, where they are written as they are.
+    /// Names of JSON records, if they are written without escapes.
     names: Option<Names>,
     emitter: Emitter<'a>,
     fields: Fields,
-    /// Of fields that are plain.
+    /// Field ends, for plain fields.
     ends: Ends<'a>,
     layout: &'a Layout,
     head: &'a Head,
 }
 
 impl Parser<'_> {
-    /// Parses `lines`, the first of which is at `at`, as far as there are any; says where what
-    /// follows is, and its number.
+    /// Parses `lines`, the first of which is at `at`, until the text ends. Returns the position and
+    /// number of the next line.
     fn parse(&mut self, at: usize, lines: &Range<u32>, chunk: &mut Chunk) -> (usize, u32) {
         let (mut at, mut line) = (at, lines.start);
         while at < self.body.len() && line < lines.end {
@@ -207,11 +208,11 @@ impl Parser<'_> {
         (at, line)
     }
 
-    /// Delimited text finds its line end itself.
+    /// Parses a line of delimited text, and finds its end.
     fn delimited(&mut self, at: usize, line: u32, chunk: &mut Chunk) -> usize {
         let (head, body, fields) = (self.head, self.body, &mut self.fields);
         let outcome = match fields.is_plain {
-            // Of texts alone it would be a record.
+            // If all columns are texts, a repeated header would look like a record.
             _ if head.is_again(body, at) => Err(Fault::Record { column: 0, why: AGAIN.to_owned() }),
             true => delimited::split_plain(head, body, at, &mut self.ends, fields),
             false => delimited::split(self.layout, head, body, at, fields),
@@ -255,8 +256,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether the line in `text` names the columns once more, as where files that have such a
-    /// line were joined.
+    /// Whether the line in `text` repeats the header, as in concatenated files.
     #[cold]
     fn repeats_header(&self, text: &Range<usize>) -> bool {
         let Kind::Delimited { separator, .. } = self.head.kind else { return false };
@@ -290,7 +290,7 @@ impl Parser<'_> {
     }
 }
 
-/// A value, as a message quotes it.
+/// A value, quoted for a message.
 fn shown(value: &[u8]) -> String {
     quoted(value)
 }

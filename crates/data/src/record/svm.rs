@@ -1,10 +1,10 @@
-//! Lines of LibSVM: `1 3:1 17:0.5`, a label and what is not zero. With three parts, as LibFFM has
-//! them, `1 user:107:1 item:9:1`.
+//! Splits lines of LibSVM: `1 3:1 17:0.5`, a label and nonzero values; also the three-part form of
+//! LibFFM, `1 user:107:1 item:9:1`.
 //!
-//! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
-//! no column are ids of the column `indices`, where there is one. Of `field:id:value` the column
-//! `field` has one more id. A word that begins with `#` begins a comment; within a word it is part
-//! of it, as of ids that are tags.
+//! The label is the column `label`. `name:value` sets the column `name` to the value. Names that
+//! aren't columns are ids of the column `indices`, if there is one. `field:id:value` adds an id to
+//! the column `field`. A word that starts with `#` starts a comment; inside a word, `#` is literal,
+//! as in ids that are hashtags.
 
 use std::ops::Range;
 
@@ -13,12 +13,12 @@ use memchr::memchr;
 use super::{Fault, Fields, Why, WhyValues};
 use crate::layout::{Label, LabelSays, Layout, value_of};
 
-/// The column of the first value of a line.
+/// Column of the first value of a line.
 pub(crate) const LABEL: &str = "label";
-/// The column of all names that are no column.
+/// Column of all names that aren't columns.
 pub(crate) const INDICES: &str = "indices";
 
-/// Takes the line at `line` of `body` apart.
+/// Splits the line at `line` of `body` into `fields`.
 pub(super) fn split(
     layout: &Layout,
     body: &[u8],
@@ -30,7 +30,7 @@ pub(super) fn split(
     let indices = source(INDICES.as_bytes());
     let mut tokens = tokens(without_comment(&body[line.clone()]), line.start);
     let label = tokens.next();
-    // Records that nobody has labelled may begin with their first value.
+    // Unlabeled records may start with their first value.
     let is_value = |word: &Range<usize>| memchr(b':', &body[word.clone()]).is_some();
     let first = label.clone().filter(|word| layout.labels.is_empty() && is_value(word));
     if first.is_none() {
@@ -58,7 +58,7 @@ pub(super) fn split(
                     fields.put(source, rest.start, rest.start);
                 }
                 (Some(source), _) => fields.put(source, rest.start, rest.end),
-                // A query that records belong to, which some files have.
+                // Some files have a query id.
                 (None, _) if body[name.clone()] == *b"qid" => {}
                 (None, Some(indices)) => push(fields, indices, body, name, rest)?,
                 (None, None) => {}
@@ -76,7 +76,7 @@ pub(super) fn split(
     Ok(())
 }
 
-/// The names of the values of a line.
+/// Names in a line.
 pub(super) fn keys_of(line: &[u8]) -> Vec<String> {
     let line = without_comment(line.trim_ascii_end());
     let words = tokens(line, 0).map(|word| &line[word]);
@@ -87,7 +87,7 @@ pub(super) fn keys_of(line: &[u8]) -> Vec<String> {
     words.filter_map(name).collect()
 }
 
-/// Gives `source` the label, the word at `label`.
+/// Sets `source` to the label, the word at `label`.
 fn put_label(
     layout: &Layout,
     body: &[u8],
@@ -98,7 +98,7 @@ fn put_label(
     let fault = |why: &str| Err(Fault::Record { column: 1, why: why.to_owned() });
     let Some(label) = label else { return fault("the line has no label") };
     let Some(source) = source else {
-        // Layouts with counts have names.
+        // Layouts with counts name their columns.
         let is_count = |label: &Label| matches!(label.says, LabelSays::Clicks { .. });
         return match layout.labels.iter().all(is_count) {
             true => Ok(()),
@@ -115,7 +115,7 @@ fn put_label(
         LabelSays::Positive(texts) => texts.iter().any(|known| known == text),
         LabelSays::Number | LabelSays::Clicks { .. } => true,
     });
-    // -1 and +1 are how the format has it.
+    // The format spells labels as -1 and +1.
     match text {
         b"-1" if !as_it_is => fields.put_bytes(source, b"0"),
         b"+1" if !as_it_is => fields.put_bytes(source, b"1"),
@@ -125,7 +125,7 @@ fn put_label(
     Ok(())
 }
 
-/// One more id of `source`, and its value.
+/// Adds an id and its value to `source`.
 fn push(
     fields: &mut Fields,
     source: usize,
@@ -142,7 +142,7 @@ fn push(
     };
     match (fields.is_list(source), fields.has(source)) {
         (true, _) => {}
-        // A value of its own, which a list would hide.
+        // The source already has a plain value, which a list would hide.
         (false, true) => return Err(Fault::value(source, Why::Twice)),
         (false, false) => fields.begin_list(source),
     }
@@ -151,7 +151,7 @@ fn push(
     Ok(())
 }
 
-/// A line without the comment at its end.
+/// The line without a comment at its end.
 pub(crate) fn without_comment(line: &[u8]) -> &[u8] {
     let begins = |at: &usize| *at == 0 || is_space(line[at - 1]);
     let comment = memchr::memchr_iter(b'#', line).find(begins);
@@ -162,7 +162,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The words of a text that begins at `start`.
+/// Words of `text`, as ranges shifted by `start`.
 fn tokens(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -177,7 +177,7 @@ fn tokens(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Whether a line looks like one of this format.
+/// Whether a line looks like LibSVM.
 pub(super) fn looks_like(line: &[u8]) -> bool {
     let line = without_comment(line);
     let mut words = tokens(line, 0).map(|word| &line[word]);

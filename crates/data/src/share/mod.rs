@@ -1,18 +1,17 @@
-//! The share that one of several readers has of a pass, and the streams that a pass is read in.
+//! Splits a pass among several readers, and into streams.
 //!
-//! Why       Ranks that train one model have a part each of every mini-batch. Parsing is most of
-//!           what reading costs, so each parses its own part alone. With several streams a
-//!           mini-batch has a part of each, so that ranks have lines of their own far apart and
-//!           need not read the files of others.
-//! How       Lines of a pass are numbered, and so are its mini-batches: which lines are whose is
-//!           known before one of them is looked at. The sequential part of reading says of each
-//!           block which of its lines are wanted; the parallel part passes over the others. Blocks
-//!           of a packed file without a wanted line are not even read.
-//!           Of S streams, stream s has the lines from L s / S up to L (s + 1) / S of a pass of L,
-//!           rounded down, and the examples from n s / S up to n (s + 1) / S of a mini-batch of n.
-//!           As S divides all mini-batches but the last, its lines are just enough for its parts.
-//! Invariant The number of lines of the pass is known, and each of them is an example: a malformed
-//!           one would move all that follow, and ends the run where its reader finds it.
+//! - **Why.** Ranks that train one model each process a part of every mini-batch. Parsing dominates
+//!   the cost of reading, so each rank parses only its own part. With several streams, a mini-batch
+//!   has a part from each, so the lines of different ranks are far apart, and a rank needn't read
+//!   the files of others.
+//! - **How.** Lines and mini-batches of a pass are numbered, so the assignment of lines is known
+//!   without examining them. The sequential part of reading marks the wanted lines of each block,
+//!   and the parallel part skips the others. Blocks of a packed file without wanted lines aren't
+//!   read. Of S streams, stream s has lines L s / S to L (s + 1) / S of a pass of L lines, rounded
+//!   down, and examples n s / S to n (s + 1) / S of a mini-batch of n. As S divides all
+//!   mini-batches except the last, the lines of a stream exactly fill its parts.
+//! - **Invariant.** The number of lines of the pass is known, and each line is an example: a
+//!   malformed one would shift all following lines, so it ends the run at its reader.
 
 mod walk;
 
@@ -23,12 +22,12 @@ use std::sync::Arc;
 pub use self::walk::Walk;
 use crate::Position;
 
-/// Which part of a mini-batch of so many examples is wanted.
+/// Chooses the wanted part of a mini-batch of a given number of examples.
 #[derive(Clone)]
 pub struct PartOf(Arc<dyn Fn(usize) -> Range<usize> + Send + Sync>);
 
 impl PartOf {
-    /// What `part` says; the parts of all readers are all of it.
+    /// Wraps `part`; the parts of all readers together must be the whole mini-batch.
     pub fn new(part: impl Fn(usize) -> Range<usize> + Send + Sync + 'static) -> Self {
         Self(Arc::new(part))
     }
@@ -40,18 +39,18 @@ impl fmt::Debug for PartOf {
     }
 }
 
-/// How examples are shared out.
+/// How to split examples.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// Examples of a mini-batch; the last of a pass may have fewer.
+    /// Examples of a mini-batch; the last of a pass may be smaller.
     pub mini_batch: usize,
-    /// Which of them are wanted here.
+    /// Part of this reader.
     pub part: PartOf,
-    /// Streams that a pass is read in, a divisor of `mini_batch`.
+    /// Streams of a pass, a divisor of `mini_batch`.
     pub streams: usize,
 }
 
-/// The share of one pass.
+/// A reader's share of one pass.
 #[derive(Clone, Debug)]
 pub struct Share {
     sharing: Sharing,
@@ -59,21 +58,21 @@ pub struct Share {
     lines: Arc<[u64]>,
     /// Lines of the files before the pass.
     first: u64,
-    /// Lines of the pass, from its begin to its end.
+    /// Total lines of the pass.
     whole: u64,
-    /// Lines of each stream that lie behind already.
+    /// Lines of each stream that have been read.
     behind: u64,
 }
 
-/// Lines of a block, counted from its first, in ascending ranges that do not touch.
+/// Lines of a block, counted from its first, in ascending ranges that don't touch.
 pub type Lines = Vec<Range<u32>>;
 
-/// More examples than any block of a mini-batch could be too small for.
+/// A number of examples that is large enough for every part to be nonempty.
 const MANY: usize = 1 << 40;
 
 impl Share {
-    /// Of what lies from line `range.start` up to line `range.end` of files of so many `lines`,
-    /// when reading goes on from line `from`, which is where its last stream goes on.
+    /// Shares lines `range` of files with `lines` lines each, resuming at line `from`, the position
+    /// in the last stream.
     pub(crate) fn new(sharing: Sharing, lines: Arc<[u64]>, range: Range<u64>, from: u64) -> Self {
         assert!(sharing.mini_batch > 0, "a mini-batch has an example");
         let streams = sharing.streams;
@@ -85,25 +84,25 @@ impl Share {
         share
     }
 
-    /// Streams, and examples of a mini-batch.
+    /// Number of streams.
     pub fn streams(&self) -> usize {
         self.sharing.streams
     }
 
-    /// The first line of stream `stream`, among those of all files; of one more than there are, the
-    /// end of the pass.
+    /// First line of stream `stream`, counted over all files; with the number of streams, the end
+    /// of the pass.
     fn begin(&self, stream: usize) -> u64 {
         let part = u128::from(self.whole) * stream as u128 / self.sharing.streams as u128;
-        // It is no larger than the pass.
+        // At most the length of the pass.
         self.first + part as u64
     }
 
-    /// Lines of stream `stream` that are not behind.
+    /// Unread lines of stream `stream`.
     pub(crate) fn lines_of(&self, stream: usize) -> u64 {
         (self.begin(stream + 1) - self.begin(stream)).saturating_sub(self.behind)
     }
 
-    /// Where stream `stream` is read from.
+    /// Starting position of stream `stream`.
     pub(crate) fn start_of(&self, stream: usize) -> Position {
         let line =
             self.begin(stream) + self.behind.min(self.begin(stream + 1) - self.begin(stream));
@@ -114,7 +113,7 @@ impl Share {
         Position { file: file as u32, line: left }
     }
 
-    /// The place from which to go on after so many of the examples.
+    /// Position to resume at after `examples` examples.
     pub fn place_after(&self, examples: u64) -> Position {
         let last = self.sharing.streams - 1;
         // The last stream has its part of every mini-batch.
@@ -123,7 +122,7 @@ impl Share {
             true => self.begin(last + 1),
             false => self.begin(last) + self.behind + of_last,
         };
-        // Behind the last line of a file, and not before the first of the next.
+        // Prefer the end of a file to the start of the next.
         let (mut file, mut left) = (0, line);
         while let Some(lines) = self.lines.get(file).filter(|lines| left > **lines) {
             (file, left) = (file + 1, left - lines);
@@ -135,42 +134,42 @@ impl Share {
         examples / self.sharing.mini_batch as u64
     }
 
-    /// Lines of a stream that a whole mini-batch has.
+    /// Lines per stream of a whole mini-batch.
     fn of_each(&self) -> u64 {
         (self.sharing.mini_batch / self.sharing.streams) as u64
     }
 
-    /// Examples of the pass that are not behind, those of other readers among them.
+    /// Unread examples of the pass, including those of other readers.
     pub fn examples(&self) -> u64 {
         (0..self.sharing.streams).map(|stream| self.lines_of(stream)).sum()
     }
 
-    /// Examples of the mini-batch before which so many examples lie.
+    /// Size of the mini-batch that follows `examples` examples.
     pub fn mini_batch_after(&self, examples: u64) -> usize {
         let left = self.examples().saturating_sub(examples);
         left.min(self.sharing.mini_batch as u64) as usize
     }
 
-    /// Which examples of a mini-batch of `examples` are of stream `stream`.
+    /// Examples of a mini-batch of `examples` examples that come from stream `stream`.
     pub fn part_of(&self, stream: usize, examples: usize) -> Range<usize> {
         let streams = self.sharing.streams;
         examples * stream / streams..examples * (stream + 1) / streams
     }
 
-    /// Whether anything of stream `stream` is wanted.
+    /// Whether this reader uses stream `stream` at all.
     pub fn wants(&self, stream: usize) -> bool {
         !self.wanted_of(stream, MANY).is_empty()
     }
 
-    /// Which examples of a mini-batch of `examples` are of stream `stream` and wanted, counted from
-    /// the first of that stream.
+    /// Wanted examples among those of stream `stream` in a mini-batch of `examples` examples,
+    /// counted from the first of that stream.
     fn wanted_of(&self, stream: usize, examples: usize) -> Range<usize> {
         let (part, wanted) = (self.part_of(stream, examples), (self.sharing.part.0)(examples));
         let within = |place: usize| place.clamp(part.start, part.end) - part.start;
         within(wanted.start)..within(wanted.end)
     }
 
-    /// Which lines of a block are wanted that has those lines of stream `stream`.
+    /// Wanted lines of a block with lines `block` of stream `stream`.
     fn wanted(&self, stream: usize, block: Range<u64>) -> Lines {
         let end = block.end.min(self.lines_of(stream));
         let of_each = self.of_each();
@@ -183,7 +182,7 @@ impl Share {
             let from = (start + part.start as u64).max(block.start);
             let to = (start + part.end as u64).min(end);
             if from < to {
-                // Lines of a block count in 32 bits.
+                // Lines of a block fit 32 bits.
                 let lines = (from - block.start) as u32..(to - block.start) as u32;
                 match wanted.last_mut() {
                     Some(last) if last.end == lines.start => last.end = lines.end,
@@ -196,23 +195,22 @@ impl Share {
     }
 }
 
-/// Follows a stream of a pass line by line, and says which ones are wanted.
+/// Follows a stream of a pass line by line, and selects the wanted lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     share: Option<Share>,
     stream: usize,
-    /// Lines of the stream that lie behind.
+    /// Lines passed so far.
     behind: u64,
 }
 
 impl Follower {
-    /// Of stream `stream` of a pass of which `share` is wanted, or all.
+    /// Follows stream `stream` of a pass. Without a `share`, all lines are wanted.
     pub(crate) fn new(share: Option<Share>, stream: usize) -> Self {
         Self { share, stream, behind: 0 }
     }
 
-    /// Which of the next `lines` lines are wanted; none where all of them are, of whoever reads
-    /// alone.
+    /// Wanted lines among the next `lines` lines; `None` if the pass isn't shared.
     pub(crate) fn take(&mut self, lines: u32) -> Option<Lines> {
         let from = self.behind;
         self.behind += u64::from(lines);

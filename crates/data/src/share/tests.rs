@@ -1,15 +1,15 @@
-//! Streams and shares against a plain look at each line.
+//! Compares streams and shares with a naive look at each line.
 
 use super::*;
 
-/// The second of three parts, of files of 10 lines each.
+/// The second of three parts, of files with 10 lines each.
 fn share(mini_batch: usize, streams: usize, range: Range<u64>, from: u64) -> Share {
     let part = PartOf::new(|examples| examples / 3..examples * 2 / 3);
     let lines = vec![10; range.end.div_ceil(10) as usize].into();
     Share::new(Sharing { mini_batch, part, streams }, lines, range, from)
 }
 
-/// Line numbers of each mini-batch, by a plain look.
+/// Line numbers of each mini-batch, computed naively.
 fn mini_batches(share: &Share, whole: Range<u64>) -> Vec<Vec<u64>> {
     let (streams, all) = (share.streams() as u64, whole.end - whole.start);
     let mut lines: Vec<Vec<u64>> = (0..streams)

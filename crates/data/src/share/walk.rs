@@ -1,47 +1,48 @@
-//! The mini-batches of a shared pass, one after the other.
+//! Iterates over the mini-batches of a shared pass.
 
 use super::Share;
 
-/// Walks through the mini-batches of a shared pass, part by part.
+/// Iterates over the mini-batches of a shared pass, stream by stream.
 #[derive(Clone, Debug)]
 pub struct Walk {
     share: Share,
-    /// Examples of the mini-batches that are over.
+    /// Examples of completed mini-batches.
     behind: u64,
-    /// Examples of the one at hand.
+    /// Examples of the current mini-batch.
     examples: usize,
-    /// The stream whose part is next, and how much of that is left.
+    /// Next stream, and the rest of its part.
     stream: usize,
     left: usize,
 }
 
 impl Walk {
-    /// From the first mini-batch of `share` on.
+    /// Starts at the first mini-batch of `share`.
     pub fn new(share: Share) -> Self {
         let mut walk = Self { share, behind: 0, examples: 0, stream: 0, left: 0 };
         walk.begin();
         walk
     }
 
-    /// What it walks through.
+    /// The share of the pass.
     pub fn share(&self) -> &Share {
         &self.share
     }
 
-    /// Examples of the mini-batches that are over.
+    /// Examples of completed mini-batches.
     pub fn behind(&self) -> u64 {
         self.behind
     }
 
-    /// The stream whose lines are next, and how many of them the mini-batch takes; none at the end.
+    /// Next stream, and how many of its lines the mini-batch still takes; `None` at the end.
     pub fn next(&self) -> Option<(usize, usize)> {
         (self.left > 0).then_some((self.stream, self.left))
     }
 
-    /// Takes `lines` of them; says of how many examples the mini-batch is, if it is whole now.
+    /// Takes `lines` of these lines. If that completes the mini-batch, returns its number of
+    /// examples.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// If `lines` exceeds the rest of the part.
     pub fn take(&mut self, lines: usize) -> Option<usize> {
         assert!(lines <= self.left, "{lines} lines of {}", self.left);
         self.left -= lines;
@@ -61,7 +62,7 @@ impl Walk {
         self.pass_over();
     }
 
-    /// Passes over streams of which nothing is left.
+    /// Skips streams with nothing left to take.
     fn pass_over(&mut self) {
         while self.left == 0 && self.stream + 1 < self.share.streams() {
             self.stream += 1;

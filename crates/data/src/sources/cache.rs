@@ -1,4 +1,4 @@
-//! What becomes of `data.cache`: a cache that is read, or one that is made.
+//! Handles `data.cache`: finds a cache to read, or plans one to make.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use crate::{
     Schema, SourceFile,
 };
 
-/// A cache that is to be made.
+/// A cache to make.
 #[derive(Debug)]
 pub(super) struct Wanted {
     path: PathBuf,
-    /// The files of text as they are now.
+    /// Current state of the text files.
     sources: Vec<SourceFile>,
-    /// Blocks that it has at most.
+    /// Most blocks.
     pub(super) blocks: u64,
-    /// Malformed lines that it remembers at most.
+    /// Most malformed lines to record.
     malformed: u64,
 }
 
 impl Wanted {
-    /// The most bytes that making it takes, and reading it afterwards.
+    /// Most bytes for making and then reading the cache.
     fn bytes_max(&self, schema: Schema) -> u64 {
         CacheWriter::bytes_max(&self.sources, schema, self.blocks, self.malformed)
     }
 }
 
-/// What there is at `data.cache`.
+/// State of `data.cache`.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) cache: Option<Arc<DataCache>>,
@@ -36,7 +36,7 @@ pub(super) struct Found {
     pub(super) note: Option<String>,
 }
 
-/// Looks for the cache of `input`, before anything else reads it; a run also reads `others`.
+/// Looks for the cache of `input`, before anything else reads it; the run also reads `others`.
 pub(super) fn find(
     options: &SourceOptions,
     input: &Input,
@@ -58,13 +58,13 @@ pub(super) fn find(
             path.display()
         )),
     };
-    // Training and evaluation may be two parts of the data.
+    // Training and evaluation may each skip this many lines of the data.
     let malformed = options.skip_max.saturating_mul(2);
     let wanted = Wanted { path: path.clone(), sources, blocks: 0, malformed };
     Ok(Found { cache: None, wanted: Some(wanted), note })
 }
 
-/// Refuses a place for the cache that the run reads or keeps something else in.
+/// Returns an error if the run uses the path of the cache for something else.
 fn check_place<'a>(
     options: &SourceOptions,
     path: &Path,
@@ -91,14 +91,13 @@ fn check_place<'a>(
     Ok(())
 }
 
-/// Where a path leads; where nothing is there yet, as it stands.
+/// Resolves a path; if nothing exists there, makes it absolute.
 fn real(path: &Path) -> PathBuf {
     let there = path.canonicalize().or_else(|_| std::path::absolute(path));
     there.unwrap_or_else(|_| path.to_owned())
 }
 
-/// Refuses a cache that stands among the text it may have been made of: its examples would be
-/// trained on twice.
+/// Returns an error if a cache is in a list of text files: its examples would be trained on twice.
 pub(super) fn check_apart(files: &[PathBuf]) -> Result<(), DataError> {
     let Some(cache) = DataCache::among_text(files)? else { return Ok(()) };
     Err(DataError::Options(format!(
@@ -108,15 +107,15 @@ pub(super) fn check_apart(files: &[PathBuf]) -> Result<(), DataError> {
     )))
 }
 
-/// Whether a run that reads the cache skips no more lines than it may; one that skips more reads
-/// the text, to stop where and why it stops without a cache.
+/// Whether a run that reads the cache stays within the limit on skipped lines. If not, the run
+/// reads the text, so that it stops where it would without a cache, with the same error.
 pub(super) fn skips_fit(cache: &DataCache, boundary: Option<Position>, skip_max: u64) -> bool {
     let all = Position { file: u32::MAX, line: 0 };
     let (train, evaluate) = cache.malformed_around(boundary.unwrap_or(all));
     train.max(evaluate) <= skip_max
 }
 
-/// What to say where they do not fit.
+/// Note for a cache with too many malformed lines.
 pub(super) fn skips_note(cache: &DataCache, skip_max: u64) -> String {
     let path = cache.path().display();
     format!(
@@ -125,10 +124,10 @@ pub(super) fn skips_note(cache: &DataCache, skip_max: u64) -> String {
 }
 
 impl Sources {
-    /// Begins the cache, where one is to be made; dropped, it leaves nothing.
+    /// Starts the cache, if one is to be made. If dropped, it removes the file.
     ///
     /// # Errors
-    /// A place where it cannot be written.
+    /// A path that can't be written.
     pub fn begin_cache(&self) -> Result<Option<CacheWriter>, DataError> {
         let Some(Wanted { path, sources: now, blocks, .. }) = &self.wanted else { return Ok(None) };
         let paths = self.input.files().to_vec();
@@ -136,7 +135,8 @@ impl Sources {
         CacheWriter::new(path, &files, now, self.schema(), *blocks).map(Some)
     }
 
-    /// What was begun, where a run from `from` on has an epoch left that reads all of the data.
+    /// Plan to complete the started cache, if a run from `from` still has an epoch that reads all
+    /// data.
     pub fn cache_making(&self, begun: Option<CacheWriter>, from: ReadFrom) -> Option<CacheMaking> {
         let epoch = from.epoch_made();
         let writer = begun.filter(|_| epoch < self.options.epochs)?;
@@ -144,13 +144,13 @@ impl Sources {
         Some(CacheMaking { writer, path, input, epoch })
     }
 
-    /// Blocks of the cache that is to be made, and the most bytes that making and reading it takes.
+    /// Blocks of the cache to make, and the most bytes that making and reading it takes.
     pub fn cache_room(&self) -> Option<(u64, u64)> {
         let wanted = self.wanted.as_ref()?;
         Some((wanted.blocks, wanted.bytes_max(self.schema())))
     }
 
-    /// What to say of the cache in a run that begins at `from`.
+    /// Note about the cache for a run that starts at `from`.
     pub fn cache_note(&self, from: ReadFrom) -> Option<String> {
         let path = self.options.cache.as_ref()?.display();
         if let Input::Cache(cache) = &*self.input {

@@ -1,14 +1,14 @@
-//! What is evaluated on, read once before anything is trained.
+//! Reads the evaluation data once before training starts.
 //!
-//! Why: training reads the data for evaluation when an epoch is over. What stops a run there, a
-//! malformed line or a damaged block, is better known before the first step.
+//! Why: training reads the evaluation data only after an epoch. A malformed line or damaged block
+//! in it should be reported before the first step.
 //!
-//! How: blocks are read in order, parsed by some threads, and their malformed lines counted in
-//! order, as an evaluation does it, with a count of its own: nothing of it is left in the report.
+//! How: reads blocks in order, parses them on several threads, and counts malformed lines in order,
+//! like an evaluation, but with a separate count that isn't reported.
 //!
-//! Cost: reading and parsing the evaluation part once more, 2 million lines a second and thread
-//! where they need not be decompressed. Bounds: a block and a chunk for each thread, at most
-//! [`LANES_MAX`] and `threads`, which the plan has for reading.
+//! Cost: reads and parses the evaluation part once more, at 2 million lines per second and thread
+//! if uncompressed. Memory: a block and a chunk per thread, with at most [`LANES_MAX`] and at most
+//! `threads` threads, which the plan includes for reading.
 
 use std::path::PathBuf;
 
@@ -20,21 +20,20 @@ use super::Sources;
 use crate::stages::Lanes;
 use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Share, Skips};
 
-/// Blocks that are parsed at once at most; more are not read in the time that parsing one takes.
+/// Most blocks parsed at once: no more can be read while one is parsed.
 const LANES_MAX: usize = 8;
 
 impl Sources {
-    /// What an evaluation reads that may be malformed or damaged: in the built-in stream there is
-    /// nothing to find.
+    /// The evaluation pass, if it may be malformed or damaged; the built-in stream can't be.
     pub fn to_check(&self) -> Option<Pass<()>> {
         self.evaluation((), 0).filter(|pass| !matches!(*pass.input, Input::Stream(_)))
     }
 
-    /// Reads what is wanted of `pass`, each of whose chunks somebody has to `accept`, and counts
-    /// the examples of all of it.
+    /// Reads the wanted part of `pass`, passes each chunk to `accept`, and returns the examples of
+    /// the whole pass.
     ///
     /// # Errors
-    /// Those of the evaluation, were it now, and [`DataError::Stopped`].
+    /// The errors of an evaluation, and [`DataError::Stopped`].
     pub fn check<E: From<DataError>>(
         &self,
         pass: &Pass<()>,
@@ -76,14 +75,14 @@ impl Sources {
     }
 }
 
-/// Threads that parse. Where there is no room for them the caller's reads alone; the plan says what
-/// is lacking.
+/// Threads that parse. If they can't be created, the calling thread parses alone; the plan reports
+/// what is missing.
 fn pool(threads: usize) -> Option<ThreadPool> {
     let named = |number| format!("check-{number}");
     rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build().ok()
 }
 
-/// Reads a block into each lane: how many were, and the outcome where there is no further one.
+/// Reads a block into each lane. Returns how many were read, and the result of reading if it ended.
 fn fill(
     source: &mut Lanes,
     lanes: &mut [(Block, Chunk)],
@@ -92,7 +91,7 @@ fn fill(
         match source.next_block() {
             Ok(Some(next)) => *block = next,
             Ok(None) => return (filled, Some(Ok(()))),
-            // What lies before it comes first.
+            // Earlier blocks are processed first.
             Err(error) => return (filled, Some(Err(error))),
         }
     }

@@ -1,13 +1,13 @@
-//! What a run reads: files or the built-in stream, cut into passes.
+//! Data of a run: files or the built-in stream, divided into passes.
 //!
-//! Why       A run reads its data several times: it counts the lines, looks at what it evaluates
-//!           on, trains epoch by epoch, evaluates, and may go on in the middle. All of these have
-//!           to mean the same files, the same cut between training and evaluation, the same cache.
-//! How       [`Sources::find`] resolves names, looks for a cache and places the cut. From then on
-//!           the data is a list of [`Pass`]es, for [`crate::stages`] to read.
-//! Failure   What can be known before the first step is told here, in one line that names the file
-//!           and the mend.
-//! Cost      Where a tail is evaluated on and there is no cache, all lines are counted.
+//! - **Why.** A run reads its data several times: it counts lines, checks the evaluation data,
+//!   trains epoch by epoch, evaluates, and may resume in the middle. All of these must agree on the
+//!   files, the cut between training and evaluation, and the cache.
+//! - **How.** [`Sources::find`] resolves names, looks for a cache and places the cut. From then on
+//!   the data is a list of [`Pass`]es for [`crate::stages`] to read.
+//! - **Failure.** Errors that can be found before the first step are reported here, in one line
+//!   with the file and a fix.
+//! - **Cost.** To evaluate on the tail without a cache, all lines must be counted.
 
 mod cache;
 mod check;
@@ -30,83 +30,83 @@ use crate::{
     Position, ReadOptions, Schema, Source, SynthOptions, recordless_note, repeated_note, resolve,
 };
 
-/// What a run wants to read.
+/// What a run reads.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// Numbers of dense features and id columns.
+    /// Shape of an example.
     pub schema: Schema,
-    /// Columns of the data; none where its lines are plain.
+    /// Columns of the data; `None` for plain lines.
     pub layout: Option<Arc<Layout>>,
-    /// Files or patterns; none for the built-in stream.
+    /// Files or patterns; empty for the built-in stream.
     pub paths: Vec<String>,
     /// The built-in stream.
     pub stream: SynthOptions,
-    /// Files or patterns to evaluate on; none for the tail of the data.
+    /// Files or patterns for evaluation; empty for the tail of the data.
     pub eval_paths: Vec<String>,
-    /// Share of the data that its tail has.
+    /// Size of the tail, as a share of the data.
     pub eval_fraction: f64,
-    /// Times the training part is read.
+    /// Number of epochs.
     pub epochs: u64,
-    /// Whether what is trained on is put into another order when it was read.
+    /// Whether training examples are reordered after reading.
     pub shuffled: bool,
-    /// Malformed lines of a pass that are skipped before one is an error.
+    /// Malformed lines per pass to skip before one is an error.
     pub skip_max: u64,
-    /// Where the cache of the text is, or will be.
+    /// Path of the cache of the text, existing or not.
     pub cache: Option<PathBuf>,
-    /// Places that the run keeps something else in, where no cache may be, by their settings.
+    /// Paths that the run uses for other purposes, with their settings; none may be the cache.
     pub taken: Vec<(&'static str, PathBuf)>,
-    /// Threads that may parse at once.
+    /// Most threads that parse at once.
     pub threads: usize,
 }
 
-/// A place from which a run reads on.
+/// Position at which a run starts reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadFrom {
-    /// Times the training part was read to its end.
+    /// Completed epochs.
     pub epoch: u64,
-    /// The place in the training part.
+    /// Position in the training part.
     pub place: Position,
 }
 
-/// What a run calls its passes.
+/// The caller's names of the passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purposes<P> {
-    /// Those of the training part.
+    /// Training passes.
     pub train: P,
-    /// Those of what is evaluated on.
+    /// Evaluation passes.
     pub evaluate: P,
 }
 
-/// What a run reads.
+/// The data of a run.
 #[derive(Debug)]
 pub struct Sources {
     options: SourceOptions,
-    /// All of the data, or what is trained on.
+    /// All data, or only the training data.
     pub input: Arc<Input>,
-    /// None to evaluate on the tail of `input`.
+    /// Evaluation data; `None` for the tail of `input`.
     pub eval_input: Option<Arc<Input>>,
-    /// Behind the training part; none for the end of the input.
+    /// End of the training part; `None` for the end of the input.
     pub boundary: Option<Position>,
-    /// Lines of an epoch, where they were counted.
+    /// Lines of an epoch, if counted.
     pub examples: Option<u64>,
-    /// Lines of each file of `input`, where they were counted.
+    /// Lines of each file of `input`, if counted.
     lines: Option<Vec<u64>>,
-    /// The share of passes that is wanted, where others have the rest.
+    /// How passes are split among readers, if they are.
     shared: Option<Shared>,
-    /// The cache that is made of `input`, where one is.
+    /// The cache to make of `input`, if any.
     wanted: Option<Wanted>,
-    /// What to say of files without records and repeated ones, and of a cache that is not used.
+    /// Notes on files without records, repeated files, and a cache that isn't used.
     pub notes: Vec<String>,
     /// Probable faults in the data.
     pub warnings: Vec<String>,
 }
 
 impl Sources {
-    /// Finds what `options` name, and counts its lines where that is needed, until somebody asks to
-    /// `stop`.
+    /// Finds the data of `options`, and counts its lines if necessary. Stops when `stop` is
+    /// requested.
     ///
     /// # Errors
-    /// Files that cannot be read or do not belong together, and [`DataError::Stopped`].
+    /// Files that can't be read or don't match each other, and [`DataError::Stopped`].
     pub fn find(options: SourceOptions, stop: &StopRequest) -> Result<Self, DataError> {
         streams::check(&options)?;
         let input = match options.paths.as_slice() {
@@ -115,7 +115,7 @@ impl Sources {
         };
         let is_split = options.layout.as_deref().is_some_and(Layout::splits);
         let eval_input = match options.eval_paths.as_slice() {
-            // Other examples of the same files.
+            // The other part of the same files.
             [] if is_split => {
                 Some(Arc::new(Input::Files(options.files(&options.paths, Part::Evaluate)?)))
             }
@@ -171,13 +171,13 @@ impl Sources {
         })
     }
 
-    /// Makes no cache: another process makes it of the same data.
+    /// Makes no cache, as another process makes it of the same data.
     pub fn without_making(mut self) -> Self {
         self.wanted = None;
         self
     }
 
-    /// Columns of the data.
+    /// Shape of an example.
     pub fn schema(&self) -> Schema {
         self.options.schema
     }
@@ -185,14 +185,14 @@ impl Sources {
     /// Whether ids may have values other than 1.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that can't be read.
     pub fn may_have_values(&self) -> Result<bool, DataError> {
         let evaluated = self.eval_input.as_deref().map_or(Ok(false), Input::may_have_values)?;
         Ok(evaluated || self.input.may_have_values()?)
     }
 
-    /// The examples of the first block; none where there are none. What is wrong with it is for who
-    /// reads it in earnest.
+    /// Examples of the first block; `None` if there are none, or on an error, which reading reports
+    /// later.
     pub fn first_chunk(&self, options: &ReadOptions) -> Option<Chunk> {
         let mut source = Source::open(&self.input, options).ok()?;
         let mut block = Block::default();
@@ -205,7 +205,7 @@ impl Sources {
         (!chunk.is_empty()).then_some(chunk)
     }
 
-    /// Training and evaluation of every epoch from `from` on, made as they are read.
+    /// Training and evaluation passes of every epoch after `from`, created lazily.
     pub fn passes<P>(&self, from: ReadFrom, purposes: Purposes<P>) -> Passes<P>
     where
         P: Clone + Send + 'static,
@@ -213,7 +213,7 @@ impl Sources {
         let (input, end) = (Arc::clone(&self.input), self.boundary);
         let Purposes { train, evaluate } = purposes;
         let evaluation = self.evaluation(evaluate, 0);
-        // Epochs behind the one that makes the cache read it.
+        // Epochs after the one that makes the cache read it.
         let made = self.wanted.is_some().then(|| from.epoch_made());
         let own_tail = self.eval_input.is_none();
         let (shared, shuffled) = (self.shared.clone(), self.options.shuffled);
@@ -221,9 +221,9 @@ impl Sources {
             let start = if epoch == from.epoch { from.place } else { Position::default() };
             let (purpose, input) = (train.clone(), Arc::clone(&input));
             let cached = made.is_some_and(|made| epoch > made);
-            // Whoever makes the cache has to see all that it is made of.
+            // The reader that makes the cache must see all of its examples.
             let makes = made == Some(epoch);
-            // Which examples a mini-batch has is known when all before it are parsed.
+            // Shuffling needs all previous examples to determine a mini-batch.
             let shared = shared.as_ref().filter(|_| !makes && !shuffled);
             let share = shared
                 .and_then(|shared| shared.of(&shared.input, (Position::default(), end), start));
@@ -237,7 +237,7 @@ impl Sources {
         }))
     }
 
-    /// What is evaluated on after each epoch, if anything is.
+    /// The evaluation pass after each epoch, if any.
     pub fn evaluation<P>(&self, purpose: P, epoch: u64) -> Option<Pass<P>> {
         let (input, start) = match (&self.eval_input, self.boundary) {
             (Some(input), _) => (input, Position::default()),
@@ -253,7 +253,7 @@ impl Sources {
         Some(Pass { purpose, epoch, input, start, end: None, cached: false, share })
     }
 
-    /// All of the data.
+    /// A pass over all data.
     pub fn whole<P>(&self, purpose: P) -> Pass<P> {
         let (input, start) = (Arc::clone(&self.input), Position::default());
         Pass { purpose, epoch: 0, input, start, end: None, cached: false, share: None }
@@ -261,7 +261,7 @@ impl Sources {
 }
 
 impl SourceOptions {
-    /// The files that `patterns` name, with the columns of the data, and what of them is wanted.
+    /// Files that match `patterns`, with the layout restricted to `part`.
     fn files(&self, patterns: &[String], part: Part) -> Result<Files, DataError> {
         let layout = match &self.layout {
             Some(layout) if layout.splits() => Some(Arc::new(layout.of_part(part))),
@@ -272,13 +272,13 @@ impl SourceOptions {
 }
 
 impl ReadFrom {
-    /// The epoch that makes a cache: the first that is read from its start.
+    /// The epoch that makes a cache: the first one read from its start.
     fn epoch_made(self) -> u64 {
         self.epoch + u64::from(self.place != Position::default())
     }
 }
 
-/// Notes and warnings on the files of training and evaluation.
+/// Notes and warnings about the files for training and evaluation.
 fn said_of_files(
     options: &SourceOptions,
     input: &Input,
@@ -290,7 +290,7 @@ fn said_of_files(
     let both = || [(input, "data files")].into_iter().chain(evaluated);
     notes.extend(both().filter_map(|(of, what)| recordless_note(of.files(), layout, what)));
     notes.extend(both().filter_map(|(of, what)| repeated_note(of.files(), what)));
-    // Those of a split are the same files.
+    // With a split, both are the same files.
     let others = eval_input.filter(|_| !layout.is_some_and(Layout::splits));
     for input in std::iter::once(input).chain(others) {
         if let Input::Files(files) = input {
@@ -302,13 +302,13 @@ fn said_of_files(
     Ok((notes, warnings))
 }
 
-/// Lines of the training part: all but the tail, whose length is rounded, a half up. Scripts that
+/// Lines of the training part: all except the tail, whose length is rounded half up. Scripts that
 /// compare with other trainers use the same rule.
 pub(crate) fn train_part(eval_fraction: f64, total: u64) -> u64 {
     total - (total as f64 * eval_fraction).round() as u64
 }
 
-/// The place before line `ordinal` of all files together.
+/// Position of line `ordinal`, counted over all files.
 fn place_of(ordinal: u64, lines: &[u64]) -> Position {
     let mut left = ordinal;
     for (file, count) in lines.iter().enumerate() {
@@ -328,7 +328,7 @@ mod tests {
     fn the_tail_is_rounded_a_half_up() {
         let tail = |total, eval_fraction| total - train_part(eval_fraction, total);
         assert_eq!((tail(9999, 0.2), tail(9998, 0.2), tail(9997, 0.2)), (2000, 2000, 1999));
-        // To the even number it would be 0, 2, 2.
+        // Rounding half to even would give 0, 2, 2.
         assert_eq!((tail(1, 0.5), tail(3, 0.5), tail(5, 0.5)), (1, 2, 3));
         assert_eq!((tail(0, 0.5), tail(7, 0.0), tail(1, 0.999)), (0, 0, 1));
     }

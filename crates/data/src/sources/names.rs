@@ -1,7 +1,6 @@
-//! What is to be said of the names of columns, file by file: those that are found in another case,
-//! and those that no record seems to have. In formats that leave out what is missing, a name that
-//! is written wrongly would be missing in every record without a word: where records have one that
-//! is nearly the same, the file is refused.
+//! Reports column names per file: names that match in another case, and columns that no record
+//! seems to have. Formats that omit missing values can't distinguish a misspelled name from values
+//! missing in every record, so records with a nearly equal name are an error.
 
 use std::path::Path;
 
@@ -13,10 +12,10 @@ use crate::record::{Fields, Kind, fields_of, keys_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
-/// Bytes of the records that are looked at.
+/// Bytes of records to examine.
 const LOOKED_BYTES: usize = 256 << 10;
 
-/// Files named in a note; further ones are counted.
+/// Most files named in notes; further ones are counted.
 const SAID_MAX: usize = 4;
 
 /// Notes and warnings about the names of columns.
@@ -28,16 +27,16 @@ pub struct NamesSaid {
     pub warnings: Vec<String>,
 }
 
-/// What was seen of a file.
+/// Result of examining a file.
 #[derive(Default)]
 struct Seen {
     /// Note on names that match their columns in another case.
     other_case: Option<String>,
-    /// Records of text that were looked at.
+    /// Number of records examined.
     records: u32,
-    /// Sources without a value in any of them.
+    /// Sources without a value in any of these records.
     unseen: Vec<usize>,
-    /// Whether records name their columns, so that such a source may have another name.
+    /// Whether records name their columns, so that such a source may be misspelled.
     are_named: bool,
     /// Names in the first record that aren't columns of the settings.
     others: Vec<String>,
@@ -47,11 +46,11 @@ struct Seen {
 /// records of a text file. Unreadable files are left to the reader, which reports them.
 ///
 /// # Errors
-/// A column that the first records lack while they have one of nearly the same name.
+/// A column that the first records lack, while they have one with nearly the same name.
 pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
     let mut said = NamesSaid::default();
     let Some(layout) = files.layout.as_deref() else { return Ok(said) };
-    // Columns that the first file lacks, too, are said once.
+    // Columns that the first file lacks, too, are reported once.
     let mut known: Option<Vec<usize>> = None;
     for path in &files.paths {
         let seen = look(files, layout, path).unwrap_or_default();
@@ -75,7 +74,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
                 ),
                 false => String::new(),
             };
-            // A single record says little.
+            // A single record isn't strong evidence.
             let lines = if seen.records > 1 { &mut said.warnings } else { &mut said.notes };
             lines.push(format!(
                 "none of the first {} records of {shown} has {}: missing in each of them{hint}",
@@ -92,7 +91,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
     Ok(said)
 }
 
-/// Counts lines on the names of columns beyond the first few.
+/// Counts notes beyond the first few.
 fn shorten(said: &mut Vec<String>) {
     let more = said.len().saturating_sub(SAID_MAX);
     if more > 0 {
@@ -102,7 +101,7 @@ fn shorten(said: &mut Vec<String>) {
 }
 
 impl Seen {
-    /// Refuses a file whose records probably misspell a column.
+    /// Returns an error if the records probably misspell a column.
     fn refuse_misspelt(&self, layout: &Layout, path: &Path) -> Result<(), DataError> {
         for source in &self.unseen {
             let name = &layout.sources[*source];
@@ -121,7 +120,7 @@ impl Seen {
     }
 }
 
-/// Looks at the beginning of a file.
+/// Examines the start of a file.
 fn look(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
     let other_case = match open(path).ok()? {
         Content::Packed(_) => return None,
@@ -134,7 +133,7 @@ fn look(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
     Some(Seen { other_case, ..look_at_records(files, layout, path).unwrap_or_default() })
 }
 
-/// Looks at the first records of a file of text.
+/// Examines the first records of a text file.
 fn look_at_records(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> {
     let options = ReadOptions { block_bytes: LOOKED_BYTES, ..ReadOptions::new(layout.schema()) };
     let alone = Files { paths: vec![path.to_owned()], layout: files.layout.clone() };
@@ -149,7 +148,7 @@ fn look_at_records(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> 
     for _ in 0..block.lines {
         let (next, right) = fields_of(layout, head, &block.bytes, at, &mut fields);
         if right {
-            // A name says that there is a column, even if the value is missing.
+            // A name shows that the column exists, even without a value.
             let has = |source: usize| match are_named {
                 true => fields.has(source),
                 false => fields.bytes(source, &block.bytes).is_some_and(|text| !text.is_empty()),

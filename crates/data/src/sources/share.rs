@@ -1,4 +1,4 @@
-//! Who parses what, where several readers share the passes of a run.
+//! Splits parsing among several readers of the passes of a run.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use super::Sources;
 use crate::compression::open_packed;
 use crate::{DataError, Input, Layout, Position, Share, Sharing};
 
-/// What is shared of the data of a run.
+/// How the data of a run is split.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     sharing: Sharing,
-    /// Of the data.
+    /// Lines of the data.
     pub(super) input: SharedLines,
-    /// Of other files to evaluate on.
+    /// Lines of separate evaluation files.
     pub(super) eval_input: SharedLines,
 }
 
-/// Lines of each file of an input, where each is an example; none where one may be malformed, for
-/// then nobody knows which mini-batch a line belongs to before all before it are parsed.
+/// Lines of each file of an input, all of which are examples. `None` if any may be malformed, as
+/// the mini-batch of a line is only known then once all previous lines are parsed.
 pub(super) type SharedLines = Option<Arc<[u64]>>;
 
 impl Shared {
-    /// The share of what lies between two places, the end of the files where the second is none,
-    /// when reading goes on from the place `from` of its last stream.
+    /// Share of the pass between two positions, the second of which may be the end of the files,
+    /// resuming at `from` in its last stream.
     pub(super) fn of(
         &self,
         lines: &SharedLines,
@@ -42,10 +42,10 @@ impl Shared {
 }
 
 impl Sources {
-    /// Refuses several streams of data that cannot be shared out.
+    /// Returns an error if data can't be read in several streams.
     ///
     /// # Errors
-    /// Says what to do; a file that cannot be read.
+    /// The problem and a fix; a file that can't be read.
     pub fn check_streams(&self, streams: usize) -> Result<(), DataError> {
         if streams < 2 {
             return Ok(());
@@ -76,12 +76,12 @@ impl Sources {
         Ok(())
     }
 
-    /// Shares the passes out, where it is known which line belongs to which mini-batch: of packed
-    /// data, of the built-in stream, and of text where no malformed line is skipped, whose lines
-    /// are counted. Other data every reader parses as a whole.
+    /// Splits the passes, if the mini-batch of each line is known: packed data, the built-in
+    /// stream, and text without skipped lines, whose lines are counted. Every reader parses other
+    /// data as a whole.
     ///
     /// # Errors
-    /// A file that cannot be read, several streams of data that cannot be shared out, and
+    /// A file that can't be read, data that can't be read in several streams, and
     /// [`DataError::Stopped`].
     pub fn shared(mut self, sharing: Sharing, stop: &StopRequest) -> Result<Self, DataError> {
         self.check_shared_streams()?;
@@ -106,12 +106,12 @@ impl Sources {
         self.can_share(input)?.then(of_each).transpose().map(|lines| lines.map(Arc::from))
     }
 
-    /// Whether it is known of each line of `input` that it is an example.
+    /// Whether every line of `input` is known to be an example.
     fn can_share(&self, input: &Input) -> Result<bool, DataError> {
         Ok(match input {
             Input::Stream(_) => true,
             Input::Cache(cache) => cache.malformed_around(Position::default()) == (0, 0),
-            // Which records are of the other part is known when they are parsed.
+            // Parsing decides which part a record belongs to.
             Input::Files(_) if splits(input) => false,
             Input::Files(_) if self.options.skip_max == 0 => true,
             Input::Files(files) => {
@@ -125,7 +125,7 @@ impl Sources {
     }
 }
 
-/// Whether a column says which records of `input` are evaluated on.
+/// Whether a column selects the records of `input` for evaluation.
 fn splits(input: &Input) -> bool {
     matches!(input, Input::Files(files) if files.layout.as_deref().is_some_and(Layout::splits))
 }

@@ -1,11 +1,11 @@
-//! What cannot be done with data that comes by once, refused before anything is read.
+//! Rejects operations that need to read a stream more than once, before anything is read.
 
 use std::path::{Path, PathBuf};
 
 use super::{SourceOptions, Sources};
 use crate::{DataError, Input, is_stream};
 
-/// Refuses to count a stream, to make a cache of it, or to read it several times.
+/// Returns an error if a stream would have to be counted, cached, or read several times.
 pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
     let SourceOptions { paths, eval_paths, eval_fraction, .. } = options;
     for (key, names) in [("data.paths", paths), ("data.eval_paths", eval_paths)] {
@@ -53,11 +53,11 @@ fn stream_of(files: &[PathBuf]) -> Option<&Path> {
 }
 
 impl Sources {
-    /// Refuses to train on a stream several times, and to evaluate on one, which training reads
-    /// before the first step and after each epoch.
+    /// Returns an error for training on a stream in several epochs, or evaluating on one: training
+    /// reads evaluation data before the first step and after each epoch.
     ///
     /// # Errors
-    /// Says what to do.
+    /// A fix.
     pub fn check_read_once(&self) -> Result<(), DataError> {
         let epochs = self.options.epochs;
         if let Some(path) = stream_of(self.input.files()).filter(|_| epochs > 1) {
@@ -78,7 +78,7 @@ impl Sources {
         }
     }
 
-    /// Refuses to share a stream out among several readers.
+    /// Returns an error for splitting a stream among several readers.
     pub(super) fn check_shared_streams(&self) -> Result<(), DataError> {
         let inputs = std::iter::once(&*self.input).chain(self.eval_input.as_deref());
         match inputs.map(Input::files).find_map(stream_of) {

@@ -1,22 +1,22 @@
-//! Dense features that are large numbers as they are: a model that takes them so may well diverge.
+//! Finds untransformed dense features with large values: a model may diverge on them.
 
 use super::Sources;
 use crate::layout::{Layout, Says, Transform};
 use crate::{Input, ReadOptions, is_stream};
 
-/// Bytes of the records that are looked at.
+/// Bytes of records to examine.
 const LOOKED_BYTES: usize = 256 << 10;
-/// Numbers above it are large.
+/// Numbers above this are large.
 const LARGE: f32 = 1e4;
 
 impl Sources {
-    /// The dense features without a transform that are large numbers in some of the first records:
-    /// the name of each and the largest. What cannot be read is for who reads it in earnest.
+    /// Names of untransformed dense features with large values in the first records, and the
+    /// largest of each. Read errors are ignored here; reading reports them.
     pub fn unscaled(&self) -> Vec<(String, f32)> {
         let Input::Files(files) = &*self.input else { return Vec::new() };
         let Some(layout) = files.layout.as_deref() else { return Vec::new() };
         let plain = plain_features(layout);
-        // What comes by once is left to be read.
+        // A stream can't be read twice.
         if plain.is_empty() || files.paths.iter().any(|path| is_stream(path)) {
             return Vec::new();
         }
@@ -31,7 +31,7 @@ impl Sources {
     }
 }
 
-/// Number and name of each dense feature that is a number of the data as it is.
+/// Number and name of each untransformed dense feature.
 fn plain_features(layout: &Layout) -> Vec<(usize, String)> {
     let of = layout.dense.iter().zip(layout.dense_names()).enumerate();
     let plain = of.filter_map(|(feature, (dense, name))| {

@@ -1,30 +1,30 @@
-//! A pass on its way through the stage that reads: one source, or the streams that it is read in.
+//! The sources of a pass in the `read` stage: one source, or one per stream.
 //!
-//! Blocks of streams come in the order in which mini-batches need them, so that whoever takes their
-//! chunks holds one of each stream at most, and knows which stream the next one is of.
+//! Blocks of streams are returned in the order in which mini-batches need them, so that the
+//! consumer holds at most one chunk per stream, and knows the stream of the next chunk.
 
 use super::pass::Pass;
 use crate::share::{Follower, Walk};
 use crate::{Block, DataError, Position, ReadOptions, Source};
 
-/// The sources of a pass.
+/// Sources of a pass.
 pub(crate) struct Lanes {
     lanes: Vec<Option<Lane>>,
-    /// Where several readers share the pass.
+    /// Mini-batches, if the pass is split among readers.
     walk: Option<Walk>,
-    /// Where the pass ends that is read alone.
+    /// End of the pass, if it isn't.
     end: Option<Position>,
 }
 
 struct Lane {
     source: Source,
     follower: Follower,
-    /// Lines of its blocks that no mini-batch has taken yet.
+    /// Lines read that no mini-batch has taken yet.
     ahead: usize,
 }
 
 impl Lanes {
-    /// Opens what is wanted of `pass`.
+    /// Opens the wanted part of `pass`.
     pub(crate) fn open<P>(pass: &Pass<P>, options: ReadOptions) -> Result<Self, DataError> {
         let lane = |start, follower| -> Result<_, DataError> {
             let source = Source::open(&pass.input, &ReadOptions { start, ..options })?;
@@ -44,7 +44,7 @@ impl Lanes {
         Ok(Self { lanes, walk: pass.share.clone().map(Walk::new), end: pass.end })
     }
 
-    /// The next block; none at the end, and where a source has less than it had.
+    /// Next block; `None` at the end, or if a source has become shorter.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>, DataError> {
         let Some(walk) = &mut self.walk else { return self.next_alone() };
         while let Some((stream, needed)) = walk.next() {
@@ -66,7 +66,7 @@ impl Lanes {
         Ok(None)
     }
 
-    /// The next block that begins before the end of the pass.
+    /// Next block that starts before the end of the pass.
     fn next_alone(&mut self) -> Result<Option<Block>, DataError> {
         let Some(Some(Lane { source, follower, .. })) = self.lanes.first_mut() else {
             return Ok(None);

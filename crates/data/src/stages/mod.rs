@@ -1,4 +1,4 @@
-//! The stages that read: blocks in order, parsed by several threads, chunks in order again.
+//! Pipeline stages that read: blocks in order, parsed by several threads, chunks in order again.
 //!
 //! ```text
 //!               blocks             in order
@@ -6,19 +6,18 @@
 //!    │                                   ▲                  │
 //!    └── a pass begins, ends ────────────┘                  │
 //!    ▲                                                      │
-//!    └──────── the cache, once it is whole or given up ◄────┘
+//!    └──────── the cache, once complete or abandoned ◄──────┘
 //! ```
 //!
-//! Why       A pipeline reads ahead of what it trains, on threads of its own. What it reads, and
-//!           how often, it says as a list of passes; what they are for is its own business.
-//! How       Blocks and signs between them are numbered as they are read, and [`Ordered`] puts them
-//!           back into that order. Whoever takes them may have a [`Recorder`] write them into a
-//!           cache, which later passes read in the place of the text.
-//! Failure   What cannot be read takes its place in that order, so that the caller has all that
-//!           came before it, and always the first error of the data.
-//! Bounds    A queue of as many blocks as there are parsing threads, and so many times
-//!           [`BLOCKS_PER_PARSER`] items that wait for their turn; a block or chunk in the hands of
-//!           each stage.
+//! - **Why.** A pipeline reads ahead of training, on separate threads. The caller lists the passes
+//!   to read; their purpose doesn't matter here.
+//! - **How.** Blocks and the markers between them are numbered when they are read, and [`Ordered`]
+//!   restores that order. The consumer may have a [`Recorder`] write chunks to a cache, which later
+//!   passes read instead of text.
+//! - **Failure.** A read error takes its place in that order, so the caller gets everything before
+//!   it, and always the first error of the data.
+//! - **Bounds.** A queue of one block per parsing thread, [`BLOCKS_PER_PARSER`] waiting items per
+//!   parsing thread, and one block or chunk in each stage.
 
 mod lanes;
 mod ordered;
@@ -41,24 +40,23 @@ pub use self::read::ReadStage;
 use self::record::Cached;
 pub use self::record::{CacheFate, CacheMaking, OnFate, Recorder, Recording};
 
-/// Blocks and chunks between the stage that reads and the caller for each parsing thread.
+/// Blocks and chunks between the `read` stage and the caller, per parsing thread.
 pub const BLOCKS_PER_PARSER: usize = 2;
 
-/// The stages that read, to be driven together with the caller's own, and what the caller has of
-/// them.
+/// The reading stages, to be driven together with the caller's own, and their output.
 pub struct Reading<P> {
     /// Cuts passes into blocks.
     pub read: ReadStage<P>,
     /// Turn blocks into chunks.
     pub parse: Vec<ParseStage<P>>,
-    /// What comes out of them.
+    /// Output of the stages.
     pub parsed: Arc<Ordered<Parsed<P>>>,
-    /// Makes the cache of what the caller hands it, where one is to be made.
+    /// Makes the cache from the chunks that the caller passes to it, if one is to be made.
     pub recorder: Option<Recorder>,
 }
 
-/// The stages that read `passes` with `threads` parsing threads; `cache` is made of what goes by,
-/// and without one no pass may wait for it.
+/// Stages that read `passes` with `threads` parsing threads. `cache` describes the cache to make;
+/// without one, no pass may wait for it.
 pub fn stages<P>(
     passes: Passes<P>,
     options: ReadOptions,

@@ -1,14 +1,14 @@
-//! Puts back into order what several workers finish out of order.
+//! Restores the order of items that several workers finish out of order.
 //!
 //! Bounds: at most `capacity` items wait. The next item in order is always accepted, so workers
-//! that take their work in order cannot block each other for ever.
+//! that take their work in order can't deadlock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::queue::Events;
 
-/// A buffer between workers and one reader that wants the items by number.
+/// Buffer between workers and a reader that takes items by number.
 #[derive(Debug)]
 pub struct Ordered<T> {
     state: Mutex<State<T>>,
@@ -32,7 +32,7 @@ impl<T> Ordered<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Item `number` is finished; it comes back when it is too far ahead for now.
+    /// Adds item `number`; returns it if it is too far ahead.
     pub(super) fn try_put(&self, number: u64, item: T) -> Result<(), T> {
         let mut state = self.lock();
         if number >= state.next + self.capacity {
@@ -45,7 +45,7 @@ impl<T> Ordered<T> {
         Ok(())
     }
 
-    /// The next item in order, once it is there.
+    /// The next item in order, if it is finished.
     pub fn try_take(&self) -> Option<T> {
         let mut state = self.lock();
         let next = state.next;

@@ -1,4 +1,4 @@
-//! Stage `parse`, several at once: blocks into columns, keys hashed.
+//! Stage `parse`, several instances at once: turns blocks into columns, and hashes keys.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::pass::Parsed;
 use super::read::Raw;
 use crate::DataError;
 
-/// Parses blocks, as one of several.
+/// One of several parsing stages.
 pub struct ParseStage<P> {
     blocks: Arc<Receiver<Raw>>,
     ordered: Arc<Ordered<Parsed<P>>>,
-    /// A finished chunk that is too far ahead for now.
+    /// A finished chunk that is too far ahead.
     held: Option<(u64, Parsed<P>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is read, and what comes of it.
+//! Input and output of the reading stages.
 
 use std::sync::Arc;
 
@@ -7,37 +7,36 @@ use crate::{Chunk, DataError, Input, Position, Share};
 /// One reading of a part of the data.
 #[derive(Clone, Debug)]
 pub struct Pass<P> {
-    /// What it is read for: carried along, for whoever takes what was read.
+    /// The caller's name of the pass, passed through.
     pub purpose: P,
-    /// How often all of the data was read before.
+    /// Number of times all of the data has been read before.
     pub epoch: u64,
-    /// What the part is of.
+    /// Data.
     pub input: Arc<Input>,
-    /// Where it begins.
+    /// Start of the part.
     pub start: Position,
-    /// The place behind the part; none for the end of the files.
+    /// End of the part; `None` for the end of the files.
     pub end: Option<Position>,
-    /// Whether a cache is read in the place of `input`, which a pass before this one makes if it
-    /// can.
+    /// Whether to read the cache that an earlier pass makes, if it succeeds, instead of `input`.
     pub cached: bool,
-    /// The share of it that is wanted; none where all is.
+    /// Share of this reader; `None` for all lines.
     pub share: Option<Share>,
 }
 
-/// The parts to be read, one after the other.
+/// Passes to read, in order.
 pub type Passes<P> = Box<dyn Iterator<Item = Pass<P>> + Send>;
 
-/// What was read, in order.
+/// Output, in order.
 #[derive(Debug)]
 pub enum Parsed<P> {
-    /// What follows is of this pass.
+    /// Start of this pass.
     Begin(Arc<Pass<P>>),
-    /// Examples of a block that are wanted; the last one of a pass may reach beyond its end.
+    /// Wanted examples of a block; the last chunk of a pass may extend past its end.
     Chunk(Box<Chunk>),
-    /// Nothing more is of this pass.
+    /// End of this pass.
     End(Arc<Pass<P>>),
-    /// No pass will follow.
+    /// No more passes.
     Last,
-    /// What comes here in order cannot be read; nothing that comes after it means anything.
+    /// A read error; the output ends here.
     Failed(DataError),
 }

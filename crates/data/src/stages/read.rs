@@ -1,4 +1,4 @@
-//! Stage `read`: files or the built-in stream, as blocks in order, epoch by epoch.
+//! Stage `read`: reads files or the built-in stream as blocks in order, epoch by epoch.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::pass::{Parsed, Pass, Passes};
 use super::record::Cached;
 use crate::{Block, DataError, Decoder, ReadOptions};
 
-/// A block to be parsed.
+/// A block to parse.
 #[derive(Debug)]
 pub(super) struct Raw {
     pub(super) number: u64,
@@ -25,14 +25,14 @@ enum Outgoing<P> {
     Sign(u64, Parsed<P>),
 }
 
-/// A pass being read.
+/// A pass that is being read.
 struct Open<P> {
     pass: Arc<Pass<P>>,
     lanes: Lanes,
     decoder: Decoder,
 }
 
-/// Reads passes, one after the other.
+/// Reads passes, one after another.
 pub struct ReadStage<P> {
     passes: Passes<P>,
     /// A pass that waits for its cache.
@@ -74,7 +74,7 @@ impl<P> ReadStage<P> {
         self.number - 1
     }
 
-    /// Whether the next pass has to wait until the cache that it reads is whole, or given up.
+    /// Whether the next pass must wait until its cache is complete or abandoned.
     fn waits(&mut self) -> bool {
         if self.open.is_some() || self.finished {
             return false;
@@ -89,7 +89,7 @@ impl<P> ReadStage<P> {
         false
     }
 
-    /// The next thing to hand on; none at the very end.
+    /// Next output; `None` at the very end.
     fn next(&mut self) -> Result<Option<Outgoing<P>>, DataError> {
         if let Some(open) = &mut self.open {
             let decoder = open.decoder.clone();
@@ -112,7 +112,7 @@ impl<P> ReadStage<P> {
         Ok(Some(Outgoing::Sign(self.number(), Parsed::Last)))
     }
 
-    /// What to hand on where reading ends early.
+    /// Output for a read error; reading ends.
     fn failed(&mut self, error: DataError) -> Outgoing<P> {
         (self.open, self.waiting, self.finished) = (None, None, true);
         Outgoing::Sign(self.number(), Parsed::Failed(error))

@@ -1,11 +1,11 @@
-//! Writes the cache of the data while the data goes by, and hands it to whoever reads next.
+//! Writes the cache while data is read, and passes it to later readers.
 //!
-//! Who has the chunks in order has them written, before he cuts them; what he cut is on its way
-//! before the file is synced, so that training goes on meanwhile. A pass that reads the cache waits
-//! until it is whole.
+//! The consumer, who has chunks in order, records them before cutting them into mini-batches. These
+//! are passed on before the file is synced, so that training continues concurrently. A pass that
+//! reads the cache waits until it is complete.
 //!
-//! Failure   Where the disk refuses, the cache is given up, which somebody is told, and passes that
-//!           were to read it read the text: the examples are the same.
+//! Failure: after a disk error, the cache is abandoned and reported, and passes that would read it
+//! read the text: the examples are the same.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,60 +15,60 @@ use stepwell_base::queue::Events;
 use super::pass::Pass;
 use crate::{CacheWriter, Chunk, DataError, Input};
 
-/// What became of the cache, once that is known: it is whole, or there will be none.
+/// The finished cache, or `None` if it was abandoned; unset until then.
 pub(super) type Cached = Arc<OnceLock<Option<Arc<Input>>>>;
 
-/// A cache to be made.
+/// A cache to make.
 pub struct CacheMaking {
-    /// Writes it.
+    /// Its writer.
     pub writer: CacheWriter,
-    /// Where it will be.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is made of.
+    /// The text from which it is made.
     pub input: Arc<Input>,
-    /// The epoch that reads all of it.
+    /// The epoch that reads all of the text.
     pub epoch: u64,
 }
 
-/// What became of a cache.
+/// Outcome of making a cache.
 #[derive(Debug)]
 pub enum CacheFate<'a> {
-    /// It is whole.
+    /// It is complete.
     Made {
-        /// Examples in it.
+        /// Number of examples.
         examples: u64,
-        /// Where it is.
+        /// Its path.
         path: &'a Path,
     },
-    /// The disk refused it.
+    /// Abandoned after a disk error.
     GivenUp(&'a DataError),
 }
 
-/// Told what became of a cache.
+/// Callback for the outcome.
 pub type OnFate = Box<dyn Fn(CacheFate<'_>) + Send>;
 
 /// Makes the cache.
 pub struct Recorder {
     making: CacheMaking,
     fate: Fate,
-    /// Whether all of the input went by.
+    /// Whether all of the input was recorded.
     whole: bool,
 }
 
-/// Who is told what became of the cache.
+/// Publishes the outcome.
 struct Fate {
     cached: Cached,
     on_fate: OnFate,
-    /// Rung when it is known, which no queue shows.
+    /// Notified about the outcome, which no queue shows.
     events: Arc<Events>,
 }
 
-/// Whether there still is a cache to be made.
+/// Whether the cache is still being made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
-    /// There is.
+    /// Still being made.
     On,
-    /// The disk refused it.
+    /// Abandoned after a disk error.
     GivenUp,
 }
 
@@ -86,10 +86,11 @@ impl Recorder {
         pass.epoch == self.making.epoch && Arc::ptr_eq(&pass.input, &self.making.input)
     }
 
-    /// The next chunk of `pass`, of which `examples` examples and all malformed lines lie in it.
+    /// Records the next chunk of `pass`, with its first `examples` examples and all its malformed
+    /// lines.
     ///
     /// # Errors
-    /// Whatever else than the disk refuses it, as [`CacheWriter::add`].
+    /// The errors of [`CacheWriter::add`], except disk errors.
     pub fn add<P>(
         &mut self,
         pass: &Pass<P>,
@@ -108,20 +109,20 @@ impl Recorder {
         }
     }
 
-    /// `pass` is over.
+    /// Notes the end of `pass`.
     pub fn end<P>(&mut self, pass: &Pass<P>) {
         self.whole |= self.takes(pass) && pass.end.is_none();
     }
 
-    /// Whether there is a cache to complete.
+    /// Whether the cache is ready to be completed.
     pub fn is_due(&self) -> bool {
         self.whole
     }
 
-    /// Gives the cache its name, and to its readers.
+    /// Completes the cache, and passes it to its readers.
     ///
     /// # Errors
-    /// Whatever else than the disk refuses it, as [`CacheWriter::finish`].
+    /// The errors of [`CacheWriter::finish`], except disk errors.
     pub fn finish(self) -> Result<(), DataError> {
         let Self { making, fate, .. } = self;
         match making.writer.finish() {

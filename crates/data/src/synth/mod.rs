@@ -1,8 +1,8 @@
 //! The built-in click stream: examples with ids of skewed frequency and a known click model.
 //!
-//! Why: a trainer needs data of any size whose best possible loss is known, without a download.
+//! Why: a trainer needs data of any size, with a known best possible loss, and without a download.
 //!
-//! How: the stream looks like a Criteo log, 13 integers and 26 ids. The click is a coin with
+//! How: the stream looks like a Criteo log, with 13 integers and 26 ids. A click is drawn with
 //! probability
 //!
 //! ```text
@@ -11,15 +11,15 @@
 //!                       + sum of latent(a, id_a) * latent(b, id_b))    some pairs of id columns
 //! ```
 //!
-//! where effects and latents are hashes of the ids, so nothing is stored per id, and the
-//! intercept is set such that clicks have the asked-for rate.
+//! where effects and latents are hashes of ids, so nothing is stored per id, and the intercept is
+//! set to reach the requested click rate.
 //!
-//! Invariants
-//! - I1 example i is a function of (options, i): any part of the stream is generated without the
-//!   parts before it, by any number of threads, with the same bits;
-//! - I2 the chunk of a range is the chunk parsed from its text, the truth aside.
+//! Invariants:
+//! - I1 example i is a function of (options, i): any part of the stream can be generated without
+//!   the parts before it, by any number of threads, with the same bits;
+//! - I2 the chunk of a range equals the chunk parsed from its text, except for the truth.
 //!
-//! Cost: about 1.2 us an example; tables of 26 vocabularies, 1.2 MB at most (see `zipf.rs`).
+//! Cost: about 1.2 us per example; tables of 26 vocabularies, 1.2 MB at most (see `zipf.rs`).
 
 mod model;
 mod options;
@@ -42,40 +42,40 @@ use options::ID_COLUMNS;
 /// Examples of one block of the stream.
 pub const BLOCK_EXAMPLES: u32 = 4096;
 
-/// A built-in stream; sharing it between threads is free.
+/// A built-in stream; threads can use it concurrently.
 #[derive(Clone, Debug)]
 pub struct Synth {
     options: SynthOptions,
     model: Model,
-    namespaces: Vec<Namespace>, // of each column
+    namespaces: Vec<Namespace>, // one per column
 }
 
 impl Synth {
     /// The stream of `options`.
     ///
     /// # Errors
-    /// Options out of range.
+    /// An option is out of range.
     pub fn new(options: &SynthOptions) -> Result<Self, DataError> {
         options.check()?;
         let namespaces = Schema::CRITEO.namespaces();
         Ok(Self { options: options.clone(), model: Model::new(options), namespaces })
     }
 
-    /// Columns of the examples.
+    /// Shape of an example.
     pub fn schema(&self) -> Schema {
         Schema::CRITEO
     }
 
-    /// What the stream was made from.
+    /// Options of the stream.
     pub fn options(&self) -> &SynthOptions {
         &self.options
     }
 
-    /// Fills `chunk` with `examples` examples from number `first` on, their true click
-    /// probabilities included.
+    /// Fills `chunk` with `examples` examples from number `first`, including their true click
+    /// probabilities.
     ///
     /// # Panics
-    /// When the chunk has another schema, or its keys would not count in 32 bits.
+    /// If the chunk has a different schema, or its keys would exceed 32 bits.
     pub fn fill(&self, first: u64, examples: usize, chunk: &mut Chunk) {
         assert_eq!(chunk.schema, self.schema(), "the stream has its own schema");
         assert!(examples < u32::MAX as usize / ID_COLUMNS, "{examples} examples in a chunk");
@@ -108,7 +108,7 @@ impl Synth {
     /// Writes the examples of `range` as lines of a Criteo log.
     ///
     /// # Errors
-    /// [`DataError::Write`], when `out` fails.
+    /// [`DataError::Write`] if `out` fails.
     pub fn write_tsv(&self, range: Range<u64>, out: &mut dyn Write) -> Result<(), DataError> {
         let (mut text, mut next) = (Vec::new(), range.start);
         while next < range.end {
@@ -122,8 +122,8 @@ impl Synth {
         Ok(())
     }
 
-    /// Distinct (column, id) pairs to be expected in the first `examples` examples, the missing
-    /// values of the id columns included.
+    /// Expected number of distinct (column, id) pairs in the first `examples` examples, including
+    /// missing ids.
     pub fn distinct_ids(&self, examples: u64) -> f64 {
         self.model.distinct_ids(examples)
     }
@@ -137,7 +137,7 @@ impl Synth {
 /// Writes the whole stream of `options` as lines of a Criteo log.
 ///
 /// # Errors
-/// Options out of range, or a failing `out`.
+/// An option is out of range, or `out` fails.
 pub fn write_tsv(options: &SynthOptions, out: &mut dyn Write) -> Result<(), DataError> {
     Synth::new(options)?.write_tsv(0..options.examples, out)
 }
@@ -161,7 +161,7 @@ fn push(chunk: &mut Chunk, example: &Example, namespaces: &[Namespace], log1p: L
     chunk.keys.extend(ids.map(|(namespace, id)| key_of(namespace, *id)));
 }
 
-/// The key of an id's text.
+/// Key of an id's text.
 #[inline]
 fn key_of(namespace: &Namespace, id: u64) -> Key {
     let text = text::of_id(id);

@@ -1,4 +1,4 @@
-//! The planted model: how an example's columns and its click are drawn.
+//! The planted model: draws an example's columns and its click.
 
 use stepwell_base::random::{Stream, finalize};
 
@@ -6,15 +6,15 @@ use super::options::{DENSE, ID_COLUMNS, SynthOptions};
 use super::zipf::Zipf;
 use crate::log1p::Log1p;
 
-/// Stands for a missing id; real ones are 40 bits wide.
+/// Means a missing id; real ones have 40 bits.
 pub(super) const MISSING: u64 = u64::MAX;
 
 const ID_MASK: u64 = (1 << 40) - 1;
 
-/// Weights of dense features lie within plus and minus this.
+/// Weights of dense features are within plus and minus this.
 const DENSE_WEIGHT: f32 = 0.15;
 
-/// Examples from which the intercept is found.
+/// Number of examples for calibrating the intercept.
 const CALIBRATION_EXAMPLES: u64 = 4096;
 
 /// Share of missing values, mean and standard deviation of ln(1 + x), for each dense feature of
@@ -39,7 +39,7 @@ const DENSE_SHAPES: [(f32, f32, f32); DENSE] = [
 const MISSING_PERCENT: [u64; ID_COLUMNS] =
     [4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 0, 0, 42, 0, 42, 42, 0, 0, 4, 4, 4, 42, 0, 0, 0];
 
-/// One example before it is text or keys.
+/// An example, before it becomes text or keys.
 #[derive(Clone, Debug)]
 pub(super) struct Example {
     pub(super) dense: [Option<u32>; DENSE],
@@ -50,18 +50,18 @@ pub(super) struct Example {
     pub(super) click: bool,
 }
 
-/// How the ids of a column are drawn.
+/// Distribution of a column's ids.
 #[derive(Clone, Debug)]
 struct IdColumn {
     zipf: Zipf,
     /// Draws below this are missing.
     missing: u64,
-    /// Tells the ids of this column from those of the others.
+    /// Separates the ids of this column from those of other columns.
     id_salt: u64,
     effect_salt: u64,
 }
 
-/// All that examples are drawn from.
+/// Parameters from which examples are drawn.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     seed: u64,
@@ -79,7 +79,7 @@ impl Model {
         let vocabularies = options.vocabularies();
         let column = |column: usize| column_of(options, column, vocabularies[column]);
         let mut weights = Stream::named(options.seed, b"dense weights");
-        // A uniform number within plus and minus r has the standard deviation r / sqrt(3).
+        // The standard deviation of a uniform number within plus and minus r is r / sqrt(3).
         let effect_range = options.id_effect * 3f32.sqrt();
         let mut model = Self {
             seed: options.seed,
@@ -87,7 +87,7 @@ impl Model {
             dense_weights: std::array::from_fn(|_| weights.next_symmetric(DENSE_WEIGHT)),
             effect_range,
             interactions: options.interactions,
-            // Latents are uniform within plus and minus 1: their product has deviation 1/3.
+            // Latents are uniform within plus and minus 1, so their product has deviation 1/3.
             interaction_scale: 3.0 * options.id_effect,
             intercept: 0.0,
         };
@@ -95,7 +95,7 @@ impl Model {
         model
     }
 
-    /// Example number `index`, a function of the options and the index alone.
+    /// Example number `index`, a function of only the options and the index.
     pub(super) fn example(&self, index: u64) -> Example {
         let mut stream = example_stream(self.seed, b"example ", index);
         let (dense, ids, logit) = self.features(&mut stream);
@@ -125,7 +125,7 @@ impl Model {
         (dense, ids, f64::from(sum + together))
     }
 
-    /// The intercept with which the mean click probability is `rate`, found by bisection.
+    /// Finds, by bisection, the intercept for a mean click probability of `rate`.
     fn intercept_for(&self, rate: f64) -> f64 {
         let logit = |index| {
             let mut stream = example_stream(self.seed, b"intercpt", index);
@@ -172,7 +172,7 @@ fn column_of(options: &SynthOptions, column: usize, vocabulary: u64) -> IdColumn
     }
 }
 
-/// The random numbers of one example.
+/// Random numbers of one example.
 #[inline]
 fn example_stream(seed: u64, purpose: &[u8; 8], index: u64) -> Stream {
     let mut name = [0; 16];
@@ -192,10 +192,10 @@ impl IdColumn {
     }
 }
 
-/// A one-to-one map of 40-bit numbers, so that distinct ranks have distinct ids.
+/// A bijection of 40-bit numbers, so that distinct ranks have distinct ids.
 #[inline]
 fn scatter(rank: u64, salt: u64) -> u64 {
-    // Xor, odd factors and xor-shifts are each one-to-one on 40 bits.
+    // Xor, odd factors and xor-shifts are bijections on 40 bits.
     let mut x = (rank ^ salt) & ID_MASK;
     x = x.wrapping_mul(0x9E_3779_B97F) & ID_MASK;
     x ^= x >> 21;
@@ -203,13 +203,13 @@ fn scatter(rank: u64, salt: u64) -> u64 {
     x ^ (x >> 19)
 }
 
-/// 24 bits as a number uniform in [-1, 1).
+/// Turns 24 bits into a number uniform in [-1, 1).
 #[inline]
 fn symmetric(bits: u64) -> f32 {
     bits as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
 }
 
-/// An integer whose ln(1 + x) is close to normal, or a missing one.
+/// An integer whose ln(1 + x) is nearly normal, or a missing value.
 #[inline]
 fn dense_value(bits: u64, (missing, mean, deviation): (f32, f32, f32)) -> Option<u32> {
     let part = |shift: u32| ((bits >> shift) & 0xFFFF) as f32 / 65_536.0;
@@ -236,7 +236,7 @@ mod tests {
         let ids: HashSet<u64> = (1..=100_000).map(|rank| scatter(rank, 0x1234_5678_9abc)).collect();
         assert_eq!(ids.len(), 100_000);
         assert!(ids.iter().all(|id| *id <= ID_MASK));
-        // Few leading zeros: the low bits reach the high digits.
+        // Few leading zeros: low bits affect high digits.
         assert!(ids.iter().filter(|id| **id < 1 << 32).count() < 1000);
     }
 

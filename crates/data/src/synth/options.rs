@@ -1,4 +1,4 @@
-//! What a built-in stream is like.
+//! Options of a built-in stream.
 
 use crate::{DataError, Schema};
 
@@ -8,34 +8,34 @@ const VOCABULARIES: [u64; ID_COLUMNS] = [
     48, 3, 424, 14, 26_716, 16_156, 23_486, 7_889, 5_773, 38, 32,
 ];
 
-/// Vocabularies up to this size are lists of things that do not grow with traffic.
+/// Vocabularies up to this size are enumerations, which don't grow with traffic.
 const FIXED_VOCABULARY_MAX: u64 = 100;
 
-/// Ids are 40 bits wide, so no id column has more of them.
+/// Ids have 40 bits, which bounds the ids of a column.
 pub(super) const VOCABULARY_MAX: u64 = 1 << 40;
 
 pub(super) const DENSE: usize = Schema::CRITEO.dense;
 pub(super) const ID_COLUMNS: usize = Schema::CRITEO.id_columns;
 
-/// Pairs of id columns that can interact: the first half of them with the second.
+/// Most pairs of interacting id columns: the first half of the columns with the second.
 pub const INTERACTIONS_MAX: usize = ID_COLUMNS / 2;
 
-/// What a built-in stream is like; the stream is a function of this and of nothing else.
+/// Options of a built-in stream, which determine it completely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SynthOptions {
-    /// Names the world: ids, effects, examples.
+    /// Seed of ids, effects and examples.
     pub seed: u64,
     /// Length of the stream.
     pub examples: u64,
-    /// Times the ids of a real sample of 80,000 examples (184 thousand ids in all).
+    /// Number of ids, relative to a real sample of 80,000 examples with 184 thousand ids.
     pub vocab_scale: f64,
-    /// Exponent of the ids' frequencies: the k-th most frequent has weight 1 / k^zipf.
+    /// Exponent of the ids' frequencies: the k-th most frequent one has weight 1 / k^zipf.
     pub zipf: f64,
     /// Mean click probability.
     pub click_rate: f64,
     /// Standard deviation, in logits, of an id's effect on the click.
     pub id_effect: f32,
-    /// Pairs of id columns whose ids act together as well.
+    /// Pairs of id columns whose ids also interact.
     pub interactions: usize,
 }
 
@@ -54,13 +54,13 @@ impl Default for SynthOptions {
 }
 
 impl SynthOptions {
-    /// Length of the stream that everybody means who says nothing else.
+    /// Default length of the stream.
     pub const EXAMPLES: u64 = 3_000_000;
-    /// Its ids, times those of a real sample: several times what the memory of the built-in
-    /// example of `stepwell train` holds.
+    /// Default scale of the vocabulary: several times what fits in memory in the built-in example
+    /// of `stepwell train`.
     pub const VOCAB_SCALE: f64 = 40.0;
 
-    /// Refuses numbers out of range.
+    /// Checks the range of every option.
     ///
     /// # Errors
     /// [`DataError::Options`] with the name, the value and the range.
@@ -82,7 +82,7 @@ impl SynthOptions {
         Ok(())
     }
 
-    /// Ids that each id column can have, the missing one aside.
+    /// Vocabulary size of each id column, without the missing id.
     pub fn vocabularies(&self) -> [u64; ID_COLUMNS] {
         VOCABULARIES.map(|ids| {
             if ids <= FIXED_VOCABULARY_MAX {

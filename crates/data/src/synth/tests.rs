@@ -48,7 +48,7 @@ fn seeds_name_worlds() {
     assert!(filled(&a, 0..10) != filled(&b, 0..10));
     let keys: HashSet<Key> = filled(&a, 0..100).keys.into_iter().collect();
     let both = filled(&b, 0..100).keys.into_iter().filter(|key| keys.contains(key)).count();
-    // Only the missing values have the same keys in both worlds.
+    // Only missing ids have the same keys in both streams.
     assert!(both < 26 * 100 / 4, "{both}");
 }
 
@@ -61,7 +61,7 @@ fn clicks_follow_the_truth_at_the_rate_asked_for() {
         let (clicks, truth) = (mean(&chunk.labels), mean(&chunk.truth));
         assert!((truth - click_rate).abs() < 0.02, "{truth} {click_rate}");
         assert!((clicks - truth).abs() < 0.015, "{clicks} {truth}");
-        // The truth separates: clicked examples have a higher one.
+        // The truth separates: it is higher for clicked examples.
         let pairs = || chunk.labels.iter().zip(&chunk.truth);
         let of = |label: f32| -> Vec<f32> {
             pairs().filter(|(l, _)| **l == label).map(|(_, truth)| *truth).collect()
@@ -85,7 +85,7 @@ fn distinct_ids_are_as_expected() {
 
 #[test]
 fn bits_are_fixed() {
-    // A change of these numbers is a change of every stream that was ever trained on.
+    // Changing these numbers changes every stream that anyone has trained on.
     let chunk = filled(&Synth::new(&small()).unwrap(), 0..64);
     let mut bytes: Vec<u8> = chunk.keys.iter().flat_map(|key| key.0.to_le_bytes()).collect();
     let lanes = chunk.labels.iter().chain(&chunk.dense).chain(&chunk.truth);

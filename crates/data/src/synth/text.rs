@@ -1,4 +1,4 @@
-//! Examples as lines of a Criteo log.
+//! Formats examples as lines of a Criteo log.
 
 use std::io::Write;
 
@@ -20,16 +20,16 @@ pub(super) fn of_id(id: u64) -> [u8; ID_DIGITS] {
 #[inline]
 fn eight_digits(value: u32) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // Each nibble moves into a byte of its own.
+    // Each nibble moves into a separate byte.
     let halves = u64::from(value & 0xFFFF) | (u64::from(value >> 16) << 32);
     let bytes = (halves | (halves << 8)) & 0x00FF_00FF_00FF_00FF;
     let nibbles = (bytes | (bytes << 4)) & 0x0F0F_0F0F_0F0F_0F0F;
-    // Adding 6 carries into the high nibble for ten and more; those are letters.
+    // Adding 6 carries into the high nibble for ten and more, which become letters.
     let letters = ((nibbles + 6 * ONES) >> 4) & ONES;
     nibbles + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)
 }
 
-/// Appends the line of `example`.
+/// Appends `example` as a line.
 pub(super) fn append(example: &Example, text: &mut Vec<u8>) {
     text.push(b'0' + u8::from(example.click));
     for value in &example.dense {
@@ -51,7 +51,7 @@ fn append_number(value: u32, text: &mut Vec<u8>) {
     if value < 10 {
         text.push(b'0' + value as u8);
     } else {
-        // Writing to a vector does not fail.
+        // Writing to a vector can't fail.
         let _ = write!(text, "{value}");
     }
 }

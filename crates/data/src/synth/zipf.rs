@@ -1,39 +1,39 @@
-//! Zipf-distributed ranks in constant time and small memory, whatever the size of the vocabulary.
+//! Draws Zipf-distributed ranks in constant time and little memory, for any vocabulary.
 //!
-//! Why: exact tables of a vocabulary of 10^8 ids do not fit a cache, and sampling by rejection
-//! takes logarithms and powers for every draw, 26 of them an example.
+//! Why: exact tables of a vocabulary of 10^8 ids don't fit a cache, and rejection sampling takes
+//! logarithms and powers for each of the 26 draws per example.
 //!
-//! How: ranks are cut into segments as the buckets of a histogram of constant relative error are:
-//! the first 64 ranks stand alone, then each octave has 32 segments. A segment is drawn with its
-//! exact weight through an alias table (Walker 1977, built as by Vose 1991); within it all ranks
-//! are equally likely. A rank's probability is thus off by at most 1.6 % times the exponent, the
-//! head not at all.
+//! How: ranks are grouped into segments, like buckets of a histogram with constant relative error:
+//! the first 63 ranks are separate, then each octave has 32 segments. An alias table (Walker 1977,
+//! built as by Vose 1991) draws a segment with its exact weight; within it, all ranks are equally
+//! likely. A rank's probability is thus off by at most 1.6 % times the exponent, and exact in the
+//! head.
 //!
 //! ```text
 //! rank     1 2 3 ... 63 | 64-65 66-67 ... 126-127 | 128-131 132-135 ... 252-255 | ...
 //! width       1 each    |        2 each           |          4 each             |
 //! ```
 //!
-//! Cost: two random numbers, a multiplication and one look-up a draw; 40 bytes a segment, that
-//! is 25 KB for 10^7 ids and 46 KB for the 2^40 that there may be at most.
+//! Cost: per draw, two random numbers, a multiplication and a lookup; 40 bytes per segment, which
+//! is 25 KB for 10^7 ids and 46 KB for the maximum of 2^40.
 
-/// Octaves have this many segments.
+/// Segments per octave.
 const SEGMENTS_PER_OCTAVE: u64 = 32;
 
-/// Ranks below this are segments of their own.
+/// Ranks below this have separate segments.
 const HEAD: u64 = 2 * SEGMENTS_PER_OCTAVE;
 
-/// A segment with the alias of its column.
+/// A segment with its alias.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// Draws whose fraction lies below stay in the segment, the others go to the alias.
+    /// Draws with a fraction below this keep the segment, others take the alias.
     keep: u64,
     first: u64,
     width: u64,
     alias: u32,
 }
 
-/// Ranks 1 to n with weights 1 / rank^exponent, in segments of equal weight within.
+/// Ranks 1 to n with weights 1 / rank^exponent, constant within a segment.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     columns: Vec<Column>,
@@ -42,10 +42,10 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Ranks 1 to `ranks`, the k-th with weight 1 / k^exponent.
+    /// Ranks 1 to `ranks`; the k-th has weight 1 / k^exponent.
     ///
     /// # Panics
-    /// When there is no rank.
+    /// If `ranks` is 0.
     pub fn new(ranks: u64, exponent: f64) -> Self {
         assert!(ranks > 0, "a vocabulary has an id");
         let segments = segments(ranks);
@@ -56,7 +56,7 @@ impl Zipf {
         Self { columns: alias_table(&segments, &shares), shares }
     }
 
-    /// The rank that two uniform 64-bit numbers stand for.
+    /// Maps two uniform 64-bit numbers to a rank.
     #[inline]
     pub fn rank(&self, choice: u64, within: u64) -> u64 {
         let wide = u128::from(choice) * self.columns.len() as u128;
@@ -69,7 +69,7 @@ impl Zipf {
         column.first + offset as u64
     }
 
-    /// Distinct ranks to be expected in so many draws.
+    /// Expected number of distinct ranks in `draws` draws.
     pub(crate) fn distinct(&self, draws: f64) -> f64 {
         let distinct = |(column, share): (&Column, &f64)| {
             let width = column.width as f64;
@@ -104,14 +104,14 @@ fn weight(first: u64, width: u64, exponent: f64) -> f64 {
     }
     let (from, to) = (first as f64 - 0.5, (first + width) as f64 - 0.5);
     let power = 1.0 - exponent;
-    // ln(to / from) * the mean of x^power between; stable where the exponent is close to 1.
+    // ln(to / from) times the mean of x^power between; stable for exponents close to 1.
     let ratio = libm::log1p((to - from) / from);
     let scaled = power * ratio;
     let mean = if scaled.abs() < 1e-12 { 1.0 } else { libm::expm1(scaled) / scaled };
     libm::pow(from, power) * ratio * mean
 }
 
-/// Vose's construction; columns below the mean are filled up from those above, in order.
+/// Vose's construction: fills up columns below the mean from those above, in order.
 fn alias_table(segments: &[(u64, u64)], shares: &[f64]) -> Vec<Column> {
     let count = segments.len();
     let column = |(first, width): &(u64, u64)| Column {
@@ -130,7 +130,7 @@ fn alias_table(segments: &[(u64, u64)], shares: &[f64]) -> Vec<Column> {
         scaled[high] -= 1.0 - scaled[low];
         if scaled[high] < 1.0 { small.push(high) } else { large.push(high) }
     }
-    // What is left is full up to rounding and keeps all its draws.
+    // The remaining columns are full up to rounding, and keep all draws.
     for left in small.into_iter().chain(large) {
         columns[left].alias = left as u32;
     }

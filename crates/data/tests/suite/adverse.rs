@@ -1,5 +1,5 @@
-//! What nobody means: files that are kept because they once were trouble, columns in any
-//! combination, damage of packed records, and lines that want as much memory as they can.
+//! Adverse inputs: a corpus of files that once caused trouble, columns in any combination, damaged
+//! packed records, and lines that need as much memory as possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn dense() -> ColumnKind {
     ColumnKind::Dense(DenseRule::default())
 }
 
-/// The columns that the files of the corpus are about.
+/// The columns of the corpus.
 fn shop(format: Format, header: Option<bool>) -> Arc<Layout> {
     let columns = vec![
         column("click", label()),
@@ -46,7 +46,8 @@ fn shop(format: Format, header: Option<bool>) -> Arc<Layout> {
     Arc::new(Layout::new(options, columns).unwrap())
 }
 
-/// A file is read alike however it is cut, or refused; what is counted is what is read.
+/// A file gives the same result however it is cut into blocks, or an error; the counted lines are
+/// those read.
 fn read_or_refused(path: &Path, layout: &Arc<Layout>) {
     let at = |block_bytes| {
         let options = options_of(layout, block_bytes);
@@ -185,7 +186,7 @@ proptest! {
             Ok(layout) => {
                 let folder = tempfile::tempdir().unwrap();
                 let path = write(folder.path(), "any", parts.concat());
-                // What is made of the label cannot be made without it.
+                // A layout with columns derived from the label can't do without it.
                 let bare = layout.without_label().ok();
                 let layouts = bare.into_iter().chain([layout]).map(Arc::new);
                 for layout in layouts {
@@ -258,7 +259,7 @@ fn damage_of_packed_records_is_an_error() {
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        // Without its first bytes it is taken for text.
+        // Without its first bytes, it is read as text.
         assert!(outcome(&flipped).is_err() || bit < 64, "bit {bit}");
     }
     for length in 8..bytes.len() {
@@ -266,7 +267,7 @@ fn damage_of_packed_records_is_an_error() {
     }
 }
 
-/// `read` compares the memory of every chunk with the bound.
+/// `read` checks the memory of every chunk against the bound.
 #[test]
 fn lines_that_want_memory_stay_within_the_bound() {
     let folder = tempfile::tempdir().unwrap();

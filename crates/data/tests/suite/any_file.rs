@@ -1,11 +1,11 @@
-//! Files of any bytes are read or refused, and where blocks are cut does not show.
+//! Files of arbitrary bytes are read or rejected, and the cuts between blocks don't matter.
 
 use proptest::prelude::*;
 use stepwell_data::{DataError, Input, ReadOptions, SourceFile, count_lines, resolve};
 
 use crate::common::*;
 
-/// Text of some good lines and some bad ones.
+/// Text with valid and malformed lines.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => (0usize..5000).prop_map(|number| line(number).into_bytes()),
@@ -16,7 +16,7 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(line, 0..30).prop_map(|lines| lines.concat())
 }
 
-/// Beginnings by which a file is told to be something.
+/// First bytes of known and unknown formats.
 fn beginnings() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec![
         &b""[..],
@@ -33,8 +33,8 @@ fn beginnings() -> impl Strategy<Value = Vec<u8>> {
     .prop_map(<[u8]>::to_vec)
 }
 
-/// A text, plain or compressed, whole or with some bytes changed or cut off; or what only begins
-/// like a file that is known.
+/// A text, plain or compressed, whole, modified or truncated; or one that only starts like a known
+/// format.
 fn files() -> impl Strategy<Value = Vec<u8>> {
     let whole = (texts(), texts(), 0..5).prop_map(|(one, two, kind)| match kind {
         0 => [one, two].concat(),
@@ -85,7 +85,7 @@ proptest! {
             read_files(&file, &ReadOptions { skip_max, ..blocks_of(block_bytes) })
         };
         let whole = read(1 << 20);
-        // What is read is what is counted, and what is damaged is not counted to its end either.
+        // The lines counted are those read, and counting also fails on damage.
         match (&whole, count_lines(&file)) {
             (Ok((rows, skipped)), Ok(lines)) => {
                 prop_assert_eq!(rows.len() as u64 + skipped, lines);
@@ -98,7 +98,7 @@ proptest! {
         for block_bytes in cuts {
             match (&whole, read(block_bytes)) {
                 (Ok(whole), Ok(found)) => prop_assert!(&found == whole, "{block_bytes}"),
-                // A line may be too long for it.
+                // A line may be too long for this block size.
                 (_, Err(DataError::Malformed { .. })) => {}
                 (whole, found) => prop_assert!(whole.is_err() && found.is_err(), "{found:?}"),
             }

@@ -1,4 +1,4 @@
-//! What the tests of sources share.
+//! Helpers for the tests of sources.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use stepwell_data::{Chunk, DataError, Input, Position, ReadOptions, Reader, Sche
 /// Two dense features and three id columns: small enough to write by hand.
 pub(crate) const TINY: Schema = Schema::new(2, 3);
 
-/// A valid line of [`TINY`] that no other number gives.
+/// A valid line of [`TINY`], different for each number.
 pub(crate) fn line(number: usize) -> String {
     let missing =
         if number.is_multiple_of(3) { String::new() } else { format!("{:x}", number % 7) };
@@ -35,8 +35,8 @@ pub(crate) fn zstd(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     zstd::encode_all(bytes.as_ref(), 1).unwrap()
 }
 
-/// An example with the place after it, its labels and features as bits: of a bag each key, and its
-/// value behind it where that is not 1.
+/// An example: the position after it, its label and features as bits, and for each bag its keys,
+/// each followed by its value unless that is 1.
 pub(crate) type Row = (Position, u32, Vec<u32>, Vec<Vec<u64>>);
 
 pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
@@ -54,7 +54,7 @@ pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
     (0..chunk.len()).map(row).collect()
 }
 
-/// All examples of a source, and the lines that were skipped.
+/// All examples of a source, and the number of skipped lines.
 pub(crate) fn read_all(input: Input, options: &ReadOptions) -> Result<(Vec<Row>, u64), DataError> {
     let mut reader = Reader::open(input, options)?;
     let (mut chunk, mut rows) = (reader.chunk(), Vec::new());
@@ -73,12 +73,12 @@ pub(crate) fn read_files(
     read_all(Input::Files(files.to_vec().into()), options)
 }
 
-/// Options with blocks of so many bytes.
+/// Options with blocks of `block_bytes`.
 pub(crate) fn blocks_of(block_bytes: usize) -> ReadOptions {
     ReadOptions { block_bytes, ..ReadOptions::new(TINY) }
 }
 
-/// Cases of a property: so many, or fifty times as many where `STEPWELL_LONG` is set.
+/// Number of cases of a property: `usual`, or fifty times as many if `STEPWELL_LONG` is set.
 pub(crate) fn cases(usual: u32) -> u32 {
     if std::env::var_os("STEPWELL_LONG").is_some() { 50 * usual } else { usual }
 }

@@ -1,4 +1,4 @@
-//! The real sample, where there is one: every line is an example, and the numbers are known.
+//! The real sample, if available: every line is an example, and the totals are known.
 
 use std::collections::HashSet;
 

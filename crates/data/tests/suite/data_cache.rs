@@ -1,4 +1,4 @@
-//! A cache gives the chunks of its text: examples, places and malformed lines.
+//! A cache gives the same chunks as its text: examples, positions and malformed lines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use stepwell_data::{
 
 use crate::common::*;
 
-/// An example or malformed line, and the place behind it.
+/// An example or malformed line, with the position after it.
 #[derive(Debug, PartialEq)]
 enum Line {
     Example(Row),
     Malformed(Position),
 }
 
-/// Every line of `input` that stands from `start` on.
+/// Every line of `input` from `start`.
 fn lines_of(input: &Input, start: Position, block_bytes: usize) -> Vec<Line> {
     let options = ReadOptions { start, ..blocks_of(block_bytes) };
     let mut source = Source::open(input, &options).unwrap();
@@ -53,7 +53,7 @@ fn begin(path: &Path, files: &[PathBuf]) -> CacheWriter {
     CacheWriter::new(path, &files.to_vec().into(), &sources(files), TINY, blocks).unwrap()
 }
 
-/// Parses `files` into the cache at `path`.
+/// Parses `files` into a cache at `path`.
 fn make(path: &Path, files: &[PathBuf]) -> Result<DataCache, DataError> {
     let mut writer = begin(path, files);
     let input = Input::Files(files.to_vec().into());
@@ -80,7 +80,7 @@ fn a_cache_reads_as_its_text_from_any_line_on() {
         let files: Vec<PathBuf> = (0..1 + dice.next_u64() % 4)
             .map(|file| {
                 let good = dice.next_u64() % 5;
-                // Some files are empty, also as compressed ones.
+                // Some files are empty, also compressed.
                 let count = (dice.next_u64() % 40).saturating_sub(9);
                 let line = |dice: &mut Stream, number: u64| match dice.next_u64() % 5 < good {
                     true => line(number as usize),
@@ -142,7 +142,7 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     let schema = stepwell_data::Schema::new(1, 4);
     let found = DataCache::find(&path, &files.to_vec().into(), &sources(&files), schema).unwrap();
     assert!(matches!(found, CacheAt::Other(_)), "{found:?}");
-    // Moved elsewhere with its times it is the same text; a change in its middle is none.
+    // A moved text with its times is the same; one with a change in its middle isn't.
     let times = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
     let before = times(&files[0]);
     let mut changed = long.clone().into_bytes();
@@ -159,7 +159,7 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     other(&files, &format!("'b.tsv' had {} bytes, has {}", bytes[0], bytes[1]));
 }
 
-/// A text that every build has seen, last changed when it always was.
+/// The text of the fixtures, with its fixed modification time.
 fn well_known(folder: &Path) -> [PathBuf; 2] {
     let one = lines(0..40) + "bad\n" + &lines(40..41) + "bad\nbad\n";
     let files = [write(folder, "a.tsv", one), write(folder, "b.tsv", lines(41..50))];
@@ -185,9 +185,9 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
     let text = Input::Files(files.to_vec().into());
     let all = |input: &Input| lines_of(input, Position::default(), 1 << 18);
     assert_eq!(all(&cache_of(*cache)), all(&text));
-    // It is a packed file, too, of the examples alone.
+    // It is also a packed file of the examples.
     assert_eq!(read_files(std::slice::from_ref(&kept), &blocks_of(1 << 18)).unwrap().0.len(), 50);
-    // While this is the version that is written, the same text is the same bytes.
+    // While this version is current, the same text gives the same bytes.
     let path = folder.path().join("cache");
     make(&path, &files).unwrap();
     assert!(std::fs::read(path).unwrap() == std::fs::read(kept).unwrap());
@@ -197,7 +197,7 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
 fn a_cache_of_other_rules_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let files = well_known(folder.path());
-    // Made when only integers were dense features, and when a label between 0 and 1 was malformed.
+    // Made when only integers were dense features, and when labels between 0 and 1 were malformed.
     for name in ["version-2.packed", "version-2-numbers.packed"] {
         let kept = fixture(name);
         let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();
@@ -220,7 +220,7 @@ fn no_damage_of_a_cache_passes() {
     let whole = std::fs::read(&path).unwrap();
     let sources = sources(&files);
     let outcome = |bytes: &[u8]| -> Result<usize, DataError> {
-        // A new file each time: some file systems sync one that is emptied and written again.
+        // A new file each time: some file systems sync a file that is truncated and rewritten.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, bytes).unwrap();
         let found = DataCache::find(&path, &files.to_vec().into(), &sources, TINY)?;
@@ -232,8 +232,8 @@ fn no_damage_of_a_cache_passes() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << (at % 8);
         let error = outcome(&damaged).unwrap_err();
-        // The first bytes tell what a file is, and the version what its build knew; byte 8 makes
-        // another known version of it.
+        // The first bytes give the format, and the version determines what a build knows; changing
+        // byte 8 gives another known version.
         let damage = matches!(error, DataError::Damaged { .. });
         assert_eq!(damage, !(9..12).contains(&at), "byte {at}: {error}");
         let mend = if damage { "remove it, and the next run" } else { "another build of stepwell" };
@@ -286,7 +286,7 @@ fn more_blocks_than_were_planned_for_are_refused() {
     decoder.decode(&block, &mut chunk).unwrap();
     let error = writer.add(&chunk, chunk.len()).unwrap_err().to_string();
     assert!(error.ends_with("more than 1 blocks: train without data.cache"), "{error}");
-    // What is planned is enough, counted or not.
+    // The planned blocks suffice, whether lines are counted or not.
     for lines in [None, Some(20_000)] {
         let most = CacheWriter::blocks_max(&files, lines, TINY);
         assert!((3..10).contains(&most), "{most}");

@@ -1,5 +1,5 @@
-//! Records in any dress: written in every format, with any quotes, order of columns and line ends,
-//! they are the examples that a plain oracle makes of them, wherever reading begins and is cut.
+//! Records in any notation (format, quotes, order of columns, line ends) give the examples of a
+//! naive oracle, wherever reading starts and blocks are cut.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::common::*;
 use crate::rows::{column, options_of, read};
 
 const NAMES: [&str; 6] = ["y", "price", "a", "b", "tags", "other"];
-/// Texts that stand for a missing value, one of them a number.
+/// Texts that mean a missing value, one of them a number.
 const MISSING: [&str; 2] = ["NA", "-1"];
 const TAGS_MAX: usize = 3;
 
-/// A record before it is written; texts may be those that stand for a missing value.
+/// A record before it is written; its texts may mean missing values.
 #[derive(Clone, Debug)]
 struct Record {
     label: bool,
@@ -30,7 +30,7 @@ struct Record {
     other: String,
 }
 
-/// Fields of the letters of `set`.
+/// Texts with the letters of `set`.
 fn text(set: &'static str) -> impl Strategy<Value = String> {
     let letters: Vec<char> = set.chars().collect();
     let some = prop::collection::vec(prop::sample::select(letters), 0..9);
@@ -41,7 +41,7 @@ fn text(set: &'static str) -> impl Strategy<Value = String> {
     ]
 }
 
-/// What makes trouble in some format.
+/// Characters that are special in some format.
 const TROUBLE: &str = "ab01 ,;|\"\"\\\\'{}[]:#é\u{1F600}\u{7f}-";
 
 fn record(set: &'static str, tag: &'static str) -> impl Strategy<Value = Record> {
@@ -64,7 +64,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// Label, dense features and bags, as the rules say.
+/// Label, dense features and bags, by the rules.
 type Example = (u32, Vec<u32>, Vec<Vec<u64>>);
 
 fn example(record: &Record) -> Example {
@@ -81,7 +81,7 @@ fn example(record: &Record) -> Example {
     (label, dense.map(f32::to_bits).to_vec(), vec![vec![key("a", &known(a))], b, tags])
 }
 
-/// How records are written.
+/// Notation of records.
 #[derive(Clone, Debug)]
 struct Dress {
     format: Format,
@@ -91,7 +91,7 @@ struct Dress {
     mark: bool,
     blank: bool,
     order: Vec<usize>,
-    /// Draws what is written in quotes or by an escape.
+    /// Decides what is quoted or escaped.
     dice: Vec<bool>,
     compressed: u8,
 }
@@ -105,7 +105,7 @@ fn dress() -> impl Strategy<Value = Dress> {
     (format, separator, flags, order, dice, 0..3_u8).prop_map(
         |(format, separator, [header, crlf, mark, blank], order, dice, compressed)| Dress {
             header: header || format == Format::Auto,
-            // Columns without names are in the order of the layout.
+            // Without a header, columns are in the order of the layout.
             order: if header || format != Format::Csv { order } else { (0..6).collect() },
             ..Dress {
                 format,
@@ -209,7 +209,7 @@ impl Dress {
     }
 }
 
-/// A text of JSON, with every letter as an escape or none that can do without.
+/// A JSON text, with every letter escaped, or only where necessary.
 fn json(text: &str, escape: bool) -> String {
     if !escape {
         return serde_json::Value::from(text).to_string();
@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(counted.lines_of_each().unwrap(), [records.len() as u64]);
     }
 
-    /// Where the last block is full to the byte, too.
+    /// Also if the last block is completely full.
     #[test]
     fn a_last_empty_line_is_none_wherever_blocks_are_cut(
         lines in prop::collection::vec(0..4_usize, 1..9),

@@ -1,4 +1,4 @@
-//! The same rows in every format are the same examples, and what is made of them is what is said.
+//! The same rows give the same examples in every format, as documented.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn the_same_rows_are_the_same_examples_in_every_format() {
         }
         let files = Files { paths: vec![path.clone()], layout: Some(Arc::clone(layout)) };
         assert_eq!(Input::Files(files).lines_of_each().unwrap(), [500], "{}", path.display());
-        // From any place on.
+        // From any position.
         for line in [1, 49, 50, 170, 333, 499, 500] {
             let start = Position { file: 0, line };
             let options = ReadOptions { start, ..options_of(layout, 2000) };
@@ -173,7 +173,7 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     let options = LayoutOptions { separator: Some(b'e'), ..Default::default() };
     let error = Layout::new(options, vec![label(), id("a")]).unwrap_err().to_string();
     assert!(error.contains("give another,"), "{error}");
-    // The name of the rules changes with them, and with nothing else.
+    // The name of the rules changes with the rules, and with nothing else.
     let name = |layout: Arc<Layout>| layout.rules_name();
     let auto = name(layout(LayoutOptions::default()));
     assert_eq!(auto, name(layout(LayoutOptions { format: Format::Csv, ..Default::default() })));
@@ -181,7 +181,7 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     assert_eq!(auto, "columns fa08a0519f7ddef99c33466115c41789");
 }
 
-/// Bytes that nearly are a text of some format.
+/// Bytes that nearly are text of some format.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let parts = prop::sample::select(vec![
         "click",
@@ -261,7 +261,7 @@ proptest! {
         for block_bytes in [300, 1000] {
             match (&whole, read(block_bytes)) {
                 (Ok(whole), Ok(found)) => prop_assert!(&found == whole, "{block_bytes}"),
-                // A line may be too long for it.
+                // A line may be too long for this block size.
                 (_, Err(DataError::Malformed { .. })) => {}
                 (whole, found) => prop_assert!(whole.is_err() && found.is_err(), "{found:?}"),
             }

@@ -1,4 +1,4 @@
-//! What `guess` makes of small files, and names of records in every format.
+//! Guesses about small files, and names of records in every format.
 
 use parquet::basic::LogicalType;
 use parquet::file::properties::WriterProperties;
@@ -29,7 +29,7 @@ fn a_label_counts_as_one_where_it_says_yes_or_is_the_larger() {
         ("good", "bad", Some("good")),
         ("open", "not open", Some("open")),
     ] {
-        // However many there are of each.
+        // Regardless of their frequencies.
         for often in [one, other] {
             let rare = if often == one { other } else { one };
             let labels = [often, often, rare].map(|label| format!("{label},u1\n")).concat();
@@ -38,7 +38,7 @@ fn a_label_counts_as_one_where_it_says_yes_or_is_the_larger() {
             assert_eq!(columns[0].1, Guessed::Label(expected), "{often} {rare}");
         }
     }
-    // Of two texts that say nothing the rarer.
+    // Of two uninformative texts, the rarer one.
     let columns = guessed("label,user\nred,u1\nblue,u2\nred,u3\n");
     assert_eq!(columns[0].1, Guessed::Label(vec!["blue".to_owned()]));
 }
@@ -53,7 +53,7 @@ fn numbers_far_from_zero_keep_what_tells_them_apart() {
     let Guessed::Number(mean, deviation) = columns[2].1 else { panic!("{columns:?}") };
     let exact = (0..200).map(|n| far(n) as f64).sum::<f64>() / 200.0;
     assert!((mean - exact).abs() < 0.01 * deviation, "{mean} {exact} {deviation}");
-    // A moment tells nothing as it is.
+    // An unchanged moment has no information.
     let columns = guessed(&format!("click,user,when\n{}", rows(&|n| 1_712_345_678 + n)));
     assert_eq!(columns[2], ("when".to_owned(), Guessed::Ignored));
 }
@@ -101,7 +101,7 @@ fn lists_are_guessed_alike_in_every_format() {
     }
 }
 
-/// The texts of columns, record by record.
+/// Texts of columns, record by record.
 fn texts_of(files: &Files, layout: &Layout, columns: &[&str]) -> Vec<String> {
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let mut texts = Texts::open(files, layout, &columns).unwrap();
@@ -134,7 +134,7 @@ fn records_have_one_name_each_in_every_format() {
             city.into_iter().zip(user).flat_map(|(city, user)| [city, user]).collect();
         assert!(both == expected, "{}", path.display());
     }
-    // A file of nothing is passed over, whatever is said of headers.
+    // Empty files are skipped, regardless of the header setting.
     let paths = vec![write(folder.path(), "b", ""), write(folder.path(), "c.csv", HEADER)];
     let header = LayoutOptions { header: Some(true), ..Default::default() };
     let counted = Input::Files(Files { paths, layout: Some(layout(header)) });

@@ -1,5 +1,5 @@
-//! The same list is the same bag in every format, what is left out of it is counted, and values are
-//! without the spaces around them where that is asked for.
+//! The same list gives the same bag in every format, dropped ids are counted, and values are
+//! trimmed if requested.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn tagged(options: LayoutOptions, kind: ColumnKind) -> Arc<Layout> {
     Arc::new(Layout::new(options, columns).unwrap())
 }
 
-/// A file with a label of 1 and a text in each row.
+/// A file with a label of 1 and one of `texts` in each row.
 fn texts_in_parquet(path: &Path, texts: &[&str]) {
     let schema = "message rows { required int32 label; optional binary tags (UTF8); }";
     let schema = Arc::new(parse_message_type(schema).unwrap());
@@ -49,10 +49,10 @@ fn texts_in_parquet(path: &Path, texts: &[&str]) {
     writer.close().unwrap();
 }
 
-/// A column with lists that are cut, their examples, and the ids that are left out.
+/// A column with truncated lists, the number of their examples, and of dropped ids.
 type Cut = (String, u64, u64);
 
-/// The bags of the list in each record, and what was left out of them.
+/// The bags of the list in each record, and the dropped ids.
 fn bags(path: &Path, layout: &Arc<Layout>) -> Result<(Vec<Vec<u64>>, Vec<Cut>), String> {
     let files = Files { paths: vec![path.to_owned()], layout: Some(Arc::clone(layout)) };
     let options = ReadOptions { block_bytes: 1 << 12, ..options_of(layout, 1 << 12) };
@@ -71,7 +71,7 @@ fn keys(items: &[&str]) -> Vec<u64> {
     items.iter().map(|item| stepwell_base::key_of("tags", item.as_bytes()).0).collect()
 }
 
-/// The text of a list in each format that has texts.
+/// The texts as lists, in each format with texts.
 fn files_of(folder: &Path, texts: &[&str]) -> Vec<PathBuf> {
     let csv: String = texts.iter().map(|text| format!("1,{}\n", quoted(text))).collect();
     let object = |text: &&str| serde_json::json!({ "label": 1, "tags": text }).to_string() + "\n";
@@ -147,7 +147,7 @@ fn what_lists_lose_is_counted_alike_in_every_format() {
     let svm = "1 tags:a:1 tags:b:1 tags:c:1\n1 tags:a:1\n1 tags:a:1 tags:b:1\n";
     let path = write(folder.path(), "a.svm", svm);
     assert_eq!(bags(&path, &layout).unwrap().1, [("tags".to_owned(), 1, 1)]);
-    // A record that is refused loses nothing.
+    // A rejected record drops no ids.
     let path = write(folder.path(), "bad.csv", "label,tags\n1,a|b|c\n2,a|b|c\n");
     let files = Files { paths: vec![path], layout: Some(Arc::clone(&layout)) };
     let options = ReadOptions { skip_max: 9, ..options_of(&layout, 1 << 12) };
@@ -155,7 +155,7 @@ fn what_lists_lose_is_counted_alike_in_every_format() {
     let mut chunk = reader.chunk();
     assert!(reader.next_chunk(&mut chunk).unwrap());
     assert_eq!((chunk.cut_lists.len(), reader.skipped()), (1, 1));
-    // What lies behind the end of a pass is of another one.
+    // Examples past the end of a pass belong to another one.
     let mut cut = CutLists::default();
     cut.add(&chunk, 0);
     assert_eq!(cut, CutLists::default());
@@ -179,9 +179,9 @@ fn a_sign_of_comments_within_a_word_is_part_of_it() {
     assert!(of(2).unwrap_err().contains("has no label"));
     assert!(of(3).unwrap_err().contains("is not `field:id:value`"));
     assert_eq!(of(4), Ok(vec![keys(&["c#"])]));
-    // A comment has a space before its sign; a value that goes on with one is refused.
+    // A comment needs a space before its sign; a value followed by one is malformed.
     assert!(read("1 tags:a:1#2\n").unwrap_err().contains("tags has the item 'a:1#2'"));
-    // What is guessed of such a file is what is read.
+    // A guess about such a file matches how it is read.
     let path = write(folder.path(), "b.ffm", "1 tags:u#5:1 item:3:1\n0 tags:v#6:1 item:4:1\n");
     let guess = guess(&path).unwrap();
     let names: Vec<&str> = guess.columns.iter().map(|(name, ..)| name.as_str()).collect();
@@ -209,7 +209,7 @@ fn spaces_around_values_are_dropped_in_every_format() {
     for path in &files {
         assert_eq!(bags(path, &layout).unwrap().0, expected, "{}", path.display());
     }
-    // They stay where nobody drops them.
+    // They stay if trimming isn't requested.
     let layout = tagged(LayoutOptions::default(), ColumnKind::Id(IdRule::default()));
     for path in files_of(folder.path(), &texts) {
         let found = bags(&path, &layout).unwrap().0;

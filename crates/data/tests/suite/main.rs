@@ -1,4 +1,4 @@
-//! Tests of sources through the public API, one program to link.
+//! Tests of sources through the public API, in one program.
 
 #[cfg(test)]
 mod adverse;

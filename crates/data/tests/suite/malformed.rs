@@ -1,4 +1,4 @@
-//! Lines that are not examples are named, counted, and skipped where that is allowed.
+//! Malformed lines are named, counted, and skipped if that is allowed.
 
 use crate::common::*;
 use stepwell_data::{Block, Chunk, ReadOptions, Schema, parse_block};
@@ -89,7 +89,7 @@ fn malformed_lines_are_skipped_and_counted_as_far_as_allowed() {
     for block_bytes in [40, 64, 200, 5000] {
         let (rows, skipped) = read(block_bytes, 5).unwrap();
         assert_eq!((rows.len(), skipped), (56, 5));
-        // Skipped lines do not disturb the places of the others.
+        // Skipped lines don't affect the positions of other lines.
         assert_eq!(rows[0].0.line, 2);
         assert_eq!(rows[6].0.line, 10);
         let error = read(block_bytes, 3).unwrap_err().to_string();
@@ -110,7 +110,7 @@ fn many_malformed_lines_take_little_memory() {
     assert_eq!(chunk.reasons.len(), stepwell_data::REASONS_MAX);
     assert_eq!(chunk.malformed_before(chunk.lines[0]), 10_000);
     assert!(chunk.bytes() <= TINY.chunk_bytes_max(10_100), "{}", chunk.bytes());
-    // The reason of a line beyond the kept ones is not known any more, its place is.
+    // Lines past the recorded reasons have only a position.
     let folder = tempfile::tempdir().unwrap();
     let files = [write(folder.path(), "a", "\n".repeat(100))];
     let error = read_files(&files, &ReadOptions { skip_max: 50, ..blocks_of(4096) }).unwrap_err();

@@ -1,4 +1,5 @@
-//! Columns by name: which first lines are names and which are records, and the order of files.
+//! Columns by name: which first lines are headers and which are records, and the order of columns
+//! in files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn bare(layout: &Arc<Layout>) -> Arc<Layout> {
     Arc::new(layout.without_label().unwrap())
 }
 
-/// Labels and bags, without the places of the examples.
+/// Labels and bags, without positions.
 type Examples = Vec<(u32, Vec<Vec<u64>>)>;
 
 fn read_text(folder: &Path, text: &str, layout: &Arc<Layout>) -> Result<Examples, String> {
@@ -66,7 +67,7 @@ fn names_in_another_case_are_names_and_said() {
             assert!(notes.len() == 1 && notes[0].contains("for item"), "{notes:?}");
         }
     }
-    // Joined with a file of the same names.
+    // Concatenated with a file that has the same header.
     for (again, row) in [
         ("Liked,Item,User", "yes,3,u1"),
         ("liked,user,item", "yes,u1,3"),
@@ -90,7 +91,7 @@ fn a_first_line_that_may_be_names_is_never_a_record_silently() {
         "stars,customer,film\n",
         "vote,customer,film\nvote,customer,film\n",
         "Liked,Item,customer\n",
-        // Which of two is the user, nobody knows.
+        // It is ambiguous which one is the user.
         "vote,USER,User\n",
     ] {
         let error = read_text(folder, &format!("{text}{rows}"), &layout).unwrap_err();
@@ -99,11 +100,11 @@ fn a_first_line_that_may_be_names_is_never_a_record_silently() {
         let error = read_text(folder, &format!("{text}{rows}"), &bare).unwrap_err();
         assert!(error.contains("data.header") || error.contains("no column"), "{error}");
     }
-    // What is said of them is the way out.
+    // The suggested fix works.
     let by_place = liked(LayoutOptions { header: Some(false), ..Default::default() });
     let expected = read_text(folder, rows, &by_place).unwrap();
     assert_eq!(expected.len(), 2);
-    // A text that counts as a click, a number, or a value that comes again show records.
+    // A text that means a click, a number, or a repeated value shows that it is a record.
     assert_eq!(read_text(folder, rows, &layout).as_ref(), Ok(&expected));
     let numbers = |text: &str| read_text(folder, text, &layout).map(|rows| rows.len());
     assert_eq!(numbers("no,u2,4\nno,u3,x\n"), Ok(2));
@@ -111,9 +112,9 @@ fn a_first_line_that_may_be_names_is_never_a_record_silently() {
     let far: String = (0..3000).map(|n| format!("maybe{n},u{n},i{n}\n")).collect();
     assert_eq!(numbers(&format!("no,u-a,i-a\n{far}yes,u-a,i-b\n")), Ok(3002));
     assert!(numbers(&format!("vote,customer,film\n{far}")).unwrap_err().contains("data.header"));
-    // One record alone shows nothing.
+    // A single record is inconclusive.
     assert!(numbers("no,u2,i4\n").unwrap_err().contains("data.header = false"));
-    // Labels of 0 and 1 are numbers, and so is nothing that names a column.
+    // Labels of 0 and 1 are numbers, and can't name a column.
     let plain = Arc::new(Layout::new(Default::default(), vec![label(&[]), id("a")]).unwrap());
     assert_eq!(read_text(folder, "0,x\n", &plain).unwrap().len(), 1);
     assert_eq!(read_text(folder, "true,x\n", &plain).unwrap().len(), 1);
@@ -160,7 +161,7 @@ fn files_without_names_beside_others_lie_as_these_say_or_are_refused() {
         let error = read(&texts).unwrap_err();
         assert!(error.contains("in another order, or others"), "{error}");
     }
-    // Files without records say nothing.
+    // Files without records are irrelevant.
     assert_eq!(read(&[other, "", "{\"liked\":\"yes\",\"user\":1}\n"]).unwrap().0.len(), 2);
 }
 
@@ -191,7 +192,7 @@ fn columns_that_a_later_file_lacks_are_said() {
     assert!(of("b.jsonl").contains("has price: missing in each"), "{notes:?}");
     assert!(of("c.svm").contains("has user (is it user_name?): missing in each"), "{notes:?}");
     assert!(of("d.svm").is_empty(), "{notes:?}");
-    // Names that are nearly the same are refused.
+    // Nearly equal names are errors.
     for (name, text) in [
         ("e.jsonl", "{\"label\":1,\"Price\":2,\"user\":\"u\"}\n"),
         ("f.jsonl", "{\"label\":1,\"prise\":2,\"user\":\"u\"}\n"),
@@ -239,7 +240,7 @@ fn a_separator_is_of_delimited_text_alone() {
     }
     let numbers = read_text(folder, "label;user\n1;5\n0;6\n", &semicolons);
     assert_eq!(read_text(folder, "1 user:5\n0 user:6\n", &semicolons), numbers);
-    // Words that spaces separate are fields, whatever they look like.
+    // Words separated by spaces are fields, regardless of their form.
     let spaces = layout(b' ', Some(false));
     assert_eq!(read_text(folder, "1 3:1\n", &spaces).unwrap().len(), 1);
     let braces = layout(b';', Some(false));

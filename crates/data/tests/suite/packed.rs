@@ -1,4 +1,4 @@
-//! Packed files give back what was put in, from any example on.
+//! Packed files return what was written, starting at any example.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use stepwell_data::{
 
 use crate::common::*;
 
-/// Room for bags of any size.
+/// Options that allow bags of any size.
 fn roomy(schema: Schema, block_bytes: usize) -> ReadOptions {
     ReadOptions { block_bytes, example_keys_max: usize::MAX, ..ReadOptions::new(schema) }
 }
 
-/// Examples whose bags have a random number of keys, some none.
+/// Examples whose bags have a random number of keys, possibly none.
 fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chunk {
     let mut chunk = Chunk::new(schema);
     let soft = dice.next_u64().is_multiple_of(3);
@@ -29,7 +29,7 @@ fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chun
             chunk.keys.extend((0..keys).map(|_| Key(dice.next_u64())));
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
-        // In some chunks every other example has values.
+        // In some chunks, every other example has values.
         if chunk.keys.first().is_some_and(|key| !key.0.is_multiple_of(3)) {
             let is_one = example.is_multiple_of(2);
             let value = |dice: &mut Stream| if is_one { 1.0 } else { dice.next_symmetric(2.0) };
@@ -44,7 +44,7 @@ fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chun
     chunk
 }
 
-/// Writes `chunks`, and gives the rows that a reader of the only file should give.
+/// Writes `chunks`; returns the rows that a reader of the file must return.
 fn pack(path: &Path, options: &PackedOptions, chunks: &[Chunk]) -> Vec<Row> {
     let mut writer = PackedWriter::new(path, options).unwrap();
     let mut rows = Vec::new();
@@ -210,7 +210,7 @@ fn the_stream_goes_through_a_file_unchanged() {
         writer.add(&chunk).unwrap();
     }
     assert_eq!(writer.finish().unwrap(), 9000);
-    // Ids of text take one key a bag: 1 + 13 * 4 + 26 * 8 bytes, and 4 of truth.
+    // Ids of text take one key per bag: 1 + 13 * 4 + 26 * 8 bytes, and 4 for the truth.
     let bytes = std::fs::metadata(&path).unwrap().len();
     assert!((9000 * 265..9000 * 266).contains(&bytes), "{bytes}");
     let (whole, _) = read_all(synth, &options).unwrap();
@@ -266,7 +266,7 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert_eq!(there(), 0, "a writer that was dropped leaves nothing");
     let rows = pack(&path, &options, std::slice::from_ref(&chunk));
     assert_eq!(there(), 1);
-    // What a stopped writer left is written over, and nothing else.
+    // The leftovers of a stopped writer are overwritten, other files aren't.
     let unfinished = write(folder.path(), "packed.unfinished", "x".repeat(1 << 20));
     let error = PackedWriter::new(&path, &options).unwrap_err().to_string();
     assert!(error.contains("something else: rename it"), "{error}");
@@ -284,7 +284,7 @@ fn a_file_has_its_name_when_it_is_whole() {
     let error = writer.add(&chunk).unwrap_err().to_string();
     assert!(error.ends_with("keys is larger than a block of 100 bytes"), "{error}");
     drop(writer);
-    // Through all that, the file that was there is there.
+    // After all this, the existing file is unchanged.
     assert!(read_all(input(&path), &roomy(TINY, 1000)).unwrap().0 == rows);
     assert_eq!(there(), 1);
     let error = PackedWriter::new(folder.path(), &options).unwrap_err().to_string();

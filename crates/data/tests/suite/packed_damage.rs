@@ -1,4 +1,4 @@
-//! Damage of a packed file is an error, never other examples and never a panic.
+//! Damage of a packed file is an error, and never gives other examples or a panic.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use stepwell_data::{DataError, PackedOptions, PackedWriter, ReadOptions, count_l
 
 use crate::common::*;
 
-/// A file of three or four blocks, its bytes and its rows; the first ids have these values, if any,
-/// and a label lies between 0 and 1 then.
+/// A file of three or four blocks: its bytes and rows. `values` are those of the first ids; if
+/// there are any, a label is between 0 and 1.
 fn small(path: &Path, values: &[f32]) -> (Vec<u8>, Vec<Row>) {
     let mut chunk = stepwell_data::Chunk::new(TINY);
     stepwell_data::parse_block(&stepwell_data::Block::of_text(lines(0..7).into()), &mut chunk);
-    // A bag of two keys in the last block.
+    // The last block has a bag with two keys.
     *chunk.bag_ends.last_mut().unwrap() += 1;
     chunk.keys.push(stepwell_base::Key(7));
     if !values.is_empty() {
@@ -37,7 +37,7 @@ fn a_file_that_an_earlier_build_wrote_opens_for_ever() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
         let (bytes, rows) = small(&folder.path().join("small"), values);
         assert!(read_files(std::slice::from_ref(&path), &options()).unwrap().0 == rows, "{name}");
-        // While this is the version that is written, the same examples are the same bytes.
+        // While this version is current, the same examples give the same bytes.
         assert!(std::fs::read(path).unwrap() == bytes, "{name}");
     }
 }
@@ -53,13 +53,13 @@ fn a_file_of_the_keys_that_columns_shared_is_refused() {
 }
 
 fn options() -> ReadOptions {
-    // Skipping lines must not make damage pass as an empty file.
+    // Skipping lines must not make damage look like an empty file.
     ReadOptions { example_keys_max: 9, skip_max: u64::MAX, ..blocks_of(4096) }
 }
 
-/// What reading gives of a file of these bytes, all ways of looking at it tried.
+/// Result of reading a file with these bytes, after trying every way to examine it.
 fn outcome(folder: &Path, bytes: &[u8]) -> Result<Vec<Row>, DataError> {
-    // A new file each time: some file systems sync one that is emptied and written again.
+    // A new file each time: some file systems sync a file that is truncated and rewritten.
     let _ = std::fs::remove_file(folder.join("damaged"));
     let files = [write(folder, "damaged", bytes)];
     let resolved = resolve(&files).map(|_| ());
@@ -95,7 +95,7 @@ fn every_cut_and_every_longer_file_is_an_error() {
         let error = outcome(folder.path(), &bytes[..length]).unwrap_err().to_string();
         assert!(error.contains("the file is damaged or cut short"), "{length}: {error}");
     }
-    // Of nothing nobody can say what it was: alone it is refused, among others passed over.
+    // An empty file has no format: it is an error alone, and skipped among others.
     let nothing = [write(folder.path(), "nothing", b"")];
     assert!(resolve(&nothing).unwrap_err().to_string().ends_with("nothing: is empty"));
     assert!(read_files(&nothing, &options()).unwrap().0.is_empty());
@@ -103,7 +103,7 @@ fn every_cut_and_every_longer_file_is_an_error() {
         let longer = [&bytes, more].concat();
         assert!(outcome(folder.path(), &longer).is_err());
     }
-    // A part that is gone; a file without its first bytes is taken for text, as any other is.
+    // A missing part; a file without its first bytes is read as text, like any other.
     for at in (8..bytes.len() - 32).step_by(7) {
         let holed = [&bytes[..at], &bytes[at + 32..]].concat();
         assert!(outcome(folder.path(), &holed).is_err(), "{at}");
@@ -144,7 +144,7 @@ fn blocks_of_another_file_are_not_taken() {
     };
     let (a, b) = (make(0), make(6));
     assert_eq!(a.len(), b.len());
-    // Whole blocks, table or tail of one in the other, as half-done copies leave them.
+    // Whole blocks, table or tail of one file in the other, as interrupted copies leave them.
     for cut in 161..a.len() {
         let mixed = [&a[..cut], &b[cut..]].concat();
         let whole = mixed == a || mixed == b;

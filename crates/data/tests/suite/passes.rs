@@ -1,4 +1,4 @@
-//! What a run reads, cut into passes, and looked at before its first step.
+//! The data of a run, divided into passes and checked before its first step.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use stepwell_data::{
 
 use crate::common::*;
 
-/// All of `paths`, three times, the last tenth to be evaluated on.
+/// Three epochs of `paths`, with the last tenth for evaluation.
 fn options(paths: &[PathBuf]) -> SourceOptions {
     SourceOptions {
         layout: None,
@@ -36,7 +36,7 @@ fn files(folder: &Path) -> [PathBuf; 2] {
     [write(folder, "a", lines(0..40)), write(folder, "b", lines(40..100))]
 }
 
-/// Each pass in short: what for, which epoch, from where to where, and `c` where it reads a cache.
+/// Summary of each pass: purpose, epoch, start, end, and `c` if it reads a cache.
 fn passes(sources: &Sources, from: ReadFrom) -> Vec<String> {
     let place = |place: Position| format!("{}:{}", place.file, place.line);
     let short = |pass: Pass<char>| {
@@ -98,7 +98,7 @@ fn epochs_behind_the_one_that_makes_the_cache_read_it() {
     );
 }
 
-/// Reads what is evaluated on, and refuses chunks whose keys are more than `keys_max`.
+/// Checks the evaluation data, rejecting chunks with more than `keys_max` keys.
 fn check(options: SourceOptions, keys_max: usize, stop: &StopRequest) -> Result<u64, DataError> {
     let sources = find(options)?;
     let pass = sources.to_check().unwrap();

@@ -16,7 +16,7 @@ use crate::typed::{self, Values, plain};
 /// Bits of the label and of numbers, and keys by column.
 type Example = (u32, Vec<u32>, Vec<Vec<u64>>);
 
-/// A label, an id, a number and an id of the path, and a cross of both kinds.
+/// A label, an id, a number and an id in the path, and a cross of both kinds.
 fn columns() -> Vec<Column> {
     let id = |name: &str| column(name, ColumnKind::Id(IdRule::default()));
     vec![
@@ -76,7 +76,7 @@ fn every_format_has_the_columns_of_its_path() {
             (folder.join("a.parquet"), &with_missing),
         ] {
             let mut found = examples(&path, layout);
-            // That file has labels of its own, and a third record.
+            // This file has other labels, and a third record.
             let is_parquet = path.extension().is_some_and(|of| of == "parquet");
             found.truncate(2);
             let labels = |rows: &[Example]| -> Vec<_> {

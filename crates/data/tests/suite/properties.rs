@@ -1,10 +1,10 @@
-//! Parsing agrees with a plain parser on anything, and never panics.
+//! Parsing agrees with a naive parser on any input, and never panics.
 
 use proptest::prelude::*;
 use stepwell_base::key_of;
 use stepwell_data::{Block, Chunk, Schema, log1p_of, log1p_of_number, parse_block};
 
-/// The rules of the format once more, the slow way: split, look at each column, push.
+/// A naive implementation of the format: split, examine each column, push.
 fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
     let mut chunk = Chunk::new(schema);
     for (offset, line) in (0..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
@@ -25,7 +25,7 @@ fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
     chunk
 }
 
-/// Label, dense features, ids.
+/// Label, dense features and ids.
 type Example<'a> = (f32, Vec<f32>, Vec<&'a [u8]>);
 
 fn example_of(line: &[u8], schema: Schema) -> Option<Example<'_>> {
@@ -41,7 +41,7 @@ fn example_of(line: &[u8], schema: Schema) -> Option<Example<'_>> {
     Some((label, dense.collect::<Option<_>>()?, fields[schema.dense + 1..].to_vec()))
 }
 
-/// A dense feature as the standard library reads numbers; what it has words for is none.
+/// A dense feature, parsed by the standard library; words such as `inf` are invalid.
 fn dense_plainly(field: &[u8]) -> Option<f32> {
     let text = std::str::from_utf8(field).ok()?;
     if text.is_empty() {
@@ -62,7 +62,7 @@ fn dense_plainly(field: &[u8]) -> Option<f32> {
 
 fn agree(text: &[u8], schema: Schema) -> Result<(), TestCaseError> {
     let mut chunk = Chunk::new(schema);
-    // What a former filling left behind must not show.
+    // Earlier contents of the chunk must not matter.
     parse_block(&Block::of_text(b"1\t2\t3\t4\t5\t6\n\n".repeat(5)), &mut chunk);
     parse_block(&Block::of_text(text.to_vec()), &mut chunk);
     prop_assert_eq!(chunk.reasons.len(), chunk.malformed.len().min(16));
@@ -77,7 +77,7 @@ fn schemas() -> impl Strategy<Value = Schema> {
         .prop_map(|(dense, id_columns)| Schema::new(dense, id_columns))
 }
 
-/// Mostly valid pieces, so that whole lines come out, and some that are not.
+/// Mostly valid pieces, so that they often form whole lines, and some invalid ones.
 fn fields() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => any::<u32>().prop_map(|x| (x >> (x % 32)).to_string()),
@@ -101,7 +101,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
 }
 
-/// Only bytes that mean something to the parser.
+/// Only bytes that are special to the parser.
 fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
         prop::sample::select(b"\t\t\t\t\n\r01-9ae.+\x08\x0b\xff".to_vec()),
@@ -109,7 +109,7 @@ fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A field alone where a dense feature is, in the middle of a line and at its end.
+/// Tests a field as a dense feature, in the middle of a line and at its end.
 fn agree_on_field(field: &str) -> Result<(), TestCaseError> {
     let text = format!("1\t{field}\t{field}\n0\t{field}\t{field}\r\n1\t{field}");
     agree(text.as_bytes(), Schema::new(2, 0))?;

@@ -1,4 +1,4 @@
-//! Rows, and what they look like in every format.
+//! Rows and their representation in every format.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use stepwell_data::{
 
 use crate::common::*;
 
-/// A row before it lies in a file.
+/// A row before it is written to a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) click: u8,
@@ -89,7 +89,7 @@ pub(crate) fn layout(options: LayoutOptions) -> Arc<Layout> {
 
 pub(crate) const NAMES: [&str; 6] = ["click", "price", "age", "user", "city", "tags"];
 
-/// The fields of a record as text has them.
+/// Fields of a record as text.
 pub(crate) fn fields(record: &Record) -> [String; 6] {
     let Record { click, price, age, user, city, tags } = record;
     [
@@ -138,7 +138,7 @@ pub(crate) fn json(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
-/// How the pages of a Parquet file are.
+/// Kind of pages of a Parquet file.
 #[derive(Clone, Copy)]
 pub(crate) enum Pages {
     First,
@@ -147,7 +147,7 @@ pub(crate) enum Pages {
     Full,
 }
 
-/// A Parquet file of row groups of so many rows.
+/// Writes a Parquet file with row groups of `group` rows.
 pub(crate) fn parquet(path: &Path, records: &[Record], group: usize, kind: Pages) {
     let schema = "message rows {
         required int32 click (INTEGER(8, true));
@@ -160,7 +160,7 @@ pub(crate) fn parquet(path: &Path, records: &[Record], group: usize, kind: Pages
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = std::fs::File::create(path).unwrap();
     let properties = WriterProperties::builder().set_data_page_row_count_limit(50);
-    // Pages of both versions, with dictionaries, without them, and with one that is too small.
+    // Pages of both versions, with dictionaries, without them, and with one that overflows.
     let properties = match kind {
         Pages::First => properties,
         Pages::Second => properties.set_writer_version(WriterVersion::PARQUET_2_0),
@@ -194,7 +194,7 @@ pub(crate) fn parquet(path: &Path, records: &[Record], group: usize, kind: Pages
         put!(ByteArrayType, cities, Some(&levels), None);
         let (mut levels, mut repeated, mut tags) = (Vec::new(), Vec::new(), Vec::new());
         for record in records {
-            // A list without items, and one that is not there, are the same to us.
+            // An empty list and a null list are equivalent.
             if record.tags.is_empty() {
                 levels.push(i16::from(record.click));
                 repeated.push(0);
@@ -233,7 +233,7 @@ pub(crate) fn read(
     Ok((rows, reader.skipped()))
 }
 
-/// The same records in every format, and how each is read.
+/// The same records in every format, each with its layout.
 pub(crate) fn every_format(folder: &Path, records: &[Record]) -> Vec<(PathBuf, Arc<Layout>)> {
     let auto = layout(LayoutOptions::default());
     let of = |format| layout(LayoutOptions { format, ..Default::default() });

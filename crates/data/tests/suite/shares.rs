@@ -1,4 +1,4 @@
-//! Readers that share passes have all of it together, each its part of every mini-batch.
+//! Readers that share passes read all of the data together, each its part of every mini-batch.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn in_streams(
     find(options).shared(sharing, &StopRequest::new()).unwrap()
 }
 
-/// The rows of each pass of `sources` from `from` on, none of those behind its end.
+/// The rows of each pass of `sources` from `from`, without those past its end.
 pub(crate) fn read(sources: &Sources, from: ReadFrom, block_bytes: usize) -> Vec<Vec<Row>> {
     let passes: Vec<Pass<char>> = sources.passes(from, PURPOSES).collect();
     let ends: Vec<_> = passes.iter().map(|pass| pass.end).collect();
@@ -68,13 +68,13 @@ pub(crate) fn read(sources: &Sources, from: ReadFrom, block_bytes: usize) -> Vec
     found.into_iter().zip(ends).map(within).collect()
 }
 
-/// What reader `place` has of `rows`, by a plain look at each.
+/// Part of `rows` for the reader at `place`, computed naively.
 fn plain_part(rows: &[Row], mini_batch: usize, place: (usize, usize)) -> Vec<Row> {
     let of_mini = |mini: &[Row]| mini[part(mini.len(), place)].to_vec();
     rows.chunks(mini_batch).flat_map(of_mini).collect()
 }
 
-/// Readers of `options` have their parts, whatever their number and wherever they begin.
+/// Checks that readers of `options` get their parts, for any number of readers and any start.
 pub(crate) fn assert_shared(options: &dyn Fn() -> SourceOptions, starts: &[Position]) {
     for start in starts {
         let from = ReadFrom { epoch: 0, place: *start };
@@ -123,7 +123,7 @@ fn packed_files_are_shared_whatever_may_be_skipped_elsewhere() {
     let text = texts(folder.path());
     let names = ["p", "q", "r"].map(|name| folder.path().join(name));
     for (name, text) in names.iter().zip(&text) {
-        // Many blocks, so that some of them have nothing for a reader.
+        // Many blocks, so that a reader needs nothing from some of them.
         let packed = PackedOptions { block_bytes: 600, ..PackedOptions::new(TINY) };
         pack_text(name, std::slice::from_ref(text), (&blocks_of(150), &packed));
     }
@@ -186,7 +186,7 @@ fn streams_are_parts_of_the_pass_and_readers_have_their_own() {
             for rank in 0..ranks {
                 let of_rank = in_streams(options(&files), (mini_batch, streams), (rank, ranks));
                 let rows = read(&of_rank, from, 700).swap_remove(pass);
-                // A reader of one half has the lines of that half alone.
+                // A reader of one half reads only lines of that half.
                 if rank < ranks / 2 && streams % 2 == 0 {
                     assert!(rows.iter().all(|row| whole[..lines / 2].contains(row)));
                 }

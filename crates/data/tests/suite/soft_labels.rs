@@ -15,7 +15,7 @@ use stepwell_data::{
 use crate::common::*;
 use crate::rows::*;
 
-/// Clicks of impressions, with a price for each.
+/// Clicks and impressions.
 const COUNTS: [[i64; 2]; 6] = [[2, 5], [0, 4], [7, 7], [0, 0], [1, 3], [5, 10]];
 
 fn share([clicks, impressions]: [i64; 2]) -> f64 {
@@ -26,7 +26,7 @@ fn label() -> ColumnKind {
     ColumnKind::Label(LabelRule::default())
 }
 
-/// A share with a weight, and the same from counts.
+/// Columns with a share and a weight, and with the equivalent counts.
 fn columns() -> [Vec<Column>; 2] {
     let id = || column("user", ColumnKind::Id(IdRule::default()));
     let share = vec![column("label", label()), column("views", ColumnKind::Weight), id()];
@@ -137,7 +137,7 @@ fn counts_that_are_none_are_named_in_every_format() {
     }
 }
 
-/// Plain lines, some of whose labels lie between.
+/// Plain lines, some with labels between 0 and 1.
 fn soft() -> Chunk {
     let text = lines(0..7).replace("1\t1\t", "0.25\t1\t").replace("0\t6\t", "1e-3\t6\t");
     let mut chunk = Chunk::new(TINY);
@@ -161,9 +161,9 @@ fn packed_files_of_the_version_of_shares_are_read_for_ever() {
     };
     let expected: Vec<u32> = chunk.labels.iter().map(|label| label.to_bits()).collect();
     assert_eq!((labels(&path), labels(&kept)), (expected.clone(), expected));
-    // This is the version that is written today, so equal examples give equal bytes.
+    // While this version is current, equal examples give equal bytes.
     assert!(std::fs::read(&path).unwrap() == std::fs::read(kept).unwrap());
-    // Other labels are refused, and files without such labels keep their bytes.
+    // Other labels are errors, and files without such labels keep their bytes.
     let mut writer = PackedWriter::new(&path, &PackedOptions::new(TINY)).unwrap();
     let mut wrong = soft();
     wrong.labels[2] = 1.5;

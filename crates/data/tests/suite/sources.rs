@@ -100,7 +100,7 @@ fn patterns_are_resolved_in_order() {
     let found = resolve(&[path("other"), path("day_*"), path("odd[1]")]).unwrap();
     let wanted = ["other", "day_1", "day_2", "day_10", "odd[1]"].map(path);
     assert_eq!(found, wanted);
-    // Hidden files are those of somebody else, unless they are asked for.
+    // Hidden files are only matched explicitly.
     assert_eq!(resolve(&[path("*[1-2]")]).unwrap(), ["day_1", "day_2"].map(path));
     assert_eq!(resolve(&[path(".d*")]).unwrap(), [".d", ".day_1.crc"].map(path));
     assert!(message(resolve(&[path("*.crc")])).ends_with("*.crc: matches no file"));
@@ -146,7 +146,7 @@ fn a_forbidden_file_is_named() {
 #[test]
 fn damaged_files_are_named_with_the_line_reached() {
     let folder = tempfile::tempdir().unwrap();
-    // Lines that do not compress well, so that a cut file still gives some of them.
+    // Lines that compress poorly, so that a truncated file still contains some of them.
     let text: String = (0..4000).map(|n: usize| line(n.wrapping_mul(0x9E37_79B9) >> 8)).collect();
     for (name, packed) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
         let cut = write(folder.path(), name, &packed[..packed.len() - 9]);
@@ -223,7 +223,7 @@ fn a_line_longer_than_a_block_is_refused() {
     let files = [write(folder.path(), "long", text)];
     let error = message(read_files(&files, &ReadOptions { skip_max: 9, ..blocks_of(64) }));
     assert!(error.contains("line 2, column 1: the line is longer than"), "{error}");
-    // Counting does not go on in a line that no block has room for, wherever it begins.
+    // Counting stops in a line that exceeds a block, wherever it starts.
     for before in [0, 1, 40_000] {
         let text = lines(0..before) + &"x".repeat((1 << 20) - 1);
         let files = |more: &str| [write(folder.path(), "longer", text.clone() + more)];

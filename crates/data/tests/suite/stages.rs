@@ -1,4 +1,4 @@
-//! Stages that read passes give what one loop gives, and make caches on the way.
+//! Stages that read passes give the same result as a single loop, and make caches.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use stepwell_data::{
 
 use crate::common::*;
 
-/// Lines of the text, of more blocks than stages hold.
+/// Lines of the text: more blocks than the stages hold.
 const COUNT: usize = 50_000;
 
-/// The purpose of each pass and its rows.
+/// Purpose of each pass and its rows.
 pub(crate) type Found = Vec<(char, Vec<Row>)>;
 
-/// Takes what was read.
+/// Consumes the output of the stages.
 struct Take {
     parsed: Arc<Ordered<Parsed<char>>>,
     recorder: Option<Recorder>,
@@ -66,13 +66,13 @@ impl Stage for Take {
     }
 }
 
-/// What stages find, what became of the cache, and why some failed.
+/// Rows that the stages return, outcome of the cache, and errors.
 fn run(passes: Vec<Pass<char>>, cache: Option<CacheMaking>) -> (Found, Vec<String>, Vec<String>) {
-    // Blocks of a cache are as long.
+    // Blocks of a cache have the same size.
     run_with(passes, cache, ReadOptions { block_bytes: BLOCK_BYTES / 4, ..ReadOptions::new(TINY) })
 }
 
-/// The same, read as `options` say.
+/// Like [`run`], with the given `options`.
 pub(crate) fn run_with(
     passes: Vec<Pass<char>>,
     cache: Option<CacheMaking>,
@@ -122,7 +122,7 @@ fn passes_are_read_in_order() {
     assert_eq!(found.len(), 2);
     assert!(found[0] == ('a', rows.clone()));
     let (purpose, part) = &found[1];
-    // The last chunk may reach beyond the end of the pass, and no other begins behind it.
+    // The last chunk may extend past the end of the pass, but no other starts after it.
     assert_eq!(*purpose, 'b');
     assert!((9877..24_000).contains(&part.len()), "{}", part.len());
     assert!(part[..] == rows[20_123..20_123 + part.len()]);

@@ -1,4 +1,4 @@
-//! Statistics of columns are those of the first records that are trained on.
+//! Statistics of columns come from the first training records.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use stepwell_data::{
 use crate::common::*;
 use crate::rows::{column, made_of};
 
-/// A label, a weight that is a number, too, and a number that is to be standardised.
+/// A label, a weight that is also a number, and a number to standardize.
 fn columns() -> Vec<Column> {
     let standard = Transform::Standardise { mean: 0.0, deviation: 1.0 };
     let standard = DenseRule { transform: standard, ..Default::default() };
@@ -38,7 +38,7 @@ fn whole() -> Layout {
 
 const HEADER: &str = "click,part,worth,x,user\n";
 
-/// Of ten records the third and the last three are much larger.
+/// Among ten records, the third and the last three are much larger.
 fn rows(numbers: std::ops::Range<usize>) -> String {
     let row = |n: usize| match n == 2 || n > 6 {
         true => format!("{},late,1,1e6,u\n", n % 2),
@@ -57,7 +57,7 @@ fn what_is_evaluated_on_does_not_count() {
     let split = Layout::new(LayoutOptions { split, ..Default::default() }, columns()).unwrap();
     let early = found(&text, split.of_part(Part::Train), 0.0).unwrap();
     assert_eq!((early.mean, early.deviation), (2.0, 1.0));
-    // Malformed records have their place in front of the tail.
+    // Malformed records count as lines before the tail.
     let text = format!("{HEADER}{}1,bad\n1,bad\n{}", rows(0..2), rows(7..9));
     let mean = |tail| found(&text, whole(), tail).unwrap().mean.round();
     assert_eq!((mean(0.2), mean(0.3)), (333_335.0, 2.0));
@@ -69,10 +69,10 @@ fn no_more_than_the_first_records_count() {
     let text = format!("{HEADER}{first}{}", rows(7..10));
     for tail in [0.0, 0.00001, 0.1, 0.5] {
         let found = found(&text, whole(), tail).unwrap();
-        // One of the two numbers may come once more than the other.
+        // One of the two numbers may occur once more than the other.
         assert!((found.mean - 2.0).abs() < 1e-4 && (found.deviation - 1.0).abs() < 1e-4, "{tail}");
     }
-    // Half of them in the tail.
+    // Half of the records are in the tail.
     let text = format!("{HEADER}{}{}", rows(0..2).repeat(1000), rows(7..8).repeat(2000));
     assert!((found(&text, whole(), 0.5).unwrap().mean - 2.0).abs() < 1e-9);
 }

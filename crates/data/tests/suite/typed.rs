@@ -1,4 +1,4 @@
-//! Files of Parquet with a column of one type, and the same records as text.
+//! Parquet files with a column of one type, and the same records as text.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use self::Values::*;
 use crate::common::*;
 use crate::rows::{column, made_of, options_of, read};
 
-/// Values as they are stored.
+/// Values as stored.
 pub(crate) enum Values {
     Bool(Vec<bool>),
     Small(Vec<i32>),
@@ -45,15 +45,15 @@ impl Values {
     }
 }
 
-/// A type that says what values mean.
+/// A logical type for stored values.
 pub(crate) type Meaning = fn(PrimitiveTypeBuilder<'static>) -> PrimitiveTypeBuilder<'static>;
 
 pub(crate) fn plain(builder: PrimitiveTypeBuilder<'static>) -> PrimitiveTypeBuilder<'static> {
     builder
 }
 
-/// A file with a label, the column `c`, whose second row has no value, and `same`, which has the
-/// same values without gaps.
+/// Writes a file with a label, the column `c`, whose second row has no value, and `same`, which has
+/// the same values without nulls.
 pub(crate) fn parquet(
     path: &Path,
     meaning: Meaning,
@@ -117,7 +117,7 @@ fn count_of(values: &Values) -> usize {
     }
 }
 
-/// The columns `c` and `same`.
+/// Writes the columns `c` and `same`.
 fn put<T: DataType>(
     rows: &mut parquet::file::writer::SerializedRowGroupWriter<'_, std::fs::File>,
     values: &[T::T],
@@ -133,7 +133,7 @@ fn put<T: DataType>(
     column.close().unwrap();
 }
 
-/// The same records as text.
+/// Writes the same records as text.
 pub(crate) fn csv(folder: &Path, texts: &[&str]) -> PathBuf {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut c: Vec<String> = texts.iter().copied().map(quoted).collect();
@@ -155,14 +155,14 @@ pub(crate) fn layout(columns: Vec<stepwell_data::Column>, missing: &[&str]) -> A
     Arc::new(Layout::new(options, [vec![label], columns].concat()).unwrap())
 }
 
-/// Both columns as ids, one of them crossed with itself.
+/// A layout with both columns as ids, and crossed.
 pub(crate) fn ids() -> Arc<Layout> {
     let columns =
         vec![column("c", id()), column("same", id()), made_of("both", &["c", "same"], id())];
     layout(columns, &[])
 }
 
-/// Both columns as numbers, and in buckets.
+/// A layout with both columns as numbers, and in buckets.
 fn numbers() -> Arc<Layout> {
     let dense = || ColumnKind::Dense(DenseRule { indicator: true, ..Default::default() });
     let buckets = IdRule { buckets: vec![0.0, 7.0, 1e9], ..Default::default() };
@@ -176,7 +176,7 @@ fn numbers() -> Arc<Layout> {
     )
 }
 
-/// Examples, lines that are refused, and what is wrong with the first.
+/// Examples, number of malformed lines, and the reason for the first.
 pub(crate) fn outcome(path: &Path, layout: &Arc<Layout>) -> (Vec<Row>, u64, Option<String>) {
     let options = options_of(layout, 1 << 16);
     let (rows, skipped) =

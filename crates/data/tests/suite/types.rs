@@ -1,4 +1,4 @@
-//! Values of every type of Parquet are the ids and the numbers that CSV has of the same records.
+//! Values of every Parquet type give the same ids and numbers as the same records in CSV.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::rows::{column, made_of, options_of, read};
 use crate::typed::Values::*;
 use crate::typed::*;
 
-/// Declares a meaning by a logical type, and by a converted type alone.
+/// Declares an interpretation by a logical type, and by a converted type alone.
 macro_rules! logical {
     ($kind:expr) => {
         |builder: PrimitiveTypeBuilder<'static>| builder.with_logical_type(Some($kind))
@@ -247,7 +247,7 @@ fn parts_of_times_are_ids() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.parquet");
     let micros = logical!(LogicalType::timestamp(true, TimeUnit::MICROS));
-    // Tuesday the second of January 2024 at five, and the last moment of 1969, a Wednesday.
+    // Tuesday, January 2, 2024 at five, and the last moment of 1969, a Wednesday.
     let moments = Whole(vec![1_704_171_600_000_000, -1]);
     let of_part = |rule| {
         vec![column("c", ColumnKind::Ignored), made_of("part", &["c"], ColumnKind::Id(rule))]
@@ -307,7 +307,7 @@ fn days_split_the_data() {
         ("same", from("2024-01-02 00:00:01"), 1, 3, 0),
         ("same", from("2024-01-04T12:00:00+13:00"), 2, 2, 0),
         ("same", from("2025-01-01"), 4, 0, 0),
-        // Days are not compared with numbers, nor with nothing.
+        // Days can't be compared with numbers or missing values.
         ("same", from("20240103"), 0, 0, 4),
         ("c", from("2024-01-03"), 1, 2, 1),
     ] {

@@ -1,4 +1,4 @@
-//! Ids with values are the same in every format, and malformed values are refused by name.
+//! Ids with values are the same in every format, and errors name malformed values.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use stepwell_data::{
 use crate::common::*;
 use crate::rows::{column, options_of, read};
 
-/// A label, a list, and a column beside it.
+/// A label, a list, and another column.
 fn tagged(options: LayoutOptions, values: Option<&str>, most: usize) -> Arc<Layout> {
     let values = values.map(ValuesRule::of);
     let list = Some(ListRule { separator: "|".to_owned(), most, values });
@@ -57,8 +57,7 @@ fn text(header: &str, line: impl Fn(Ids<'_>) -> String) -> String {
     header.to_owned() + &RECORDS.iter().map(|ids| line(ids) + "\n").collect::<String>()
 }
 
-/// A file of the lists of each row: of texts, and of numbers of which none is missing where it is
-/// one.
+/// Writes lists of texts and of numbers for each row; the lists of numbers can contain nulls.
 fn parquet(path: &Path, rows: &[(Vec<&str>, Vec<Option<f64>>)]) {
     let schema = "message rows {
         required int32 label;
@@ -98,7 +97,7 @@ fn parquet(path: &Path, rows: &[(Vec<&str>, Vec<Option<f64>>)]) {
     writer.close().unwrap();
 }
 
-/// [`RECORDS`] with values within items, and with values beside them, in each format.
+/// [`RECORDS`] with values inside items, and in a separate list, in each format.
 fn files(folder: &Path) -> [Vec<PathBuf>; 2] {
     let within = |ids: Ids<'_>| joined(ids, |(id, value)| format!("{id}:{value}"));
     let ids = |ids: Ids<'_>| joined(ids, |(id, _)| (*id).to_owned());
@@ -204,14 +203,14 @@ fn a_packed_file_has_the_values_of_its_ids() {
         let files = stepwell_data::Files { paths: vec![packed.clone()], layout: None };
         assert!(Input::Files(files).may_have_values().unwrap());
     }
-    // Layouts without values keep their names.
+    // The names of layouts without values are unchanged.
     let name = |values| tagged(LayoutOptions::default(), values, 8).rules();
     assert!(!name(None).contains("values ") || name(None).matches("values ").count() == 1);
     assert_ne!(name(None), name(Some(":")));
     assert_ne!(name(Some("worth")), name(Some(":")));
 }
 
-/// The error for a file with these bytes.
+/// The error for a file with these contents.
 fn refused(folder: &Path, file: (&str, &str), values: Option<&str>) -> String {
     let options = LayoutOptions { missing: vec!["NA".to_owned()], ..Default::default() };
     let layout = tagged(options, values, 8);
@@ -257,7 +256,7 @@ fn what_is_no_value_is_refused_by_line_and_column() {
     let json = "{\"label\":1,\"tags\":[\"a\",null],\"worth\":[1,2]}\n";
     let error = refused(folder.path(), ("c.jsonl", json), Some("worth"));
     assert!(error.contains("tags has an item that is missing"), "{error}");
-    // LibSVM has its values with the ids.
+    // LibSVM stores its values with the ids.
     let error = refused(folder.path(), ("d.ffm", "1 tags:a:2\n"), Some("worth"));
     assert!(error.contains("tags has 1 ids and 0 values"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Products of numbers as they are, on top of the `gemm` crate.
+//! Unrounded products, computed by the `gemm` crate.
 
 use gemm::{Parallelism, gemm};
 
@@ -6,13 +6,13 @@ use super::{DEPTH_MAX, Kernel, Operand, Scratch, pieces};
 use crate::layer::Write;
 use crate::{MatrixMut, Scalar};
 
-/// Lanes by which the library may pad a side of a packed operand.
+/// Most lanes by which the library pads a side of a packed operand.
 const PADDING: usize = 64;
 
-/// Most bytes of second-level cache for which the library keeps a buffer per thread.
+/// Largest second-level cache for which the library allocates a buffer per thread, in bytes.
 const CACHE_BYTES_MAX: usize = 4 << 20;
 
-/// The kernel of full precision: that of the numbers themselves.
+/// The kernel without rounding.
 #[derive(Debug)]
 pub(crate) struct F32;
 
@@ -30,13 +30,13 @@ impl<T: Scalar> Kernel<T> for F32 {
         }
     }
 
-    /// Both operands of a piece, and the library's buffer of the size of a cache.
+    /// Both operands of a piece, and the library's cache-sized buffer.
     fn packing_bytes(&self, side: usize) -> usize {
         2 * DEPTH_MAX * (side + PADDING) * size_of::<T>() + CACHE_BYTES_MAX
     }
 }
 
-/// `target = left × right`, after what `target` holds where `read`.
+/// `target = left × right`, plus the contents of `target` if `read`.
 #[expect(unsafe_code, reason = "the matrix library takes pointers and strides")]
 pub(super) fn multiply_piece<T: Scalar>(
     target: &mut MatrixMut<'_, T>,
@@ -49,10 +49,10 @@ pub(super) fn multiply_piece<T: Scalar>(
     assert!((m - 1) * stride + n - 1 < target.data().len(), "M1");
     left.check();
     right.check();
-    // SAFETY: by M1 (the checks above) every index i * row_stride + j * column_stride of the three
-    // matrices lies in its slice. The target is borrowed for writing, so it overlaps neither
-    // operand, and its rows do not overlap each other. T is f32 or f64 (`Scalar` is sealed), which
-    // the library supports.
+    // SAFETY: by M1 (the checks above), every index i * row_stride + j * column_stride of the three
+    // matrices is in its slice. The target is borrowed for writing, so it overlaps neither operand,
+    // and its rows don't overlap each other. T is f32 or f64 (`Scalar` is sealed), which the
+    // library supports.
     unsafe {
         gemm(
             m,

@@ -1,4 +1,4 @@
-//! Matrix products: the one seam through which layers multiply, and the one place of this crate
+//! Matrix products: the interface through which layers multiply, and the only part of this crate
 //! with unsafe code.
 //!
 //! ```text
@@ -9,19 +9,19 @@
 //!                                    └─ portable     rounded operands through the library
 //! ```
 //!
-//! - **What is rounded.** The two operands of a product, to the nearest bf16, ties to even, for
-//!   each product; weights once for many. Sums are f32; so is all that lies in memory between
-//!   products: parameters, gradients, optimizer state, activations.
-//! - **Bits.** A kernel gives the same bits for the same operands, whatever thread computes. Two
-//!   kernels differ in the order of their sums (and AMX takes numbers below 2^-126 for zero), so
-//!   bits depend on the kernel as those of f32 do on the instruction set. [`bf16_kernel`] names it.
+//! - **Rounding.** The two operands of a product are rounded to the nearest bf16, ties to even, for
+//!   each product; packed weights once for many products. Sums are f32, and so is everything stored
+//!   between products: parameters, gradients, optimizer state, activations.
+//! - **Bits.** A kernel gives the same bits for the same operands on any thread. Kernels differ in
+//!   the order of sums (and AMX flushes numbers below 2^-126 to zero), so bits depend on the
+//!   kernel, as those of f32 depend on the instruction set. [`bf16_kernel`] returns its name.
 //!
 //! - **Invariants.**
-//!   - M1 every element that a kernel reaches lies in the slice it was given with; checked here by
-//!     the dimensions, before the call.
-//!   - M2 an element's sum runs over the inner dimension in pieces of at most [`DEPTH_MAX`], in
-//!     order. The library cuts longer sums by the size of the processor's caches, which must not
-//!     show.
+//! - M1 every element that a kernel accesses is inside the slice it was given; checked here against
+//!   the dimensions, before the call.
+//! - M2 an element's sum over the inner dimension runs in order, in pieces of at most
+//!   [`DEPTH_MAX`]. The library splits longer sums depending on the sizes of the processor's
+//!   caches, which must not affect the bits.
 
 mod bf16;
 mod library;
@@ -40,24 +40,24 @@ pub(crate) use packed::Packed;
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// Longest piece of a sum that the library takes without cutting it by itself.
+/// Longest sum that the library never splits.
 const DEPTH_MAX: usize = 512;
 
-/// Numbers in which the operands of products are multiplied.
+/// Number type of the operands of products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As they are.
+    /// Unrounded.
     #[default]
     F32,
-    /// Rounded to bf16: the 8 bits of significance of f32's upper half; sums stay f32.
+    /// Rounded to bf16, f32's upper half with 8 bits of significance; sums remain f32.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub const ALL: [Self; 2] = [Self::F32, Self::Bf16];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -65,7 +65,7 @@ impl Precision {
         }
     }
 
-    /// What multiplies in it.
+    /// Kernel that multiplies in this precision.
     pub(crate) fn kernel(self) -> &'static dyn Kernel<f32> {
         match self {
             Self::F32 => &F32,
@@ -74,11 +74,11 @@ impl Precision {
     }
 }
 
-/// What computes products.
+/// Computes products.
 pub(crate) trait Kernel<T>: Debug + Send + Sync {
-    /// `target = left × right`, or that added to what `target` holds.
+    /// `target = left × right`, or adds that to `target`.
     ///
-    /// The operands were checked: M1 holds, no dimension is 0.
+    /// The operands were checked: M1 holds, and no dimension is 0.
     fn multiply(
         &self,
         target: MatrixMut<'_, T>,
@@ -88,29 +88,29 @@ pub(crate) trait Kernel<T>: Debug + Send + Sync {
         scratch: &mut Scratch,
     );
 
-    /// Most bytes that it takes on a thread for products with no side longer than `side`, those
-    /// of its [`Scratch`] included.
+    /// Most bytes that products with sides of at most `side` take per thread, including the
+    /// [`Scratch`].
     fn packing_bytes(&self, side: usize) -> usize;
 
-    /// Tiles of a right operand of `depth` rows and `columns` columns that is packed beforehand;
-    /// none where the kernel reads it as it lies.
+    /// Tiles of a prepacked right operand with `depth` rows and `columns` columns; 0 if the kernel
+    /// reads it unpacked.
     fn packed_tiles(&self, _depth: usize, _columns: usize) -> usize {
         0
     }
 
-    /// Packs a right operand into as many tiles, of which there are some.
+    /// Packs a right operand into that many tiles, at least one.
     fn pack(&self, _right: Operand<'_, T>, _packed: &mut Packed) {}
 }
 
-/// Memory for operands as kernels want them. It grows to the largest product and stays; what one
-/// product leaves there is never read by the next.
+/// Buffers for packed operands. They grow to the largest product; no product reads what another one
+/// left there.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lanes: [Vec<f32>; 2],
     tiles: [HugeSlice<bf16::Tile>; 2],
 }
 
-/// What a layer multiplies with.
+/// Multiplies matrices for a layer.
 #[derive(Debug)]
 pub struct Gemm<'a, T> {
     kernel: &'a dyn Kernel<T>,
@@ -122,7 +122,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         Self { kernel, scratch }
     }
 
-    /// `target = left × right`, or that added to what `target` holds.
+    /// `target = left × right`, or adds that to `target`.
     pub(crate) fn multiply(
         &mut self,
         mut target: MatrixMut<'_, T>,
@@ -147,8 +147,8 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     }
 }
 
-/// The pieces of a product (M2), in order: whether the target's content is read, the columns of
-/// `left`, and the rows of `right` as columns of its transpose.
+/// The pieces of a product (M2), in order: whether to read the target, the columns of `left`, and
+/// the rows of `right`, as columns of its transpose.
 fn pieces<'a, T: Copy>(
     write: Write,
     left: Operand<'a, T>,
@@ -173,7 +173,7 @@ pub(crate) struct Operand<'a, T> {
     packed: Option<&'a Packed>,
 }
 
-/// The matrix itself as an operand.
+/// The matrix as an operand.
 pub(crate) fn plain<T>(matrix: Matrix<'_, T>) -> Operand<'_, T> {
     Operand {
         data: matrix.data(),
@@ -191,7 +191,7 @@ pub(crate) fn transposed<T>(matrix: Matrix<'_, T>) -> Operand<'_, T> {
 }
 
 impl<'a, T> Operand<'a, T> {
-    /// The same as a right operand that was packed, perhaps with more columns behind these.
+    /// The operand with its prepacked form, which may have additional columns at its end.
     pub(crate) fn with_packed(self, packed: Option<&'a Packed>) -> Self {
         Self { packed, ..self }
     }
@@ -206,14 +206,14 @@ impl<'a, T> Operand<'a, T> {
         }
     }
 
-    /// Some of the columns, at least one.
+    /// These columns of the operand, at least one.
     fn select(self, columns: std::ops::Range<usize>) -> Self {
         assert!(!columns.is_empty() && columns.end <= self.columns, "columns of an operand");
         let data = &self.data[columns.start * self.column_stride..];
         Self { data, columns: columns.len(), ..self }
     }
 
-    /// M1: the farthest element of a matrix that is not empty lies inside the slice.
+    /// M1: the last element of a nonempty matrix is inside the slice.
     fn check(&self) {
         assert!(self.rows > 0 && self.columns > 0, "an operand that is read has elements");
         let last = (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride;

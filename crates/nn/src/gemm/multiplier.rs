@@ -1,16 +1,16 @@
-//! Products for those who have matrices and no graph.
+//! Products for callers that have matrices but no graph.
 
 use super::{Gemm, Operand, Precision, Scratch, plain, transposed};
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut};
 
-/// Multiplies as the layers of a graph do: the same bits for the same operands.
+/// Multiplies like the layers of a graph, with the same bits for the same operands.
 #[derive(Debug, Default)]
 pub struct Multiplier {
     scratch: Scratch,
 }
 
-/// An operand of a product.
+/// Operand of a product.
 #[derive(Clone, Copy, Debug)]
 pub enum Side<'a> {
     /// The matrix.
@@ -29,10 +29,10 @@ impl<'a> Side<'a> {
 }
 
 impl Multiplier {
-    /// `target = left × right`, or that added to what `target` holds.
+    /// `target = left × right`, or adds that to `target`.
     ///
     /// # Panics
-    /// When shapes do not fit each other.
+    /// If shapes don't match.
     pub fn multiply(
         &mut self,
         precision: Precision,

@@ -1,4 +1,4 @@
-//! From a description to a graph: shapes are checked, gradients routed, buffers planned.
+//! Builds a graph from a description: checks shapes, routes gradients, plans buffers.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::{GraphError, Initial, ParameterShape, ParameterSpec, Scalar};
 /// Columns of a graph's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputShape {
-    /// Embedding values, which come first and get gradients.
+    /// Embedding values, which are first and have gradients.
     pub embedding: usize,
-    /// Dense features, which come after them and get none.
+    /// Dense features, which follow and have no gradients.
     pub dense: usize,
 }
 
@@ -28,7 +28,7 @@ impl InputShape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
-/// What a node reads.
+/// Input of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Columns of the graph's input.
@@ -39,7 +39,7 @@ pub enum Source {
     Node(NodeId),
 }
 
-/// A graph in the making: nodes are added in execution order, the output last.
+/// Builds a graph: nodes are added in execution order, the output last.
 #[derive(Debug)]
 pub struct GraphBuilder<T> {
     input: InputShape,
@@ -55,26 +55,26 @@ struct Draft<T> {
     begin: Begin,
 }
 
-/// How the parameters of a node begin.
+/// Initial values of a node's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
-    /// As its layer says.
+    /// As declared by the layer.
     Declared,
     AtZero,
-    /// Weights normal.
+    /// Normal weights.
     Kaiming,
 }
 
 impl<T: Scalar> GraphBuilder<T> {
-    /// A graph of no nodes.
+    /// A graph without nodes.
     pub fn new(input: InputShape) -> Self {
         Self { input, nodes: Vec::new() }
     }
 
-    /// Adds a node that runs after those added before.
+    /// Adds a node that runs after those already added.
     ///
     /// # Errors
-    /// A name used twice, a source that does not exist, or shapes that do not fit.
+    /// A duplicate name, a source that doesn't exist, or shapes that don't match.
     pub fn add(
         &mut self,
         name: &str,
@@ -93,10 +93,10 @@ impl<T: Scalar> GraphBuilder<T> {
         Ok(NodeId(self.nodes.len() - 1))
     }
 
-    /// As [`GraphBuilder::add`]; the node's parameters begin at zero.
+    /// Like [`GraphBuilder::add`], with parameters that start at zero.
     ///
     /// # Errors
-    /// Those of `add`.
+    /// The errors of [`GraphBuilder::add`].
     pub fn add_at_zero(
         &mut self,
         name: &str,
@@ -108,12 +108,13 @@ impl<T: Scalar> GraphBuilder<T> {
         Ok(id)
     }
 
-    /// As [`GraphBuilder::add`]; of what the layer lets begin uniform, weights are normal of mean 0
-    /// and deviation √(2 / inputs), as rectifiers want them (He et al., ICCV 2015), and biases 0.
-    /// A weight is what has several extents; its inputs are the values of one of the slowest.
+    /// Like [`GraphBuilder::add`], but parameters that the layer declares uniform start as follows:
+    /// weights are normal with mean 0 and deviation √(2 / inputs), as rectifiers need (He et al.,
+    /// ICCV 2015), biases are 0. Parameters with several dimensions are weights; their inputs are
+    /// the values per index of the slowest dimension.
     ///
     /// # Errors
-    /// Those of `add`.
+    /// The errors of [`GraphBuilder::add`].
     pub fn add_kaiming(
         &mut self,
         name: &str,
@@ -140,8 +141,7 @@ impl<T: Scalar> GraphBuilder<T> {
         })
     }
 
-    /// The graph whose logits are the output of the node added last, one in each of its columns; it
-    /// multiplies in full precision.
+    /// Builds the graph, in full precision. The columns of the last node are the logits.
     ///
     /// # Errors
     /// No nodes, an output without columns, or a node that feeds nothing.
@@ -214,7 +214,7 @@ impl<T: Scalar> Draft<T> {
         NodeUse { columns: self.columns, kept, reads, sources: &self.sources }
     }
 
-    /// Puts what this node declares behind what is in a flat vector; where it lies there.
+    /// Appends what this node declares to a flat vector; returns its range.
     fn place(
         &self,
         declared: Vec<ParameterShape>,
@@ -259,9 +259,9 @@ fn flops<T: Scalar>(draft: &Draft<T>, targets: &[GradientTarget], layouts: &[Lay
     draft.layer.flops(&inputs, &wanted)
 }
 
-/// Where every node's gradients go, and the embedding columns that get none at all.
+/// Routes every node's gradients; also returns the embedding columns that get none.
 ///
-/// Passes are followed in the order in which they will run, so that the first to reach a place
+/// Follows passes in the order in which they will run, so that the first to reach a destination
 /// overwrites it and later ones add.
 fn route<T>(
     input: InputShape,
@@ -293,7 +293,7 @@ fn write_after(before: bool) -> Write {
     if before { Write::Accumulate } else { Write::Overwrite }
 }
 
-/// Where the gradient of the input columns `range` goes; marks them as written.
+/// Destination of the gradient of input columns `range`; marks them as written.
 fn input_target(range: &Range<usize>, written: &mut [bool]) -> GradientTarget {
     let columns = range.start..range.end.min(written.len());
     if columns.is_empty() {
@@ -305,7 +305,7 @@ fn input_target(range: &Range<usize>, written: &mut [bool]) -> GradientTarget {
     GradientTarget::Input { columns, clear, write: write_after(before) }
 }
 
-/// The ranges of `columns` that were not written.
+/// The ranges of `columns` that aren't written yet.
 fn unwritten(written: &[bool], columns: Range<usize>) -> Vec<Range<usize>> {
     let mut ranges = Vec::<Range<usize>>::new();
     for column in columns.filter(|column| !written[*column]) {

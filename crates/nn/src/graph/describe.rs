@@ -1,4 +1,4 @@
-//! A graph as a description, for those who compute it elsewhere than here.
+//! Describes a graph for other implementations, such as devices.
 
 use std::ops::Range;
 
@@ -7,36 +7,36 @@ use crate::Scalar;
 use crate::gemm::Precision;
 use crate::layer::{GradientTarget, Operation};
 
-/// A node: what it computes, of what, and where everything lies.
+/// A node: its operation, its inputs, and the positions of its buffers.
 ///
-/// Places are in lanes per example, as [`Plan`](super::Plan) has them: for `rows_max` rows, the
-/// output is a matrix without gaps from lane `value * rows_max` of the values on, what is kept
-/// follows behind room for `rows_max` rows of it, and the gradient of the output lies from lane
-/// `gradient * rows_max` of the gradients on.
+/// Positions are in lanes per example, as in [`Plan`](super::Plan). For `rows_max` rows, the output
+/// is a matrix without gaps from lane `value * rows_max` of the values. What the node keeps follows
+/// room for `rows_max` rows of output. The gradient of the output starts at lane `gradient *
+/// rows_max` of the gradients.
 #[derive(Clone, Debug)]
 pub struct NodeView<'a> {
-    /// Its name.
+    /// Name of the node.
     pub name: &'a str,
-    /// What it computes.
+    /// Operation.
     pub operation: Operation,
-    /// What it reads.
+    /// Inputs.
     pub sources: &'a [Source],
-    /// Where gradients of what it reads go, each after those before it.
+    /// Destinations of the inputs' gradients, in order.
     pub targets: &'a [GradientTarget],
-    /// Its parameters in the flat vector.
+    /// Range of its parameters in the flat vector.
     pub parameters: Range<usize>,
-    /// Columns of its output.
+    /// Columns of the output.
     pub columns: usize,
-    /// Columns that it keeps.
+    /// Columns kept for the backward pass.
     pub kept: usize,
-    /// Where its output lies.
+    /// Position of the output.
     pub value: usize,
-    /// Where the gradient of that lies.
+    /// Position of the output's gradient.
     pub gradient: usize,
 }
 
 impl<T: Scalar> Graph<T> {
-    /// The nodes in execution order; backward passes run in the reverse.
+    /// The nodes in execution order; the backward pass runs in reverse.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeView<'_>> + ExactSizeIterator {
         self.nodes.iter().zip(&self.layouts).map(|(node, layout)| NodeView {
             name: &node.name,
@@ -51,12 +51,12 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
-    /// The embedding columns whose gradient nobody writes: it is zero.
+    /// Embedding columns that get no gradient, so that it is zero.
     pub fn untouched(&self) -> &[Range<usize>] {
         &self.untouched
     }
 
-    /// What operands of products are rounded to.
+    /// Rounding of the operands of products.
     pub fn precision(&self) -> Precision {
         self.precision
     }

@@ -1,15 +1,15 @@
-//! The graph: nodes in execution order, run forwards and backwards over one block at a time.
+//! The graph: nodes in execution order, run forwards and backwards on one block at a time.
 //!
 //! ```text
 //! x           [ embedding values: slots * dim | dense features ]   one row per example
 //! first_order [ sum of the wide weights ]                          one value per example
 //!
 //! nodes       each reads columns of x, the first order, or outputs of nodes before it
-//! output      the logits of an example: one, or one for each label
+//! output      the logits of an example, one per label
 //! ```
 //!
-//! Backwards, a node whose output several nodes read gets its gradient from the last of them first
-//! (overwriting) and then from the others in reverse order (adding): a fixed order, planned when
+//! In the backward pass, a node that several nodes read gets its gradient first from the last of
+//! these (overwriting), then from the others in reverse order (adding): a fixed order, planned when
 //! the graph is built. The same holds for columns of x.
 //!
 //! ```
@@ -69,27 +69,27 @@ use crate::layer::{
 };
 use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
 
-/// The inputs of one block.
+/// Inputs of one block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a, T> {
     /// Embedding values and dense features. // (rows, embedding + dense)
     pub x: Matrix<'a, T>,
-    /// Sum of each example's wide weights; may be empty where the graph does not read it. // (rows)
+    /// Sum of each example's wide weights; may be empty if the graph doesn't read it. // (rows)
     pub first_order: &'a [T],
 }
 
-/// Gradients of a block, to be computed.
+/// Destinations of a block's gradients.
 #[derive(Debug)]
 pub struct BlockGradients<'a, T> {
-    /// Of the embedding values. // (rows, embedding)
+    /// Gradient of the embedding values. // (rows, embedding)
     pub x: &'a mut [T],
-    /// Of the first order; may be empty where the graph does not read it. // (rows)
+    /// Gradient of the first order; may be empty if the graph doesn't read it. // (rows)
     pub first_order: &'a mut [T],
-    /// Of the parameters. // (parameters)
+    /// Gradient of the parameters. // (parameters)
     pub parameters: &'a mut [T],
 }
 
-/// A model's dense part, ready to run; shared by all threads.
+/// A model's dense part, ready to run, and usable by several threads at once.
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
     input: InputShape,
@@ -118,7 +118,7 @@ struct Node<T> {
 }
 
 impl Graph<f32> {
-    /// The same graph, multiplying in `precision`. Only graphs of f32 have a choice.
+    /// The graph with products in `precision`. Only f32 graphs have a choice.
     pub fn with_precision(self, precision: Precision) -> Self {
         Self { precision, kernel: precision.kernel(), ..self }
     }
@@ -130,7 +130,7 @@ impl<T: Scalar> Graph<T> {
         self.input
     }
 
-    /// Logits of an example.
+    /// Logits per example.
     pub fn outputs(&self) -> usize {
         self.layouts.last().map_or(0, |layout| layout.columns)
     }
@@ -140,7 +140,7 @@ impl<T: Scalar> Graph<T> {
         self.nodes.iter().map(|node| node.name.as_str())
     }
 
-    /// Where each parameter lies in the flat vector.
+    /// Name, shape and position of each parameter.
     pub fn parameters(&self) -> &[ParameterSpec] {
         &self.parameters
     }
@@ -150,7 +150,7 @@ impl<T: Scalar> Graph<T> {
         self.parameter_count
     }
 
-    /// The parameters with which training begins: a function of seed and names alone.
+    /// Initial parameters, a function of only seed and names.
     pub fn initial_parameters(&self, seed: u64) -> Vec<T> {
         let mut values = vec![T::ZERO; self.parameter_count];
         for spec in &self.parameters {
@@ -182,14 +182,14 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
-    /// Bytes of numbers that layers were made with; they are there once, whoever computes.
+    /// Bytes of constants of layers, which exist once, regardless of threads.
     pub fn constant_bytes(&self) -> usize {
         let lanes = self.nodes.iter().map(|node| node.layer.constant_lanes());
         lanes.sum::<usize>() * size_of::<T>()
     }
 
-    /// Most bytes that products and the scratch of layers take on each thread beside the plan's
-    /// buffers.
+    /// Most bytes that products and the scratch of layers take per thread, in addition to the
+    /// plan's buffers.
     pub fn packing_bytes(&self, rows_max: usize) -> usize {
         let columns = self.layouts.iter().map(|layout| layout.columns);
         let sides = columns.chain(self.nodes.iter().map(|node| node.layer.product_side()));
@@ -198,14 +198,14 @@ impl<T: Scalar> Graph<T> {
         self.kernel.packing_bytes(side) + HugeSlice::<u8>::bytes_rounded_up(scratch)
     }
 
-    /// Lanes that suffice for the passes of each layer over so many rows.
+    /// Lanes of scratch for any layer's passes over `rows_max` rows.
     fn scratch_lanes(&self, rows_max: usize) -> usize {
         let lanes = self.nodes.iter().map(|node| node.layer.scratch_lanes(rows_max));
         lanes.max().unwrap_or(0)
     }
 
-    /// Computes the logits of a block in training; keeps in `workspace` what [`Graph::backward`]
-    /// reads. Passes for another purpose: see [`Watched::with_purpose`].
+    /// Computes the logits of a block for training, and keeps what [`Graph::backward`] reads in
+    /// `workspace`. For other purposes, see [`Watched::with_purpose`].
     pub fn forward(
         &self,
         parameters: &[T],
@@ -219,7 +219,7 @@ impl<T: Scalar> Graph<T> {
     /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
     /// same block with the same parameters and workspace.
     ///
-    /// Everything is overwritten, but for the gradient of the first order where nothing reads it.
+    /// Overwrites everything, except for the gradient of the first order if nothing reads it.
     pub fn backward(
         &self,
         parameters: &[T],
@@ -231,7 +231,7 @@ impl<T: Scalar> Graph<T> {
         self.watched(&mut ()).backward(parameters, block, d_logits, workspace, gradients);
     }
 
-    /// Number of examples, after all shapes were found right.
+    /// Checks all shapes; returns the number of examples.
     fn check(&self, parameters: &[T], block: &Block<'_, T>, workspace: &Workspace<T>) -> usize {
         let rows = block.x.rows();
         assert_eq!(block.x.columns(), self.input.columns(), "columns of the input");

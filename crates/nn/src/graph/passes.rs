@@ -1,27 +1,27 @@
-//! The passes of a graph, and who is told of them node by node.
+//! Passes of a graph, with an observer of each node.
 
 use super::weights::{PackedWeights, Weights};
 use super::{Block, BlockGradients, Graph, NodeId, Workspace};
 use crate::layer::{Purpose, clear_columns};
 use crate::{MatrixMut, Scalar};
 
-/// Told how a pass over a block goes, on the thread that runs it.
+/// Observes a pass over a block, on the thread that runs it.
 ///
-/// What happens from the start of a pass, or from the node before, until a node is told belongs to
-/// that node, so a clock is read once a node. Nothing that an observer does reaches the numbers.
+/// All work since the start of the pass or the previous call belongs to the reported node, so one
+/// clock reading per node suffices. An observer can't affect the numbers.
 pub trait PassObserver {
-    /// The pass of `node` over the block has ended; in execution order forwards, in reverse order
+    /// The pass of `node` over the block has ended. Called in execution order forwards, in reverse
     /// backwards.
     fn passed(&mut self, node: NodeId);
 }
 
-/// Nobody listens: this costs nothing.
+/// No observer, at no cost.
 impl PassObserver for () {
     #[inline(always)]
     fn passed(&mut self, _node: NodeId) {}
 }
 
-/// A graph whose passes are told to an observer.
+/// A graph whose passes are reported to an observer.
 #[derive(Debug)]
 pub struct Watched<'a, T: 'static, W> {
     graph: &'a Graph<T>,
@@ -31,24 +31,24 @@ pub struct Watched<'a, T: 'static, W> {
 }
 
 impl<T: Scalar> Graph<T> {
-    /// The same graph, telling `watch`.
+    /// The graph, reporting passes to `watch`.
     pub fn watched<'a, W: PassObserver>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
         Watched { graph: self, watch, packed: None, purpose: Purpose::default() }
     }
 }
 
 impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
-    /// The same, reading weights that were packed of the very parameters that it will be given.
+    /// Reads weights that were packed from the same parameters that the passes get.
     pub fn with_packed(self, packed: &'a PackedWeights) -> Self {
         Self { packed: Some(packed), ..self }
     }
 
-    /// The same for another purpose than training of which nobody wants statistics.
+    /// Sets a purpose other than training without statistics.
     pub fn with_purpose(self, purpose: Purpose<'a, T>) -> Self {
         Self { purpose, ..self }
     }
 
-    /// As [`Graph::forward`].
+    /// See [`Graph::forward`].
     pub fn forward(
         self,
         parameters: &[T],
@@ -73,7 +73,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         }
     }
 
-    /// As [`Graph::backward`], after a forward pass that trains.
+    /// See [`Graph::backward`]; the forward pass must have been for training.
     pub fn backward(
         self,
         parameters: &[T],

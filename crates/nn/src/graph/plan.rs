@@ -1,4 +1,4 @@
-//! The plan of a graph's buffers: when each is first written, when last read, where it lies.
+//! Plans a graph's buffers: first write, last read, and position of each.
 //!
 //! Time counts passes of nodes. Of n nodes, node i runs forwards at time i and backwards at time
 //! 2n-1-i:
@@ -11,9 +11,9 @@
 //! gradient of 1                  ├────┤               from the pass of its last reader to its own
 //! ```
 //!
-//! Buffers whose lifetimes do not meet share memory: each, in order of its first use, takes the
-//! lowest place that is free for its whole life. Values and gradients are planned apart, so that a
-//! backward pass reads the one and writes the other.
+//! Buffers with disjoint lifetimes share memory: each, in order of first use, takes the lowest
+//! position that is free for its whole lifetime. Values and gradients are planned separately, so
+//! that a backward pass reads one and writes the other.
 
 use std::ops::Range;
 
@@ -22,29 +22,29 @@ use stepwell_base::huge::HugeSlice;
 use super::{NodeId, Source};
 use crate::layer::Reads;
 
-/// What a buffer holds.
+/// Contents of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// The output of a node, and behind it what the node keeps for its backward pass.
+    /// Output of a node, followed by what the node keeps for its backward pass.
     Value,
-    /// The gradient of that output.
+    /// Gradient of that output.
     Gradient,
 }
 
 /// One planned buffer; lanes are per example of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferPlan {
-    /// Whose it is.
+    /// Owner.
     pub node: NodeId,
-    /// What it holds.
+    /// Contents.
     pub kind: BufferKind,
-    /// Lanes.
+    /// Length in lanes.
     pub lanes: usize,
-    /// Lanes from the start of the buffers of its kind.
+    /// Position among the buffers of its kind, in lanes.
     pub offset: usize,
-    /// Time of the pass that first writes it.
+    /// Time of the first pass that writes it.
     pub first_use: usize,
-    /// Time of the pass that last reads it.
+    /// Time of the last pass that reads it.
     pub last_use: usize,
 }
 
@@ -53,30 +53,30 @@ pub struct BufferPlan {
 pub struct Plan {
     /// Buffers in order of their first use.
     pub buffers: Vec<BufferPlan>,
-    /// Lanes per example of all values together.
+    /// Lanes per example of all values.
     pub value_lanes: usize,
-    /// Lanes per example of all gradients together.
+    /// Lanes per example of all gradients.
     pub gradient_lanes: usize,
     /// Number of passes: twice the number of nodes.
     pub passes: usize,
 }
 
 impl Plan {
-    /// Bytes of a workspace for blocks of `rows_max` examples of numbers of `scalar_bytes` each.
+    /// Bytes of a workspace for blocks of `rows_max` examples, with numbers of `scalar_bytes` each.
     pub fn workspace_bytes(&self, rows_max: usize, scalar_bytes: usize) -> usize {
         let bytes =
             |lanes: usize| HugeSlice::<u8>::bytes_rounded_up(lanes * rows_max * scalar_bytes);
         bytes(self.value_lanes) + bytes(self.gradient_lanes)
     }
 
-    /// Where the buffer of `node` lies.
+    /// Position of a buffer of `node`.
     pub(super) fn offset(&self, node: usize, kind: BufferKind) -> usize {
         let found = self.buffers.iter().find(|b| b.node.0 == node && b.kind == kind);
         found.map_or(0, |buffer| buffer.offset)
     }
 }
 
-/// What the plan needs to know of a node.
+/// Properties of a node that determine its buffers.
 pub(super) struct NodeUse<'a> {
     pub(super) columns: usize,
     pub(super) kept: usize,
@@ -94,14 +94,14 @@ pub(super) fn plan(nodes: &[NodeUse<'_>]) -> Plan {
     Plan { buffers, value_lanes, gradient_lanes, passes: 2 * nodes.len() }
 }
 
-/// The two buffers of `node`, not yet placed.
+/// The two buffers of `node`, without positions.
 fn lifetimes(nodes: &[NodeUse<'_>], node: usize) -> [BufferPlan; 2] {
     let end = 2 * nodes.len() - 1;
     let reads_node = |reader: &usize| nodes[*reader].sources.contains(&Source::Node(NodeId(node)));
     let readers: Vec<usize> = (node + 1..nodes.len()).filter(reads_node).collect();
     let last_reader = readers.last().copied();
     let read_back = readers.iter().find(|reader| nodes[**reader].reads.inputs);
-    // A value lives at least until the logits are copied out, at the end of the forward passes.
+    // A value lives at least until the logits are copied out, at the end of the forward pass.
     let mut last_use = last_reader.unwrap_or(node);
     if let Some(reader) = read_back {
         last_use = end - reader;
@@ -124,7 +124,7 @@ fn lifetimes(nodes: &[NodeUse<'_>], node: usize) -> [BufferPlan; 2] {
     [value, gradient]
 }
 
-/// Gives every buffer of `kind` its offset; returns the lanes that all take together.
+/// Sets the offset of every buffer of `kind`; returns the total lanes.
 fn place(buffers: &mut [BufferPlan], kind: BufferKind) -> usize {
     let (mut placed, mut total) = (Vec::<BufferPlan>::new(), 0);
     for buffer in buffers.iter_mut().filter(|buffer| buffer.kind == kind) {
@@ -143,7 +143,7 @@ fn place(buffers: &mut [BufferPlan], kind: BufferKind) -> usize {
     total
 }
 
-/// The lowest offset at which `lanes` lanes meet none of `taken`, which is sorted.
+/// The lowest offset at which `lanes` lanes don't overlap `taken`, which is sorted.
 fn lowest_gap(taken: &[Range<usize>], lanes: usize) -> usize {
     let mut offset = 0;
     for range in taken {
@@ -198,9 +198,10 @@ mod tests {
     fn gradients_share_memory_and_stashed_values_do_not() {
         let plan = chain(0);
         assert_eq!(plan.value_lanes, 8 + 6 + 4 + 1);
-        // Two neighbours at a time; the widest pair leads, and first fit loses at most a few.
+        // Two neighbors at a time: the widest pair determines the size, and first fit wastes at
+        // most a few lanes.
         assert!((14..19).contains(&plan.gradient_lanes), "{}", plan.gradient_lanes);
-        // Whole pages: small ones, or huge ones.
+        // Whole pages: small or huge ones.
         assert_eq!(plan.workspace_bytes(2, 4), 2 * 4096);
         let huge = |lanes: usize| (lanes * 100_000 * 4).next_multiple_of(2 << 20);
         assert_eq!(plan.workspace_bytes(100_000, 4), huge(19) + huge(plan.gradient_lanes));

@@ -1,4 +1,4 @@
-//! What a graph has beside parameters: numbers that training finds and evaluation reads.
+//! State of a graph besides parameters: numbers that training computes and evaluation reads.
 //!
 //! ```text
 //! training    block ─► forward ─► statistics of the block ─┐
@@ -6,14 +6,14 @@
 //! evaluation  block, state ─► forward
 //! ```
 //!
-//! Statistics of blocks just add up, as gradients do, in the same tree; whoever trains advances the
-//! state once a mini-batch, by their sum, and keeps it with the parameters.
+//! Statistics of blocks are added like gradients, in the same tree. Training advances the state
+//! once per mini-batch by their sum, and stores it with the parameters.
 
 use super::Graph;
 use crate::{ParameterSpec, Scalar};
 
 impl<T: Scalar> Graph<T> {
-    /// Where each part of the state lies in its flat vector.
+    /// Name, shape and position of each part of the state.
     pub fn state(&self) -> &[ParameterSpec] {
         &self.state
     }
@@ -23,7 +23,7 @@ impl<T: Scalar> Graph<T> {
         self.state.last().map_or(0, |spec| spec.range.end)
     }
 
-    /// The state with which training begins.
+    /// Initial state.
     pub fn initial_state(&self) -> Vec<T> {
         let mut values = vec![T::ZERO; self.state_count()];
         for spec in &self.state {
@@ -32,12 +32,12 @@ impl<T: Scalar> Graph<T> {
         values
     }
 
-    /// Length of the vector of a block's statistics.
+    /// Length of the statistics vector of a block.
     pub fn statistics_count(&self) -> usize {
         self.statistics_count
     }
 
-    /// Takes the sum of the statistics over all blocks of a mini-batch into the state.
+    /// Updates the state with the sum of the statistics over all blocks of a mini-batch.
     pub fn advance_state(&self, state: &mut [T], statistics: &[T]) {
         assert_eq!(state.len(), self.state_count(), "state of this graph");
         assert_eq!(statistics.len(), self.statistics_count, "statistics of this graph");

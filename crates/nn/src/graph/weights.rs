@@ -1,21 +1,21 @@
-//! Weights rounded and packed once for all blocks of a step, where the kernel wants them packed.
+//! Weights that are rounded and packed once per step for all blocks, if the kernel packs operands.
 //!
-//! A product's right operand is the same weight in every block. What one block saves is the reading
-//! and writing of it, twice: as a layer's forward pass wants it and as the backward pass does. The
-//! results have the same bits with and without.
+//! A product's right operand is the same weight in every block, so packing it once saves reading
+//! and writing it for each block, for the forward and the backward pass. The results have the same
+//! bits with and without.
 
 use super::Graph;
 use crate::gemm::{Packed, plain, transposed};
 use crate::{Matrix, Scalar};
 
-/// Room for the packed weights of a graph: a part for each weight and pass whose kernel wants it
-/// packed, so none in f32.
+/// Packed weights of a graph: one part per weight and pass for which the kernel packs operands, so
+/// none in f32.
 #[derive(Debug)]
 pub struct PackedWeights {
     parts: Vec<PackedWeight>,
 }
 
-/// One node's weight as one pass wants it. Parts are packed apart, by any threads.
+/// One node's weight, packed for one pass. Threads can pack parts independently.
 #[derive(Debug)]
 pub struct PackedWeight {
     node: usize,
@@ -41,7 +41,7 @@ impl PackedWeights {
     }
 }
 
-/// The parameters that a pass reads, and perhaps what was packed of them.
+/// Parameters of a pass, and optionally their packed form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weights<'a, T> {
     pub(super) parameters: &'a [T],
@@ -55,7 +55,7 @@ impl<'a, T> Weights<'a, T> {
 }
 
 impl<T: Scalar> Graph<T> {
-    /// Room for packed weights. Bytes: [`Graph::packed_bytes`].
+    /// Allocates packed weights of [`Graph::packed_bytes`] bytes.
     pub fn packed_weights(&self) -> PackedWeights {
         let room = |node: usize, pass| {
             let (tiles, columns) = self.room_of(node, pass);
@@ -65,8 +65,7 @@ impl<T: Scalar> Graph<T> {
         PackedWeights { parts: (0..self.nodes.len()).flat_map(both).flatten().collect() }
     }
 
-    /// Bytes of the memory of [`Graph::packed_weights`]; none where the kernel reads weights as
-    /// they lie.
+    /// Bytes of [`Graph::packed_weights`]; 0 if the kernel reads weights unpacked.
     pub fn packed_bytes(&self) -> usize {
         self.packed_tiles().map(Packed::bytes).sum()
     }
@@ -76,7 +75,7 @@ impl<T: Scalar> Graph<T> {
         self.packed_tiles().map(Packed::bytes_written).sum()
     }
 
-    /// Tiles of each part.
+    /// Number of tiles of each part.
     fn packed_tiles(&self) -> impl Iterator<Item = usize> {
         let both = |node| {
             [self.room_of(node, Direction::Forward), self.room_of(node, Direction::Backward)]
@@ -94,7 +93,7 @@ impl<T: Scalar> Graph<T> {
         (self.kernel.packed_tiles(depth, columns), columns)
     }
 
-    /// Packs one part of these parameters; to be done again whenever they change.
+    /// Packs one part of these parameters. Must be repeated whenever they change.
     pub fn pack(&self, parameters: &[T], part: &mut PackedWeight) {
         assert_eq!(parameters.len(), self.parameter_count, "parameters of this graph");
         let node = &self.nodes[part.node];

@@ -1,4 +1,4 @@
-//! The planned buffers of one block, allocated once and used again for every block.
+//! The planned buffers of one block, allocated once and reused for every block.
 
 use stepwell_base::huge::HugeSlice;
 
@@ -6,19 +6,19 @@ use super::Graph;
 use crate::Scalar;
 use crate::gemm::Scratch;
 
-/// Values and gradients of a block of up to so many examples; one for each thread.
+/// Values and gradients of a block with a bounded number of examples; one workspace per thread.
 ///
-/// Bytes: see [`Plan::workspace_bytes`](super::Plan::workspace_bytes) and
-/// [`Graph::packing_bytes`]. Nothing that one block left behind reaches the next.
+/// Bytes: see [`Plan::workspace_bytes`](super::Plan::workspace_bytes) and [`Graph::packing_bytes`].
+/// A block never affects the results of a later one.
 #[derive(Debug)]
 pub struct Workspace<T> {
     pub(super) rows_max: usize,
-    /// Begin at a line of the processor's caches, so that rows of the usual widths do, too.
+    /// Aligned to cache lines, and so are rows of usual widths.
     pub(super) values: HugeSlice<T>,
     pub(super) gradients: HugeSlice<T>,
-    /// What a layer has to itself during a pass.
+    /// Scratch of a layer during a pass.
     pub(super) scratch: HugeSlice<T>,
-    /// What products pack their operands into.
+    /// Buffers for packed operands of products.
     pub(super) packing: Scratch,
 }
 
@@ -40,7 +40,7 @@ impl<T: Scalar> Workspace<T> {
         self.rows_max
     }
 
-    /// Whether it was made for such graphs.
+    /// Whether it matches the graph's dimensions.
     pub(super) fn fits(&self, graph: &Graph<T>) -> bool {
         let plan = graph.plan();
         self.values.len() == plan.value_lanes * self.rows_max

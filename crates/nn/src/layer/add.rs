@@ -1,4 +1,4 @@
-//! The sum of nodes of equal shape, added in the order in which they are named.
+//! Sum of nodes of equal shape, added in the order in which they are listed.
 
 use pulp::{Arch, Simd, WithSimd};
 

@@ -1,9 +1,9 @@
-//! Channels brought to mean 0 and variance 1 over a block (Ioffe and Szegedy, ICML 2015).
+//! Scales channels to mean 0 and variance 1 over a block (Ioffe and Szegedy, ICML 2015).
 //!
 //! ```text
 //! input   [ channel 0: places ][ channel 1: places ] ...         // (rows, channels * places)
-//! scale γ, shift β (channels)                                    begin at 1 and 0
-//! state   mean, variance (channels)                              begin at 0 and 1
+//! scale γ, shift β (channels)                                    initially 1 and 0
+//! state   mean, variance (channels)                              initially 0 and 1
 //!
 //! training    μ = Σ x / n,  v = Σ (x - μ)² / n      over the n = rows * places values of a channel
 //!             y = γ r (x - μ) + β,  r = 1 / √(v + ε)
@@ -12,11 +12,11 @@
 //!             dx = γ r (dy - dβ / n - x̂ dγ / n)
 //! ```
 //!
-//! Here an example's values reach others: those of its block, which is a fixed part of a mini-batch
-//! and the unit of summation. So the number of blocks shows in the model, and threads and ranks do
-//! not. Blocks of few examples have poor statistics.
+//! Here an example's values depend on the other examples of its block, which is a fixed part of a
+//! mini-batch and the unit of summation. So the model depends on the number of blocks, but not on
+//! threads and ranks. Small blocks have noisy statistics.
 //!
-//! Of a block remain, to be added up over blocks and then taken into the state,
+//! The statistics of a block, which are added over blocks and then update the state, are
 //!
 //! ```text
 //! statistics  [ n | n - 1 | Σ x | Σ (x - μ)² ]                   // 2 + 2 * channels
@@ -24,11 +24,11 @@
 //!             variance += momentum (Σ (x - μ)² / (n - 1) - variance)
 //! ```
 //!
-//! Deviations are those from each block's own mean, as training had them; over blocks that is the
-//! pooled variance. Where no block has two values of a channel, the variance stays.
+//! Deviations are relative to each block's own mean, as in training; over blocks, this gives the
+//! pooled variance. If no block has two values of a channel, its variance is unchanged.
 //!
-//! Sums run over places as `channels` says, then over examples in order. Mean and deviations are
-//! found again backwards, from the input, with the same bits.
+//! Sums run over places in the order of `channels`, then over examples in order. The backward pass
+//! recomputes mean and deviations from the input, with the same bits.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -37,21 +37,21 @@ use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Purpose, Re
 use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, Scalar};
 
-/// A normalization of channels over a block.
+/// Normalizes channels over a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNorm {
-    /// Channels, each with statistics of its own: columns, or planes of an image.
+    /// Number of channels (columns, or planes of an image); each has separate statistics.
     pub channels: usize,
-    /// Values of a channel: 1, or those of a plane.
+    /// Values per channel: 1, or those of a plane.
     pub places: usize,
-    /// What is added to a variance.
+    /// Added to variances.
     pub epsilon: f64,
-    /// How far the state moves in a step, from 0 to 1.
+    /// Weight of a step in the state, from 0 to 1.
     pub momentum: f64,
 }
 
 impl BatchNorm {
-    /// Of so many channels of so many values, with 1e-5 added to a variance and a momentum of 0.1.
+    /// A normalization with an epsilon of 1e-5 and a momentum of 0.1.
     pub fn new(channels: usize, places: usize) -> Self {
         Self { channels, places, epsilon: 1e-5, momentum: 0.1 }
     }
@@ -183,7 +183,7 @@ fn constant(channels: usize, (name, value): (&'static str, f64)) -> ParameterSha
     ParameterShape { name, shape: vec![channels], initial: Initial::Constant(value) }
 }
 
-/// What is found of the channels of a block.
+/// Mean and variance of the channels of a block.
 struct Found<'a, T> {
     layer: BatchNorm,
     mean: &'a mut [T],
@@ -199,7 +199,7 @@ impl<'a, T: Scalar> Found<'a, T> {
         Self { layer, mean, inverse, squares: &mut rest[..layer.channels] }
     }
 
-    /// Finds all of it.
+    /// Computes all of them.
     fn of_block(&mut self, input: Matrix<'_, T>) {
         let layer = self.layer;
         // An empty block has sums of 0.
@@ -214,7 +214,7 @@ impl<'a, T: Scalar> Found<'a, T> {
         lanes.for_each(|(inverse, sum)| *inverse = layer.inverse(*sum / count));
     }
 
-    /// Writes the statistics of a block of so many rows.
+    /// Writes the statistics of a block of `rows` rows.
     fn report(&self, rows: usize, statistics: &mut [T]) {
         let values = rows * self.layer.places;
         if values == 0 {
@@ -229,7 +229,7 @@ impl<'a, T: Scalar> Found<'a, T> {
     }
 }
 
-/// Sums over the values of each channel, or of the squares of what they are off its mean.
+/// Sums the values of each channel, or their squared deviations from its mean.
 struct Moments<'a, T> {
     layer: BatchNorm,
     input: Matrix<'a, T>,  // (rows, channels * places)
@@ -267,7 +267,7 @@ impl<T: Scalar> WithSimd for Moments<'_, T> {
     }
 }
 
-/// The gradients of scale and shift.
+/// Computes the gradients of scale and shift.
 struct Sums<'a, T> {
     layer: BatchNorm,
     input: Matrix<'a, T>,    // (rows, channels * places)
@@ -306,7 +306,7 @@ impl<T: Scalar> WithSimd for Sums<'_, T> {
     }
 }
 
-/// The gradient of the input, of the columns that want it.
+/// Computes the gradient of the input columns that need one.
 struct Distribute<'a, T> {
     layer: BatchNorm,
     input: Matrix<'a, T>,    // (rows, channels * places)
@@ -314,7 +314,7 @@ struct Distribute<'a, T> {
     mean: &'a [T],           // (channels)
     inverse: &'a [T],        // (channels)
     scale: &'a [T],          // (channels)
-    gradients: [&'a [T]; 2], // of scale and shift // (channels)
+    gradients: [&'a [T]; 2], // of scale and shift // of scale and shift // (channels)
     out: GradientOut<'a, T>, // (rows, at most channels * places)
 }
 

@@ -1,15 +1,15 @@
-//! Sums over the values of a channel, in an order of their own.
+//! Sums over the values of a channel, in a special order.
 //!
-//! The values of a channel lie side by side where it has many places. Added one after the other
-//! they would wait for each other, so value i joins partial sum i mod 16, and the partial sums are
-//! added in order at the end. It is the same order whatever the processor.
+//! The values of a channel with many places are contiguous. A plain sum would be one chain of
+//! dependent additions, so value i joins partial sum i mod 16, and the partial sums are added in
+//! order at the end. The order doesn't depend on the processor.
 
 use crate::Scalar;
 
-/// Partial sums.
+/// Number of partial sums.
 const PARTS: usize = 16;
 
-/// The sum of `term` over pairs of lanes, which are equally many.
+/// Sum of `term` over pairs of lanes of two equally long slices.
 #[inline(always)]
 pub(super) fn sum_of<T: Scalar>(lanes: &[T], others: &[T], term: impl Fn(T, T) -> T) -> T {
     let mut parts = [T::ZERO; PARTS];

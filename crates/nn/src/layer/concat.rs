@@ -1,4 +1,4 @@
-//! Nodes side by side: the columns of the first, then those of the second, and so on.
+//! Concatenates nodes: the columns of the first, then those of the second, and so on.
 
 use super::add::copy;
 use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};

@@ -1,22 +1,22 @@
-//! A convolution of images (cross-correlation, as usual) with its activation.
+//! Convolution of images (cross-correlation, as usual) with its activation.
 //!
 //! ```text
 //! input   image of C channels                                  // (rows, C * height * width)
 //! weight  (O, C, kernel rows, kernel columns), bias (O)
 //! output  image of O channels, a plane of places each          // (rows, O * places)
 //!
-//! of an example:  U = what the window covers, unfolded         // (C * area, places)
+//! per example:    U = values under the window, unfolded         // (C * area, places)
 //! forward    Y  = W U, then bias and activation in one pass over Y
-//! backward   dZ = dY where the activation let through, and db = Σ dZ
+//! backward   dZ = dY where the activation passes, and db = Σ dZ
 //!            dW = Σ dZ Uᵀ
-//!            dX = Wᵀ dZ folded back: each value is added where it came from
+//!            dX = Wᵀ dZ folded back: adds each value to its source lane
 //! ```
 //!
-//! A product is one example's; its U lies in scratch, so that memory does not grow with the block,
-//! and is made anew backwards, which is cheaper than to keep `area` times the input. Sums: dW adds
-//! up examples in order, and places in order within one; db adds up places as `channels` says, then
-//! examples in order; a value of dX adds up those of the kernel in order. Of dX whole channels are
-//! computed, as many as the columns that want it touch.
+//! Each example is a separate product. Its U is in scratch, so memory doesn't grow with the block;
+//! the backward pass recomputes it, which is cheaper than keeping `area` times the input. Order of
+//! sums: dW over examples in order, and places in order within each; db over places in the order of
+//! `channels`, then examples in order; a value of dX over the kernel in order. dX is computed for
+//! every channel with a column that needs a gradient.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -31,23 +31,23 @@ use crate::{Matrix, MatrixMut, Scalar};
 /// A convolution with its activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convolution {
-    /// What it reads.
+    /// Shape of the input.
     pub image: Image,
-    /// Channels written.
+    /// Number of output channels.
     pub channels: usize,
-    /// What a value is made of.
+    /// Window of inputs for each output value.
     pub window: Window,
     /// Whether each channel has a bias.
     pub bias: bool,
-    /// What is applied to the sums.
+    /// Activation of the sums.
     pub activation: Activation,
 }
 
 impl Convolution {
-    /// What it writes.
+    /// Shape of the output.
     ///
     /// # Errors
-    /// What does not fit, in words that name the mend.
+    /// What doesn't match, with a fix.
     pub fn output(&self) -> Result<Image, String> {
         if self.channels == 0 {
             return Err("a convolution has at least one output channel".to_owned());
@@ -177,7 +177,7 @@ impl<T: Scalar> Layer<T> for Convolution {
     }
 }
 
-/// Writes what an image is unfolded; zeros for padding.
+/// Unfolds an image; zeros for padding.
 struct Unfold<'a, T> {
     walk: Places,
     image: &'a [T],        // (channels * height * width)
@@ -218,10 +218,10 @@ impl<T: Scalar> WithSimd for Unfold<'_, T> {
     }
 }
 
-/// Adds what was unfolded to where it came from, as far as the image reaches.
+/// Adds unfolded values to the lanes they came from, within the bounds of the image.
 struct Fold<'a, T> {
     walk: Places,
-    unfolded: &'a mut [T], // (some channels * area, places), which is changed
+    unfolded: &'a mut [T], // (some channels * area, places); modified
     image: &'a mut [T],    // (at most channels * height * width)
 }
 
@@ -255,10 +255,10 @@ impl<T: Scalar> WithSimd for Fold<'_, T> {
     }
 }
 
-/// Adds the bias, where there is one, and applies the activation.
+/// Adds the bias, if there is one, and applies the activation.
 struct Activate<'a, T> {
     values: MatrixMut<'a, T>, // (rows, channels * places)
-    bias: &'a [T],            // (channels) or none
+    bias: &'a [T],            // (channels) or empty
     places: usize,
     activation: Activation,
 }
@@ -284,11 +284,11 @@ impl<T: Scalar> WithSimd for Activate<'_, T> {
     }
 }
 
-/// Turns the gradient of the outputs into that of the sums, and adds it up over places and rows.
+/// Turns the gradient of the outputs into that of the sums, and sums it over places and rows.
 struct Deactivate<'a, T> {
     output: Matrix<'a, T>,      // (rows, channels * places)
     gradient: MatrixMut<'a, T>, // (rows, channels * places)
-    d_bias: &'a mut [T],        // (channels) or none
+    d_bias: &'a mut [T],        // (channels) or empty
     places: usize,
     activation: Activation,
 }

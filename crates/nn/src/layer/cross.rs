@@ -1,4 +1,4 @@
-//! A cross layer with a full matrix (DCN-V2; Wang et al., WWW 2021).
+//! Cross layer with a full matrix (DCN-V2; Wang et al., WWW 2021).
 //!
 //! ```text
 //! inputs  x₀, x                                     // (rows, columns) each
@@ -12,11 +12,11 @@
 //!           dW  = Σ dp xᵀ,       db = Σ dp
 //! ```
 //!
-//! Forwards, bias, product and sum are one pass over memory behind the matrix product. The product
-//! is kept: with `n` columns that is `n` lanes an example, where computing it again would make the
-//! backward pass half as long again (`2 n²` operations on top of `4 n²`). The bias is not kept in
-//! it, which would write the product twice; adding it again is cheaper. Backwards, `dp` takes the
-//! place of `dy` in the pass that hands `dy` on, so that it needs no memory of its own.
+//! In the forward pass, bias, product and sum are one pass over memory after the matrix product.
+//! The product is kept: for `n` columns, that takes `n` lanes per example, while recomputing it
+//! would make the backward pass half as long again (`2 n²` operations in addition to `4 n²`). The
+//! bias isn't included, as that would write the product twice; adding it again is cheaper. In the
+//! backward pass, `dp` overwrites `dy` while `dy` is passed on, so it needs no extra memory.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -25,10 +25,10 @@ use crate::gemm::{plain, transposed};
 use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// A cross layer over `x₀`, its first input, and `x`, its second, which may be `x₀` itself.
+/// A cross layer over `x₀`, its first input, and `x`, its second, which may also be `x₀`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cross {
-    /// Columns of either input and of the output.
+    /// Columns of each input and of the output.
     pub columns: usize,
 }
 
@@ -143,7 +143,7 @@ impl<T: Scalar> WithSimd for Combine<'_, T> {
     }
 }
 
-/// `dx₀ = dy ∘ (p + b)`, of the columns that want it.
+/// `dx₀ = dy ∘ (p + b)`, for the columns that need it.
 struct ToBase<'a, T> {
     product: Matrix<'a, T>,  // (rows, columns)
     bias: &'a [T],           // (columns)
@@ -168,7 +168,7 @@ impl<T: Scalar> WithSimd for ToBase<'_, T> {
     }
 }
 
-/// Hands `dy` on to the input where it wants it, makes `dp` of it, and adds that up over the rows.
+/// Passes `dy` on to the input if needed, replaces it with `dp`, and sums that over the rows.
 struct ToProduct<'a, 'b, T> {
     base: Matrix<'a, T>,                          // (rows, columns)
     gradient: MatrixMut<'a, T>,                   // (rows, columns)

@@ -1,20 +1,21 @@
-//! The dot products of all pairs of vectors (DLRM; Naumov et al. 2019), none with itself.
+//! Dot products of all pairs of different vectors (DLRM; Naumov et al. 2019).
 //!
 //! ```text
-//! inputs  [ v₀: dim ][ v₁: dim ] ...   one input, or two that are read one after the other
+//! inputs  [ v₀: dim ][ v₁: dim ] ...   one input, or two, concatenated
 //! output  v₁·v₀ | v₂·v₀  v₂·v₁ | v₃·v₀  v₃·v₁  v₃·v₂ | ...      // (rows, n (n - 1) / 2)
 //! ```
 //!
-//! The output is the lower triangle of the matrix of all products, row by row: the pair i < j
-//! stands at `j (j - 1) / 2 + i`, whatever the number of vectors.
+//! The output is the lower triangle of the matrix of all products, row by row: the pair i < j is at
+//! `j (j - 1) / 2 + i`, regardless of the number of vectors.
 //!
-//! Forwards, up to 16 vectors `i` are turned into columns, so that a register holds one lane of
-//! each, and every later vector `j` is multiplied in lane by lane: a row of the triangle comes out
-//! of registers without sums across lanes. Backwards, the gradient of `v_i` is the sum of the other
-//! vectors times their pair's gradient, in registers too.
+//! In the forward pass, up to 16 vectors `i` are transposed, so that a register holds one lane of
+//! each, and every later vector `j` is multiplied in, lane by lane: registers accumulate a row of
+//! the triangle without sums across lanes. In the backward pass, the gradient of `v_i` is the sum
+//! of the other vectors, weighted by their pair's gradient, also in registers.
 //!
-//! Sums run over the lanes of a vector in order; backwards over the vectors in order. An example's
-//! vectors are read from the first-level cache `n / 16` times forwards and `n` times backwards.
+//! Sums run over the lanes of a vector in order; in the backward pass, over the vectors in order.
+//! An example's vectors are read from the first-level cache `n / 16` times forwards and `n` times
+//! backwards.
 
 use std::ops::Range;
 
@@ -24,22 +25,22 @@ use super::factorization_machine::{TILE, tiles};
 use super::{Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// Vectors that are multiplied with a tile before the products are put out.
+/// Vectors multiplied with a tile before the products are written.
 const CHUNK: usize = 32;
-/// Vectors that share a reading of the tile.
+/// Vectors that share one read of the tile.
 const GROUP: usize = 4;
 
-/// The dot products of all pairs of `vectors` vectors of `dim` values.
+/// Dot products of all pairs of `vectors` vectors of `dim` values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DotInteraction {
-    /// Number of vectors, of all inputs together.
+    /// Number of vectors in all inputs together.
     pub vectors: usize,
-    /// Length of each.
+    /// Length of each vector.
     pub dim: usize,
 }
 
 impl DotInteraction {
-    /// Number of pairs, which is the number of columns of the output.
+    /// Number of pairs, which is the number of output columns.
     pub fn pairs(&self) -> usize {
         triangle(self.vectors)
     }
@@ -100,18 +101,18 @@ impl<T: Scalar> Layer<T> for DotInteraction {
     }
 }
 
-/// Number of pairs of vectors before the `index`-th: where its row of the triangle begins.
+/// Number of pairs before vector `index`: the start of its row of the triangle.
 #[inline(always)]
 fn triangle(index: usize) -> usize {
     index * index.saturating_sub(1) / 2
 }
 
-/// The vectors of all examples.
+/// Vectors of all examples.
 #[derive(Clone, Copy)]
 struct Vectors<'a, T> {
     vectors: usize,
     dim: usize,
-    inputs: [Matrix<'a, T>; 2], // (rows, some * dim) and (rows, the others * dim)
+    inputs: [Matrix<'a, T>; 2], // (rows, some * dim) and (rows, the rest * dim)
 }
 
 impl<'a, T: Scalar> Vectors<'a, T> {
@@ -122,7 +123,7 @@ impl<'a, T: Scalar> Vectors<'a, T> {
     }
 }
 
-/// The vectors of one example.
+/// Vectors of one example.
 struct Row<'a, T> {
     dim: usize,
     inputs: [&'a [T]; 2],
@@ -139,7 +140,7 @@ impl<'a, T: Scalar> Row<'a, T> {
         }
     }
 
-    /// Lane `d` of the vectors `which` in row `d` of `tile`; what exceeds them is left as it is.
+    /// Puts lane `d` of the vectors `which` into row `d` of `tile`; the rest is unchanged.
     #[inline(always)]
     fn columns(&self, which: Range<usize>, lanes: Range<usize>, tile: &mut [[T; TILE]; TILE]) {
         for (column, index) in which.enumerate() {
@@ -175,7 +176,7 @@ impl<T: Scalar> WithSimd for Interact<'_, T> {
     }
 }
 
-/// The products of each vector of `chunk` with all of `tile`; what exceeds these means nothing.
+/// Products of each vector of `chunk` with all of `tile`; entries beyond these are meaningless.
 #[inline(always)]
 fn products<T: Scalar>(
     vectors: &Row<'_, T>,
@@ -200,7 +201,7 @@ fn products<T: Scalar>(
     sums
 }
 
-/// Adds the products of some vectors, from the `first` on, with the columns of a tile.
+/// Adds the products of `COUNT` vectors, starting at `first`, with the columns of a tile.
 #[inline(always)]
 fn multiply<T: Scalar, const COUNT: usize>(
     vectors: &Row<'_, T>,
@@ -223,10 +224,10 @@ fn multiply<T: Scalar, const COUNT: usize>(
     *sums = total;
 }
 
-/// Puts out the part of the triangle's row `index` that begins at column `start`.
+/// Writes the part of the triangle's row `index` that starts at column `start`.
 ///
-/// Where there is room, all lanes are written, also those behind the end of the row: they fall on
-/// later rows, on columns of this tile or of earlier ones, which are all put out afterwards.
+/// If there is room, writes a full tile, including lanes past the end of the row. These belong to
+/// later rows, in columns of this tile or of earlier ones, all of which are written later.
 #[inline(always)]
 fn put<T: Scalar>(index: usize, start: usize, products: &[T; TILE], output: &mut [T]) {
     let place = triangle(index) + start;
@@ -240,7 +241,7 @@ fn put<T: Scalar>(index: usize, start: usize, products: &[T; TILE], output: &mut
 
 struct Distribute<'a, T> {
     vectors: Vectors<'a, T>,
-    first: usize,            // vector with which the input begins
+    first: usize,            // first vector of the input
     d_output: Matrix<'a, T>, // (rows, pairs)
     out: GradientOut<'a, T>, // (rows, at most the input's vectors * dim)
 }
@@ -268,7 +269,7 @@ impl<T: Scalar> WithSimd for Distribute<'_, T> {
     }
 }
 
-/// ∂/∂v_i = Σ_{j ≠ i} d_ij v_j, some lanes of it; what exceeds these stays zero.
+/// Lanes of ∂/∂v_i = Σ_{j ≠ i} d_ij v_j; the rest of the tile is zero.
 #[inline(always)]
 fn others<T: Scalar>(
     vectors: &Row<'_, T>,

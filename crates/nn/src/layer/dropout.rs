@@ -1,4 +1,4 @@
-//! Lanes that are dropped at random in training (Srivastava et al., JMLR 2014).
+//! Drops lanes at random in training (Srivastava et al., JMLR 2014).
 //!
 //! ```text
 //! training    y = x ∘ m,   m = 0 where the lane is dropped, 1 / (1 - rate) elsewhere
@@ -7,10 +7,10 @@
 //! backward    dx = dy ∘ m
 //! ```
 //!
-//! Lane l of an example is dropped where uniform number l of the stream
-//! [`of_dropping`](Stream::of_dropping) is below the rate. That stream belongs to the seed, the
-//! name of the layer, the step, and the example's number in its mini-batch: so neither threads nor
-//! blocks nor ranks show.
+//! Lane l of an example is dropped if uniform number l of the stream
+//! [`of_dropping`](Stream::of_dropping) is below the rate. The stream depends on the seed, the name
+//! of the layer, the step, and the example's number in its mini-batch, so neither threads nor
+//! blocks nor ranks matter.
 
 use stepwell_base::random::Stream;
 
@@ -18,12 +18,12 @@ use super::{Backward, Flops, Forward, Layer, Operation, Purpose, Reads, Write};
 use crate::Scalar;
 use crate::normal::uniform;
 
-/// Drops lanes in training, and nothing in evaluation.
+/// Drops lanes in training, and none in evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
-    /// Columns of input and output.
+    /// Columns of the input and the output.
     pub columns: usize,
-    /// Share of the lanes that are dropped, from 0 to below 1.
+    /// Share of lanes to drop, at least 0 and below 1.
     pub rate: f64,
 }
 

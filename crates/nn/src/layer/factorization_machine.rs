@@ -1,11 +1,11 @@
-//! The second-order term of a factorization machine (Rendle, ICDM 2010).
+//! Second-order term of a factorization machine (Rendle, ICDM 2010).
 //!
 //! ```text
 //! input  [ v₀: dim ][ v₁: dim ] ... one vector per slot        // (rows, slots * dim)
 //! output ½ Σ_d ( (Σ_s v_sd)² - Σ_s v_sd² )                     // (rows, 1)
 //! ```
 //!
-//! which is the sum of all products of two different slots' vectors, at the cost of reading each
+//! which is the sum of the products of all pairs of different slots' vectors, and reads each only
 //! once. Lanes `d` are independent until the last sum, which runs over `d` in order.
 
 use std::ops::Range;
@@ -15,12 +15,12 @@ use pulp::{Arch, Simd, WithSimd};
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// The second-order interactions of `slots` vectors of `dim` values.
+/// Second-order interactions of `slots` vectors of `dim` values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FactorizationMachine {
     /// Number of vectors.
     pub slots: usize,
-    /// Length of each.
+    /// Length of each vector.
     pub dim: usize,
 }
 
@@ -67,7 +67,7 @@ impl<T: Scalar> Layer<T> for FactorizationMachine {
 /// Lanes of a vector that are summed over the slots at a time, in registers.
 pub(super) const TILE: usize = 16;
 
-/// Σ over slots of the lanes `tile` and of their squares; what exceeds the tile stays zero.
+/// Sums over slots of the lanes `tile` and of their squares; zero beyond the tile.
 #[inline(always)]
 fn sums<T: Scalar>(row: &[T], dim: usize, tile: Range<usize>) -> ([T; TILE], [T; TILE]) {
     let (mut sum, mut squares) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -88,7 +88,7 @@ fn sums<T: Scalar>(row: &[T], dim: usize, tile: Range<usize>) -> ([T; TILE], [T;
     (sum, squares)
 }
 
-/// The tiles of a vector of `dim` lanes.
+/// Tiles of a vector of `dim` lanes.
 pub(super) fn tiles(dim: usize) -> impl Iterator<Item = Range<usize>> {
     (0..dim).step_by(TILE).map(move |start| start..dim.min(start + TILE))
 }
@@ -153,7 +153,7 @@ impl<T: Scalar> WithSimd for Distribute<'_, T> {
     }
 }
 
-/// Calls `put` for the lanes `tile` of every slot as far as their gradient is wanted.
+/// Calls `put` for the lanes `tile` of every slot that need a gradient.
 #[inline(always)]
 fn distribute<T: Scalar>(
     dim: usize,

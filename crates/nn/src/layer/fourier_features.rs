@@ -1,11 +1,11 @@
-//! Random Fourier features, whose products are near a Gaussian kernel (Rahimi and Recht 2007).
+//! Random Fourier features, whose products approximate a Gaussian kernel (Rahimi and Recht 2007).
 //!
 //! ```text
 //! input   x                                                    // (rows, inputs)
 //! kept    z = W x + b                                          // (rows, outputs)
 //! output  y = √(2 / outputs) cos z                             // (rows, outputs)
 //!
-//! y(x)·y(x') is near exp(-|x - x'|² / (2 σ²)), off by about 1 / √outputs
+//! y(x)·y(x') approximates exp(-|x - x'|² / (2 σ²)), with an error of about 1 / √outputs
 //!
 //! W (outputs, inputs)  w_oi = normal number o · inputs + i of the stream `fourier/frequencies`
 //!                             under the seed, over σ
@@ -14,9 +14,10 @@
 //! backward  dx = Wᵀ dz,  dz = -√(2 / outputs) sin z ∘ dy
 //! ```
 //!
-//! Both are drawn when the layer is made, rounded to f32, and never trained. A linear layer behind
-//! it is a machine with a Gaussian kernel, trained as any other model. Layers of one seed and shape
-//! have the same features. Cosines are pure Rust, of f64 numbers.
+//! Frequencies and phases are drawn when the layer is created, rounded to f32, and never trained.
+//! With a linear layer on top, this is a machine with a Gaussian kernel, trained like any other
+//! model. Layers with the same seed and shape have the same features. Cosines are pure Rust, in
+//! f64.
 
 use std::f64::consts::TAU;
 

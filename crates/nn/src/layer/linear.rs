@@ -5,9 +5,9 @@
 //! bias   (outputs)
 //!
 //! forward    Y  = X Wᵀ, then bias and activation in one pass over Y
-//! backward   dZ = dY where the activation let through, and db = Σ dZ, in one pass over dY
+//! backward   dZ = dY where the activation passes, and db = Σ dZ, in one pass over dY
 //!            dW = dZᵀ X
-//!            dX = dZ W, only of the columns that want it
+//!            dX = dZ W, only for columns that need it
 //! ```
 
 use pulp::{Arch, Simd, WithSimd};
@@ -17,25 +17,25 @@ use crate::gemm::{plain, transposed};
 use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// What a layer applies to each of its sums.
+/// Activation of a layer's sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// Nothing.
+    /// Identity.
     Identity,
-    /// `max(0, z)`; not-a-number stays what it is, so that divergence shows.
+    /// `max(0, z)`; NaN stays NaN, so that divergence is visible.
     Relu,
 }
 
 /// A fully connected layer with its activation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
-    /// Columns read.
+    /// Columns of the input.
     pub inputs: usize,
-    /// Columns written.
+    /// Columns of the output.
     pub outputs: usize,
     /// Whether each output has a bias.
     pub bias: bool,
-    /// What is applied to the sums.
+    /// Activation of the sums.
     pub activation: Activation,
 }
 
@@ -127,10 +127,10 @@ impl<T: Scalar> Layer<T> for Linear {
     }
 }
 
-/// Adds the bias, where there is one, and applies the activation.
+/// Adds the bias, if there is one, and applies the activation.
 struct Activate<'a, T> {
     values: MatrixMut<'a, T>, // (rows, outputs)
-    bias: &'a [T],            // (outputs) or none
+    bias: &'a [T],            // (outputs) or empty
     activation: Activation,
 }
 
@@ -160,11 +160,11 @@ pub(super) fn relu<T: Scalar>(z: T) -> T {
     if z <= T::ZERO { T::ZERO } else { z }
 }
 
-/// Turns the gradient of the outputs into that of the sums, and adds it up over the rows.
+/// Turns the gradient of the outputs into that of the sums, and sums it over the rows.
 struct Deactivate<'a, T> {
     output: Matrix<'a, T>,      // (rows, outputs)
     gradient: MatrixMut<'a, T>, // (rows, outputs)
-    d_bias: &'a mut [T],        // (outputs) or none
+    d_bias: &'a mut [T],        // (outputs) or empty
     activation: Activation,
 }
 
@@ -185,7 +185,7 @@ impl<T: Scalar> WithSimd for Deactivate<'_, T> {
     }
 }
 
-/// The gradient before a rectifier with output `y`.
+/// Gradient before a rectifier with output `y`.
 #[inline(always)]
 pub(super) fn pass_through<T: Scalar>(d: T, y: T) -> T {
     if y <= T::ZERO { T::ZERO } else { d }

@@ -1,5 +1,5 @@
-//! Long short-term memory over sequences of unequal length (Hochreiter and Schmidhuber 1997, with
-//! the forget gate of Gers et al. 2000).
+//! Long short-term memory over sequences of different lengths (Hochreiter and Schmidhuber 1997,
+//! with the forget gate of Gers et al. 2000).
 //!
 //! ```text
 //! inputs  [ x₁: inputs ][ x₂: inputs ] ... steps_max of them, then [ length ]
@@ -7,29 +7,29 @@
 //! weights input_weight (4 H, inputs), hidden_weight (4 H, H)
 //! biases  forget_bias (H), bias (3 H)
 //!
-//! of step t   [ f | i | g | o ] = x_t Wxᵀ + h Whᵀ + b     gates of H lanes each
-//!             f, i, o = σ of theirs,  g = tanh of its
-//!             c ← f ∘ c + i ∘ g,      h ← o ∘ tanh c      both begin at 0
-//! output      h after so many steps as the example's length says     // (rows, H)
+//! step t      [ f | i | g | o ] = x_t Wxᵀ + h Whᵀ + b     gates of H lanes each
+//!             f, i, o ← σ(f, i, o),   g ← tanh g
+//!             c ← f ∘ c + i ∘ g,      h ← o ∘ tanh c      both start at 0
+//! output      h after the example's last step                        // (rows, H)
 //! kept        [ f | i | g | o | c | h ] of each step                 // (rows, steps_max * 6 H)
 //! ```
 //!
-//! Steps beyond the length do not count: what their vectors hold is never read, and their gradient
-//! is 0. A length is rounded down to a whole number from 0 to `steps_max`; what is no number means
-//! all steps. An example without steps has the output 0.
+//! Steps past the length don't count: their vectors are never read, and have gradient 0. A length
+//! is rounded down to an integer from 0 to `steps_max`; NaN means all steps. The output of an
+//! example without steps is 0.
 //!
-//! A step is two products over all examples of the block, as many as the longest of them has.
-//! Backwards, from the last step to the first:
+//! A step is two products over all examples of the block, for as many steps as the longest example
+//! has. The backward pass runs from the last step to the first:
 //!
 //! ```text
 //! do = dh ∘ tanh c,  dc += dh ∘ o ∘ (1 - tanh² c)
-//! df = dc ∘ c',      di = dc ∘ g,  dg = dc ∘ i,   dc ← dc ∘ f     c', h': of the step before
+//! df = dc ∘ c',      di = dc ∘ g,  dg = dc ∘ i,   dc ← dc ∘ f     c', h': previous step
 //! dz = d(f, i, g, o) through σ and tanh
 //! dWx += dzᵀ x_t,  dWh += dzᵀ h',  db += Σ dz,  dx_t = dz Wx,  dh ← dz Wh
 //! ```
 //!
-//! Sums of parameters run over steps from the last to the first, and within one over examples in
-//! order. `tanh c` is computed again rather than kept.
+//! Sums of parameters run over steps from the last to the first, and within each over examples in
+//! order. `tanh c` is recomputed rather than kept.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -39,16 +39,16 @@ use crate::gemm::{plain, transposed};
 use crate::parameter::{Initial, ParameterShape};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// A layer of cells that reads a sequence and gives what it remembers at its end.
+/// Layer of cells that reads a sequence and returns their final hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lstm {
-    /// Values of a vector.
+    /// Values per vector.
     pub inputs: usize,
-    /// Cells.
+    /// Number of cells.
     pub outputs: usize,
     /// Most vectors of an example.
     pub steps_max: usize,
-    /// Whether biases of forget gates begin at 1, so that cells remember at first (Jozefowicz et
+    /// Whether biases of forget gates start at 1, so that cells initially remember (Jozefowicz et
     /// al., ICML 2015).
     pub remembers: bool,
 }
@@ -59,12 +59,12 @@ impl Lstm {
         self.steps_max * self.inputs
     }
 
-    /// Lanes of the gates of a step.
+    /// Lanes of the gates per step.
     fn gates(&self) -> usize {
         4 * self.outputs
     }
 
-    /// Lanes that are kept of a step.
+    /// Lanes kept per step.
     fn kept_of_step(&self) -> usize {
         6 * self.outputs
     }
@@ -76,7 +76,7 @@ impl Lstm {
         Sequences { lstm: *self, vectors: first.select(0..columns), lengths }
     }
 
-    /// The weights of inputs and of hidden states, and the biases.
+    /// Weights of inputs, weights of hidden states, and biases.
     fn parts<'a, T: Scalar>(&self, parameters: &'a [T]) -> [&'a [T]; 3] {
         let (of_inputs, rest) = parameters.split_at(self.gates() * self.inputs);
         let (of_hidden, biases) = rest.split_at(self.gates() * self.outputs);
@@ -139,7 +139,7 @@ impl<T: Scalar> Layer<T> for Lstm {
         self.gates().max(self.inputs)
     }
 
-    /// Of sequences that have all steps; an exponential or a tangent counts as one operation.
+    /// Counts sequences with all steps; an exponential or a tangent counts as one operation.
     fn flops(&self, _: &[usize], wanted: &[usize]) -> Flops {
         let steps = self.steps_max as u64;
         let product = |columns: usize| 2 * (self.gates() * columns) as u64;
@@ -236,7 +236,7 @@ impl<T: Scalar> Layer<T> for Lstm {
     }
 }
 
-/// The sequences of a block.
+/// Sequences of a block.
 #[derive(Clone, Copy)]
 struct Sequences<'a, T> {
     lstm: Lstm,
@@ -245,11 +245,11 @@ struct Sequences<'a, T> {
 }
 
 impl<'a, T: Scalar> Sequences<'a, T> {
-    /// Steps of an example.
+    /// Number of steps of an example.
     #[inline(always)]
     fn length(&self, row: usize) -> usize {
         let length = self.lengths.row(row)[0].to_f64();
-        // What is negative becomes 0.
+        // The cast turns negative numbers into 0.
         if length < self.lstm.steps_max as f64 { length as usize } else { self.lstm.steps_max }
     }
 
@@ -257,7 +257,7 @@ impl<'a, T: Scalar> Sequences<'a, T> {
         (0..self.lengths.rows()).map(|row| self.length(row)).max().unwrap_or(0)
     }
 
-    /// The vectors of a step. // (rows, inputs)
+    /// Vectors of a step. // (rows, inputs)
     #[inline(always)]
     fn step(&self, step: usize) -> Matrix<'a, T> {
         let inputs = self.lstm.inputs;
@@ -275,7 +275,7 @@ fn tanh<T: Scalar>(z: T) -> T {
     T::from_f64(exponential::tanh(z.to_f64()))
 }
 
-/// Makes gates, cells and hidden states of the sums of a step.
+/// Computes gates, cells and hidden states from the sums of a step.
 struct Step<'a, T> {
     sequences: Sequences<'a, T>,
     step: usize,
@@ -296,7 +296,7 @@ impl<T: Scalar> WithSimd for Step<'_, T> {
             let (gates, now) = now.split_at_mut(lstm.gates());
             let (cells, hidden) = now[..2 * h].split_at_mut(h);
             if self.step >= self.sequences.length(row) {
-                // Read by the product of the backward pass, with gradients of 0.
+                // The product of the backward pass reads this, with gradients of 0.
                 hidden.fill(T::ZERO);
                 continue;
             }
@@ -319,8 +319,8 @@ impl<T: Scalar> WithSimd for Step<'_, T> {
     }
 }
 
-/// Makes gradients of a step's sums of those of hidden states and cells behind it, and takes up its
-/// vectors; both are 0 for examples that have no such step.
+/// Computes gradients of a step's sums from those of later hidden states and cells, and collects
+/// the step's vectors; both are 0 for examples without this step.
 struct StepBack<'a, T> {
     sequences: Sequences<'a, T>,
     step: usize,
@@ -362,7 +362,7 @@ impl<T: Scalar> WithSimd for StepBack<'_, T> {
                 d_gates[3 * h + lane] = dh * c * o * (one - o);
                 d_cells[lane] = dc * f;
             }
-            // The products that follow add the gradient of the step before.
+            // The following products add the gradient of the previous step.
             d_hidden.fill(T::ZERO);
             self.d_biases.iter_mut().zip(&*d_gates).for_each(|(sum, d)| *sum += *d);
         }

@@ -1,11 +1,10 @@
 //! Layers: the nodes of a graph, one file each.
 //!
-//! A layer is a description without state: its parameters, the values it reads and the gradients it
-//! writes are all handed to it, block by block. It computes whole rows (one per example), must not
-//! let one example's values reach another's, and sums over examples in example order. There is one
-//! exception: in training, [`BatchNorm`] makes an example's values depend on those of its block,
-//! and of no other. To add a layer: implement [`Layer`] in a file beside this, and check it in the
-//! gradient tests.
+//! A layer is a stateless description: it gets its parameters, the values it reads and the
+//! gradients it writes for each block. It computes whole rows (one per example), must keep examples
+//! independent, and sums over examples in example order. One exception: in training, [`BatchNorm`]
+//! makes an example's values depend on the other examples of its block. To add a layer, implement
+//! [`Layer`] in a file in this directory, and add it to the gradient tests.
 
 mod add;
 mod batch_norm;
@@ -47,89 +46,89 @@ pub use window::{Image, Window};
 
 use crate::parameter::ParameterShape;
 
-/// What a layer's backward pass reads besides the gradient of its output.
+/// Inputs of a layer's backward pass, in addition to the gradient of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reads {
-    /// The values it read.
+    /// Whether it reads the layer's inputs.
     pub inputs: bool,
-    /// The values it wrote.
+    /// Whether it reads the layer's output.
     pub output: bool,
 }
 
-/// Floating-point operations per example, a multiplication and an addition counting as two.
+/// Floating-point operations per example; a fused multiplication and addition counts as two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flops {
-    /// Of the forward pass.
+    /// Operations of the forward pass.
     pub forward: u64,
-    /// Of the backward pass.
+    /// Operations of the backward pass.
     pub backward: u64,
 }
 
-/// One kind of node with its dimensions.
+/// A kind of node with its dimensions.
 pub trait Layer<T>: Debug + Send + Sync {
-    /// What it computes, for those who compute it elsewhere.
+    /// Describes the operation for other implementations.
     fn operation(&self) -> Operation;
 
-    /// Columns of the output for inputs of these columns.
+    /// Columns of the output, given the columns of the inputs.
     ///
     /// # Errors
-    /// What does not fit, in words that name the mend.
+    /// What doesn't match, with a fix.
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String>;
 
-    /// The parameters, in the order in which they lie in the flat vector.
+    /// Parameters, in the order of the flat vector.
     fn parameters(&self) -> Vec<ParameterShape> {
         Vec::new()
     }
 
-    /// What it has beside parameters, found in training and read in evaluation; each begins
+    /// State besides parameters, computed in training and read in evaluation; each part starts
     /// constant.
     fn state(&self) -> Vec<ParameterShape> {
         Vec::new()
     }
 
-    /// Lanes that a forward pass in training says of its block; those of blocks add up.
+    /// Length of the statistics of a block in training; those of blocks are added.
     fn statistics_lanes(&self) -> usize {
         0
     }
 
-    /// Takes the sum of the statistics over all blocks of a mini-batch into the state.
+    /// Updates the state with the sum of the statistics over all blocks of a mini-batch.
     fn advance(&self, _state: &mut [T], _statistics: &[T]) {}
 
-    /// Rows and columns of the weight with which its parameters begin, where there is one that it
-    /// multiplies by: transposed in the forward pass, as it is in the backward pass.
+    /// Rows and columns of the weight that is the first parameter, if the layer multiplies by one:
+    /// by its transpose in the forward pass, by the weight itself in the backward pass.
     fn weight(&self) -> Option<[usize; 2]> {
         None
     }
 
-    /// What the backward pass reads, which is what has to be kept for it.
+    /// Values that the backward pass reads, which must be kept until then.
     fn reads(&self) -> Reads;
 
-    /// Columns beside the output that the forward pass writes for the backward pass alone.
+    /// Columns, in addition to the output, that the forward pass writes for the backward pass.
     fn kept_columns(&self) -> usize {
         0
     }
 
-    /// Lanes of numbers that it was made with, and has in memory of its own.
+    /// Lanes of constants that the layer itself stores.
     fn constant_lanes(&self) -> usize {
         0
     }
 
-    /// Lanes that a pass over `rows` examples has to itself; it finds in them what others left.
+    /// Lanes of scratch for a pass over `rows` examples; their initial contents are arbitrary.
     fn scratch_lanes(&self, _rows: usize) -> usize {
         0
     }
 
-    /// Longest side of its products, apart from columns of inputs and output, and examples.
+    /// Longest side of its products, not counting input columns, output columns and examples.
     fn product_side(&self) -> usize {
         0
     }
 
-    /// Work per example where the first `wanted[i]` columns of input i want a gradient.
+    /// Work per example if the first `wanted[i]` columns of input i need a gradient.
     fn flops(&self, inputs: &[usize], wanted: &[usize]) -> Flops;
 
     /// Computes the output from the inputs.
     fn forward(&self, pass: Forward<'_, T>);
 
-    /// Computes the gradients of parameters and inputs from that of the output.
+    /// Computes the gradients of parameters and inputs from the gradient of the output.
     fn backward(&self, pass: Backward<'_, T>);
 }

@@ -1,97 +1,96 @@
-//! What a layer computes, as a description that others than this crate can read.
+//! Descriptions of layers for other implementations.
 
 use super::{Activation, Image, Pool, Window};
 
-/// The operation of a layer with its dimensions; where its inputs come from, the graph says.
+/// Operation of a layer with its dimensions; the graph gives its inputs.
 ///
-/// Whoever computes it elsewhere follows the text of the layer, which says what is summed in which
-/// order.
+/// Other implementations follow the documentation of the layer, including the order of its sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operation {
     /// [`Linear`](super::Linear).
     Linear {
-        /// Columns read.
+        /// Columns of the input.
         inputs: usize,
-        /// Columns written.
+        /// Columns of the output.
         outputs: usize,
         /// Whether each output has a bias.
         bias: bool,
-        /// What is applied to the sums.
+        /// Activation of the sums.
         activation: Activation,
     },
     /// [`FactorizationMachine`](super::FactorizationMachine).
     FactorizationMachine {
         /// Number of vectors.
         slots: usize,
-        /// Length of each.
+        /// Length of each vector.
         dim: usize,
     },
     /// [`Cross`](super::Cross).
     Cross {
-        /// Columns of either input and of the output.
+        /// Columns of each input and of the output.
         columns: usize,
     },
     /// [`DotInteraction`](super::DotInteraction).
     DotInteraction {
-        /// Number of vectors, of all inputs together.
+        /// Number of vectors in all inputs together.
         vectors: usize,
-        /// Length of each.
+        /// Length of each vector.
         dim: usize,
     },
     /// [`Convolution`](super::Convolution).
     Convolution {
-        /// What is read.
+        /// Shape of the input.
         image: Image,
-        /// Channels written.
+        /// Number of output channels.
         channels: usize,
-        /// What a value is made of.
+        /// Window of inputs for each output value.
         window: Window,
         /// Whether each channel has a bias.
         bias: bool,
-        /// What is applied to the sums.
+        /// Activation of the sums.
         activation: Activation,
     },
     /// [`Pooling`](super::Pooling).
     Pooling {
-        /// What is read.
+        /// Shape of the input.
         image: Image,
-        /// What a value is made of.
+        /// Window of inputs for each output value.
         window: Window,
-        /// How.
+        /// Kind of pooling.
         pool: Pool,
     },
     /// [`Lstm`](super::Lstm).
     Lstm {
-        /// Values of a vector.
+        /// Values per vector.
         inputs: usize,
-        /// Cells.
+        /// Number of cells.
         outputs: usize,
         /// Most vectors of an example.
         steps_max: usize,
     },
     /// [`FourierFeatures`](super::FourierFeatures).
     FourierFeatures {
-        /// Columns read.
+        /// Columns of the input.
         inputs: usize,
-        /// Columns written.
+        /// Columns of the output.
         outputs: usize,
         /// Width of the kernel.
         sigma: f64,
-        /// What frequencies and phases are drawn from.
+        /// Seed of frequencies and phases.
         seed: u64,
     },
     /// [`Dropout`](super::Dropout).
     Dropout {
-        /// Share of the lanes that are dropped.
+        /// Share of lanes to drop.
         rate: f64,
     },
     /// [`BatchNorm`](super::BatchNorm).
     BatchNorm {
-        /// Channels, each with statistics of its own.
+        /// Number of channels.
         channels: usize,
-        /// Values of a channel.
+        /// Values per channel.
         places: usize,
-        /// What is added to a variance.
+        /// Added to variances.
         epsilon: f64,
     },
     /// [`Concat`](super::Concat).
@@ -101,7 +100,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What it is called where somebody does not compute it.
+    /// Name for error messages.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Linear { .. } => "linear",

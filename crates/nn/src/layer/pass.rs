@@ -1,12 +1,12 @@
-//! What a layer is handed for one block: views of planned buffers.
+//! Arguments of a layer's passes over one block: views of planned buffers.
 //!
-//! The values of a block lie in one buffer and the gradients in another (see `graph::plan`). A pass
-//! splits a buffer at the one region its layer writes, so that the rest can be lent at the same
-//! time without copying and without unsafe code:
+//! All values of a block are in one buffer, and all gradients in another (see `graph::plan`). A
+//! pass splits a buffer around the region that its layer writes, so that the rest can be borrowed
+//! at the same time without copies or unsafe code:
 //!
 //! ```text
 //! values     [ ....left.... ][ output of this layer | kept ][ ....right.... ]
-//! gradients  [ ....left.... ][ d_output, its own           ][ ....right.... ]
+//! gradients  [ ....left.... ][ its d_output                ][ ....right.... ]
 //! ```
 
 use std::ops::Range;
@@ -16,56 +16,56 @@ use crate::gemm::{Gemm, Packed};
 use crate::graph::Source;
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// How a result meets what its place holds.
+/// How to combine a result with the existing contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// It replaces it; the old content is never read.
+    /// Replaces the contents, which are never read.
     Overwrite,
-    /// It is added to it.
+    /// Adds to the contents.
     Accumulate,
 }
 
-/// A node's place in the planned buffers, in lanes per example.
+/// Positions of a node in the planned buffers, in lanes per example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) columns: usize,
-    /// Lanes that the layer keeps, behind its output.
+    /// Lanes that the layer keeps, after its output.
     pub(crate) kept: usize,
     pub(crate) value: usize,
     pub(crate) gradient: usize,
 }
 
 impl Layout {
-    /// Lanes from `offset` for `rows` rows, where offsets were planned for `rows_max`.
+    /// Range of `rows` rows at `offset`, which was planned for `rows_max` rows.
     pub(crate) fn range(&self, offset: usize, rows: usize, rows_max: usize) -> Range<usize> {
         let start = offset * rows_max;
         start..start + rows * self.columns
     }
 
-    /// What is kept of `rows` rows, among the values.
+    /// Range of the kept values of `rows` rows.
     pub(crate) fn kept_range(&self, rows: usize, rows_max: usize) -> Range<usize> {
         let start = (self.value + self.columns) * rows_max;
         start..start + rows * self.kept
     }
 }
 
-/// Where the gradient of an input goes.
+/// Destination of an input's gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GradientTarget {
-    /// Nobody wants it.
+    /// Not needed.
     None,
-    /// To columns of the gradient of the graph's input: the first columns of what was read.
+    /// Columns of the gradient of the graph's input, for the first columns of what was read.
     Input {
         /// Columns of the graph's input.
         columns: Range<usize>,
-        /// Columns to be cleared first: nobody wrote them, though others of the range were.
+        /// Columns to clear first: not yet written, unlike others of the range.
         clear: Vec<Range<usize>>,
-        /// How to write.
+        /// Whether to overwrite or add.
         write: Write,
     },
-    /// To the gradient of the first order.
+    /// Gradient of the first order.
     FirstOrder(Write),
-    /// To the gradient of a node's output.
+    /// Gradient of a node's output.
     Node(usize, Write),
 }
 
@@ -105,7 +105,7 @@ impl<T> RestMut<'_, T> {
     }
 }
 
-/// The values that a layer reads.
+/// Values that a layer reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a, T> {
     pub(crate) sources: &'a [Source],
@@ -122,7 +122,7 @@ impl<'a, T> Inputs<'a, T> {
         self.sources.len()
     }
 
-    /// Columns of the `index`-th input.
+    /// Columns of input `index`.
     pub fn columns(&self, index: usize) -> usize {
         match &self.sources[index] {
             Source::Columns(columns) => columns.len(),
@@ -131,7 +131,7 @@ impl<'a, T> Inputs<'a, T> {
         }
     }
 
-    /// Values of the `index`-th input. // (rows, columns)
+    /// Values of input `index`. // (rows, columns)
     pub fn get(&self, index: usize) -> Matrix<'a, T> {
         let rows = self.x.rows();
         match &self.sources[index] {
@@ -146,16 +146,16 @@ impl<'a, T> Inputs<'a, T> {
     }
 }
 
-/// The gradient of an input, to be written.
+/// Destination of an input's gradient.
 #[derive(Debug)]
 pub struct GradientOut<'a, T> {
-    /// Its place: the first columns of the input, at most all of them. // (rows, columns)
+    /// First columns of the input, or all of them. // (rows, columns)
     pub gradient: MatrixMut<'a, T>,
-    /// How to write it.
+    /// Whether to overwrite or add.
     pub write: Write,
 }
 
-/// The places of the gradients of a layer's inputs.
+/// Destinations of the gradients of a layer's inputs.
 #[derive(Debug)]
 pub struct InputGradients<'a, T> {
     pub(crate) targets: &'a [GradientTarget],
@@ -172,9 +172,9 @@ impl<T: Scalar> InputGradients<'_, T> {
         self.targets.len()
     }
 
-    /// The place of the gradient of the `index`-th input; none where nobody wants it.
+    /// Destination of the gradient of input `index`; `None` if it isn't needed.
     ///
-    /// Each is asked for once in a pass and then written in full.
+    /// A pass calls this once per input and then writes all of it.
     pub fn get(&mut self, index: usize) -> Option<GradientOut<'_, T>> {
         let rows = self.d_x.rows();
         match &self.targets[index] {
@@ -199,7 +199,7 @@ impl<T: Scalar> InputGradients<'_, T> {
     }
 }
 
-/// Sets some columns to zero.
+/// Sets columns to zero.
 pub(crate) fn clear_columns<T: Scalar>(matrix: &mut MatrixMut<'_, T>, columns: &Range<usize>) {
     (0..matrix.rows()).for_each(|row| matrix.row(row)[columns.clone()].fill(T::ZERO));
 }
@@ -209,45 +209,45 @@ pub(crate) fn clear_columns<T: Scalar>(matrix: &mut MatrixMut<'_, T>, columns: &
 pub struct Forward<'a, T> {
     /// Name of the node.
     pub name: &'a str,
-    /// What the pass is for; state and statistics are those of the layer.
+    /// Purpose of the pass, with the state and statistics of this layer.
     pub purpose: Purpose<'a, T>,
-    /// The layer's parameters, one after the other.
+    /// The layer's parameters, concatenated.
     pub parameters: &'a [T],
-    /// The transpose of its weight, where that was packed as a right operand.
+    /// Transpose of the weight, if it is prepacked as a right operand.
     pub(crate) packed_weight: Option<&'a Packed>,
-    /// What it reads.
+    /// Inputs.
     pub inputs: Inputs<'a, T>,
-    /// What it writes, in full. // (rows, columns)
+    /// Output, to be overwritten completely. // (rows, columns)
     pub output: MatrixMut<'a, T>,
-    /// What it writes for the backward pass alone. // (rows, kept columns)
+    /// Values for the backward pass. // (rows, kept columns)
     pub kept: MatrixMut<'a, T>,
-    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    /// Scratch, at least as long as requested, with arbitrary contents.
     pub scratch: &'a mut [T],
-    /// What it multiplies with.
+    /// Multiplies matrices.
     pub gemm: Gemm<'a, T>,
 }
 
 /// The backward pass of a layer over a block.
 #[derive(Debug)]
 pub struct Backward<'a, T> {
-    /// The layer's parameters, one after the other.
+    /// The layer's parameters, concatenated.
     pub parameters: &'a [T],
-    /// Its weight, where that was packed as a right operand.
+    /// Weight, if it is prepacked as a right operand.
     pub(crate) packed_weight: Option<&'a Packed>,
-    /// What it read; only where [`Reads::inputs`](crate::Reads::inputs) says so.
+    /// Inputs; valid only if [`Reads::inputs`](crate::Reads::inputs) is set.
     pub inputs: Inputs<'a, T>,
-    /// What it wrote; only where [`Reads::output`](crate::Reads::output) says so.
+    /// Output; valid only if [`Reads::output`](crate::Reads::output) is set.
     pub output: Matrix<'a, T>,
-    /// What it kept. // (rows, kept columns)
+    /// Values kept by the forward pass. // (rows, kept columns)
     pub kept: Matrix<'a, T>,
-    /// The gradient of the output, which the layer may change as it likes. // (rows, columns)
+    /// Gradient of the output, which the layer may overwrite. // (rows, columns)
     pub d_output: MatrixMut<'a, T>,
-    /// Gradients of the parameters, to be overwritten in full.
+    /// Gradients of the parameters, to be overwritten completely.
     pub gradients: &'a mut [T],
     /// Gradients of the inputs.
     pub d_inputs: InputGradients<'a, T>,
-    /// Lanes of its own, at least as many as it asks for, with anything in them.
+    /// Scratch, at least as long as requested, with arbitrary contents.
     pub scratch: &'a mut [T],
-    /// What it multiplies with.
+    /// Multiplies matrices.
     pub gemm: Gemm<'a, T>,
 }

@@ -1,16 +1,16 @@
-//! The largest value, or the mean, of what a window covers of each plane of an image.
+//! Maximum or mean of the values under a window, in each plane of an image.
 //!
 //! ```text
 //! input   image                                             // (rows, channels * height * width)
-//! output  image of as many channels, a plane of places each // (rows, channels * places)
+//! output  image with the same channels, a plane of places   // (rows, channels * places)
 //! ```
 //!
-//! Padding is never a value: the largest is one of the plane's own, and a mean divides by how many
-//! of these the window covers. What is no number is the largest, so that divergence shows; its
-//! window gives no gradient. Else the first of equal values gets the gradient. A mean adds up row
-//! by row; a value's gradient adds up the values of the window, at one place each, in order.
+//! Padding never counts as a value: the maximum is one of the plane's own, and a mean divides by
+//! the number of these under the window. NaN is the maximum, so that divergence is visible; its
+//! window has no gradient. Otherwise the first of equal values gets the gradient. A mean is summed
+//! row by row. A value's gradient sums over the values of the window in order, one place each.
 //!
-//! All of it goes value by value of the window, over lines of places, as `window` walks.
+//! All loops run over the values of the window, then over lines of places, as in `window`.
 
 use std::hint::select_unpredictable;
 
@@ -20,31 +20,31 @@ use super::window::Places;
 use super::{Backward, Flops, Forward, GradientOut, Image, Layer, Operation, Reads, Window, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
-/// What becomes of the values that a window covers.
+/// How to combine the values under a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// The largest of them.
+    /// Maximum.
     Max,
-    /// Their mean.
+    /// Mean.
     Average,
 }
 
-/// A pooling of images.
+/// Pooling of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pooling {
-    /// What it reads.
+    /// Shape of the input.
     pub image: Image,
-    /// What a value is made of.
+    /// Window of inputs for each output value.
     pub window: Window,
-    /// How.
+    /// Kind of pooling.
     pub pool: Pool,
 }
 
 impl Pooling {
-    /// What it writes.
+    /// Shape of the output.
     ///
     /// # Errors
-    /// What does not fit, in words that name the mend.
+    /// What doesn't match, with a fix.
     pub fn output(&self) -> Result<Image, String> {
         let [height, width] = self.window.places(&self.image)?;
         Ok(Image { channels: self.image.channels, height, width })
@@ -88,14 +88,14 @@ impl<T: Scalar> Layer<T> for Pooling {
 
     fn backward(&self, mut pass: Backward<'_, T>) {
         let Some(out) = pass.d_inputs.get(0) else { return };
-        // Of a mean the values do not matter, and are not there any more.
+        // A mean's gradient doesn't need values, which no longer exist.
         let values = (self.pool == Pool::Max).then(|| (pass.inputs.get(0), pass.output));
         let walk = Places::new(self.image, self.window);
         Arch::new().dispatch(Scatter { walk, values, d_output: pass.d_output, out });
     }
 }
 
-/// Divides what was summed, or is to be shared out, by how many values each window covers.
+/// Divides sums, or gradients to distribute, by the number of values under each window.
 #[inline(always)]
 fn divide<T: Scalar>(walk: &Places, lanes: &mut [T]) {
     let Places { image, window, places: [down, across] } = *walk;
@@ -142,7 +142,7 @@ impl<T: Scalar> WithSimd for Gather<'_, T> {
     }
 }
 
-/// The larger of two; what is no number, where one is not.
+/// The larger value, or NaN if one is NaN.
 #[inline(always)]
 fn larger<T: Scalar>(best: T, value: T) -> T {
     let stays = best >= value || best.partial_cmp(&best).is_none();
@@ -151,7 +151,7 @@ fn larger<T: Scalar>(best: T, value: T) -> T {
 
 struct Scatter<'a, T> {
     walk: Places,
-    /// Input and output, where it matters which value was the largest.
+    /// Input and output, if the position of the maximum matters.
     values: Option<(Matrix<'a, T>, Matrix<'a, T>)>,
     d_output: MatrixMut<'a, T>, // (rows, channels * places)
     out: GradientOut<'a, T>,    // (rows, at most channels * height * width)

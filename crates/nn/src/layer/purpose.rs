@@ -1,29 +1,29 @@
-//! What a pass over a block is for: training, or evaluation.
+//! Purpose of a pass over a block: training or evaluation.
 
 use std::ops::Range;
 
-/// What a pass over a block is for.
+/// Purpose of a pass over a block.
 #[derive(Debug)]
 pub enum Purpose<'a, T> {
-    /// To train; gradients may follow.
+    /// Training; a backward pass may follow.
     Training(Training<'a, T>),
-    /// To evaluate: nothing is dropped, and the state stands for the examples of a block.
+    /// Evaluation: nothing is dropped, and the state replaces statistics of the block.
     Evaluation {
-        /// The state, as training left it; of a graph, or of one layer where it is handed on.
+        /// State from training: of a graph, or of one layer inside its pass.
         state: &'a [T],
     },
 }
 
-/// Where in training a block is.
+/// Position of a block in training.
 #[derive(Debug, Default)]
 pub struct Training<'a, T> {
-    /// What is drawn is a function of this seed and of names.
+    /// Seed of random numbers, together with names.
     pub seed: u64,
-    /// Steps before this one.
+    /// Number of completed steps.
     pub step: u64,
-    /// Number of the block's first example in its whole mini-batch, whoever has the others.
+    /// Number of the block's first example in its whole mini-batch, over all ranks.
     pub first_example: u64,
-    /// Where the statistics of the block go, if anybody wants them.
+    /// Output for the statistics of the block, if needed.
     pub statistics: Option<&'a mut [T]>,
 }
 
@@ -34,7 +34,7 @@ impl<T> Default for Purpose<'_, T> {
 }
 
 impl<T> Purpose<'_, T> {
-    /// That the vectors have the lengths of their graph.
+    /// Asserts that the vectors have the lengths of their graph.
     pub(crate) fn check(&self, of_state: usize, of_statistics: usize) {
         match self {
             Self::Training(Training { statistics: None, .. }) => {}
@@ -45,7 +45,7 @@ impl<T> Purpose<'_, T> {
         }
     }
 
-    /// The same for a node with these parts of state and statistics.
+    /// The purpose for a node, with these parts of state and statistics.
     pub(crate) fn of_node(
         &mut self,
         of_state: Range<usize>,

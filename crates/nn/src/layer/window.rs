@@ -5,8 +5,8 @@
 //!
 //! window  kernel 3 x 3, stride 2 x 2, padding 1 x 1, over a plane of 5 x 5:
 //!
-//!     . . . . . . .         first place: rows -1..2, columns -1..2; what lies outside of the
-//!     . x x x x x .         plane is padding
+//!     . . . . . . .         first place: rows -1..2, columns -1..2; anything outside of
+//!     . x x x x x .         the plane is padding
 //!     . x x x x x .
 //!     . x x x x x .         places: (5 + 2 - 3) / 2 + 1 = 3 along each side
 //!     . x x x x x .
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use crate::Scalar;
 
-/// Values in planes, one for each channel.
+/// Values in planes, one per channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Number of planes.
@@ -30,7 +30,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Columns of an example that it takes.
+    /// Columns of an example that the image takes.
     pub fn columns(&self) -> usize {
         self.channels * self.plane()
     }
@@ -41,27 +41,27 @@ impl Image {
     }
 }
 
-/// A window over planes; each pair is along the height and along the width.
+/// A window over planes; pairs are along the height and the width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Extents.
+    /// Size.
     pub kernel: [usize; 2],
-    /// How far it moves from place to place.
+    /// Distance from place to place.
     pub stride: [usize; 2],
-    /// Rows and columns around a plane that it may reach into, on either side.
+    /// Padding rows and columns on either side of a plane.
     pub padding: [usize; 2],
 }
 
 impl Window {
-    /// Values that it covers in a plane.
+    /// Values under the window in a plane.
     pub fn area(&self) -> usize {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Its places over the planes of `image`, along the height and along the width.
+    /// Number of places over the planes of `image`, along the height and the width.
     ///
     /// # Errors
-    /// What does not fit, in words that name the mend.
+    /// What doesn't match, with a fix.
     pub(super) fn places(&self, image: &Image) -> Result<[usize; 2], String> {
         let Self { kernel: [rows, columns], stride: [down, right], padding } = *self;
         if image.columns() == 0 {
@@ -88,8 +88,8 @@ impl Window {
         Ok([(height - rows) / down + 1, (width - columns) / right + 1])
     }
 
-    /// Of `places` along `side` (0 for the height), those at which value `offset` of the window
-    /// lies inside of a plane of so many rows or columns.
+    /// Range of `places` along `side` (0 for the height) at which value `offset` of the window is
+    /// inside a plane with `extent` rows or columns.
     #[inline(always)]
     pub(super) fn inside(
         &self,
@@ -103,7 +103,7 @@ impl Window {
         first.min(end)..end
     }
 
-    /// How many rows or columns of a plane the window covers at `place` along `side`; at least one.
+    /// Rows or columns of a plane under the window at `place` along `side`; at least one.
     #[inline(always)]
     pub(super) fn covered(&self, side: usize, place: usize, extent: usize) -> usize {
         let (start, padding) = (place * self.stride[side], self.padding[side]);
@@ -112,17 +112,17 @@ impl Window {
     }
 }
 
-/// A walk over all that windows cover of an image.
+/// Iterates over everything that windows cover in an image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) image: Image,
     pub(super) window: Window,
-    /// Along the height and along the width.
+    /// Number of places along the height and the width.
     pub(super) places: [usize; 2],
 }
 
 impl Places {
-    /// Of an image and a window of which a graph has seen that they fit.
+    /// An iterator for an image and a window that were checked when the graph was built.
     pub(super) fn new(image: Image, window: Window) -> Self {
         let places = window.places(&image).unwrap_or([0; 2]);
         Self { image, window, places }
@@ -133,13 +133,13 @@ impl Places {
         self.places[0] * self.places[1]
     }
 
-    /// Walks over the first `rows` values of windows: of channel 0 those of its window row by row,
-    /// then those of channel 1, and so on.
+    /// Visits the first `rows` values of windows: those of channel 0 row by row, then those of
+    /// channel 1, and so on.
     ///
-    /// Of each value `each` is told of one line of places after the other: the number of the line,
-    /// that of the channel's line, the places of it at which the value is inside of the plane, and
-    /// the lane of the image where it is at the first of these. From place to place it is `stride`
-    /// lanes further.
+    /// For each value, calls `each` for one line of places after another. The arguments are the
+    /// number of the line among those of all values, its number among those of all channels, the
+    /// places of the line at which the value is inside the plane, and the lane of the image for the
+    /// first of these. The lane advances by `stride` from place to place.
     #[inline(always)]
     pub(super) fn runs(
         &self,
@@ -167,21 +167,21 @@ impl Places {
     }
 }
 
-/// A value of the kernel seen as its plane, shifted: where lines of places are as long as those of
-/// the plane, and the window moves by one, neighbouring places see neighbouring lanes.
+/// A value of the kernel, viewed as a shifted copy of its plane. If lines of places are as long as
+/// those of the plane, and the stride is 1, neighboring places read neighboring lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Shift {
-    /// From the first place at which the value is inside of the plane to the last.
+    /// From the first place at which the value is inside the plane to the last.
     pub(super) places: Range<usize>,
-    /// Lane of the image at the first of these.
+    /// Lane of the image for the first of these.
     pub(super) lane: usize,
-    /// From the end of a line to the beginning of the next, so many places see padding.
+    /// Places that read padding between the end of a line and the start of the next.
     gap: usize,
     across: usize,
 }
 
 impl Shift {
-    /// Sets what sees padding between two lines to zero.
+    /// Clears the places between lines that read padding.
     #[inline(always)]
     pub(super) fn clear_gaps<T: Scalar>(&self, places: &mut [T]) {
         if self.gap > 0 {
@@ -194,7 +194,7 @@ impl Shift {
 }
 
 impl Places {
-    /// Whether values of the kernel are planes that are shifted.
+    /// Whether values of the kernel are shifted planes.
     pub(super) fn shifts(&self) -> bool {
         self.window.stride == [1; 2] && self.places[1] == self.image.width
     }

@@ -1,29 +1,29 @@
-//! A graph that multiplies in bf16 gives what f32 gives, up to the rounding of operands.
+//! A graph with products in bf16 gives the results of f32, up to the rounding of operands.
 //!
-//! A bf16 has 8 significant bits, so that rounding an operand moves it by at most 2^-9 of itself,
+//! A bf16 has 8 significant bits, so rounding an operand changes it by at most 2^-9 of its value,
 //! and a product of two by at most 2^-8. The towers of these graphs are three products deep, and a
-//! gradient passes through three more on its way back: where nothing else comes in between, norms
-//! are off by at most six times 2^-8. Sixty seeds gave half of that (2.7 times 2^-8 in 99 of 100
+//! gradient passes through three more in the backward pass. Without other effects, norms thus
+//! differ by at most six times 2^-8. Sixty seeds gave half of that (2.7 times 2^-8 in 99 of 100
 //! examples).
 //!
-//! What comes in between is a rectifier whose sum is near zero: rounding may move it to the other
-//! side, and the whole gradient of its example with it. So gradients are looked at by example, and
-//! their sum over those examples whose rectifiers stayed on their side.
+//! The other effect is a rectifier with a sum near zero: rounding may change its sign, and with it
+//! the whole gradient of its example. So gradients are compared by example, and their sum only over
+//! examples whose rectifiers kept their signs.
 
 use crate::common::{Step, all};
 use crate::networks::networks;
 use stepwell_nn::{Graph, Precision, Workspace};
 
-/// Examples of a step.
+/// Examples per step.
 const ROWS: usize = 37;
 /// Seeds of the parameters.
 const SEEDS: std::ops::Range<u64> = 1..13;
-/// Relative distance of norms, as said above.
+/// Relative distance of norms, from the bound above.
 const NEAR: f64 = 6.0 / 256.0;
-/// Share of the examples, in all steps of a graph, whose rectifiers stay on their side.
+/// Share of the examples, in all steps of a graph, whose rectifiers keep their signs.
 const STAY: f64 = 0.95;
 
-/// Both passes of a step of these examples of the common ones.
+/// Both passes of a step on these examples of the common ones.
 fn run(graph: &Graph<f32>, seed: u64, rows: &[usize]) -> Step<f32> {
     let parameters = graph.initial_parameters(seed);
     let (whole, mut step) = (Step::new(graph, ROWS), Step::new(graph, rows.len()));
@@ -48,7 +48,7 @@ fn results_are_near_and_not_the_same() {
         for seed in SEEDS {
             let both = |rows: &[usize]| [run(&graph, seed, rows), run(&other, seed, rows)];
             let [full, half] = both(&every);
-            // A rectifier that changes sides has an output near zero on either.
+            // A rectifier that changes its sign has an output near zero either way.
             check(&format!("{name} {seed} logits"), &full.logits, &half.logits);
             let mut near = every.clone();
             near.retain(|row| {
@@ -87,8 +87,8 @@ fn off(full: &[f32], half: &[f32]) -> f64 {
     norm(&full.iter().zip(half).map(|(f, h)| f - h).collect::<Vec<f32>>())
 }
 
-/// Convolutions, sequences and features are more products deep, and rectifiers, largest values and
-/// lengths may change sides: they are looked at more loosely.
+/// Convolutions, sequences and features add more products, and rectifiers, maxima and lengths may
+/// change, so they are compared more loosely.
 #[test]
 fn networks_are_near_and_not_the_same() {
     let every: Vec<usize> = (0..ROWS).collect();

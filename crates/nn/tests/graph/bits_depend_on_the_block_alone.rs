@@ -1,4 +1,4 @@
-//! f32 results are the same bits whatever ran before, in whatever workspace.
+//! f32 results have the same bits regardless of earlier runs and of the workspace.
 
 use crate::common::Step;
 use stepwell_nn::{Graph, Precision, Workspace};
@@ -16,7 +16,7 @@ fn run(graph: &Graph<f32>, rows: usize, workspace: &mut Workspace<f32>) -> Vec<u
     bits(&step)
 }
 
-/// Fills a workspace with not-a-number by training on it.
+/// Fills a workspace with NaN by training on it.
 fn poison(graph: &Graph<f32>, rows: usize, workspace: &mut Workspace<f32>) {
     let parameters = vec![f32::NAN; graph.parameter_count()];
     let mut step = Step::new(graph, rows);

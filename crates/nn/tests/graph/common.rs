@@ -1,4 +1,4 @@
-//! Graphs, data and runs that the tests share.
+//! Graphs, data and runs for the tests.
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
@@ -18,7 +18,7 @@ pub(crate) fn linear(inputs: usize, outputs: usize, activation: Activation) -> L
     Linear { inputs, outputs, bias: true, activation }
 }
 
-/// A hidden layer and one output on top of `source`.
+/// Two hidden layers and one output on top of `source`.
 fn tower<T: Scalar>(builder: &mut GraphBuilder<T>, source: Source, inputs: usize) -> NodeId {
     let hidden = builder.add("hidden0", linear(inputs, 9, Activation::Relu), &[source]).unwrap();
     let source = Source::Node(hidden);
@@ -52,7 +52,7 @@ pub(crate) fn deepfm<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Two cross layers beside a hidden one; the second reads the input and a node.
+/// Two cross layers next to a hidden layer; the second reads the input and a node.
 pub(crate) fn dcn<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 3 });
     let base = || Source::Columns(0..9);
@@ -67,7 +67,7 @@ pub(crate) fn dcn<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Cross layers in other places: on a node twice, on columns that overlap, without embeddings.
+/// Cross layers in other positions: on a node twice, on overlapping columns, without embeddings.
 pub(crate) fn crossed<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 8, dense: 4 });
     let cross = Cross { columns: 4 };
@@ -83,7 +83,7 @@ pub(crate) fn crossed<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// `slots` embeddings of `dim` lanes and the output of a bottom layer, all multiplied with another.
+/// `slots` embeddings of `dim` lanes and the output of a bottom layer, with all pairwise products.
 pub(crate) fn dlrm<T: Scalar>(slots: usize, dim: usize) -> Graph<T> {
     let embedding = slots * dim;
     let mut builder = GraphBuilder::new(InputShape { embedding, dense: 2 });
@@ -99,7 +99,7 @@ pub(crate) fn dlrm<T: Scalar>(slots: usize, dim: usize) -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Interactions of columns that overlap, of some that want no gradient, and of nodes.
+/// Interactions of overlapping columns, of columns without gradients, and of nodes.
 pub(crate) fn interacting<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 13, dense: 4 });
     let sources = [Source::Columns(8..17), Source::Columns(3..12)];
@@ -113,7 +113,7 @@ pub(crate) fn interacting<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Forks, joins, overlapping and untouched columns, factorization over dense columns too.
+/// Forks, joins, overlapping and untouched columns, and factorization that includes dense columns.
 pub(crate) fn forked<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 20, dense: 4 });
     let a = linear(6, 4, Activation::Relu);
@@ -135,7 +135,7 @@ pub(crate) fn forked<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Factorization machines of whole tiles and of lanes beyond one, over the same columns.
+/// Factorization machines with whole tiles and with partial ones, over the same columns.
 pub(crate) fn factorized<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 64, dense: 0 });
     let plain = linear(64, 1, Activation::Identity);
@@ -155,7 +155,7 @@ pub(crate) fn wide_only<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Three logits of what they share; two nodes read the first order.
+/// Three logits with a common input; two nodes read the first order.
 pub(crate) fn several<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 2 });
     let fm = FactorizationMachine { slots: 2, dim: 3 };
@@ -190,14 +190,14 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     ]
 }
 
-/// Those and the graphs of images and sequences.
+/// All of these, and the graphs of images and sequences.
 pub(crate) fn every<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     let mut graphs = all();
     graphs.extend(crate::networks::networks());
     graphs
 }
 
-/// The graphs that train, in both precisions.
+/// All graphs that train, in both precisions.
 pub(crate) fn in_both_precisions() -> Vec<(String, Graph<f32>)> {
     let graphs = |precision: Precision| {
         let named = move |(name, graph): (&str, Graph<f32>)| {
@@ -208,7 +208,7 @@ pub(crate) fn in_both_precisions() -> Vec<(String, Graph<f32>)> {
     Precision::ALL.into_iter().flat_map(graphs).collect()
 }
 
-/// One block of examples with everything a step of it gives.
+/// One block of examples, with all results of a step on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step<T> {
     pub(crate) rows: usize,
@@ -223,7 +223,7 @@ pub(crate) struct Step<T> {
     pub(crate) gradients: Vec<T>,
 }
 
-/// Gaps between rows of the input, so that strides are taken seriously.
+/// Gaps between rows of the input, so that strides matter.
 pub(crate) const GAP: usize = 2;
 
 impl<T: Scalar> Step<T> {
@@ -244,7 +244,7 @@ impl<T: Scalar> Step<T> {
         }
     }
 
-    /// The mean loss.
+    /// Runs the forward pass; returns the mean loss.
     pub(crate) fn forward(
         &mut self,
         graph: &Graph<T>,
@@ -254,7 +254,7 @@ impl<T: Scalar> Step<T> {
         self.forward_by(graph, graph.watched(&mut ()), parameters, workspace)
     }
 
-    /// The same by passes of `graph` that are watched or read packed weights.
+    /// Like [`Self::forward`], with `passes` of `graph` that are observed or read packed weights.
     pub(crate) fn forward_by(
         &mut self,
         graph: &Graph<T>,
@@ -280,7 +280,7 @@ impl<T: Scalar> Step<T> {
         self.backward_by(graph, graph.watched(&mut ()), parameters, workspace);
     }
 
-    /// The same by passes of `graph` that are watched or read packed weights.
+    /// Like [`Self::backward`], with `passes` of `graph` that are observed or read packed weights.
     pub(crate) fn backward_by(
         &mut self,
         graph: &Graph<T>,

@@ -1,4 +1,4 @@
-//! Every gradient of every graph against central differences of the loss, in f64.
+//! Compares every gradient of every graph with central differences of the loss, in f64.
 
 use crate::common::Step;
 use stepwell_nn::{Graph, Workspace};
@@ -9,7 +9,7 @@ fn close(slope: f64, gradient: f64) -> bool {
     (slope - gradient).abs() < 2e-8 + 1e-6 * gradient.abs()
 }
 
-/// The slope of the mean loss when `bump` moves something by its argument.
+/// Slope of the mean loss when `bump` changes something by its argument.
 fn slope(
     graph: &Graph<f64>,
     step: &Step<f64>,

@@ -1,4 +1,4 @@
-//! What a graph says about itself, and the descriptions it refuses.
+//! Descriptions that a graph gives of itself, and invalid descriptions of graphs.
 
 use stepwell_nn::{
     Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, Flops,
@@ -31,8 +31,8 @@ fn parameters_have_names_shapes_and_ranges() {
     assert!(graph.node_names().eq(names));
 }
 
-/// What is written by the description is what the passes do: places do not meet, sources come
-/// before their readers, and parameters follow one another.
+/// The description matches the passes: positions don't overlap, sources precede their readers, and
+/// parameters are contiguous.
 #[test]
 fn nodes_say_what_they_compute_and_where() {
     let graph = crate::common::deepfm::<f32>();
@@ -91,7 +91,7 @@ fn work_is_counted() {
     let products = [9 * 9, 9 * 5, 5];
     let biases = 9 + 5 + 1;
     assert_eq!(flops.forward, 2 * products.iter().sum::<u64>() + biases + 1);
-    // The first layer's input gradient covers the 6 embedding columns alone; the sum passes on 2.
+    // The first layer's input gradient covers only the 6 embedding columns; the sum passes on 2.
     let inputs = 6 * 9 + 9 * 5 + 5;
     assert_eq!(flops.backward, 2 * (products.iter().sum::<u64>() + inputs) + biases + 2);
 }
@@ -101,7 +101,7 @@ fn work_of_crosses_and_interactions_is_counted() {
     let flops = crate::common::crossed::<f32>().flops_per_example();
     let product = 2 * 4 * 4;
     assert_eq!(flops.forward, 4 * (product + 3 * 4) + 2 * 4 + (2 * 4 + 1));
-    // Of the gradient of the base and of the input, so many columns are wanted.
+    // Number of base and input columns that need a gradient.
     for (node, [base, input]) in [[2, 4], [4, 4], [4, 0], [0, 4]].into_iter().enumerate() {
         let backward = product + 2 * 4 * input + 2 * 4 + 2 * base + input;
         let of_node = crate::common::crossed::<f32>().node_flops().nth(node).unwrap();
@@ -109,7 +109,7 @@ fn work_of_crosses_and_interactions_is_counted() {
     }
     let flops = crate::common::interacting::<f32>().flops_per_example();
     assert_eq!(flops.forward, 15 * 2 * 3 + 3 * 2 * 5 + 2 * 18 + 1);
-    // Of the columns 8..17 five are embeddings.
+    // Of the columns 8..17, five are embeddings.
     let inner = 2 * 5 * (5 + 9) + 2 * 2 * 15;
     assert_eq!(flops.backward, inner + 2 * (18 + 18) + 1);
 }
@@ -118,11 +118,11 @@ fn work_of_crosses_and_interactions_is_counted() {
 fn work_of_factorization_machines_and_of_layers_without_bias_is_counted() {
     let of = |graph: &stepwell_nn::Graph<f32>, node: usize| graph.node_flops().nth(node);
     let lanes = 3 * 4;
-    // A sum and a sum of squares over the slots; of each lane a square, a difference and a sum.
+    // A sum and a sum of squares over the slots; for each lane a square, a difference and a sum.
     let forward = 3 * lanes + 3 * 4 + 1;
     let expected = Flops { forward, backward: lanes + 2 * lanes };
     assert_eq!(of(&crate::common::deepfm(), 0), Some(expected));
-    // Of the columns 15..24 five are embeddings.
+    // Of the columns 15..24, five are embeddings.
     let graph = crate::common::forked();
     let expected = Flops { forward: 3 * 9 + 3 * 3 + 1, backward: 9 + 2 * 5 };
     assert_eq!(of(&graph, 3), Some(expected));
@@ -142,7 +142,7 @@ fn only_cross_layers_keep_more_than_their_output() {
             let of_kind = graph.plan().buffers.iter().filter(move |buffer| buffer.kind == kind);
             of_kind.map(|buffer| buffer.lanes).sum::<usize>()
         };
-        // A gradient has the lanes of the output alone.
+        // Gradients only have the lanes of the output.
         let kept = lanes(BufferKind::Value) - lanes(BufferKind::Gradient);
         assert_eq!(kept, crosses, "{name}");
     }
@@ -150,14 +150,14 @@ fn only_cross_layers_keep_more_than_their_output() {
 
 #[test]
 fn weights_are_packed_for_each_pass_where_they_have_eight_columns() {
-    // Of layers of 9 x 9 both, of 9 to 5, 9 to 4 and 13 to 1 that of the backward pass.
+    // Both passes for layers of 9 x 9; only the backward pass for 9 to 5, 9 to 4 and 13 to 1.
     let parts = [("lr", 0), ("wide_deep", 2 + 1), ("dcn", 2 + 2 + 1 + 1), ("crossed", 0)];
     for (name, graph) in crate::common::all::<f32>() {
         assert_eq!(graph.packed_weights().parts_mut().len(), 0, "{name} in f32");
         let graph = graph.with_precision(Precision::Bf16);
         let packed = graph.packed_weights().parts_mut().len();
         if let Some((_, parts)) = parts.iter().find(|(of, _)| *of == name) {
-            // Without a bf16 unit, products take weights as they lie.
+            // Without a bf16 unit, products use unpacked weights.
             let parts = if bf16_kernel().name == "portable" { 0 } else { *parts };
             assert_eq!(packed, parts, "{name}");
         }

@@ -1,4 +1,4 @@
-//! Initial values are functions of seed and name that anybody can compute.
+//! Initial values are functions of seed and name that anyone can compute.
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
@@ -16,7 +16,7 @@ fn rectified<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Made in Python from xxhash.xxh3_64_intdigest, SplitMix64, math.log and math.cos.
+/// Computed in Python with xxhash.xxh3_64_intdigest, SplitMix64, math.log and math.cos.
 #[test]
 fn of_normal_weights() {
     let graph = rectified::<f32>();

@@ -1,4 +1,4 @@
-//! What layers of images and sequences compute, against loops that follow their definition.
+//! Compares image and sequence layers with loops that follow their definitions.
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
@@ -11,7 +11,7 @@ use stepwell_nn::{
 
 const ROWS: usize = 3;
 
-/// A graph of this layer alone over all columns.
+/// A graph with only this layer over all columns.
 fn alone(layer: impl Layer<f64> + 'static, inputs: usize) -> Graph<f64> {
     let mut builder = GraphBuilder::new(InputShape { embedding: inputs, dense: 0 });
     builder.add("layer", layer, &[Source::Columns(0..inputs)]).unwrap();
@@ -34,14 +34,14 @@ fn check(what: &str, found: &[f64], expected: &[f64]) {
     }
 }
 
-/// The value at a row and column of a plane, which may lie in the padding.
+/// The value at a row and column of a plane; `None` in the padding.
 fn at(image: &Image, lanes: &[f64], channel: usize, [y, x]: [isize; 2]) -> Option<f64> {
     let (y, x) = (usize::try_from(y).ok()?, usize::try_from(x).ok()?);
     let inside = y < image.height && x < image.width;
     inside.then(|| lanes[(channel * image.height + y) * image.width + x])
 }
 
-/// Rows and columns of the plane, or of its padding, that a window covers at a place.
+/// Rows and columns of the plane or its padding that a window covers at a place.
 fn covered(window: &Window, [y, x]: [usize; 2]) -> Vec<[isize; 2]> {
     let start = |side: usize, place: usize| {
         (place * window.stride[side]) as isize - window.padding[side] as isize
@@ -51,7 +51,7 @@ fn covered(window: &Window, [y, x]: [usize; 2]) -> Vec<[isize; 2]> {
     rows.flat_map(|row| columns.clone().map(move |column| [row, column])).collect()
 }
 
-/// Images and windows: square and not, with strides and padding, as large as the plane and larger.
+/// Images and windows: square or not, with strides and padding, as large as the plane and larger.
 fn shapes() -> Vec<(Image, Window)> {
     let image = |channels, height, width| Image { channels, height, width };
     let narrow = Window { kernel: [2, 3], stride: [3, 1], padding: [0, 2] };
@@ -136,7 +136,7 @@ fn of_poolings() {
     }
 }
 
-/// Of equal values the first gets the gradient; what is no number shows, and gives none.
+/// The first of equal values gets the gradient; NaN propagates, and has no gradient.
 #[test]
 fn of_poolings_of_equal_values_and_of_what_is_no_number() {
     let image = Image { channels: 1, height: 2, width: 6 };
@@ -176,7 +176,7 @@ fn remembered(layer: &Lstm, x: &[f64], parameters: &[f64], length: usize) -> Vec
     hidden
 }
 
-/// What lies beyond the end of a sequence is not even looked at.
+/// Values past the end of a sequence are never read.
 #[test]
 fn of_sequences_of_unequal_length() {
     let lengths = [3.0, 0.0, 5.0, 1.9, -2.0, 1e9, f64::NAN, 4.0];
@@ -208,8 +208,8 @@ fn of_sequences_of_unequal_length() {
     }
 }
 
-/// The first three were made in Python from xxhash.xxh3_64_intdigest, SplitMix64, math.log and
-/// math.cos, weights rounded to f32.
+/// The first three were computed in Python with xxhash.xxh3_64_intdigest, SplitMix64, math.log and
+/// math.cos, with weights rounded to f32.
 #[test]
 fn of_fourier_features() {
     let features = |x: [f64; 2], outputs: usize| {
@@ -228,7 +228,7 @@ fn of_fourier_features() {
             let product: f64 = of_point.iter().zip(of_other).map(|(a, b)| a * b).sum();
             let apart: f64 = point.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum();
             let kernel = (-apart / (2.0 * 2.5 * 2.5)).exp();
-            // Four deviations of a mean of so many products.
+            // Four standard deviations of a mean of `count` products.
             assert!((product - kernel).abs() < 4.0 / (count as f64).sqrt(), "{product} {kernel}");
         }
     }

@@ -1,4 +1,4 @@
-//! Layers of images and sequences say what does not fit them, and count their work and memory.
+//! Image and sequence layers report what doesn't match, and count their work and memory.
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
@@ -9,7 +9,7 @@ use stepwell_nn::{
     Window,
 };
 
-/// What a layer over so many columns is refused with.
+/// The error of a layer over `columns` columns.
 fn refusal(layer: impl Layer<f32> + 'static, columns: usize) -> String {
     let mut builder = GraphBuilder::new(InputShape { embedding: columns, dense: 0 });
     let error = builder.add("a", layer, &[Source::Columns(0..columns)]).unwrap_err();
@@ -58,7 +58,7 @@ fn work_and_memory_of_images_are_counted() {
     let (patch, places) = (2 * 9, 20);
     let (product, sums) = (2 * 3 * patch * places, 3 * places);
     let forward = product + sums;
-    // Of 15 columns that want a gradient all are of the first channel.
+    // The 15 columns that need a gradient are all in the first channel.
     let backward = forward + product / 2 + patch / 2 * places;
     assert_eq!(graph.flops_per_example(), Flops { forward, backward });
     let described: Vec<_> =
@@ -66,7 +66,7 @@ fn work_and_memory_of_images_are_counted() {
     assert_eq!(described, [("a/weight", &[3, 2, 3, 3][..]), ("a/bias", &[3][..])]);
     let operation = graph.nodes().next().unwrap().operation;
     assert!(matches!(operation, Operation::Convolution { channels: 3, .. }));
-    // What is unfolded is counted, and does not grow with the block.
+    // The unfolded image is included, and doesn't grow with the block.
     let pooling = alone(Pooling { image, window, pool: Pool::Average }, graph.input());
     let scratch = graph.packing_bytes(64) - pooling.packing_bytes(64);
     assert_eq!(scratch, 4096 * (patch * places * 4).div_ceil(4096) as usize);
@@ -105,12 +105,12 @@ fn work_and_memory_of_sequences_are_counted() {
     assert_eq!(described, expected);
     let products = 2 * 8 * (3 + 2);
     let forward = 4 * (products + 13 * 2);
-    // Five columns want a gradient.
+    // Five columns need a gradient.
     let backward = 4 * (products + 2 * 8 * 2 + 29 * 2) + 2 * 8 * 5;
     assert_eq!(graph.flops_per_example(), Flops { forward, backward });
     assert_eq!(graph.plan().value_lanes, 2 + 4 * 6 * 2);
     let other = alone(Add, graph.input());
-    // Gradients of gates and cells, and the vectors of a step, by example.
+    // Gradients of gates and cells, and the vectors of a step, per example.
     let pages = |rows: usize| (rows * (8 + 2 + 3) * 4).div_ceil(4096) * 4096;
     for rows in [13, 1000] {
         let scratch = graph.packing_bytes(rows) - other.packing_bytes(rows);

@@ -13,7 +13,7 @@ pub(crate) fn window(kernel: usize, stride: usize, padding: usize) -> Window {
     Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 2] }
 }
 
-/// Two convolutions, each with a pooling behind it; the image ends among the dense columns.
+/// Two convolutions, each followed by a pooling; the image ends among the dense columns.
 pub(crate) fn images<T: Scalar>() -> Graph<T> {
     let image = Image { channels: 2, height: 5, width: 6 };
     let mut builder = GraphBuilder::new(InputShape { embedding: 43, dense: 20 });
@@ -37,7 +37,7 @@ pub(crate) fn images<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Convolutions and poolings of columns that overlap, with strides and without activation.
+/// Convolutions and poolings of overlapping columns, with strides and without activation.
 pub(crate) fn strided<T: Scalar>() -> Graph<T> {
     let image = Image { channels: 1, height: 4, width: 5 };
     let mut builder = GraphBuilder::new(InputShape { embedding: 26, dense: 0 });
@@ -59,8 +59,8 @@ pub(crate) fn strided<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Sequences of embeddings and of dense features, of which some are read twice; a length is made by
-/// a layer.
+/// Sequences of embeddings and of dense features, some of which are read twice; a layer computes a
+/// length.
 pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 14, dense: 4 });
     let lstm = |inputs, outputs, steps_max| Lstm { inputs, outputs, steps_max, remembers: true };
@@ -96,7 +96,7 @@ pub(crate) fn features<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Normalizations of columns and of planes, of which some are dropped.
+/// Normalizations of columns and of planes, some of which are dropped.
 pub(crate) fn normalized<T: Scalar>() -> Graph<T> {
     let image = Image { channels: 2, height: 3, width: 3 };
     let mut builder = GraphBuilder::new(InputShape { embedding: 15, dense: 6 });
@@ -115,7 +115,7 @@ pub(crate) fn normalized<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// All of them.
+/// All networks.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     vec![
         ("images", images()),

@@ -1,9 +1,9 @@
-//! Weights that were packed beforehand change no bit, and are packed anew when they change.
+//! Prepacked weights don't change any bits, and must be repacked when they change.
 
 use crate::common::{Step, in_both_precisions};
 use stepwell_nn::{Graph, PackedWeights, Workspace};
 
-/// Examples of a step.
+/// Examples per step.
 const ROWS: usize = 33;
 
 fn run(graph: &Graph<f32>, parameters: &[f32], packed: Option<&PackedWeights>) -> Step<f32> {

@@ -1,4 +1,4 @@
-//! What is dropped follows names and numbers; normalization has state, of which evaluation is made.
+//! Dropout depends on names and numbers; normalization has a state, which evaluation uses.
 
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
@@ -16,7 +16,7 @@ fn alone(name: &str, layer: impl Layer<f64> + 'static, columns: usize) -> Graph<
     builder.build().unwrap()
 }
 
-/// The outputs of some rows of `x`, and the gradients of these rows where that of outputs is 1.
+/// Outputs of some rows of `x`, and the gradients of these rows for output gradients of 1.
 fn run(
     graph: &Graph<f64>,
     (x, rows): (&[f64], Range<usize>),
@@ -48,7 +48,7 @@ fn forward(
     passes.forward(&parameters, block, workspace, outputs);
 }
 
-/// The outputs of all rows of `x` in evaluation.
+/// Outputs of all rows of `x` in evaluation.
 fn evaluated(graph: &Graph<f64>, x: &[f64], state: &[f64]) -> Vec<f64> {
     let columns = graph.input().columns();
     let rows = x.len() / columns;
@@ -62,7 +62,7 @@ fn training(seed: u64, step: u64, first: usize) -> Purpose<'static, f64> {
     Purpose::Training(Training { seed, step, first_example: first as u64, statistics: None })
 }
 
-/// Made in Python from xxhash.xxh3_64_intdigest and SplitMix64.
+/// Computed in Python with xxhash.xxh3_64_intdigest and SplitMix64.
 #[test]
 fn masks_are_published_and_the_same_in_any_block() {
     let graph = alone("thinned", Dropout { columns: 12, rate: 0.3 }, 12);
@@ -108,7 +108,7 @@ fn evaluation_drops_nothing() {
     assert_eq!(evaluated(&graph, &x, &[]), x);
 }
 
-/// Mean and squared deviations of channel `channel` in some rows, by the definition.
+/// Mean and squared deviations of channel `channel` in some rows, by definition.
 fn moments(x: &[f64], layer: &BatchNorm, rows: Range<usize>, channel: usize) -> (f64, f64, f64) {
     let columns = layer.channels * layer.places;
     let first = channel * layer.places;
@@ -157,7 +157,7 @@ fn normalized_values_are_those_of_the_definition() {
             let (count, mean, _) = moments(&x, &layer, 0..10, channel);
             let squares: f64 = blocks.iter().map(|(.., squares)| squares).sum();
             near(state[channel], 0.25 * mean);
-            // Four of the five blocks have examples, each with a mean of its own.
+            // Four of the five blocks have examples, each with its own mean.
             let variance = squares / (count - 4.0);
             near(state[channels + channel], 1.0 + 0.25 * (variance - 1.0));
         }
@@ -165,7 +165,7 @@ fn normalized_values_are_those_of_the_definition() {
     }
 }
 
-/// Examples do not reach each other in evaluation.
+/// In evaluation, examples are independent.
 fn evaluate(graph: &Graph<f64>, layer: &BatchNorm, x: &[f64], state: &[f64]) {
     let columns = layer.channels * layer.places;
     for rows in [0..10, 3..4, 4..6] {
@@ -196,7 +196,7 @@ fn state_is_described_and_stays_where_nothing_is_known() {
     assert_eq!(state[..18], [[0.0; 9], [1.0; 9]].concat()[..]);
     graph.advance_state(&mut state, &vec![0.0; graph.statistics_count()]);
     assert_eq!(state, graph.initial_state());
-    // A block of one example says where the mean is, and nothing of the variance.
+    // A block of one example gives a mean, but no variance.
     let graph = alone("a", BatchNorm { momentum: 1.0, ..BatchNorm::new(1, 1) }, 1);
     let mut statistics = vec![0.0; 4];
     let training = Training { statistics: Some(&mut statistics), ..Training::default() };

@@ -1,4 +1,4 @@
-//! Who watches a graph hears of every node once a pass, in order, and changes nothing.
+//! An observer of a graph is called for every node once per pass, in order, and changes nothing.
 
 use crate::common::Step;
 use stepwell_nn::{Flops, NodeId, PassObserver, Workspace};

@@ -1,4 +1,4 @@
-//! The examples of all steps, drawn before the clock starts.
+//! Examples of all steps, drawn before timing starts.
 
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
@@ -16,10 +16,10 @@ const CLICKS: f64 = 0.25;
 pub(super) struct Drawn {
     steps: Vec<StepInput>,
     rows: usize,
-    /// By step, each occurrence's row in the order of first use over all steps: the slots that a
-    /// planner gives which never runs out of them.
+    /// By step, each occurrence's row, numbered in order of first use over all steps. These are the
+    /// slots that a planner would assign if it never runs out of them.
     occurrences: Vec<Vec<u32>>,
-    /// By step, the distinct ones.
+    /// By step, the distinct rows.
     distinct: Vec<Vec<u32>>,
 }
 
@@ -35,8 +35,8 @@ impl Drawn {
         drawn
     }
 
-    /// Bytes of the examples of all steps: label, features and ends of bags of each, key and row of
-    /// each id. Lists of distinct rows come on top.
+    /// Bytes of the examples of all steps: label, features and bag ends of each, key and row of
+    /// each id; without the lists of distinct rows.
     pub(super) fn bytes_min(options: &Options) -> u64 {
         let Schema { dense, id_columns: slots, .. } = Schema::CRITEO;
         let ids = (slots * options.ids_per_slot) as u64;
@@ -68,7 +68,7 @@ impl Drawn {
         self.rows
     }
 
-    /// Slots with room for all rows, and for those of a step: memory is not scarce.
+    /// Enough slots for all rows, plus those of a step, so that memory is never scarce.
     pub(super) fn slots(&self) -> usize {
         self.rows + self.distinct.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -81,7 +81,7 @@ impl Drawn {
         self.steps.iter().map(|examples| examples.labels.len()).sum()
     }
 
-    /// Rows of the occurrences and the distinct rows, by step.
+    /// Rows of the occurrences, and distinct rows, by step.
     pub(super) fn rows_by_step(&self) -> impl Iterator<Item = (&[u32], &[u32])> {
         let lists = self.occurrences.iter().zip(&self.distinct);
         lists.map(|(occurrences, distinct)| (occurrences.as_slice(), distinct.as_slice()))

@@ -1,4 +1,4 @@
-//! What the machine itself can do.
+//! Measures the limits of the machine.
 
 use std::hint::black_box;
 
@@ -14,25 +14,25 @@ use stepwell_train::Limits;
 use crate::measure::{Stopwatch, median, over};
 use crate::{Error, Result};
 
-/// Rounds, of which the median counts.
+/// Number of rounds; the median counts.
 const ROUNDS: usize = 5;
-/// Multiplications and additions of each vector accumulator in a round.
+/// Multiplications and additions per vector accumulator and round.
 const FMA_STEPS: usize = 20_000_000;
-/// Accumulators: as many as hide the latency of two units.
+/// Number of accumulators, enough to hide the latency of two units.
 const FMA_ACCUMULATORS: usize = 12;
 /// Side of the matrices.
 const SIDE: usize = 1024;
-/// Lanes that each thread copies, and that it reads rows from.
+/// Lanes that each thread copies, and lanes from which it reads rows.
 const COPY_LANES: usize = 32 << 20;
 const GATHER_LANES: usize = 256 << 20;
 /// Lanes of a row: an embedding of 16 and a wide weight.
 const ROW_LANES: usize = 17;
-/// Rows that each thread reads in a round.
+/// Rows that each thread reads per round.
 const ROWS: usize = 4_000_000;
-/// Rows asked for ahead.
+/// Prefetch distance in rows.
 const AHEAD: usize = 24;
 
-/// Bytes that `threads` threads hold while their limits are measured.
+/// Bytes that `threads` threads allocate while their limits are measured.
 pub(super) fn bytes_max(threads: usize) -> u64 {
     const _: () = assert!(GATHER_LANES > 2 * COPY_LANES + 8 * SIDE * SIDE);
     let of_one = GATHER_LANES * size_of::<f32>() + ROWS * size_of::<u32>();
@@ -42,7 +42,7 @@ pub(super) fn bytes_max(threads: usize) -> u64 {
 /// Measures the limits of `threads` threads.
 ///
 /// # Errors
-/// When the matrix product cannot be set up.
+/// The matrix product can't be set up.
 pub(super) fn measure(threads: usize) -> Result<Limits> {
     let flops = (2 * FMA_STEPS * FMA_ACCUMULATORS) as f64;
     let fma = rate(threads, || (), |()| flops * Arch::new().dispatch(MultiplyAdd) as f64);
@@ -62,8 +62,8 @@ pub(super) fn measure(threads: usize) -> Result<Limits> {
     })
 }
 
-/// What `threads` threads do per second: each makes something and works on it in rounds, all
-/// together; `work` says how much it did.
+/// Rate of `threads` threads: each calls `make`, then `work` in rounds, all concurrently. `work`
+/// returns the amount of work done.
 fn rate<T>(
     threads: usize,
     make: impl Fn() -> T + Sync,
@@ -91,7 +91,7 @@ fn rate<T>(
     })
 }
 
-/// Gives the lanes of a vector.
+/// Returns the lanes of a vector.
 struct MultiplyAdd;
 
 impl WithSimd for MultiplyAdd {
@@ -150,7 +150,7 @@ impl Product {
         }
     }
 
-    /// Gives the operations.
+    /// Returns the number of operations.
     fn multiply(&self, operands: &mut Operands) -> f64 {
         let Operands { workspace, x, logits } = operands;
         let block = Block { x: Matrix::packed(x, SIDE, SIDE), first_order: &[] };
@@ -175,7 +175,7 @@ impl Copied {
         Self { from, to: HugeSlice::zeroed(COPY_LANES) }
     }
 
-    /// Gives the bytes copied.
+    /// Returns the number of bytes copied.
     fn copy(&mut self) -> f64 {
         self.to.copy_from_slice(&self.from);
         black_box(&mut self.to);
@@ -198,7 +198,7 @@ impl Gathered {
         Self { rows, order }
     }
 
-    /// Gives the bytes read.
+    /// Returns the number of bytes read.
     fn read(&mut self) -> f64 {
         let row = |number: u32| &self.rows[number as usize * ROW_LANES..][..ROW_LANES];
         let mut sum = [0.0f32; ROW_LANES];

@@ -1,4 +1,4 @@
-//! Bare loops over the rows of the steps: what their bytes alone cost.
+//! Bare loops over the rows of the steps: the cost of their bytes alone.
 
 use std::hint::black_box;
 
@@ -7,11 +7,11 @@ use stepwell_base::prefetch::prefetch_row;
 use super::examples::Drawn;
 use crate::measure::Stopwatch;
 
-/// Rows asked for ahead.
+/// Prefetch distance in rows.
 const AHEAD: usize = 24;
 
-/// Seconds of one thread for reading the `weights` lanes of each occurrence's row, and for reading
-/// and writing the `lanes` lanes of each step's distinct rows, of one array of rows.
+/// Seconds that one thread takes to read the `weights` lanes of each occurrence's row, and to read
+/// and write the `lanes` lanes of each step's distinct rows, in one array of rows.
 pub(super) fn seconds(drawn: &Drawn, weights: usize, lanes: usize) -> f64 {
     let mut rows = vec![0.5f32; drawn.rows() * lanes];
     let mut sum = vec![0.0f32; lanes];

@@ -1,8 +1,9 @@
-//! `stepwell-lab bench cpu`: training steps alone, against the machine's own limits.
+//! `stepwell-lab bench cpu`: training steps alone, compared with the machine's limits.
 //!
-//! First the limits: multiplications in registers and of large matrices, copying memory, reading
-//! rows at random. Then, for each model and number of threads, steps over examples that were drawn
-//! before the clock starts, all rows in memory, and what each kernel reaches of its limit.
+//! First measures the limits: multiplications in registers and of large matrices, copying memory,
+//! reading rows at random. Then, for each model and number of threads, times steps over examples
+//! drawn beforehand, with all rows in memory, and reports what share of its limit each kernel
+//! reaches.
 
 mod examples;
 mod limits;
@@ -23,30 +24,30 @@ use crate::machine::Machine;
 use crate::measure::{names, over};
 use crate::{Error, Result};
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
-    /// Ids of all slots, about.
+    /// Approximate number of ids of all slots.
     pub rows: u64,
-    /// Exponent of their frequencies.
+    /// Exponent of the ids' frequencies.
     pub skew: f64,
-    /// Ids of each slot in an example.
+    /// Ids per slot and example.
     pub ids_per_slot: usize,
-    /// Steps over fresh rows, which are not counted, and as many again, which are.
+    /// Uncounted steps over new rows, and the number of counted steps after them.
     pub steps: usize,
     /// Models.
     #[serde(serialize_with = "names")]
     pub models: Vec<ModelKind>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
-    /// Whether the machine's limits are measured too.
+    /// Whether to measure the machine's limits.
     pub limits: bool,
-    /// Everything else: mini-batch, dim, optimizers and so on.
+    /// All other settings: mini-batch, dim, optimizers and so on.
     #[serde(skip)]
     pub config: Config,
 }
 
-/// All figures.
+/// All results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// What was measured.
@@ -54,48 +55,48 @@ pub struct Figures {
     machine: Option<Machine>,
     /// Limits by number of threads.
     pub limits: Vec<Limits>,
-    /// One entry for each model and number of threads.
+    /// One entry per model and number of threads.
     pub runs: Vec<Run>,
 }
 
 /// Steps of one model.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Gather, forward, loss, backward, optimizers.
+    /// Examples per second of a step: gather, forward, loss, backward, optimizers.
     pub step_examples_per_second: f64,
-    /// The same of the fastest step alone: what neighbours on the machine left alone.
+    /// Examples per second of the fastest step, which other load on the machine disturbed least.
     pub fastest_step_examples_per_second: f64,
-    /// The same with grouping ids by row and finding rows, all one after the other.
+    /// Examples per second including grouping ids by row and finding rows, all sequentially.
     pub examples_per_second: f64,
     /// Operations of the graph per second.
     pub flops_per_second: f64,
-    /// The same over large matrix products.
+    /// `flops_per_second` relative to large matrix products.
     pub over_gemm: f64,
-    /// Gather and update of rows over bare loops that read and write the same bytes of the same
-    /// rows, in processor seconds.
+    /// Gather and update of rows relative to bare loops that read and write the same bytes of the
+    /// same rows, in processor seconds.
     pub rows_over_limit: f64,
-    /// Seconds of a step's parts, for all counted steps.
+    /// Seconds for grouping ids, over all counted steps.
     pub group_seconds: f64,
-    /// Finding rows.
+    /// Seconds for finding rows.
     pub plan_seconds: f64,
-    /// The step itself.
+    /// Seconds for the steps themselves.
     pub train_seconds: f64,
     /// Sum of the losses of all counted examples.
     pub loss: f64,
-    /// By kernel, over the counted steps; beside limits where those of one thread were measured.
+    /// Results per kernel over the counted steps, with limits if those of one thread were measured.
     pub kernels: Vec<KernelReport>,
-    /// By layer, likewise.
+    /// Results per layer, likewise.
     pub layers: Vec<LayerReport>,
 }
 
-/// Runs the benchmark; `say` is told what comes next.
+/// Runs the benchmark; calls `say` with a description of each part.
 ///
 /// # Errors
-/// When the arguments cannot be, or there is too little memory.
+/// Invalid arguments, or too little memory.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     check(options)?;
     let mut figures = Figures {
@@ -188,7 +189,7 @@ fn steps(
         }
         Ok((loss, sum, fastest))
     };
-    // Fresh rows are made and memory is touched for the first time.
+    // Creates rows, and touches memory for the first time.
     train(&mut steps)?;
     let (kernels, layers) = (steps.profile(), steps.layers());
     let (loss, seconds, fastest) = train(&mut steps)?;
@@ -217,7 +218,7 @@ fn steps(
     })
 }
 
-/// What each did between two reports.
+/// Differences between two lists of reports.
 fn since<T>(before: &[T], after: &[T], of: fn(&T, &T) -> T) -> Vec<T> {
     before.iter().zip(after).map(|(before, after)| of(after, before)).collect()
 }
@@ -242,7 +243,7 @@ mod tests {
         let refused = |options: &Options| check(options).map_err(|error| error.to_string());
         let threads = refused(&Options { threads: vec![1, 5000], ..options.clone() });
         assert!(threads.unwrap_err().contains("--threads: give numbers from 1 to 1024"));
-        // 1 GiB for each thread, and more.
+        // 1 GiB per thread, and more.
         let many = Options { threads: vec![1, 1024], limits: true, ..options.clone() };
         assert!(limits::bytes_max(1024) > 1 << 40);
         if memory_bytes().is_some_and(|memory| memory < 1 << 40) {
@@ -250,7 +251,7 @@ mod tests {
             assert!(refused(&Options { limits: false, ..many }).is_ok());
         }
         let steps = Options { ids_per_slot: 1000, steps: 100_000, ..options };
-        // 4096 examples of 26,000 ids. Where the system does not tell its memory, it goes on.
+        // 4096 examples of 26,000 ids. If the system doesn't report its memory, nothing is checked.
         let bytes = Drawn::bytes_min(&steps);
         assert!(bytes > 4096 * 26_000 * 12 * 100_000);
         if memory_bytes().is_some_and(|memory| memory < bytes) {

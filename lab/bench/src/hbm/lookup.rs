@@ -1,4 +1,4 @@
-//! Hash tables by load, and the rows of a step found by slot and by key.
+//! Measures hash tables by load, and finding a step's rows by slot and by key.
 
 use serde::Serialize;
 use stepwell_base::random::finalize;
@@ -9,42 +9,42 @@ use super::{Bench, order, same};
 use crate::Result;
 
 const LOADS: [f64; 4] = [0.5, 0.75, 0.9, 1.0];
-/// Distinct rows of a step: of 4096 examples of Criteo's data.
+/// Distinct rows of a step with 4096 examples of Criteo's data.
 const ROWS_OF_STEP: usize = 22_900;
-/// Bytes of a place: a key and a slot.
+/// Bytes of a table place: a key and a slot.
 const PLACE_BYTES: usize = 12;
-/// Most places of a table: more than lies in an L2.
+/// Most places of a table: more than an L2 cache holds.
 const PLACES_MAX: usize = 1 << 24;
-/// Most places of a full one: the last key that is put in looks at most of them, one by one.
+/// Most places of a full table: inserting the last key examines most of them, one by one.
 const PLACES_FULL_MAX: usize = 1 << 17;
 
-/// A table of one load.
+/// A table with one load.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TableFigures {
-    /// Places that are taken, of all.
+    /// Share of places in use.
     pub load: f64,
-    /// All places.
+    /// Number of places.
     pub places: u64,
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Keys put into an empty table a second, until it has this load.
+    /// Keys per second inserted into an empty table until it has this load.
     pub insert_keys_per_second: f64,
-    /// Keys that are there found a second, in no order.
+    /// Existing keys per second found, in random order.
     pub get_keys_per_second: f64,
 }
 
-/// Ways to find a row.
+/// Methods of finding a row.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LookupFigures {
-    /// By load.
+    /// Results by load.
     pub tables: Vec<TableFigures>,
     /// Rows of a step.
     pub step_rows: u64,
-    /// Seconds until the slots of a step are there, sent by the host.
+    /// Seconds until the slots of a step, sent by the host, are on the device.
     pub slots_seconds: f64,
-    /// Seconds until they are found by keys that the host sends, in a table of load 0.5.
+    /// Seconds until they are found by keys that the host sends, in a table with load 0.5.
     pub table_seconds: f64,
-    /// The one that takes less: `slots` or `table`, as `tiers.lookup` has it.
+    /// The faster method: `slots` or `table`, as in `tiers.lookup`.
     pub cheaper: &'static str,
 }
 
@@ -53,7 +53,7 @@ struct Table {
     places: Buffer<u64>,
     values: Buffer<u32>,
     counters: Buffer<u32>,
-    /// Where insertion says which place each key got.
+    /// Output of insertion: the place of each key.
     placed: Buffer<u32>,
     capacity: usize,
 }
@@ -113,12 +113,12 @@ impl Table {
     }
 }
 
-/// Key number `number`: all are different.
+/// Key number `number`; all are different.
 fn key(number: usize) -> u64 {
     finalize(number as u64)
 }
 
-/// Measures tables, of no more bytes than rows have, and a step's rows.
+/// Measures tables, of at most the bytes of the rows, and a step's rows.
 pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
     let places = (bench.bytes / PLACE_BYTES).min(PLACES_MAX);
     let keys: Vec<u64> = (0..places).map(key).collect();
@@ -133,7 +133,7 @@ pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
             table.clear(bench)?;
             table.insert(bench, &there, &slots, count)
         })?;
-        // Where clocks are too coarse to tell them apart, all of it is the insertion's.
+        // If the difference is within the clock's resolution, all of the time counts as insertion.
         let insert = if seconds > clear_seconds { seconds - clear_seconds } else { seconds };
         let asked = order(count, 7);
         let some = bench.filled(&asked.iter().map(|of| key(*of as usize)).collect::<Vec<u64>>())?;
@@ -153,7 +153,7 @@ pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
     Ok(figures)
 }
 
-/// Finds the rows of a step both ways.
+/// Finds the rows of a step with both methods.
 fn step(
     bench: &Bench,
     (table, keys, values): (&Table, &Buffer<u64>, &Buffer<u32>),

@@ -1,14 +1,15 @@
-//! `stepwell-lab bench hbm`: kernels of rows on a device, against the copies of that device.
+//! `stepwell-lab bench hbm`: row kernels on a device, compared with copies on that device.
 //!
 //! ```text
-//!  limit    copies within the device: bytes read and written a second
-//!  rows     up, down, read, pooled, updated, by the bytes that docs/devices.md counts
-//!  look-up  hash tables by load; the rows of a step found by slot and by key
-//!  ways     pinned memory up and down, and from device to device
+//!  limit    copies within the device: bytes read and written per second
+//!  rows     up, down, read, pooled, updated; bytes as in docs/devices.md
+//!  look-up  hash tables by load; finding a step's rows by slot and by key
+//!  ways     to and from pinned memory, and from device to device
 //! ```
 //!
-//! Times are the host's, from the first of some launches to the end of the last; of rounds the
-//! median counts. What each kernel leaves is compared with plain loops once, before it is timed.
+//! Times are measured on the host, from the first of several launches to the end of the last; the
+//! median of the rounds counts. Before timing, each kernel's result is compared with plain loops
+//! once.
 
 mod lookup;
 mod rows;
@@ -29,57 +30,57 @@ pub use self::ways::{Way, Ways};
 use crate::measure::median;
 use crate::{Error, Result};
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The devices.
     pub choice: Choice,
-    /// Bytes of the rows; none for so many as suit the device.
+    /// Bytes of the rows; `None` for a default that suits the device.
     pub bytes: Option<ByteCount>,
-    /// Rounds, of which the median counts.
+    /// Number of rounds; the median counts.
     pub rounds: usize,
 }
 
-/// Bytes of the rows on a GPU, several times what lies in its L2.
+/// Default bytes of the rows on a GPU, several times its L2 cache.
 const BYTES: ByteCount = ByteCount(1 << 30);
-/// On an emulated device, whose every access is checked.
+/// Default bytes on an emulated device, which checks every access.
 const BYTES_EMULATED: ByteCount = ByteCount(256 << 10);
-/// The least that makes a whole example of the largest rows.
+/// Fewest bytes: one whole example of the largest rows.
 const BYTES_MIN: u64 = 16 << 10;
-/// What a benchmark has of a device, over the bytes of its rows.
+/// Device memory that a benchmark uses, as a multiple of the bytes of its rows.
 const MEMORY_OF_BYTES: u64 = 8;
-/// Bytes beside that.
+/// Additional bytes of device memory.
 const BESIDE: u64 = 64 << 20;
-/// Who has no GPU may see how it works.
+/// Hint for machines without a GPU.
 const EMULATED: &str =
     "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
-/// Launches of a round, at most.
+/// Most launches per round.
 const LAUNCHES: usize = 20;
-/// Seconds that a round may take, where one launch takes less.
+/// Duration of a round in seconds, if a launch takes less.
 const ROUND_SECONDS: f64 = 0.1;
 
-/// Figures of a run.
+/// Results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// Names of the devices, of which the first is measured.
+    /// Names of the devices, the first of which is measured.
     pub devices: Vec<String>,
-    /// Whether they are emulated: then figures say nothing about a GPU.
+    /// Whether they are emulated, in which case the results say nothing about a GPU.
     pub emulated: bool,
     /// Bytes of the rows.
     pub bytes: u64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Bytes that copies within the device read and write a second.
+    /// Bytes per second that copies within the device read and write.
     pub copy_bytes_per_second: f64,
-    /// Kernels of rows, by the bytes of a row.
+    /// Row kernels, by the bytes of a row.
     pub rows: Vec<RowFigures>,
-    /// Ways to find a row.
+    /// Methods of finding a row.
     pub lookup: LookupFigures,
-    /// Ways from and to the device.
+    /// Copies to and from the device.
     pub ways: Ways,
 }
 
-/// A device that is measured.
+/// The measured device.
 struct Bench {
     device: Device,
     stream: Stream,
@@ -89,7 +90,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Seconds that what `give` gives the stream takes: the median of rounds.
+    /// Median seconds of the work that `give` enqueues.
     fn time(&self, mut give: impl FnMut() -> Result<()>) -> Result<f64> {
         let mut round = |launches: usize| {
             let begin = Instant::now();
@@ -99,7 +100,7 @@ impl Bench {
             self.stream.finish()?;
             Ok::<f64, Error>(begin.elapsed().as_secs_f64() / launches as f64)
         };
-        // What takes long needs few launches to hide what a round costs beside them.
+        // Slow work needs few launches to hide the overhead of a round.
         let launches = (ROUND_SECONDS / round(1)?).clamp(1.0, self.launches as f64) as usize;
         let rounds = (0..self.rounds).map(|_| round(launches)).collect::<Result<Vec<f64>>>()?;
         Ok(median(rounds))
@@ -113,7 +114,7 @@ impl Bench {
         Ok(self.device.pinned(len.max(1), "a benchmark")?)
     }
 
-    /// `values`, on the device.
+    /// Copies `values` to the device.
     fn filled<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
         let (mut host, there) = (self.pinned(values.len())?, self.empty(values.len())?);
         host.write(values.len())?.copy_from_slice(values);
@@ -122,7 +123,7 @@ impl Bench {
         Ok(there)
     }
 
-    /// The first `len` elements of what is on the device.
+    /// Copies the first `len` elements of a buffer from the device.
     fn contents<T: Pod>(&self, there: &Buffer<T>, len: usize) -> Result<Vec<T>> {
         let mut host = self.pinned(len)?;
         self.stream.down((there, 0..len), (&host, 0))?;
@@ -131,7 +132,7 @@ impl Bench {
     }
 }
 
-/// Numbers 0 to `count`, in an order that is always the same.
+/// Numbers 0 to `count`, in a fixed random order.
 fn order(count: usize, seed: u64) -> Vec<u32> {
     let (mut order, mut random) =
         ((0..count as u32).collect::<Vec<u32>>(), Random::from_state(seed));
@@ -141,7 +142,7 @@ fn order(count: usize, seed: u64) -> Vec<u32> {
     order
 }
 
-/// Compares what `kernel` left with what plain loops leave.
+/// Compares the result of `kernel` with that of plain loops.
 fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
     let wrong = came.iter().zip(wanted).position(|(came, wanted)| came != wanted);
     match (wrong, came.len() == wanted.len()) {
@@ -150,10 +151,10 @@ fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
     }
 }
 
-/// Measures; `say` is told what is done.
+/// Runs the benchmark; calls `say` with a description of each part.
 ///
 /// # Errors
-/// When there is no device, it fails or has no room, and when a kernel leaves what it should not.
+/// No device, a device error, too little memory, or a wrong result of a kernel.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let notes = std::cell::RefCell::new(Vec::new());
     let offer = options.choice.offer(&|note| notes.borrow_mut().push(note));

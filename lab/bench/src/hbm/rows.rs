@@ -1,4 +1,4 @@
-//! Kernels of rows, by the bytes of a row: weights, and as much state of Adagrad.
+//! Measures row kernels by the bytes of a row: weights, and Adagrad state of the same size.
 
 use bytemuck::Pod;
 use serde::Serialize;
@@ -10,47 +10,47 @@ use super::{Bench, order, same};
 use crate::measure::over;
 use crate::{Error, Result};
 
-/// Bytes of the rows that are measured.
+/// Bytes of the measured rows.
 pub(super) const BYTES: [usize; 4] = [64, 128, 256, 512];
-/// Fields of an example.
+/// Fields per example.
 const FIELDS: usize = 26;
-/// Bags in which each row occurs that is updated.
+/// Number of bags that contain each updated row.
 const BAGS_OF_ROW: usize = 2;
 const LANE: usize = size_of::<f32>();
 
 /// A kernel.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct KernelFigures {
-    /// Its name.
+    /// Name of the kernel.
     pub kernel: &'static str,
-    /// Rows a second; of `rows_pool` occurrences.
+    /// Rows per second; for `rows_pool`, occurrences.
     pub rows_per_second: f64,
-    /// Bytes of each, as docs/devices.md counts them.
+    /// Bytes moved per row, as docs/devices.md counts them.
     pub bytes_of_row: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
-    /// The same over those of copies within the device.
+    /// `bytes_per_second` relative to copies within the device.
     pub over_copy: f64,
 }
 
-/// Rows of one size.
+/// Results for one row size.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RowFigures {
     /// Bytes of a row.
     pub row_bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// By kernel.
+    /// Results by kernel.
     pub kernels: Vec<KernelFigures>,
 }
 
-/// Rows in no order in their slots.
+/// Rows in slots in random order.
 struct Rows<'a> {
     bench: &'a Bench,
     lanes: usize,
     weights: usize,
     count: usize,
-    /// What is in the slots, and the slot of each row.
+    /// Contents of the slots, and the slot of each row.
     values: Vec<f32>,
     slots: Vec<u32>,
     slab: Buffer<f32>,
@@ -60,7 +60,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(bench: &'a Bench, row_bytes: usize) -> Result<Self> {
         let lanes = row_bytes / LANE;
-        // Whole examples.
+        // Only whole examples.
         let count = bench.bytes / row_bytes / FIELDS * FIELDS;
         let values: Vec<f32> = (0..count * lanes).map(|at| (at % 1009) as f32 / 64.0).collect();
         let slots = order(count, 3);
@@ -68,13 +68,13 @@ impl<'a> Rows<'a> {
         Ok(Self { bench, lanes, weights: lanes / 2, count, values, slots, slab, list })
     }
 
-    /// The lanes of the row number `row`.
+    /// Lanes of row `row`.
     fn row(&self, row: usize) -> &[f32] {
         let first = self.slots[row] as usize * self.lanes;
         &self.values[first..first + self.lanes]
     }
 
-    /// Moves all rows between their slots and one after another.
+    /// Moves all rows between their slots and a contiguous buffer.
     fn move_rows(&self, kernel: &str, from: &Buffer<f32>, to: &Buffer<f32>) -> Result<()> {
         let args = vec![
             Arg::all(from),
@@ -105,7 +105,7 @@ impl<'a> Rows<'a> {
         Ok(self.bench.stream.launch(named("rows_read"), lanes, args)?)
     }
 
-    /// What kernels of one table are told first.
+    /// First arguments of kernels for one table.
     fn told<'b, T: Pod>(&'b self, lists: &'b Buffer<u32>, table: &'b Buffer<T>) -> Vec<Arg<'b>> {
         vec![Arg::all(&self.slab), Arg::all(lists), Arg::all(table), Arg::u32(1)]
     }
@@ -124,7 +124,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Measures the kernels with rows of `row_bytes` bytes, against `copy` bytes a second.
+/// Measures the kernels for rows of `row_bytes` bytes, relative to `copy` bytes per second.
 pub(super) fn measure(bench: &Bench, row_bytes: usize, copy: f64) -> Result<RowFigures> {
     let rows = Rows::new(bench, row_bytes)?;
     let (weights, whole) = (rows.weights * LANE, rows.lanes * LANE);
@@ -160,7 +160,7 @@ pub(super) fn measure(bench: &Bench, row_bytes: usize, copy: f64) -> Result<RowF
     Ok(RowFigures { row_bytes: row_bytes as u64, rows: rows.count as u64, kernels })
 }
 
-/// Lists one after another, and where the last one began.
+/// Concatenated lists.
 #[derive(Default)]
 struct Lists(Vec<u32>);
 
@@ -172,7 +172,7 @@ impl Lists {
     }
 }
 
-/// Seconds in which examples pool a row in each of their fields.
+/// Seconds for pooling one row in each field of all examples.
 fn pool(rows: &Rows<'_>) -> Result<f64> {
     let (bench, count) = (rows.bench, rows.count);
     let (examples, columns) = (count / FIELDS, FIELDS * rows.weights);
@@ -217,7 +217,7 @@ fn pool(rows: &Rows<'_>) -> Result<f64> {
     bench.time(give)
 }
 
-/// Seconds in which all rows are updated by Adagrad, each by the gradients of two bags.
+/// Seconds for updating all rows with Adagrad, each with the gradients of two bags.
 fn update(rows: &Rows<'_>) -> Result<f64> {
     let (bench, count, weights) = (rows.bench, rows.count, rows.weights);
     let (examples, columns) = (BAGS_OF_ROW * count / FIELDS, FIELDS * weights);

@@ -1,4 +1,5 @@
-//! Copies within a device, which are its limit, to and from the host, and between two.
+//! Measures copies within a device, which are its limit, to and from the host, and between two
+//! devices.
 
 use serde::Serialize;
 use stepwell_device::Device;
@@ -6,13 +7,13 @@ use stepwell_device::Device;
 use super::{Bench, same};
 use crate::Result;
 
-/// Sizes of copies to and from the host: pieces of rows on their way have up to 1 MiB.
+/// Bytes of copies to and from the host: transferred pieces of rows have up to 1 MiB.
 const SIZES: [usize; 3] = [64 << 10, 1 << 20, 16 << 20];
 
-/// Copies of one size, in bytes a second.
+/// Rates for one size of copies, in bytes per second.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Way {
-    /// Bytes of a copy.
+    /// Bytes per copy.
     pub bytes: u64,
     /// From pinned memory to the device.
     pub up: f64,
@@ -20,16 +21,16 @@ pub struct Way {
     pub down: f64,
 }
 
-/// Ways from and to a device.
+/// Copies to and from a device.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ways {
     /// To and from pinned memory.
     pub host: Vec<Way>,
-    /// From another device, bytes a second; none where there is one.
+    /// Bytes per second from another device; `None` if there is only one.
     pub across: Option<f64>,
 }
 
-/// Bytes that copies within the device read and write a second.
+/// Bytes per second that copies within the device read and write.
 pub(super) fn copy(bench: &Bench) -> Result<f64> {
     let lanes = bench.bytes / 4;
     let values: Vec<u32> = (0..lanes as u32).collect();

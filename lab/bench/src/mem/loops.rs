@@ -1,4 +1,5 @@
-//! The loops that are compared: bare ones over the memory of all rows, and those of the house.
+//! The loops to compare: bare ones over the memory of all rows, and those of the engine's slab and
+//! cache.
 
 use stepwell_base::SlotIndex;
 use stepwell_base::prefetch::prefetch_row;
@@ -7,17 +8,17 @@ use stepwell_optim::RowOptimizer;
 
 use super::shard::Shard;
 
-/// Rows asked for ahead in the bare loops.
+/// Prefetch distance of the bare loops in rows.
 const AHEAD: usize = 24;
-/// Rows that are held at once in look-ups: two blocks of them fit the processor's first cache.
+/// Rows held at once in look-ups: two blocks of them fit the processor's first-level cache.
 const BLOCK: usize = 32;
-/// Rows that are pooled into one.
+/// Rows pooled into one.
 pub(super) const POOLED: usize = 10;
 
-/// A pass over a sequence; returns the number of rows and something that depends on all of them.
+/// A pass over a sequence; returns the number of rows, and a value that depends on all of them.
 pub(super) type LoopFn = fn(&mut Shard, &RowOptimizer) -> (u64, u32);
 
-/// Pieces of `items` that end where `ends` says.
+/// Pieces of `items` that end at `ends`.
 fn batches<'a, T>(items: &'a [T], ends: &'a [usize]) -> impl Iterator<Item = &'a [T]> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     starts.zip(ends).map(|(start, end)| &items[start..*end])
@@ -33,7 +34,7 @@ fn add(sum: &mut [f32], row: &[f32]) {
     sum.iter_mut().zip(row).for_each(|(sum, lane)| *sum += lane);
 }
 
-/// One row after another, their places known.
+/// Visits one row after another, with known slots.
 fn bare(slab: &mut Slab, slots: &[SlotIndex], mut visit: impl FnMut(&mut [f32])) -> u64 {
     let lanes = slab.row_lanes();
     let rows = slab.lanes_mut();
@@ -54,8 +55,8 @@ pub(super) fn read_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (rows, sum)
 }
 
-/// Finds the slots of keys, holds the rows that are there, and reads them: block by block, while
-/// those of the next block are on their way.
+/// Finds the slots of keys, holds the rows that exist, and reads them block by block, while the
+/// next block is prefetched.
 pub(super) fn look_up(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     let Shard { slab, cache, skewed, .. } = shard;
     let mut reader = Reader { slab, slots: Vec::with_capacity(2 * BLOCK), rows: 0, sum: 0 };
@@ -70,10 +71,10 @@ pub(super) fn look_up(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (reader.rows, reader.sum)
 }
 
-/// Reads rows a block after it asked for them.
+/// Reads rows one block after prefetching them.
 struct Reader<'a> {
     slab: &'a Slab,
-    /// Asked for and not read yet.
+    /// Prefetched and not read yet.
     slots: Vec<SlotIndex>,
     rows: u64,
     sum: u32,
@@ -89,7 +90,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the `count` rows that were asked for first.
+    /// Reads the `count` rows that were prefetched first.
     fn read(&mut self, count: usize) {
         let held = self.slab.hold(&self.slots[..count]);
         let all = (0..held.len()).map(|number| mixed(held.row(number)));
@@ -115,7 +116,7 @@ pub(super) fn gather_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (rows, sum)
 }
 
-/// Pools rows whose slots a plan has named.
+/// Pools rows with slots from a plan.
 pub(super) fn gather(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     let mut pooled = vec![0.0; shard.slab.row_lanes()];
     let (mut sum, mut seen) = (0, 0);
@@ -141,7 +142,7 @@ pub(super) fn update_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (bare(slab, &uniform.slots, touch), 0)
 }
 
-/// Updates rows whose slots a plan has named, by the rule of a row optimizer.
+/// Updates rows with slots from a plan, with the rule of a row optimizer.
 pub(super) fn update(shard: &mut Shard, optimizer: &RowOptimizer) -> (u64, u32) {
     let lanes = shard.slab.row_lanes();
     let gradient = vec![1e-3; lanes / 2];

@@ -1,9 +1,9 @@
-//! `stepwell-lab bench mem`: rows in memory against bare loops over the same memory.
+//! `stepwell-lab bench mem`: rows in memory, compared with bare loops over the same memory.
 //!
-//! Two shards, each with its slab and its metadata, hold the most frequent of all rows. Every pair
-//! of loops visits the same rows in the same order, the bare one knowing their places: what is
-//! measured is what finding, holding and training rows costs beyond moving their bytes. With one
-//! thread it visits both shards in turn, with two each thread has one.
+//! Two shards, each with a slab and its metadata, contain the most frequent rows. Each pair of
+//! loops visits the same rows in the same order, and the bare loop knows their slots. So the
+//! difference is the cost of finding, holding and training rows beyond moving their bytes. A single
+//! thread visits both shards alternately; with two threads, each owns a shard.
 
 mod loops;
 mod shard;
@@ -20,80 +20,81 @@ use crate::{Error, Result};
 use loops::LoopFn;
 use shard::{SHARDS, Shard};
 
-/// Look-ups at most: their keys are drawn before the clock starts.
+/// Most look-ups: their keys are drawn before timing starts.
 const LOOKUPS_MAX: u64 = 1 << 30;
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
-    /// Keys that are asked for.
+    /// Number of distinct keys.
     pub keys: u64,
-    /// Rows that there is room for.
+    /// Number of slots.
     pub slots: u64,
     /// Bytes of a row.
     pub row_bytes: usize,
     /// Exponent of the keys' frequencies in look-ups.
     pub skew: f64,
-    /// Keys of a look-up, before repetitions are left out.
+    /// Keys per look-up, before removing duplicates.
     pub batch: u64,
-    /// Keys drawn in all.
+    /// Total number of keys drawn.
     pub lookups: u64,
-    /// Rounds, of which the median counts.
+    /// Number of rounds; the median counts.
     pub rounds: usize,
 }
 
-/// Rates of one number of threads, in rows per second of all of them.
+/// Rates for a number of threads, in rows per second of all threads.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rates {
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Reading rows in the order of the look-ups, their places known.
+    /// Reading rows in the order of the look-ups, with known slots.
     pub read_limit: f64,
-    /// Looking keys up and reading the rows that are there.
+    /// Looking up keys and reading the rows that exist.
     pub lookups: f64,
-    /// The same over the limit.
+    /// `lookups` relative to its limit.
     pub lookup_over_limit: f64,
-    /// Pooling rows, their memory a plain array.
+    /// Pooling rows in a plain array.
     pub gather_limit: f64,
-    /// Pooling rows of the slab.
+    /// Pooling rows in the slab.
     pub gather: f64,
-    /// The same over the limit.
+    /// `gather` relative to its limit.
     pub gather_over_limit: f64,
-    /// Reading, changing and writing rows of a plain array.
+    /// Reading, changing and writing rows in a plain array.
     pub scatter_limit: f64,
-    /// Updating rows of the slab by Adagrad.
+    /// Updating rows in the slab with Adagrad.
     pub scatter: f64,
-    /// The same over the limit.
+    /// `scatter` relative to its limit.
     pub scatter_over_limit: f64,
 }
 
-/// Figures of a run. Rates are medians over the rounds; ratios of rates, over both numbers of
-/// threads, are the lower ones.
+/// Results of a run. Rates are medians over the rounds; ratios are the lower ones over both numbers
+/// of threads.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// What was measured.
     pub options: Option<Options>,
     machine: Option<Machine>,
-    /// Keys looked up that have a row here, of all.
+    /// Share of keys looked up that have a row.
     pub hit_rate: f64,
-    /// Rows looked up and read per second, by one thread.
+    /// Rows looked up and read per second by one thread.
     pub lookups_per_second_per_thread: f64,
-    /// Over the bare loop.
+    /// Relative to the bare loop.
     pub lookup_over_limit: f64,
-    /// Over the bare loop.
+    /// Relative to the bare loop.
     pub gather_over_limit: f64,
-    /// Over the bare loop.
+    /// Relative to the bare loop.
     pub scatter_over_limit: f64,
-    /// Bytes beside a row: key, index, pins, policy, and all else that a slot has.
+    /// Bytes per row in addition to the row: key, index, pins, policy, and all other data of a
+    /// slot.
     pub metadata_bytes_per_row: f64,
     /// Rates by number of threads.
     pub threads: Vec<Rates>,
 }
 
-/// Runs the benchmark; `progress` is told what comes next.
+/// Runs the benchmark; calls `progress` with a description of each part.
 ///
 /// # Errors
-/// When the arguments cannot be, or there is too little memory.
+/// Invalid arguments, or too little memory.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
     check(options)?;
     progress("filling memory");
@@ -156,7 +157,7 @@ fn metadata_bytes_per_row(options: &Options) -> f64 {
     all as f64 / slots as f64
 }
 
-/// All loops, in turns.
+/// Runs all loops alternately.
 fn rates(
     shards: &mut [Shard],
     threads: u64,
@@ -200,7 +201,7 @@ fn rates(
     })
 }
 
-/// One pass over every shard.
+/// Runs one pass over every shard.
 fn over_all(
     shards: &mut [Shard],
     threads: u64,

@@ -1,4 +1,4 @@
-//! A part of the rows with its own slab and metadata, and the rows that are asked of it.
+//! A part of the rows with its own slab and metadata, and the accesses to it.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,18 @@ use stepwell_mem::Cache;
 use super::Options;
 use crate::{Error, Result};
 
-/// Shards, so that each thread has one of its own.
+/// Number of shards, so that each thread can own one.
 pub(super) const SHARDS: u64 = 2;
 
-/// What one shard is asked for, cut into batches of distinct rows.
+/// Accesses to one shard, cut into batches of distinct rows.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     pub(super) keys: Vec<Key>,
-    /// Where each batch of keys ends.
+    /// End of each batch of keys.
     pub(super) key_ends: Vec<usize>,
-    /// The slots of those keys that are here, in the same order.
+    /// Slots of those keys that have one, in the same order.
     pub(super) slots: Vec<SlotIndex>,
-    /// Where each batch of slots ends.
+    /// End of each batch of slots.
     pub(super) slot_ends: Vec<usize>,
 }
 
@@ -33,18 +33,19 @@ pub(super) struct Shard {
     pub(super) uniform: Sequence,
 }
 
-/// The key of row `number`: a bijection, so keys are distinct and in no order.
+/// Key of row `number`: a bijection, so keys are distinct and in random order.
 fn key(number: u64) -> Key {
     Key(finalize(number + 1))
 }
 
-/// The shard of row `number`.
+/// Shard of row `number`.
 fn shard_of(number: u64) -> u64 {
     finalize(!number) % SHARDS
 }
 
 impl Shard {
-    /// The most frequent rows that fit, in slots of no order, every page of memory touched.
+    /// A shard with the most frequent rows that fit, in random slots, with every page of memory
+    /// touched.
     pub(super) fn new(options: &Options, number: u64) -> Result<Self> {
         let slots = (options.slots / SHARDS) as usize;
         let lanes = options.row_bytes / size_of::<f32>();
@@ -68,7 +69,7 @@ impl Shard {
         Ok(shard)
     }
 
-    /// Draws by frequency, in batches without their repetitions.
+    /// Draws keys by frequency, in batches without duplicates.
     fn skewed(&self, options: &Options, number: u64) -> Sequence {
         let zipf = Zipf::new(options.keys, options.skew);
         let mut dice = Stream::from_state(number + 100);
@@ -93,7 +94,7 @@ impl Shard {
         sequence
     }
 
-    /// Slots at random, each once in a batch.
+    /// Draws random slots, each at most once per batch.
     fn uniform(&self, options: &Options, number: u64) -> Sequence {
         let mut dice = Stream::from_state(number + 200);
         let mut sequence = Sequence::default();

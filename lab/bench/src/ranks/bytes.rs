@@ -1,4 +1,4 @@
-//! Bytes that ranks send each other in a step, over the least that the step needs.
+//! Bytes that ranks send each other per step, relative to the least that the step needs.
 
 use serde::Serialize;
 use stepwell_engine::Blocks;
@@ -13,24 +13,24 @@ use crate::measure::over;
 /// Numbers of ranks.
 const RANKS: [usize; 2] = [2, 4];
 
-/// Bytes of the steps of one run.
+/// Bytes per step of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct BytesOfModel {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Keys that all ranks ask others for in a step.
+    /// Keys per step that all ranks request from others.
     pub keys_per_step: f64,
-    /// What all ranks together send others.
+    /// Bytes per step that all ranks together send to others.
     pub bytes_per_step: f64,
-    /// The least that they must.
+    /// The least possible bytes.
     pub least_bytes_per_step: f64,
-    /// One over the other.
+    /// Ratio of the two.
     pub over_least: f64,
-    /// Messages of all ranks.
+    /// Messages of all ranks per step.
     pub messages_per_step: f64,
 }
 

@@ -1,7 +1,7 @@
-//! Messages from every rank to every other one, over copies in memory and over MPI's own exchange.
+//! All-to-all messages, compared with copies in memory and with MPI's all-to-all.
 //!
-//! MPI is measured in processes that this one launches, one launch for each way and round, so that
-//! neither way disturbs the other.
+//! MPI is measured in processes launched separately for each method and round, so that the methods
+//! don't disturb each other.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -18,31 +18,31 @@ use super::Figures;
 use crate::measure::{median, over};
 use crate::{Error, Result};
 
-/// Bytes of a pair, from 1 KiB to 16 MiB.
+/// Bytes per pair, from 1 KiB to 16 MiB.
 const SIZES: [usize; 8] =
     [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
-/// From here on a size counts for the one figure.
+/// Smallest size that counts for the summary.
 const COUNTS_FROM: usize = 256 << 10;
-/// Bytes of a pair in one measurement, about, and the most exchanges of it.
+/// Approximate bytes per pair in one measurement, and the most exchanges.
 const BYTES: usize = 256 << 20;
 const TIMES_MAX: usize = 20_000;
-/// Ranks that are threads.
+/// Number of ranks that are threads.
 const RANKS: usize = 2;
 
 /// Exchanges of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exchange {
-    /// What joins the ranks.
+    /// What connects the ranks.
     pub fabric: &'static str,
-    /// What they are measured against.
+    /// Name of the limit.
     pub limit: &'static str,
-    /// Of each pair.
+    /// Bytes per pair.
     pub bytes: usize,
-    /// What each rank sends each other one, the median of all rounds.
+    /// Bytes per second that each rank sends to each other one; the median of all rounds.
     pub bytes_per_second: f64,
-    /// The same of the limit.
+    /// Bytes per second of the limit.
     pub limit_bytes_per_second: f64,
-    /// One over the other.
+    /// Ratio of the two.
     pub over_limit: f64,
 }
 
@@ -51,7 +51,7 @@ pub struct Exchange {
 pub enum Way {
     /// `MPI_Alltoallv`.
     Raw,
-    /// Messages over MPI.
+    /// Messages of the fabric over MPI.
     Ours,
 }
 
@@ -73,12 +73,12 @@ impl FromStr for Way {
     }
 }
 
-/// How often messages of so many bytes are exchanged in one measurement.
+/// Number of exchanges of `bytes` bytes in one measurement.
 fn times(bytes: usize) -> usize {
     (BYTES / bytes).clamp(1, TIMES_MAX)
 }
 
-/// By size, the rates of both sides: ours first.
+/// By size, the rates of both sides: the fabric's first.
 type Rates = BTreeMap<usize, [Vec<f64>; 2]>;
 
 pub(super) fn run(
@@ -131,13 +131,13 @@ fn figures_of(rates: Rates, fabric: &'static str, limit: &'static str) -> Vec<Ex
     rates.into_iter().map(of_size).collect()
 }
 
-/// The least ratio of the sizes that count.
+/// Lowest ratio among the sizes that count.
 fn worst(all: &[Exchange]) -> Option<f64> {
     let large = all.iter().filter(|of| of.bytes >= COUNTS_FROM);
     large.map(|of| of.over_limit).min_by(f64::total_cmp)
 }
 
-/// Seconds of exchanges among ranks that are threads.
+/// Seconds of exchanges between ranks that are threads.
 fn messages(bytes: usize) -> Result<f64> {
     let ranks = threads(RANKS);
     on_threads(|rank| {
@@ -146,14 +146,14 @@ fn messages(bytes: usize) -> Result<f64> {
     })
 }
 
-/// Seconds of as many threads that copy as many bytes in memory of their own.
+/// Seconds of the same number of threads that copy the same bytes in their own memory.
 fn copies(bytes: usize) -> Result<f64> {
     let begin = Barrier::new(RANKS);
     on_threads(|_| {
         let (mut from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
         let mut copy = || {
             to.copy_from_slice(black_box(&from));
-            // As messages do: what came is sent next.
+            // Like messages: received data is sent next.
             std::mem::swap(&mut from, &mut to);
         };
         (0..speed::WARM_UP).for_each(|_| copy());
@@ -165,7 +165,7 @@ fn copies(bytes: usize) -> Result<f64> {
     })
 }
 
-/// The longest of what all ranks' threads take.
+/// Longest time of all ranks' threads.
 fn on_threads(job: impl Fn(usize) -> Result<f64> + Sync) -> Result<f64> {
     let outcomes: Vec<Result<f64>> = std::thread::scope(|scope| {
         let job = &job;
@@ -176,7 +176,7 @@ fn on_threads(job: impl Fn(usize) -> Result<f64> + Sync) -> Result<f64> {
     outcomes.into_iter().try_fold(0.0, |longest, seconds| Ok(seconds?.max(longest)))
 }
 
-/// Rates of messages over MPI and of MPI's own exchange; none where there is no such launcher.
+/// Rates of messages over MPI and of MPI's all-to-all; `None` if the launcher doesn't exist.
 fn over_mpi(
     rounds: usize,
     launcher: &[String],
@@ -198,14 +198,14 @@ fn over_mpi(
     Ok(Some(rates))
 }
 
-/// One launch, which measures all sizes; none where there is no such launcher.
+/// Launches once, measuring all sizes; `None` if the launcher doesn't exist.
 fn launch(launcher: &[String], way: Way) -> Result<Option<Vec<(usize, f64)>>> {
     let name = launcher.join(" ");
     let failed = |why: &str| Error::Arguments(format!("--launcher '{name}': {why}"));
     let (program, args) = launcher.split_first().ok_or_else(|| failed("give a program"))?;
     let own = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
     let mut command = Command::new(program);
-    // A benchmark may run as root.
+    // Benchmarks may run as root.
     let allow = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
     command.envs(allow.map(|name| (name, "1"))).stderr(Stdio::inherit());
     command.args(args).arg(own).args(["bench", "alltoallv", way.name()]);
@@ -227,11 +227,11 @@ fn launch(launcher: &[String], way: Way) -> Result<Option<Vec<(usize, f64)>>> {
     whole.map(Some).ok_or_else(|| failed("it said something else than rates"))
 }
 
-/// Measures one way as one of the processes that were launched: bytes of a pair and bytes a second,
-/// by line, where this is rank 0.
+/// Measures one method as one of the launched processes. Rank 0 returns lines with bytes per pair
+/// and bytes per second.
 ///
 /// # Errors
-/// When MPI does not work.
+/// MPI doesn't work.
 #[cfg(feature = "mpi")]
 pub fn launched(way: Way) -> Result<String> {
     use stepwell_fabric::collective;

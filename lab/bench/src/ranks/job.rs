@@ -1,4 +1,4 @@
-//! One run of a benchmark, and the data that all of them read.
+//! Runs of the benchmark, and the data that all of them read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{Options, Part};
 use crate::home::remove;
 use crate::{Error, Result};
 
-/// Percentage of the rows that memory has slots for, out of core.
+/// Slots out of core, as a percentage of the rows.
 pub(super) const SHARE: u64 = 10;
 
 /// A run.
@@ -28,7 +28,7 @@ pub(super) const SHARE: u64 = 10;
 pub(super) struct Job {
     pub(super) kind: ModelKind,
     pub(super) ranks: usize,
-    /// Of each rank.
+    /// Threads per rank.
     pub(super) threads: usize,
     pub(super) out_of_core: bool,
     pub(super) network: Option<Network>,
@@ -49,7 +49,7 @@ pub(super) struct Bench<'a> {
     data: PathBuf,
     /// Distinct rows of the data.
     pub(super) rows: u64,
-    /// Distinct keys of a mini-batch, in the mean.
+    /// Mean number of distinct keys of a mini-batch.
     keys: f64,
 }
 
@@ -58,7 +58,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 impl<'a> Bench<'a> {
-    /// Writes the data, unless there is some, and counts its rows.
+    /// Writes the data, unless it is given, and counts its rows.
     pub(super) fn new(
         options: &'a Options,
         place: &'a Path,
@@ -75,7 +75,7 @@ impl<'a> Bench<'a> {
         };
         let mut bench = Self { options, place, data, rows: 0, keys: 0.0 };
         say("counting rows");
-        // Of what is cheapest to train; rows that find no room go to the disk.
+        // Uses the model that is cheapest to train; rows without a slot are written to disk.
         let config = bench.config(&Job::of_ranks(ModelKind::Lr, 1));
         let report = bench.run(&config, (None, None), true)?;
         bench.rows = report.rows.unwrap_or(0);
@@ -85,9 +85,9 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Refuses data that cannot be measured.
+    /// Returns an error for data that can't be measured.
     fn check(&self) -> Result<()> {
-        // A mini-batch needs all its rows in memory at once; others have a few more.
+        // A mini-batch needs all its rows in memory at once, and others may have slightly more.
         let (slots, needed) = (self.rows * SHARE / 100, (self.keys * 1.05).ceil());
         let is_in_core = !self.options.parts.contains(&Part::OutOfCore);
         if is_in_core || slots as f64 >= needed {
@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
         )))
     }
 
-    /// The settings of `job`, but for memory.
+    /// Settings of `job`, except for memory.
     fn config(&self, job: &Job) -> Config {
         let mut config = self.options.config.clone();
         config.model.kind = job.kind;
@@ -114,15 +114,15 @@ impl<'a> Bench<'a> {
     /// Runs `job`.
     ///
     /// # Errors
-    /// Those of the run, and when rows left memory that were to stay.
+    /// The errors of the run; rows that should stay in memory were evicted.
     pub(super) fn train(&self, job: &Job) -> Result<Report> {
         self.train_with(job, |_| ())
     }
 
-    /// The same with a change of its settings.
+    /// Like [`Self::train`], with changed settings.
     ///
     /// # Errors
-    /// As [`Bench::train`].
+    /// The errors of [`Bench::train`].
     pub(super) fn train_with(&self, job: &Job, change: impl FnOnce(&mut Config)) -> Result<Report> {
         let mut config = self.config(job);
         change(&mut config);
@@ -149,13 +149,13 @@ impl<'a> Bench<'a> {
         Ok(report)
     }
 
-    /// Slots of each rank. Owners have about equal parts of the rows; all are to find room.
+    /// Slots per rank. Owners have nearly equal parts of the rows, and all rows must fit.
     fn slots(&self, job: &Job) -> u64 {
         let (rows, ranks) = (self.rows, job.ranks as u64);
         if job.out_of_core {
             return (rows * SHARE / 100).div_ceil(ranks);
         }
-        // A fiftieth is many times what a published hash of so many keys may be off.
+        // A fiftieth is many times the imbalance of a hash with this many keys.
         rows.div_ceil(ranks) + rows / 50 + self.keys as u64 + 1024
     }
 
@@ -186,7 +186,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The tiers of all ranks.
+/// Tiers of all ranks.
 fn tiers(report: &Report) -> impl Iterator<Item = &stepwell_train::Tiers> {
     let alone = report.by_rank.is_empty().then_some(&report.tiers);
     report.by_rank.iter().map(|rank| &rank.tiers).chain(alone)

@@ -1,5 +1,4 @@
-//! Ranks that are held up at random: in step, and out of step by each way to agree on the dense
-//! part.
+//! Ranks with random delays: in step, and out of step with each protocol for dense parameters.
 
 use serde::Serialize;
 use stepwell_settings::{Config, DenseKind, ModelKind, RowsKind};
@@ -10,44 +9,44 @@ use super::job::{Bench, Job};
 use crate::Result;
 use crate::measure::{in_turns, median, over};
 
-/// Ranks.
+/// Number of ranks.
 const RANKS: usize = 4;
-/// Each is held up for 0 to 50 ms in every step.
+/// Each rank is delayed by 0 to 50 ms in every step.
 const LATE: Late = Late { seconds_max: 0.05, seed: 1 };
-/// Steps whose updates rows may miss, and batches that may be in flight beside the one at hand.
+/// Steps whose updates rows may miss, and batches in flight in addition to the current one.
 const STALENESS: u64 = 8;
 
-/// Runs of one model that agree in one way, in pairs with runs in step.
+/// Runs of one model with one protocol, paired with runs in step.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhenLate {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// How ranks agree on the dense part.
+    /// Protocol for dense parameters.
     pub dense: String,
-    /// Ranks, those that serve included.
+    /// Number of ranks, including servers.
     pub ranks: usize,
-    /// The most seconds for which one is held up in a step.
+    /// Longest delay per step, in seconds.
     pub late_seconds_max: f64,
     /// Steps whose updates rows may miss.
     pub staleness: u64,
-    /// Examples a second, by pair.
+    /// Examples per second, by pair.
     pub examples_per_second: Vec<f64>,
-    /// Those of ranks in step.
+    /// Examples per second of ranks in step.
     pub in_step_examples_per_second: Vec<f64>,
-    /// The median of the pairs' ratios.
+    /// Median of the pairs' ratios.
     pub over_in_step: f64,
-    /// What delays alone would allow: seconds that steps take where each waits for the slowest
-    /// rank, over those of the rank that is late the longest, all steps together.
+    /// Speedup that delays alone allow: total seconds of steps that each wait for the slowest rank,
+    /// divided by the total seconds of the rank with the longest delays.
     pub delays_allow: f64,
-    /// The most steps that a row lacked which was read, in the last run.
+    /// Most steps missing from a row when it was read, in the last run.
     pub staleness_max: u64,
-    /// Their mean.
+    /// Mean number of steps missing.
     pub staleness_mean: f64,
-    /// The share of gradients of the dense part that was dropped.
+    /// Share of dropped gradients of dense parameters.
     pub dropped: f64,
 }
 
-/// What delays alone allow, in `steps` steps that would take no other time.
+/// Speedup that delays alone allow, in `steps` steps that take no other time.
 fn delays_allow(steps: u64) -> f64 {
     let of = |rank| (0..steps).map(move |step| LATE.seconds(rank, step));
     let slowest = |step| (0..RANKS).map(|rank| LATE.seconds(rank, step)).fold(0.0, f64::max);
@@ -56,7 +55,7 @@ fn delays_allow(steps: u64) -> f64 {
     over(in_step, longest)
 }
 
-/// The settings of ranks by `dense`; none for ranks in step.
+/// Sets the protocol of ranks to `dense`; `None` for ranks in step.
 fn agree(config: &mut Config, dense: Option<DenseKind>) {
     config.pipeline.lookahead = STALENESS as usize;
     config.pipeline.horizon = config.pipeline.horizon.max(STALENESS as usize);
@@ -114,7 +113,8 @@ mod tests {
 
     #[test]
     fn delays_allow_what_their_means_say() {
-        // Of four uniform delays the longest is 0.8 of the most in the mean, each is half of it.
+        // The mean of the longest of four uniform delays is 0.8 of the maximum, that of each is
+        // half of it.
         let allowed = delays_allow(5000);
         assert!((allowed - 1.6).abs() < 0.05, "{allowed}");
     }

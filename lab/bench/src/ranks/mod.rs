@@ -1,15 +1,17 @@
-//! `stepwell-lab bench ranks`: several ranks that train one model, against one rank, against memory
-//! and against a network.
+//! `stepwell-lab bench ranks`: several ranks that train one model, compared with one rank, with
+//! memory and with a network.
 //!
-//! - **Exchange.** Messages from every rank to every other one, over copying the same bytes in
-//!   memory, and over MPI's own exchange where there is MPI.
-//! - **Bytes.** What ranks send each other in a step, over the least that the step needs.
-//! - **Memory.** Two ranks of one thread over one rank of two, all rows in memory, and out of core.
-//! - **Network.** A run on a slow network, over the longer of its computing and its sending.
-//! - **Late.** Four ranks that are held up at random, out of step over in step, by protocol.
+//! - **Exchange.** Messages from every rank to every other one, compared with copying the same
+//!   bytes in memory, and with MPI's all-to-all if MPI is available.
+//! - **Bytes.** Bytes that ranks send each other per step, relative to the least that the step
+//!   needs.
+//! - **Memory.** Two ranks of one thread compared with one rank of two, with all rows in memory,
+//!   and out of core.
+//! - **Network.** A run on a slow network, relative to the longer of its computing and its sending.
+//! - **Late.** Four ranks with random delays, out of step relative to in step, by protocol.
 //!
-//! All runs read one packed file. What is compared runs in turns, the order changes from pair to
-//! pair, and medians count.
+//! All runs read the same packed file. The two sides of a comparison run alternately, in an order
+//! that changes from pair to pair, and medians count.
 
 mod bytes;
 mod exchange;
@@ -39,38 +41,38 @@ use crate::machine::Machine;
 use crate::measure::names;
 use crate::{Error, Result};
 
-/// The most rounds.
+/// Most rounds.
 const ROUNDS_MAX: usize = 1000;
 /// Most ids: slots are numbered in 32 bits.
 const ROWS_MAX: u64 = 1 << 31;
-/// The models whose bytes are counted, and that train on a slow network: one with much to compute,
-/// and one with little.
+/// Models for counting bytes and for training on a slow network: one with much computation, and one
+/// with little.
 const TALKATIVE: [ModelKind; 2] = [ModelKind::DeepFm, ModelKind::Lr];
 
-/// What can be measured.
+/// Parts of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Messages from every rank to every rank.
+    /// Messages from every rank to every other one.
     Exchange,
-    /// Bytes of a step.
+    /// Bytes per step.
     Bytes,
-    /// Two ranks beside one, all rows in memory.
+    /// Two ranks compared with one, with all rows in memory.
     Memory,
-    /// The same with a tenth of the rows in memory.
+    /// Two ranks compared with one, with a tenth of the rows in memory.
     OutOfCore,
     /// Training on a slow network.
     Network,
-    /// Training where ranks are held up at random: in step, and by each protocol.
+    /// Training with random delays of ranks: in step, and with each protocol.
     Late,
 }
 
 impl Part {
-    /// All of them, in the order in which they are measured.
+    /// All parts, in order of execution.
     pub const ALL: [Self; 6] =
         [Self::Exchange, Self::Bytes, Self::Memory, Self::OutOfCore, Self::Network, Self::Late];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exchange => "exchange",
@@ -93,71 +95,72 @@ impl FromStr for Part {
     }
 }
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
-    /// A directory on the disk in question; what is made in it is removed again.
+    /// A directory on the disk to use; files created in it are removed again.
     pub directory: PathBuf,
-    /// What is trained on; none for the built-in stream.
+    /// Training data; `None` for the built-in stream.
     pub data: Option<PathBuf>,
-    /// Ids of all slots of the built-in stream, about.
+    /// Approximate number of ids of all slots of the built-in stream.
     pub rows: u64,
-    /// Exponent of their frequencies.
+    /// Exponent of the ids' frequencies.
     pub skew: f64,
-    /// Examples of it.
+    /// Examples of the built-in stream.
     pub examples: u64,
-    /// Pairs of runs.
+    /// Number of pairs of runs.
     pub rounds: usize,
     /// Models.
     #[serde(serialize_with = "names")]
     pub models: Vec<ModelKind>,
-    /// What is measured of all that can be.
+    /// Parts to measure.
     pub parts: Vec<Part>,
-    /// The program that launches processes with MPI, and what it is told.
+    /// Command that launches processes with MPI, with its arguments.
     pub launcher: Vec<String>,
-    /// Everything else: mini-batch, lookahead and so on.
+    /// All other settings: mini-batch, lookahead and so on.
     #[serde(skip)]
     pub config: Config,
 }
 
-/// All figures; what was not measured is none, or empty.
+/// All results; what wasn't measured is `None` or empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// What was measured.
     pub options: Option<Options>,
     machine: Option<Machine>,
-    /// What joins the ranks.
+    /// What connects the ranks.
     pub fabric: String,
-    /// Messages to all over MPI, over `MPI_Alltoallv` of the same bytes: the least of all sizes
-    /// from 256 KiB a pair.
+    /// All-to-all messages over MPI relative to `MPI_Alltoallv` of the same bytes: the minimum over
+    /// sizes of at least 256 KiB per pair.
     pub alltoallv_over_raw: Option<f64>,
-    /// The same among threads, over copying these bytes in memory.
+    /// All-to-all messages between threads relative to copying the same bytes in memory.
     pub threads_alltoallv_over_memcpy: Option<f64>,
-    /// Both, by size.
+    /// Results of both, by size.
     pub exchanges: Vec<Exchange>,
-    /// Bytes of a step over the least possible: the most of `bytes`.
+    /// Bytes per step relative to the least possible: the maximum of `bytes`.
     pub bytes_over_least: Option<f64>,
-    /// By model and number of ranks.
+    /// Results by model and number of ranks.
     pub bytes: Vec<BytesOfModel>,
-    /// Examples a second of two ranks of one thread over one rank of two threads, by model.
+    /// Examples per second of two ranks of one thread relative to one rank of two threads, by
+    /// model.
     pub ranks_over_threads: BTreeMap<String, f64>,
-    /// The same with a tenth of the rows in memory.
+    /// Like `ranks_over_threads`, with a tenth of the rows in memory.
     pub ranks_over_threads_out_of_core: BTreeMap<String, f64>,
-    /// The runs of both.
+    /// Runs of both comparisons.
     pub pairs: Vec<Pairs>,
-    /// Time of a run on a slow network over the longer of its computing and its sending: the most
-    /// of `network`.
+    /// Time of a run on a slow network relative to the longer of its computing and its sending: the
+    /// maximum of `network`.
     pub wall_over_longest: Option<f64>,
-    /// By model.
+    /// Results by model.
     pub network: Vec<OnNetwork>,
-    /// By protocol, where ranks are held up.
+    /// Results by protocol, with delayed ranks.
     pub late: Vec<WhenLate>,
 }
 
-/// Measures; `say` is told what is going on.
+/// Runs the benchmark; calls `say` with a description of each part.
 ///
 /// # Errors
-/// When the arguments cannot be, or a run fails.
+/// Invalid arguments, or a run that fails.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     check(options)?;
     let mut figures = Figures {
@@ -168,7 +171,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     };
     let has = |part| options.parts.contains(&part);
     let home = Home::take(&options.directory.join("stepwell-bench-ranks"))?;
-    // What is refused for its data is refused first.
+    // Check the data before the first measurement.
     let trains = options.parts.iter().any(|part| *part != Part::Exchange);
     let bench = trains.then(|| Bench::new(options, home.path(), say)).transpose()?;
     if has(Part::Exchange) {
@@ -198,7 +201,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The models of `options` that are measured where not all are; the first one where none is.
+/// The models of `options` in [`TALKATIVE`]; if none is, the first model.
 fn talkative(options: &Options) -> impl Iterator<Item = ModelKind> {
     let all = options.models.iter().copied().filter(|kind| TALKATIVE.contains(kind));
     let all: Vec<ModelKind> = all.collect();
@@ -206,7 +209,7 @@ fn talkative(options: &Options) -> impl Iterator<Item = ModelKind> {
     all.into_iter().chain(first)
 }
 
-/// Refuses arguments that cannot be measured, by name.
+/// Returns an error that names an invalid argument.
 fn check(options: &Options) -> Result<()> {
     let fail = |why: String| Err(Error::Arguments(why));
     let Options { rows, skew, examples, rounds, .. } = options;
@@ -238,7 +241,7 @@ fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The most of some figures.
+/// Largest of some results.
 fn most(figures: impl Iterator<Item = f64>) -> Option<f64> {
     figures.max_by(f64::total_cmp)
 }

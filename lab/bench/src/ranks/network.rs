@@ -1,4 +1,4 @@
-//! Training on a slow network, over the longer of computing and sending.
+//! Training on a slow network, relative to the longer of computing and sending.
 
 use serde::Serialize;
 use stepwell_fabric::Network;
@@ -10,39 +10,38 @@ use super::{Figures, most};
 use crate::Result;
 use crate::measure::{in_turns, median, over};
 
-/// 1 Gbit/s of each rank, and 50 us.
+/// 1 Gbit/s per rank, and a latency of 50 us.
 pub const NETWORK: Network = Network { bytes_per_second: 125e6, latency_seconds: 50e-6 };
-/// Ranks.
+/// Number of ranks.
 const RANKS: usize = 2;
-/// Messages of a step that must follow one another: the weights of rows as the step before left
-/// them, what is said of them, and sums of dense gradients of what was said. Keys go ahead.
+/// Sequential messages per step: the weights of rows after the previous step, the gradients of
+/// rows, and sums of dense gradients. Keys are sent ahead.
 const IN_TURN: f64 = 3.0;
 
-/// Runs of one model, in pairs: on the slow network and without it.
+/// Runs of one model, in pairs: with and without the slow network.
 #[derive(Clone, Debug, Serialize)]
 pub struct OnNetwork {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Bytes a second of each rank's link.
+    /// Bytes per second of each rank's link.
     pub bytes_per_second: f64,
-    /// Latency.
+    /// Latency in seconds.
     pub latency_seconds: f64,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// To the end of the last step on the slow network, by pair.
+    /// Seconds until the end of the last step on the slow network, by pair.
     pub wall_seconds: Vec<f64>,
-    /// The same without it: computing, and copying messages in memory.
+    /// Seconds without the network: computing, and copying messages in memory.
     pub computing_seconds: Vec<f64>,
-    /// Bytes of the busiest link at its rate, and the latencies of messages that must follow one
-    /// another.
+    /// Seconds for the bytes of the busiest link, plus the latencies of sequential messages.
     pub sending_seconds: f64,
-    /// The median of the pairs' ratios: time on the network over the longer of the other two.
+    /// Median of the pairs' ratios: time on the network divided by the longer of the other two.
     pub wall_over_longest: f64,
 }
 
-/// How long a network is busy with what the ranks of a run sent, at least.
+/// Lower bound on the seconds that the network needs for what the ranks of a run sent.
 fn sending_seconds(network: Network, report: &Report) -> f64 {
     let busiest = exchanged(report).iter().map(|rank| rank.bytes_sent).max().unwrap_or(0);
     let latencies = IN_TURN * report.steps as f64 * network.latency_seconds;

@@ -1,4 +1,4 @@
-//! Two ranks of one thread beside one rank of two threads, in turns.
+//! Two ranks of one thread compared with one rank of two threads, alternately.
 
 use serde::Serialize;
 use stepwell_settings::ModelKind;
@@ -7,25 +7,25 @@ use super::job::{Bench, Job, SHARE};
 use crate::Result;
 use crate::measure::{in_turns, median, over};
 
-/// Ranks of one side, and threads of the other.
+/// Ranks on one side, and threads on the other.
 const SIDES: usize = 2;
 
 /// Pairs of runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pairs {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Percentage of the rows that memory has slots for, of all ranks together.
+    /// Slots of all ranks together, as a percentage of the rows.
     pub share: u64,
     /// Distinct rows of the data.
     pub rows: u64,
     /// Examples of a run.
     pub examples: u64,
-    /// Examples a second of the ranks, by pair.
+    /// Examples per second of the ranks, by pair.
     pub ranks_examples_per_second: Vec<f64>,
-    /// Those of the one rank.
+    /// Examples per second of the single rank.
     pub threads_examples_per_second: Vec<f64>,
-    /// The median of the pairs' ratios.
+    /// Median of the pairs' ratios.
     pub ranks_over_threads: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The index while it grows, without a hint, in a store of small rows.
+//! Measures the index while it grows without a hint, in a store of small rows.
 
 use std::time::Instant;
 
@@ -10,15 +10,15 @@ use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::over;
 
-/// Keys of a put.
+/// Keys per put.
 pub(crate) const KEYS_AT_ONCE: u64 = 1024;
-/// Rows from which on bytes a key count.
+/// Number of rows from which bytes per key count.
 pub(super) const ROWS_FIRST: u64 = 1_000_000;
 /// Bytes of a row.
 const ROW_BYTES: usize = 8;
 
 impl Bench<'_> {
-    /// Puts distinct keys and looks at the index after every put.
+    /// Puts distinct keys and examines the index after every put.
     pub(super) fn growth(&self, figures: &mut Figures, say: &mut dyn FnMut(&str)) -> Result<()> {
         let rows = self.options.index_rows;
         if rows < ROWS_FIRST {

@@ -1,10 +1,10 @@
-//! `stepwell-lab bench ssd`: the store against the raw disk.
+//! `stepwell-lab bench ssd`: the store compared with the raw disk.
 //!
 //! Order of a run: three rounds of a raw sequential write and a bulk load into a new store, the
-//! last of which stays; three rounds of raw random reads and look-ups; then updates, overwriting,
+//! last of which is kept; three rounds of raw random reads and look-ups; then updates, overwriting,
 //! a snapshot, reopening, refreshing a view, full segments of rows of many sizes, and the index by
-//! itself. The raw file is as large as the store's, on the same file system, read and written
-//! through the same queues, directly.
+//! itself. The raw file is as large as the store's files, on the same file system, and uses the
+//! same queues with direct I/O.
 
 mod growth;
 mod opening;
@@ -28,131 +28,133 @@ use crate::{Error, Result};
 use rows::Rows;
 pub(crate) use rows::{Shuffle, scaled};
 
-/// Rows of a benchmark at most.
+/// Most rows of a benchmark.
 const ROWS_MAX: u64 = 1 << 36;
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
-    /// A directory on the disk in question; what is made in it is removed again.
+    /// A directory on the disk to measure; files created in it are removed again.
     pub directory: PathBuf,
-    /// Rows of the store.
+    /// Rows in the store.
     pub rows: u64,
     /// Bytes of a row.
     pub row_bytes: usize,
-    /// Keys of a look-up and of a put.
+    /// Keys per look-up and per put.
     pub batch: usize,
-    /// Exponent of the keys' frequencies in look-ups and updates, 0 for uniform.
+    /// Exponent of the keys' frequencies in look-ups and updates; 0 for uniform.
     pub skew: f64,
     /// Reads in flight.
     pub depth: usize,
-    /// Seconds of each measurement of reads.
+    /// Seconds per measurement of reads.
     pub seconds: f64,
-    /// How many times all rows are overwritten at random for the space figures.
+    /// Number of times to overwrite all rows at random for the space results.
     pub overwrites: u64,
-    /// Rounds, of which the median counts.
+    /// Number of rounds; the median counts.
     pub rounds: usize,
-    /// Rows that the index grows to without a hint, 0 for not at all.
+    /// Rows to which the index grows without a hint; 0 to skip this part.
     pub index_rows: u64,
 }
 
-/// Figures of a run. Rates are medians over the rounds.
+/// Results of a run. Rates are medians over the rounds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// What was measured.
     pub options: Option<Options>,
     machine: Option<Machine>,
-    /// Random reads of a page each per second, at the same depth.
+    /// Random reads of one page each per second, at the same depth.
     pub raw_read_iops: f64,
-    /// Processor microseconds of such a read.
+    /// Processor microseconds per such read.
     pub raw_cpu_us_per_read: f64,
-    /// Bytes per second of sequential writing, synced.
+    /// Bytes per second of sequential writing, including the sync.
     pub raw_write_bytes_per_second: f64,
     /// Rows per second of random look-ups, four in flight.
     pub cold_rows_per_second: f64,
-    /// The same, one look-up at a time.
+    /// Rows per second of random look-ups, one at a time.
     pub cold_rows_per_second_one: f64,
-    /// Processor microseconds of a row, four in flight.
+    /// Processor microseconds per row, four in flight.
     pub cpu_us_per_row: f64,
-    /// Cold rows over raw reads.
+    /// Cold rows relative to raw reads.
     pub read_over_raw: f64,
-    /// The same, one look-up at a time.
+    /// Cold rows relative to raw reads, one look-up at a time.
     pub read_over_raw_one: f64,
     /// Rows per second of look-ups of rows that were put together.
     pub grouped_rows_per_second: f64,
-    /// The same over random look-ups.
+    /// `grouped_rows_per_second` relative to random look-ups.
     pub grouped_over_cold: f64,
-    /// Rows per second of look-ups half of one group, half random.
+    /// Rows per second of look-ups that are half one group, half random.
     pub mixed_rows_per_second: f64,
-    /// The same over random look-ups.
+    /// `mixed_rows_per_second` relative to random look-ups.
     pub mixed_over_cold: f64,
-    /// Rows per second of a bulk load, committed.
+    /// Rows per second of a bulk load, including the commit.
     pub load_rows_per_second: f64,
-    /// Bytes of payload per second of the same.
+    /// Bytes of payload per second of a bulk load.
     pub load_bytes_per_second: f64,
-    /// Bytes of payload over raw bytes.
+    /// Bytes of payload relative to raw bytes.
     pub load_over_raw: f64,
-    /// Rows per second of random updates of half of the rows, committed and compacted.
+    /// Rows per second of random updates of half of the rows, including commit and compaction.
     pub update_rows_per_second: f64,
-    /// Bytes of payload of updates over raw bytes.
+    /// Bytes of payload of updates relative to raw bytes.
     pub update_over_raw: f64,
-    /// Bytes of the index a row, after loading with a hint.
+    /// Bytes of the index per row, after loading with a hint.
     pub index_bytes_per_key: f64,
-    /// The same after reopening.
+    /// Bytes of the index per row after reopening.
     pub index_bytes_per_key_reopened: f64,
-    /// The most bytes of the index a key while it grew from a million keys without a hint, those
-    /// of a part being rewritten counted twice.
+    /// Most bytes of the index per key while it grew beyond a million keys without a hint; a part
+    /// being rewritten counts twice.
     pub index_bytes_per_key_growing: f64,
-    /// The longest time that growing a part of it took, in milliseconds.
+    /// Longest time for growing a part of the index, in milliseconds.
     pub index_rewrite_ms_longest: f64,
-    /// The longest put of 1024 rows meanwhile, in milliseconds; what the disk
-    /// and the other processes took is in it.
+    /// Longest concurrent put of 1024 rows, in milliseconds, including delays by the disk and other
+    /// processes.
     pub growing_put_ms_most: f64,
-    /// Bytes of full segments over bytes of payload, less one.
+    /// Bytes of full segments divided by bytes of payload, minus one.
     pub format_overhead: f64,
-    /// Bytes of a sealed, full segment a row over bytes of its payload: the most over rows of 512
-    /// to 16384 bytes in steps of 512, each measured in a small store of its own.
+    /// Bytes of a sealed, full segment per byte of payload: the maximum over rows of 512 to 16384
+    /// bytes in steps of 512, each measured in a small separate store.
     pub row_space_worst: f64,
-    /// The same of rows of 64 bytes, which have a head of 16 and 9 in the list: 1.39.
+    /// Like `row_space_worst`, for rows of 64 bytes, which have a head of 16 bytes and 9 bytes in
+    /// the list: 1.39.
     pub row_space_64: f64,
-    /// Bytes of files over bytes of live rows, after overwriting and a commit.
+    /// Bytes of files divided by bytes of live rows, after overwriting and a commit.
     pub space_amplification: f64,
-    /// The most that it was at any moment.
+    /// Maximum of the space amplification at any time.
     pub space_amplification_most: f64,
-    /// Bytes written over bytes of rows put, while overwriting.
+    /// Bytes written divided by bytes of rows put, while overwriting.
     pub write_amplification: f64,
     /// Rows per second of overwriting.
     pub overwrite_rows_per_second: f64,
-    /// Seconds of opening the store.
+    /// Seconds to open the store.
     pub reopen_seconds: f64,
-    /// Nanoseconds of opening it a row in its segments, with one thread.
+    /// Nanoseconds to open it, per row in its segments, with one thread.
     pub open_ns_per_row: f64,
-    /// The same with two.
+    /// Nanoseconds to open it, per row in its segments, with two threads.
     pub open_ns_per_row_two: f64,
-    /// Time of refreshing a view after one row in a hundred was put again at random, and all
-    /// committed, over opening one there, with as many threads as a store takes by itself.
+    /// Time of refreshing a view, after one row in a hundred was put again at random and all was
+    /// committed, divided by the time of opening one then, with the store's default number of
+    /// threads.
     pub refresh_over_open: f64,
     /// Milliseconds of that refresh.
     pub refresh_ms: f64,
     /// Rows of the segments that it read: those put again, and those that merges moved.
     pub refresh_rows_read: f64,
-    /// Seconds of a snapshot after little changed.
+    /// Seconds of a snapshot after few changes.
     pub snapshot_seconds: f64,
-    /// What the store says of itself after the reads.
+    /// Statistics of the store after the reads.
     pub stats: Option<Stats>,
 }
 
-/// A store being measured, and the raw file beside it.
+/// The measured store, and the raw file.
 pub(crate) struct Bench<'a> {
     options: &'a Options,
     disk: Arc<FileDisk>,
     rows: Rows,
 }
 
-/// Runs the benchmark; `progress` is told what comes next.
+/// Runs the benchmark; calls `progress` with a description of each part.
 ///
 /// # Errors
-/// When the disk refuses, another benchmark uses the directory, or a wrong row came back.
+/// A disk error, a directory in use by another benchmark, or a wrong row.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
     check(options)?;
     let home = Home::take(&options.directory.join("stepwell-bench-ssd"))?;
@@ -225,7 +227,7 @@ impl<'a> Bench<'a> {
         self.reads(&store, &mut figures, progress)?;
         figures.stats = Some(store.stats());
         let raw = self.disk.open_direct(raw::NAME)?.path().to_owned();
-        // The raw file's room is the store's from here on.
+        // From here on, the store may use the raw file's space.
         let _ = std::fs::remove_file(raw);
         let store = self.ends(store, &mut figures, progress)?;
         self.updates(&store, &mut figures, progress)?;

@@ -1,4 +1,5 @@
-//! Opening the store, by one thread and by two, and a view of it that goes on to the next commit.
+//! Measures opening the store with one thread and with two, and refreshing a view to the next
+//! commit.
 
 use std::sync::Arc;
 
@@ -11,11 +12,12 @@ use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::{Stopwatch, median, over};
 
-/// One row of so many changes before a view is refreshed.
+/// One in this many rows changes before a view is refreshed.
 const CHANGED_PART: u64 = 100;
 
 impl Bench<'_> {
-    /// Nanoseconds a row in segments, of opening by one thread and by two: the median of rounds.
+    /// Nanoseconds per row in segments to open the store with one thread and with two: medians of
+    /// the rounds.
     pub(super) fn opening(
         &self,
         disk: &Arc<dyn Disk>,
@@ -39,8 +41,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A refresh after a part of the rows changed, over opening what it then looks at: the median
-    /// of rounds.
+    /// Time of a refresh after a part of the rows changed, relative to opening a view of the same
+    /// commit: the median of the rounds.
     pub(super) fn refreshes(
         &mut self,
         store: &Store,

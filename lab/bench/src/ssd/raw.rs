@@ -1,4 +1,4 @@
-//! The raw disk: one file, the same queues, nothing in between.
+//! Measures the raw disk: one file, the same queues, nothing in between.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,19 +13,19 @@ use crate::measure::Stopwatch;
 
 /// Name of the raw file.
 pub(super) const NAME: &str = "raw";
-/// Bytes of a write.
+/// Bytes per write.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Writes in flight.
 const WRITES: usize = 8;
 
 impl Bench<'_> {
-    /// Bytes of the raw file: those of the rows as the store has them, or so.
+    /// Bytes of the raw file: about those of the rows in the store.
     fn raw_bytes(&self) -> u64 {
         let bytes = self.options.rows * (self.options.row_bytes as u64 + 25);
         bytes.next_multiple_of(CHUNK_BYTES)
     }
 
-    /// Writes the raw file anew and syncs it; bytes per second.
+    /// Writes a new raw file and syncs it; returns bytes per second.
     pub(super) fn raw_write(&self) -> Result<f64> {
         if self.disk.exists(NAME)? {
             self.disk.remove(NAME)?;
@@ -52,8 +52,8 @@ impl Bench<'_> {
         Ok(bytes as f64 / watch.seconds())
     }
 
-    /// Random reads of a block each, as many in flight as the store may have: reads per second and
-    /// processor microseconds of one.
+    /// Random reads of a block each, with the store's number in flight; returns reads per second
+    /// and processor microseconds per read.
     pub(super) fn raw_reads(&self, seed: u64) -> Result<(f64, f64)> {
         let file = self.disk.open_direct(NAME)?;
         let depth = self.options.depth;

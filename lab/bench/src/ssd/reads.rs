@@ -1,4 +1,4 @@
-//! Look-ups of cold rows.
+//! Measures look-ups of cold rows.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,28 +11,28 @@ use super::rows::{Shuffle, key, scaled};
 use crate::Result;
 use crate::measure::Stopwatch;
 
-/// Seed of the order in which rows are loaded; groups are what was put together then.
+/// Seed of the order in which rows are loaded; groups are rows that were put together then.
 pub(super) const LOAD_SEED: u64 = 11;
 
-/// Which rows a look-up asks for.
+/// Rows of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mix {
-    /// Any.
+    /// Random rows.
     Random,
-    /// Those of one batch of the load.
+    /// Rows of one batch of the load.
     Grouped,
-    /// Half and half.
+    /// Half of each.
     Half,
 }
 
-/// Look-ups in flight, and the rows that each asked for.
+/// Look-ups in flight, and the rows of each.
 struct InFlight {
     reader: Reader,
     waiting: VecDeque<(Ticket, Vec<u64>)>,
 }
 
 impl Bench<'_> {
-    /// Rows per second and processor microseconds of a row.
+    /// Returns rows per second and processor microseconds per row.
     pub(super) fn look_up(&self, store: &Store, mix: Mix, in_flight: usize) -> Result<(f64, f64)> {
         let mut dice = Stream::from_state(17);
         let mut spare = vec![Lookup::default(); in_flight];

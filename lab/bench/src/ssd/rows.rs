@@ -1,4 +1,4 @@
-//! The rows of the benchmark: keys, bytes that do not compress, and which rows are asked for.
+//! Rows of the benchmark: keys, incompressible bytes, and the choice of rows for look-ups.
 
 use stepwell_base::Key;
 use stepwell_base::random::{Stream, finalize};
@@ -18,7 +18,7 @@ pub(crate) struct Rows {
     versions: Vec<u8>,
 }
 
-/// The key of row `number`: a bijection, so keys are distinct and in no order.
+/// Key of row `number`: a bijection, so keys are distinct and in random order.
 pub(crate) fn key(number: u64) -> Key {
     Key(finalize(number + 1))
 }
@@ -32,10 +32,10 @@ impl Rows {
         Self { count, row_bytes, zipf, pool, versions: vec![0; count as usize] }
     }
 
-    /// A row that is asked for.
+    /// Draws a row for a look-up.
     pub(crate) fn pick(&self, dice: &mut Stream) -> u64 {
         match &self.zipf {
-            // Frequent rows lie anywhere.
+            // Scatters frequent rows.
             Some(zipf) => {
                 let rank = zipf.rank(dice.next_u64(), dice.next_u64());
                 scaled(finalize(rank), self.count)
@@ -55,13 +55,13 @@ impl Rows {
         to.extend_from_slice(self.body(number, self.versions[number as usize]));
     }
 
-    /// The row is put again from here on.
+    /// Advances a row to its next version, to be put again.
     pub(crate) fn renew(&mut self, number: u64) {
         let version = &mut self.versions[number as usize];
         *version = version.wrapping_add(1);
     }
 
-    /// Checks that a row that was found is the one that was put last.
+    /// Checks that a row that was read is its latest version.
     pub(crate) fn check(&self, number: u64, found: bool, row: &[u8]) -> Result<()> {
         let wrong = |why: &str| {
             let key = key(number).0;
@@ -71,7 +71,7 @@ impl Rows {
             return wrong("it is absent");
         }
         let body = self.body(number, self.versions[number as usize]);
-        // Both ends: a row's checksum was checked by the store, this asks whether it is the row.
+        // Checks both ends: the store verified the row's checksum, this verifies its identity.
         if row[..8] != number.to_le_bytes() || row[row.len() - 8..] != body[body.len() - 8..] {
             return wrong("it has other bytes than were put");
         }
@@ -85,7 +85,7 @@ pub(crate) fn scaled(random: u64, count: u64) -> u64 {
 }
 
 /// A permutation of the numbers below a count, without a table: a Feistel network over the next
-/// even power of two (Luby, Rackoff 1988), walked until it falls below the count.
+/// even power of two (Luby, Rackoff 1988), iterated until the result is below the count.
 #[derive(Clone, Copy)]
 pub(crate) struct Shuffle {
     count: u64,
@@ -99,7 +99,7 @@ impl Shuffle {
         Self { count, half: bits.div_ceil(2).max(1), seed }
     }
 
-    /// The number at a place.
+    /// The number at a position.
     pub(crate) fn at(&self, place: u64) -> u64 {
         let mask = (1u64 << self.half) - 1;
         let mut value = place;

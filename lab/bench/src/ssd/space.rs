@@ -1,7 +1,7 @@
-//! What a full segment takes, for rows of many sizes.
+//! Measures the space of a full segment, for rows of many sizes.
 //!
-//! - **How.** A small store of each size, made as stores are made by default: as many rows as fill
-//!   one segment, one commit; then the lengths of its files, the manifest left out.
+//! - **How.** For each size, a small store with default options gets as many rows as fill one
+//!   segment, and one commit. The result is the lengths of its files, without the manifest.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,14 @@ use super::rows::key;
 use super::{Bench, Figures};
 use crate::{Error, Result};
 
-/// Rows whose head of 16 bytes and place in the list of 9 weigh most: 89 bytes of 64 are 1.39.
+/// Rows for which the head of 16 bytes and the list entry of 9 weigh most: 89 bytes for 64 are
+/// 1.39.
 const SMALL_BYTES: usize = 64;
 const STEP_BYTES: usize = 512;
 const LARGEST_BYTES: usize = 16_384;
 
 impl Bench<'_> {
-    /// The worst of the sizes from 512 to 16384 bytes, and that of 64 by itself.
+    /// The maximum over sizes from 512 to 16384 bytes, and 64 bytes separately.
     pub(super) fn row_space(&self, figures: &mut Figures, say: &mut dyn FnMut(&str)) -> Result<()> {
         say("full segments of rows of 64 to 16384 bytes");
         figures.row_space_64 = self.row_space_of(SMALL_BYTES)?;
@@ -39,7 +40,7 @@ impl Bench<'_> {
     }
 }
 
-/// Bytes of a full segment's file over bytes of its rows' payload.
+/// Bytes of a full segment's file divided by bytes of its rows' payload.
 fn row_space(disk: &Arc<dyn Disk>, row_bytes: usize) -> Result<f64> {
     const BATCH: u64 = 1024;
     let options = StoreOptions { index_bytes_max: u64::MAX, ..StoreOptions::new(0, row_bytes) };

@@ -1,4 +1,4 @@
-//! Loading, updating, overwriting; and the two ends of a store's life: snapshot and opening.
+//! Measures loading, updating, overwriting, snapshots and opening.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::{Stopwatch, over};
 
-/// Rows that change before the snapshot is taken.
+/// Rows to change before the snapshot.
 const LITTLE_ROWS: u64 = 10_000;
 
-/// Bytes of rows that are made before the clock starts.
+/// Bytes of rows to prepare before timing starts.
 const READY_BYTES: u64 = 4 << 30;
 
-/// Rows on their way into the store.
+/// Rows for one put.
 #[derive(Default)]
 struct Batch {
     keys: Vec<Key>,
@@ -46,7 +46,7 @@ impl Batch {
 }
 
 impl Bench<'_> {
-    /// Loads all rows in random order, in batches, and commits; rows per second.
+    /// Loads all rows in random order, in batches, and commits; returns rows per second.
     pub(super) fn load(&self, disk: Arc<dyn Disk>) -> Result<(Store, f64)> {
         let order = Shuffle::new(self.options.rows, LOAD_SEED);
         let store = Store::create(disk, self.store_options())?;
@@ -66,7 +66,7 @@ impl Bench<'_> {
         Ok((store, self.options.rows as f64 / seconds))
     }
 
-    /// Rows that are made before the clock starts.
+    /// Rows to prepare before timing starts.
     fn ready_rows(&self) -> u64 {
         let batch = self.options.batch as u64;
         (READY_BYTES / self.options.row_bytes as u64 / batch).max(1) * batch
@@ -85,7 +85,7 @@ impl Bench<'_> {
         batches
     }
 
-    /// Puts `count` rows again, in batches; `after` each batch.
+    /// Puts `count` rows again, in batches; calls `after` after each batch.
     pub(super) fn put_again(
         &mut self,
         store: &Store,
@@ -107,7 +107,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Updates half of the rows; the clock stops when all is durable and compacted.
+    /// Updates half of the rows; timing ends when all is durable and compacted.
     pub(super) fn updates(
         &mut self,
         store: &Store,
@@ -139,7 +139,7 @@ impl Bench<'_> {
         self.look_up(store, super::reads::Mix::Random, 1).map(drop)
     }
 
-    /// Overwrites as many rows as there are, several times, at random.
+    /// Overwrites as many random rows as the store has, several times.
     pub(super) fn overwrites(
         &mut self,
         store: &Store,
@@ -172,7 +172,7 @@ impl Bench<'_> {
         self.look_up(store, super::reads::Mix::Random, 1).map(drop)
     }
 
-    /// A snapshot after little changed, and opening the store again.
+    /// Takes a snapshot after few changes, and opens the store again.
     pub(super) fn ends(
         &mut self,
         store: Store,
@@ -189,7 +189,7 @@ impl Bench<'_> {
         let watch = Stopwatch::start();
         store.snapshot(to.path())?;
         figures.snapshot_seconds = watch.seconds();
-        // Its links would keep what the store frees.
+        // Its links would keep files that the store frees.
         let _ = std::fs::remove_dir_all(to.path());
         let disk = self.disk.directory(store.path())?;
         drop(store);

@@ -1,47 +1,47 @@
-//! The order in which long training would have written the rows.
+//! Simulates the order in which long training would have written the rows.
 //!
-//! - **Why.** A store that was loaded once has its rows in random order: no two rows that are
-//!   wanted together lie together. Training does not leave it so. Rows leave memory in the order of
-//!   their last use, and are written as they leave: rows that went cold together share pages, and
-//!   earlier versions of them are garbage that compaction has moved others out of. What the disk
-//!   gives then is another figure.
-//! - **How.** Uses of an id are a Poisson process of its known frequency, drawn backwards from now.
-//!   Memory for [`SHARE`] of the rows keeps each row for the same time after a use (Che, Tung, Wang
-//!   2002), so a use is followed by a write where the next one comes later than that, or not at
-//!   all. All rows are loaded first, in random order; then come the writes of so long a past that
-//!   they and the load together are [`WRITES_OVER_ROWS`] times the rows. What was not used in that
-//!   past lies where it was loaded.
-//! - **Left out.** Policies that keep rows otherwise than by last use, mini-batches, and what is
-//!   known ahead.
-//! - **Bounds.** 8 bytes a write, so about as many a row, while they are drawn and sorted.
-//! - **Cost.** About 0.2 us a row; a minute or two of putting and compacting for 40 M rows.
+//! - **Why.** A store that was just loaded has its rows in random order, so rows needed together
+//!   aren't stored together. After training, that differs: rows are evicted in the order of their
+//!   last use and written then, so rows that became cold together are on the same pages, and
+//!   compaction has moved other rows away from their earlier versions. The disk performs
+//!   differently then.
+//! - **How.** Uses of an id are a Poisson process with its known frequency, drawn backwards from
+//!   now. Memory for [`SHARE`] of the rows keeps each row for the same time after a use (Che, Tung,
+//!   Wang 2002), so a use is followed by a write if the next one is later than that, or missing.
+//!   First, all rows are loaded in random order. The simulated past is long enough that its writes
+//!   and the load together are [`WRITES_OVER_ROWS`] times the rows. Rows not used in that past stay
+//!   where they were loaded.
+//! - **Not modeled.** Policies that keep rows by other criteria than last use, mini-batches, and
+//!   known future keys.
+//! - **Bounds.** 8 bytes per write, so about the same per row, while they are drawn and sorted.
+//! - **Cost.** About 0.2 us per row; a minute or two of putting and compacting for 40 M rows.
 
 use stepwell_base::random::Stream;
 
 use super::parts::{Part, parts, weight};
 use super::stream::Ids;
 
-/// Part of the rows that memory held in the past.
+/// Share of the rows in memory in the past.
 pub(super) const SHARE: f64 = 0.05;
-/// Writes over rows, the load included.
+/// Writes divided by rows, including the load.
 pub(super) const WRITES_OVER_ROWS: f64 = 2.0;
-/// Uses within the time that a row stays, from which on it is taken never to leave: the chance of
-/// a longer gap is 1e-13.
+/// Uses within the time that a row stays, from which it is assumed never to leave: the probability
+/// of a longer gap is 1e-13.
 const NEVER_LEAVES: f64 = 30.0;
 /// Halvings of a range of times: more than a double has bits.
 const HALVINGS: usize = 64;
 
-/// The past of the rows, in examples.
+/// Past of the rows, in examples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Past {
-    /// How long a row stays in memory after a use.
+    /// Time that a row stays in memory after a use.
     pub(super) stays: f64,
-    /// How long ago all rows were loaded.
+    /// Time since all rows were loaded.
     pub(super) loaded: f64,
 }
 
 impl Past {
-    /// The past in which the rows were written as often as asked.
+    /// The past with the requested number of writes.
     pub(super) fn new(ids: &Ids) -> Self {
         let (parts, rows) = (parts(ids), ids.count() as f64);
         let stays = time_of(SHARE * rows, |time| held(&parts, time));
@@ -49,7 +49,7 @@ impl Past {
         Self { stays, loaded: time_of(writes, |time| written(&parts, stays, time)) }
     }
 
-    /// Numbers of the rows in the order in which they were written after all were loaded.
+    /// Numbers of the rows in the order in which they were written after the load.
     pub(super) fn writes(&self, ids: &Ids) -> impl Iterator<Item = u64> + use<> {
         let mut dice = Stream::from_state(13);
         let mut writes = Vec::new();
@@ -59,7 +59,7 @@ impl Past {
             for rank in 1..=*count {
                 let probability = libm::pow(rank as f64, -ids.skew) / total;
                 self.of_row(probability, &mut dice, &mut |age| {
-                    // The age in the upper half, so that the oldest comes first.
+                    // The time since the load is in the upper half, so that the oldest is first.
                     let since_load = (self.loaded - age) / self.loaded;
                     writes.push(((since_load * f64::from(u32::MAX)) as u64) << 32 | number);
                 });
@@ -70,7 +70,7 @@ impl Past {
         writes.into_iter().map(|write| write & u64::from(u32::MAX))
     }
 
-    /// Tells `take` how long ago a row was written, the last time first.
+    /// Calls `take` with the age of each write of a row, latest first.
     fn of_row(&self, probability: f64, dice: &mut Stream, take: &mut dyn FnMut(f64)) {
         let mut gap = || -libm::log1p(-dice.next_f64()) / probability;
         let mut age = gap();
@@ -90,12 +90,12 @@ impl Past {
     }
 }
 
-/// Rows that memory holds where each stays for `time`.
+/// Rows in memory if each stays for `time`.
 fn held(parts: &[Part], time: f64) -> f64 {
     parts.iter().map(|part| -part.rows * libm::expm1(-part.probability * time)).sum()
 }
 
-/// Writes in the last `time` examples, where a row stays for `stays`.
+/// Writes in the last `time` examples, if a row stays for `stays`.
 fn written(parts: &[Part], stays: f64, time: f64) -> f64 {
     let leaves = |part: &Part| {
         let gap = libm::exp(-part.probability * stays);
@@ -104,7 +104,7 @@ fn written(parts: &[Part], stays: f64, time: f64) -> f64 {
     held(parts, time.min(stays)) + parts.iter().map(leaves).sum::<f64>()
 }
 
-/// When what only grows reaches a figure.
+/// When an increasing function reaches a value.
 fn time_of(figure: f64, grown: impl Fn(f64) -> f64) -> f64 {
     let mut high = 1.0;
     while grown(high) < figure && high < 1e300 {
@@ -165,7 +165,7 @@ mod tests {
         for (place, number) in Past::new(&ids).writes(&ids).enumerate() {
             newest[number as usize] = place + 1;
         }
-        // Ranks in ten parts, of all slots together.
+        // Ranks in ten parts, over all slots.
         let mut sums = [0.0; 10];
         for (number, place) in newest.iter().enumerate() {
             sums[number % count * 10 / count] += *place as f64;

@@ -1,4 +1,4 @@
-//! What is refused before anything is measured or written.
+//! Checks arguments before anything is measured or written.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use super::stream::Ids;
 use super::{Options, config, store};
 use crate::{Error, Result};
 
-/// Bytes of rows that the raw disk is measured on at least.
+/// Fewest bytes of rows for measuring the raw disk.
 const BYTES_MIN: u64 = 4 << 20;
-/// Bytes of a segment that pages are read from at least.
+/// Fewest bytes of a segment for reading pages.
 const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// Most rows: slots are numbered in 32 bits.
 const ROWS_MAX: u64 = 1 << 31;
 
-/// Refuses arguments that cannot be measured, by name.
+/// Returns an error that names an invalid argument.
 pub(super) fn check(options: &Options) -> Result<()> {
     let fail = |why: String| Err(Error::Arguments(why));
     if !(26..=ROWS_MAX).contains(&options.rows) {
@@ -57,7 +57,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
 fn check_store(options: &Options, config: &stepwell_settings::Config) -> Result<()> {
     config.check().map_err(Error::Arguments)?;
     let table = store::table(config)?;
-    // With its key and what the store keeps beside it.
+    // With its key and other data that the store adds.
     let row_bytes = table.row_bytes() as u64 + 16;
     let least = BYTES_MIN.div_ceil(row_bytes);
     if options.rows < least {
@@ -81,13 +81,13 @@ fn check_store(options: &Options, config: &stepwell_settings::Config) -> Result<
     Ok(())
 }
 
-/// A mini-batch needs all its rows in memory at once.
+/// Checks the sizes: a mini-batch needs all its rows in memory at once.
 fn check_shares(options: &Options, ids: &Ids) -> Result<()> {
     let mut keys = HashSet::new();
     ids.draw(options.config.data.mini_batch as u64, &mut |key| {
         keys.insert(key);
     });
-    // Others have a few more.
+    // Others may have slightly more.
     let needed = keys.len() as f64 * 1.05;
     for share in &options.shares {
         let slots = (ids.count() as f64 * share / 100.0).round();

@@ -1,8 +1,8 @@
-//! The figures of runs out of core.
+//! Results of runs out of core.
 //!
-//! - **How.** Time, examples, rows, reads and pages are those after the warm-up.
-//! - **Reads.** Those of look-ups alone: what compaction reads and writes is in the time, not in
-//!   them.
+//! - **How.** Time, examples, rows, reads and pages are counted after the warm-up.
+//! - **Reads.** Only those of look-ups: time includes reads and writes of compaction, the counts
+//!   don't.
 
 use serde::Serialize;
 use stepwell_train::{Report, StageReport};
@@ -14,78 +14,78 @@ use super::watch::Mark;
 use crate::machine::Machine;
 use crate::measure::over;
 
-/// Figures of all runs.
+/// Results of all runs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// What was measured.
     pub options: Option<Options>,
     pub(super) machine: Option<Machine>,
-    /// Rows that existed.
+    /// Number of rows.
     pub rows: u64,
-    /// One entry for each store that was made.
+    /// One entry per store.
     pub stores: Vec<Made>,
-    /// One entry for each model, store and share.
+    /// One entry per model, store and share.
     pub runs: Vec<Run>,
 }
 
 /// A run out of core.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// The store that it began with.
+    /// The store with which it started.
     pub store: Option<StoreAge>,
-    /// Percentage of the rows that memory had slots for.
+    /// Slots in memory, as a percentage of the rows.
     pub share: f64,
-    /// Those slots.
+    /// Number of slots.
     pub slots: u64,
-    /// Rate of the run with every row in memory.
+    /// Examples per second of the run with every row in memory.
     pub in_memory_examples_per_second: f64,
-    /// Rate of this run.
+    /// Examples per second of this run.
     pub examples_per_second: f64,
-    /// Rows read from the store, an example.
+    /// Rows read from the store per example.
     pub cold_rows_per_example: f64,
-    /// Those of a cache that holds the truly most frequent rows.
+    /// Rows read per example with a cache that contains the truly most frequent rows.
     pub ideal_cold_rows_per_example: f64,
-    /// Reads for them that the disk was asked for, of one page or of neighbours.
+    /// Disk reads for these rows per example, of one page or of neighboring pages.
     pub reads_per_example: f64,
-    /// Pages that these brought.
+    /// Pages read per example.
     pub pages_read_per_example: f64,
-    /// Random reads of a page per second of the raw disk, around this run.
+    /// Random reads of one page per second of the raw disk, before and after this run.
     pub raw_read_iops: f64,
-    /// Bytes per second of its random reads of 256 KiB.
+    /// Bytes per second of random reads of 256 KiB of the raw disk.
     pub raw_read_bytes_per_second: f64,
-    /// Seconds that the raw disk needs for the reads of an example: the larger of reads over
-    /// `raw_read_iops` and their bytes over `raw_read_bytes_per_second`.
+    /// Seconds that the raw disk needs for the reads of an example: the maximum of reads divided by
+    /// `raw_read_iops`, and their bytes divided by `raw_read_bytes_per_second`.
     pub disk_seconds_per_example: f64,
-    /// The smaller of the rate in memory and one over `disk_seconds_per_example`.
+    /// The minimum of the rate in memory and the inverse of `disk_seconds_per_example`.
     pub limit_examples_per_second: f64,
-    /// `examples_per_second` over that limit.
+    /// `examples_per_second` relative to that limit.
     pub over_limit: f64,
-    /// `examples_per_second` over that in memory.
+    /// `examples_per_second` relative to the rate in memory.
     pub over_in_memory: f64,
-    /// Rate of the plain run; none where there was no such run, here and in what follows.
+    /// Examples per second of the plain run; this and the following are `None` without one.
     pub plain_examples_per_second: Option<f64>,
-    /// `examples_per_second` over that.
+    /// `examples_per_second` relative to the plain run.
     pub rate_over_plain: Option<f64>,
-    /// `reads_per_example` over those of the plain run.
+    /// `reads_per_example` relative to the plain run.
     pub reads_over_plain: Option<f64>,
-    /// `pages_read_per_example` over those of the plain run.
+    /// `pages_read_per_example` relative to the plain run.
     pub pages_over_plain: Option<f64>,
-    /// `disk_seconds_per_example` over those of the plain run.
+    /// `disk_seconds_per_example` relative to the plain run.
     pub disk_seconds_over_plain: Option<f64>,
-    /// Processor seconds of all threads an example, in microseconds.
+    /// Processor microseconds of all threads per example.
     pub cpu_us_per_example: f64,
-    /// Wall time over the largest of: processor seconds over cores, seconds of the raw disk,
-    /// processor seconds of the longest stage that is one thread.
+    /// Wall time divided by the maximum of processor seconds per core, seconds of the raw disk, and
+    /// processor seconds of the longest single-threaded stage.
     pub wall_over_largest: f64,
-    /// Which of them that was.
+    /// Name of that maximum.
     pub bound_by: String,
-    /// Where the stages' time went, over the whole run.
+    /// Times of the stages over the whole run.
     pub stages: Vec<StageReport>,
 }
 
-/// The part of a run that counts, in figures.
+/// Totals of the part of a run that counts.
 pub(super) struct Counted {
     seconds: f64,
     cpu: f64,
@@ -140,7 +140,7 @@ impl Run {
     }
 
     fn bound(&mut self, counted: &Counted, disk: f64) {
-        // Stages are timed over the whole run, the warm-up included.
+        // Stages are timed over the whole run, including the warm-up.
         let share = over(counted.seconds, counted.report.train_seconds);
         let single = self.stages.iter().filter(|stage| !["parse", "train"].contains(&&*stage.name));
         let longest = single.max_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
@@ -156,20 +156,20 @@ impl Run {
         }
     }
 
-    /// Beside the rate with every row in memory, 0 where that was not measured.
+    /// Compares with the rate with every row in memory; 0 if that wasn't measured.
     pub(super) fn over_memory(&mut self, in_memory: f64) {
         let disk = over(1.0, self.disk_seconds_per_example);
         self.in_memory_examples_per_second = in_memory;
         self.over_in_memory = over(self.examples_per_second, in_memory);
         self.limit_examples_per_second = match (disk > 0.0, in_memory > 0.0) {
             (true, true) => disk.min(in_memory),
-            // Without a read the disk is no limit.
+            // Without reads, the disk is no limit.
             _ => disk.max(in_memory),
         };
         self.over_limit = over(self.examples_per_second, self.limit_examples_per_second);
     }
 
-    /// Beside the plain run.
+    /// Compares with the plain run.
     pub(super) fn over_plain(&mut self, plain: &Counted, raw: &Raw, page_bytes: u64) {
         let each = |count: f64| over(count, plain.examples);
         let disk = each(plain.disk_seconds(raw, page_bytes));

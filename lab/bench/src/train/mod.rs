@@ -1,14 +1,14 @@
-//! `stepwell-lab bench train`: training out of core, against memory and the raw disk.
+//! `stepwell-lab bench train`: training out of core, compared with memory and the raw disk.
 //!
-//! All rows lie in the store before a run begins, as long training leaves them or as they were
-//! loaded ([`StoreAge`]). For each model, a run with every row in memory is followed by runs with
-//! slots for a part of the rows. The limit of such a run is the smaller of two rates: that of the
-//! run in memory, and that at which the raw disk could read what the run reads. The raw disk is
+//! All rows are in the store before a run starts, as left by long training or as loaded
+//! ([`StoreAge`]). For each model, a run with every row in memory is followed by runs with slots
+//! for a part of the rows. The limit of such a run is the smaller of two rates: that of the run in
+//! memory, and the rate at which the raw disk could perform the reads of the run. The raw disk is
 //! measured before and after each run, on the store's own files.
 //!
-//! - **Plain.** Beside each run out of core there is a plain one: the same, without what is taken
-//!   from pages that are read for others. Which of the two comes first changes from run to run, so
-//!   that a disk that grows faster or slower favours neither.
+//! - **Plain.** Each run out of core is paired with a plain run, without harvesting rows from pages
+//!   read for others. Their order alternates from run to run, so that a disk that becomes faster or
+//!   slower favors neither.
 
 mod aged;
 mod check;
@@ -43,41 +43,41 @@ use crate::machine::Machine;
 use crate::measure::names;
 use crate::{Error, Result};
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
-    /// A directory on the disk in question; what is made in it is removed again.
+    /// A directory on the disk to measure; files created in it are removed again.
     pub directory: PathBuf,
-    /// Rows of the store, about.
+    /// Approximate rows in the store.
     pub rows: u64,
     /// Exponent of the ids' frequencies.
     pub skew: f64,
-    /// Whether all slots have as many ids; else as in `criteo_tb_80k`.
+    /// Whether all slots have equally many ids; otherwise as in `criteo_tb_80k`.
     pub equal: bool,
-    /// Examples that are not counted.
+    /// Warm-up examples, which don't count.
     pub warmup: u64,
-    /// Examples that are.
+    /// Examples that count.
     pub examples: u64,
     /// Models.
     #[serde(serialize_with = "names")]
     pub models: Vec<ModelKind>,
-    /// Percentages of the rows that memory has slots for.
+    /// Slots in memory, as percentages of the rows.
     pub shares: Vec<f64>,
-    /// Stores that runs begin with.
+    /// Stores with which runs start.
     pub stores: Vec<StoreAge>,
-    /// Whether the run in memory is left out.
+    /// Whether to skip the run in memory.
     pub only_out_of_core: bool,
-    /// Whether the plain runs are left out.
+    /// Whether to skip the plain runs.
     pub no_plain: bool,
-    /// Everything else: threads, mini-batch, lookahead and so on.
+    /// All other settings: threads, mini-batch, lookahead and so on.
     #[serde(skip)]
     pub config: Config,
 }
 
-/// Measures; `say` is told what is going on.
+/// Runs the benchmark; calls `say` with a description of each part.
 ///
 /// # Errors
-/// When the arguments cannot be, or a run fails.
+/// Invalid arguments, or a run that fails.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     check::check(options)?;
     let ids = Ids::new(options.rows, options.equal, options.skew);
@@ -95,7 +95,7 @@ struct Bench<'a> {
     options: &'a Options,
     ids: &'a Ids,
     place: &'a Path,
-    /// Stores that are there, with the bytes of their rows.
+    /// Existing stores, with the bytes of their rows.
     made: Vec<Made>,
     plain_first: bool,
 }
@@ -138,7 +138,7 @@ impl Bench<'_> {
         self.place.join(format!("rows-{store}"))
     }
 
-    /// Makes the stores anew where rows have other bytes than those that are there.
+    /// Makes new stores if the bytes of a row differ from those of the existing ones.
     fn make_stores(
         &mut self,
         config: &Config,
@@ -192,7 +192,7 @@ impl Bench<'_> {
         Ok(run)
     }
 
-    /// The run, and the plain one beside it.
+    /// Runs a configuration and its plain counterpart.
     fn turns(
         &mut self,
         config: &Config,
@@ -219,7 +219,7 @@ impl Bench<'_> {
     }
 }
 
-/// The same without what is taken from pages that are read for others, if there is any of that.
+/// The configuration without harvesting; `None` if it already has none.
 fn plain(config: &Config) -> Option<Config> {
     let mut plain = config.clone();
     plain.tiers.harvest = Some(ByteCount(0));
@@ -243,7 +243,7 @@ fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
     Ok(config)
 }
 
-/// Bytes of memory with exactly `slots` slots.
+/// Bytes of memory for exactly `slots` slots.
 fn dram_for(config: &Config, slots: u64) -> Result<ByteCount> {
     Ok(ByteCount(slab_bytes(config, &store::table(config)?, slots)))
 }

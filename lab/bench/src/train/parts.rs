@@ -1,14 +1,14 @@
-//! Ids by how often they occur, those that are about as frequent as each other together.
+//! Groups ids of similar frequency.
 
 use super::stream::Ids;
 
-/// Ranks above this are taken in steps of a thousandth of themselves.
+/// Ranks above this are grouped in steps of a thousandth.
 const EXACT_RANKS: u64 = 10_000;
 
-/// Rows of one slot that are about as frequent as each other.
+/// Rows of one slot with similar frequencies.
 pub(super) struct Part {
     pub(super) rows: f64,
-    /// Probability of each in one example.
+    /// Probability of each row per example.
     pub(super) probability: f64,
 }
 
@@ -22,12 +22,12 @@ fn parts_of_slot(count: u64, skew: f64) -> impl Iterator<Item = Part> {
     weighted(count, skew).map(move |(rows, weight)| Part { rows, probability: weight / total })
 }
 
-/// The sum of the ranks' weights: a rank's is its power of minus the skew.
+/// Sum of the ranks' weights, rank^-skew.
 pub(super) fn weight(count: u64, skew: f64) -> f64 {
     weighted(count, skew).map(|(rows, weight)| rows * weight).sum()
 }
 
-/// Rows and the weight of each.
+/// Pairs of a number of rows and the weight of each.
 fn weighted(count: u64, skew: f64) -> impl Iterator<Item = (f64, f64)> {
     let mut first = 1;
     std::iter::from_fn(move || {

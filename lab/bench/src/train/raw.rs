@@ -1,4 +1,4 @@
-//! The raw disk below a store: what random reads of its own files cost without it.
+//! Measures the raw disk below a store with random reads of the store's files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use crate::measure::over;
 use crate::ssd::scaled;
 use crate::{Error, Result};
 
-/// Seconds of a measurement.
+/// Seconds per measurement.
 const SECONDS: f64 = 2.0;
-/// Reads of a page, and how many are in flight.
+/// Bytes of small reads (one page), and the number in flight.
 const SMALL: (usize, usize) = (BLOCK_BYTES, 128);
-/// Reads of many pages, and how many are in flight.
+/// Bytes of large reads, and the number in flight.
 const LARGE: (usize, usize) = (256 << 10, 32);
-/// Blocks of a file that is read from, at least.
+/// Fewest blocks of a file to read from.
 const BLOCKS_MIN: u64 = 256;
 
-/// What the disk gives.
+/// Rates of the disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw {
     /// Random reads of a page each per second.
     pub(super) iops: f64,
-    /// Bytes per second of random reads of [`LARGE`] blocks.
+    /// Bytes per second of random reads of [`LARGE`] bytes.
     pub(super) bytes_per_second: f64,
 }
 
 impl Raw {
-    /// Measures it on the segments in `directory`.
+    /// Measures the disk on the segments in `directory`.
     pub(super) fn measure(directory: &Path, seed: u64) -> Result<Self> {
         let disk = FileDisk::open(directory)?;
         let mut files = Vec::new();
@@ -59,14 +59,13 @@ impl Raw {
         }
     }
 
-    /// Seconds that it needs for so many reads of so many bytes together: the number of reads
-    /// bounds it, or their bytes.
+    /// Seconds for a number of reads with this many bytes in total; either may be the limit.
     pub(super) fn seconds(&self, reads: f64, bytes: f64) -> f64 {
         over(reads, self.iops).max(over(bytes, self.bytes_per_second))
     }
 }
 
-/// Random reads, of `bytes` each and `depth` in flight, per second.
+/// Random reads per second, of `bytes` each with `depth` in flight.
 fn reads_per_second(
     disk: &FileDisk,
     files: &[(Arc<dyn File>, u64)],

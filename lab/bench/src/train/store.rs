@@ -1,10 +1,10 @@
-//! The store that all rows are in before a run.
+//! The store that contains all rows before a run.
 //!
-//! - **Why.** A run is as good as its store is old: rows that were loaded lie in random order, rows
-//!   that training has written lie with those that went cold when they did.
-//! - **How.** Each is written once and every run begins with links to its segments. All versions of
-//!   a row are the same, its initial one: a run trains the same model from either. The thread that
-//!   puts compacts, so that the same options make the same files.
+//! - **Why.** Performance depends on the history of the store: loaded rows are in random order,
+//!   while rows written by training are next to those that became cold at the same time.
+//! - **How.** Each store is written once, and every run starts with links to its segments. All
+//!   versions of a row equal its initial value, so a run trains the same model from either store.
+//!   The thread that puts rows also compacts, so that the same options make the same files.
 //! - **Bounds.** [`super::aged`].
 
 use std::fmt::{Display, Formatter};
@@ -24,23 +24,23 @@ use crate::measure::{Stopwatch, over};
 use crate::ssd::Shuffle;
 use crate::{Error, Result};
 
-/// Rows that are put at once.
+/// Rows per put.
 const BATCH: usize = 4096;
 
-/// How the rows came into the store.
+/// History of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoreAge {
-    /// As long training leaves them.
+    /// As left by long training.
     Aged,
-    /// Once, in random order.
+    /// Loaded once, in random order.
     Loaded,
 }
 
 impl StoreAge {
     const ALL: [Self; 2] = [Self::Aged, Self::Loaded];
 
-    /// Its name.
+    /// Name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aged => "aged",
@@ -64,43 +64,43 @@ impl FromStr for StoreAge {
     }
 }
 
-/// A store that was made.
+/// Properties of a store.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Made {
-    /// How its rows came into it.
+    /// Its history.
     pub store: Option<StoreAge>,
     /// Bytes of a row.
     pub row_bytes: usize,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Rows that were put, earlier versions included.
+    /// Rows put, including earlier versions.
     pub writes: u64,
     /// Examples since the load, in the past of an aged store.
     pub past_examples: f64,
-    /// Part of the rows that memory held in that past.
+    /// Share of the rows in memory in that past.
     pub past_share: f64,
-    /// Older versions over all that lie in its segments.
+    /// Stale versions as a share of all versions in its segments.
     pub dead_share: f64,
-    /// Bytes of its files over bytes of its rows.
+    /// Bytes of its files divided by bytes of its rows.
     pub space_amplification: f64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
     /// Merges of segments while it was made.
     pub compactions: u64,
-    /// Seconds that it took.
+    /// Seconds for making it.
     pub seconds: f64,
 }
 
-/// The one table of a run of `config`.
+/// The only table of a run of `config`.
 pub(super) fn table(config: &Config) -> Result<TableSpec> {
     let tables = stepwell_train::tables(config).map_err(|e| Error::Arguments(e.to_string()))?;
     let table = tables.into_iter().next();
     table.ok_or_else(|| Error::Arguments("a model without a table".to_owned()))
 }
 
-/// Puts the rows of all ids into a new store in `directory`.
+/// Puts the rows of all ids in a new store in `directory`.
 pub(super) fn make(age: StoreAge, ids: &Ids, config: &Config, directory: &Path) -> Result<Made> {
     let watch = Stopwatch::start();
     let table = table(config)?;
@@ -133,7 +133,7 @@ pub(super) fn make(age: StoreAge, ids: &Ids, config: &Config, directory: &Path) 
     Ok(made)
 }
 
-/// Puts rows by their numbers, in that order.
+/// Puts rows by number, in this order.
 fn put(
     store: &Store,
     table: &TableSpec,

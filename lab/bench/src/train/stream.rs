@@ -1,4 +1,4 @@
-//! The examples: ids of known frequency, so that the best possible cache is known too.
+//! Examples with ids of known frequency, so that the best possible cache is known.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, SynthOptions, Zi
 
 use crate::{Error, Result};
 
-/// Examples that are made at once.
+/// Examples made at once.
 const CHUNK: u64 = 4096;
 /// Share of clicks.
 const CLICKS: f64 = 0.25;
 
-/// The ids of all slots and how often each occurs.
+/// Ids of all slots with their frequencies.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
-    /// Ids of each slot.
+    /// Number of ids of each slot.
     pub(super) vocabularies: Vec<u64>,
-    /// Exponent of their frequencies.
+    /// Exponent of the ids' frequencies.
     pub(super) skew: f64,
 }
 
 impl Ids {
-    /// About `rows` ids in 26 slots: all alike, or in the proportions of `criteo_tb_80k`.
+    /// About `rows` ids in 26 slots: equally many, or in the proportions of `criteo_tb_80k`.
     pub(crate) fn new(rows: u64, equal: bool, skew: f64) -> Self {
         let sample = SynthOptions { vocab_scale: 1.0, ..SynthOptions::default() }.vocabularies();
         let total: u64 = sample.iter().sum();
@@ -35,17 +35,17 @@ impl Ids {
         Self { vocabularies, skew }
     }
 
-    /// Ids of all slots.
+    /// Number of ids of all slots.
     pub(super) fn count(&self) -> u64 {
         self.vocabularies.iter().sum()
     }
 
-    /// The key of the `rank`-th most frequent id of a slot, from 1: a bijection.
+    /// Key of the `rank`-th most frequent id of a slot, from 1: a bijection.
     pub(crate) fn key(slot: usize, rank: u64) -> Key {
         Key(finalize(((slot as u64 + 1) << 48) | rank))
     }
 
-    /// The key of number `number` of all ids.
+    /// Key of id `number` of all ids.
     pub(super) fn key_of(&self, mut number: u64) -> Key {
         for (slot, ids) in self.vocabularies.iter().enumerate() {
             if number < *ids {
@@ -56,7 +56,7 @@ impl Ids {
         unreachable!("a number below `count`")
     }
 
-    /// Draws the ids of `examples` examples, as those that are written.
+    /// Draws the ids of `examples` examples, with the distribution of those that are written.
     pub(super) fn draw(&self, examples: u64, take: &mut dyn FnMut(Key)) {
         let zipfs = self.zipfs();
         let mut dice = Stream::from_state(11);
@@ -67,7 +67,7 @@ impl Ids {
         }
     }
 
-    /// The frequencies of each slot's ids.
+    /// Distribution of each slot's ids.
     pub(crate) fn zipfs(&self) -> Vec<Zipf> {
         self.vocabularies.iter().map(|ids| Zipf::new(*ids, self.skew)).collect()
     }

@@ -1,4 +1,4 @@
-//! Figures of the part of a run that counts.
+//! Records the part of a run that counts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use stepwell_train::{Observer, Snapshot};
 
 use crate::machine::cpu_time;
 
-/// A moment of a run.
+/// Counters at one moment of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) at: Instant,
@@ -18,7 +18,7 @@ pub(super) struct Mark {
     pub(super) pages_read: u64,
 }
 
-/// Notes when the warm-up is over, and the last mini-batch.
+/// Records the end of the warm-up, and the last mini-batch.
 #[derive(Debug)]
 pub(super) struct Window {
     warmup: u64,
@@ -30,7 +30,7 @@ impl Window {
         Self { warmup, marks: Mutex::default() }
     }
 
-    /// The end of the warm-up and the last mini-batch, where there were both.
+    /// The end of the warm-up and the last mini-batch; `None` unless both occurred.
     pub(super) fn marks(&self) -> Option<(Mark, Mark)> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         Some((marks.0?, marks.1?))

@@ -1,5 +1,5 @@
-//! Drawn days: the text of a case, cut into parts that are trained one after the other. Each day
-//! has a process of its own, which begins with the model of the day before.
+//! Random days: the text of a case, cut into parts that are trained one after another. Each day has
+//! a separate process, which starts with the model of the previous day.
 
 use super::{Launch, Model, Text, Variant, ranks};
 use crate::dice::Dice;
@@ -15,7 +15,7 @@ pub(crate) struct Day {
     pub(crate) launches: Vec<Launch>,
 }
 
-/// Draws days; none if the text has malformed lines, or just one mini-batch.
+/// Draws days; none if the text has malformed lines, or only one mini-batch.
 pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64) -> Vec<Day> {
     let mini_batches = text.lines().div_ceil(mini_batch);
     if text.malformed > 0 || mini_batches < 2 {

@@ -1,53 +1,54 @@
-//! Drawn settings that must not reach the bits of the model: memory, disk, threads, timing.
+//! Random settings that must not affect the bits of the model: memory, disk, threads, timing.
 
 use crate::dice::Dice;
 
-/// Every policy of eviction.
+/// All eviction policies.
 pub(crate) const POLICIES: [&str; 3] = ["s3-fifo", "lru-lfu", "sven"];
 /// What performs reads and writes; none for what the program chooses.
 const ENGINES: [Option<&str>; 4] = [None, None, Some("uring"), Some("pool")];
 
-/// How much memory a run gets for rows.
+/// Memory for rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Memory {
-    /// What the program says it needs at least, raised as it asks.
+    /// The program's stated minimum, increased on request.
     Barely,
-    /// Times what any mini-batch of its size needs.
+    /// This factor of what any mini-batch of that size needs.
     Tight(f64),
     /// More than all rows take.
     Plenty,
 }
 
-/// How much memory the index of the store gets.
+/// Memory for the index of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Index {
-    /// What the program says it needs at least, raised as it asks.
+    /// The program's stated minimum, increased on request.
     Barely,
     /// More than all rows need.
     Plenty,
 }
 
-/// How much of each emulated device rows get, over what the program says it needs at least; small
-/// parts of it are more slots than any mini-batch asks for.
+/// Memory for rows on each emulated device, relative to the program's stated minimum. Small
+/// increments already give more slots than any mini-batch needs.
 const HBM: [f64; 5] = [1.0, 1.01, 1.1, 1.5, 8.0];
 
-/// The settings of one process, data and model apart.
+/// Settings of one process, except for data and model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Machine {
     /// By key.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) memory: Memory,
     pub(crate) index: Index,
-    /// Where there are emulated devices, the bytes of each over what the program needs at least.
+    /// If there are emulated devices, the memory of each relative to the stated minimum.
     pub(crate) hbm: Option<f64>,
     /// `STEPWELL_IO_ENGINE`.
     pub(crate) engine: Option<&'static str>,
-    /// Whether rows lie in a named directory, which the lives of a run share, or a temporary one.
+    /// Whether rows are in a named directory, which all processes of a run share, or in a temporary
+    /// one.
     pub(crate) rows_named: bool,
 }
 
 impl Machine {
-    /// All in memory, one thing at a time.
+    /// Everything in memory, one thing at a time.
     pub(crate) fn plain() -> Self {
         let settings = [
             ("threads", "1"),
@@ -97,7 +98,7 @@ impl Machine {
         };
         let index = if dice.chance(25) { Index::Barely } else { Index::Plenty };
         let (engine, rows_named) = (dice.pick(&ENGINES), dice.chance(40));
-        // Drawn last, so that all else of a seed is what it was.
+        // Drawn last, so that the rest of a seed doesn't depend on it.
         let hbm = dice.chance(35).then(|| dice.pick(&HBM));
         if hbm.is_some() {
             let devices = dice.pick(&["emulated:1", "emulated:1", "emulated:2", "emulated:3"]);

@@ -1,8 +1,9 @@
-//! A case: everything that one seed decides, before anything runs.
+//! A case: everything that a seed determines before anything runs.
 //!
-//! - **Why.** The same seed is the same case on every machine, so that a finding can be met again.
-//! - **How.** Draws are made in order from dice that the seed names; nothing else comes in. What is
-//!   told by the programs (how much memory is enough) is found out when the case runs.
+//! - **Why.** A seed gives the same case on every machine, so that a finding can be reproduced.
+//! - **How.** Draws are made in a fixed order from dice named by the seed, and nothing else has an
+//!   influence. What only the program knows, such as how much memory suffices, is determined while
+//!   the case runs.
 
 mod days;
 mod machine;
@@ -17,10 +18,10 @@ pub(crate) use self::text::{Part, Text};
 
 use crate::dice::Dice;
 
-/// Most lines of a case: runs are to be many, not long.
+/// Most lines of a case: many short runs are better than a few long ones.
 const LINES_MAX: u64 = 4000;
 
-/// What a case trains on.
+/// Training data of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
     Text(Text),
@@ -31,33 +32,33 @@ pub(crate) enum Data {
     },
 }
 
-/// How a file of text is kept; of the built-in stream `Plain` is what is drawn on the way, and the
-/// others are what `stepwell synth` and `stepwell convert` write of it.
+/// Form of a text file. For the built-in stream, `Plain` means generated on the fly, and the others
+/// are files that `stepwell synth` and `stepwell convert` write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Plain,
     Gzip,
     Zstd,
-    /// As `stepwell convert` packs it.
+    /// As packed by `stepwell convert`.
     Packed,
 }
 
-/// What a variant does with `data.cache`.
+/// A variant's use of `data.cache`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cache {
     Unused,
-    /// One that no other variant has.
+    /// A cache of its own.
     Own,
-    /// One that variants leave to each other, which may have other forms of the data.
+    /// A cache that variants share, which may have been made from other forms of the data.
     Shared,
 }
 
-/// A way to end a process before it ends by itself.
+/// A way to end a process early.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stop {
     pub(crate) signal: Signal,
     pub(crate) when: When,
-    /// Whether the signal is sent twice.
+    /// Whether to send the signal twice.
     pub(crate) twice: bool,
 }
 
@@ -70,20 +71,20 @@ pub(crate) enum Signal {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum When {
-    /// After this part of the time that a whole run took.
+    /// After this share of a whole run's duration.
     Part(f64),
-    /// When so many checkpoints were written, and this part of that time later.
+    /// After this many checkpoints, plus this share of that duration.
     Saved(u64, f64),
 }
 
-/// Who reads what a process prints.
+/// Reader of a process's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listener {
     #[default]
     Attentive,
-    /// It has gone.
+    /// The pipe has no reader.
     Gone,
-    /// It is a disk that is full.
+    /// A full disk.
     Full,
 }
 
@@ -91,46 +92,46 @@ pub(crate) enum Listener {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
     pub(crate) machine: Machine,
-    /// Whether it begins anew and sets aside what the ones before it left.
+    /// Whether it is started with `--force`, which sets aside what earlier processes left.
     pub(crate) anew: bool,
-    /// Whether it is told to go on if it can, also where it must.
+    /// Whether it is started with `--resume=auto` even if it could use `--resume`.
     pub(crate) auto: bool,
     /// Steps between checkpoints.
     pub(crate) every: u64,
-    /// Minutes between checkpoints, as the program takes them.
+    /// Minutes between checkpoints, as a setting.
     pub(crate) minutes: &'static str,
-    /// Checkpoints that are kept.
+    /// Checkpoints to keep.
     pub(crate) keep: u64,
     pub(crate) listener: Listener,
-    /// None where it goes on to its end.
+    /// `None` to run until the end.
     pub(crate) stop: Option<Stop>,
-    /// Whether the newest checkpoint is looked at when the process was stopped.
+    /// Whether to check the newest checkpoint after the process was stopped.
     pub(crate) look: bool,
 }
 
-/// A run of the case's model on a machine of its own, or on several, one after the other.
+/// A run of the case's model on one machine, or on several in sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Variant {
-    /// How each file is kept, those to train on first.
+    /// Form of each file, training files first.
     pub(crate) forms: Vec<Form>,
-    /// Whether all files to train on are packed into one.
+    /// Whether all training files are packed into one.
     pub(crate) joined: bool,
-    /// Whether files to train on are named by a pattern, where they are kept in one form.
+    /// Whether a pattern names the training files, if they have the same form.
     pub(crate) pattern: bool,
     pub(crate) cache: Cache,
-    /// Whether checkpoints are written at all.
+    /// Whether checkpoints are written.
     pub(crate) saved: bool,
     pub(crate) launches: Vec<Launch>,
     /// Whether the run is resumed once more after its end.
     pub(crate) again: bool,
 }
 
-/// How many malformed lines may be skipped.
+/// Malformed lines that may be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
-    /// So many more than there are.
+    /// This many more than there are.
     Enough(u64),
-    /// One less, if there are any: every run ends with the same refusal.
+    /// One less than there are, if any: every run ends with the same error.
     TooFew,
 }
 
@@ -140,20 +141,20 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
     pub(crate) data: Data,
     pub(crate) model: Model,
-    /// Settings of ranks that all processes have, the reference's too, where the model is not that
-    /// of one rank.
+    /// Settings of ranks for all processes, including the reference, if the model differs from that
+    /// of a single rank.
     pub(crate) together: Vec<(&'static str, String)>,
     pub(crate) epochs: u64,
-    /// Share of the data that is evaluated on, where no file is.
+    /// Share of the data for evaluation, unless a file is for evaluation.
     pub(crate) eval_fraction: f64,
     pub(crate) skips: Skips,
     pub(crate) variants: Vec<Variant>,
-    /// Days to train after the variants; mostly none.
+    /// Days to train after the variants; usually none.
     pub(crate) days: Vec<Day>,
 }
 
 impl Case {
-    /// The case of a seed; draws after the first are for seeds whose case the program refused.
+    /// Draws the case of a seed; later attempts are for seeds whose case the program refused.
     pub(crate) fn draw(seed: u64, attempt: u64) -> Self {
         let mut dice = Dice::new(seed, &format!("case {attempt}"));
         let dice = &mut dice;
@@ -202,7 +203,7 @@ impl Case {
         Self { seed, data, model, together, epochs, eval_fraction, skips, variants, days }
     }
 
-    /// The files of the case, those to train on first; none for the built-in stream.
+    /// The files of the case, training files first; empty for the built-in stream.
     pub(crate) fn parts(&self) -> Vec<&Part> {
         match &self.data {
             Data::Stream { .. } => Vec::new(),
@@ -212,8 +213,8 @@ impl Case {
 }
 
 impl Variant {
-    /// A variant of a run of about so many steps; the `first` of a case is not stopped, and shows
-    /// how long a run takes.
+    /// Draws a variant of a run of about `steps` steps. The `first` variant of a case isn't
+    /// stopped, and shows how long a run takes.
     fn draw(dice: &mut Dice, data: &Data, (mini_batch, steps): (u64, u64), first: bool) -> Self {
         let (forms, joined) = forms(dice, data);
         let text = matches!(data, Data::Text(_)) && !forms.contains(&Form::Packed);
@@ -240,7 +241,7 @@ impl Variant {
 }
 
 impl Variant {
-    /// Makes it one process on plain text.
+    /// Reduces it to one process on plain text.
     fn keep_nothing(&mut self) {
         self.forms.fill(Form::Plain);
         self.launches.truncate(1);
@@ -249,7 +250,7 @@ impl Variant {
     }
 }
 
-/// A form for each file, and whether those to train on are joined.
+/// Draws a form for each file, and whether training files are joined.
 fn forms(dice: &mut Dice, data: &Data) -> (Vec<Form>, bool) {
     let Data::Text(text) = data else {
         return (vec![dice.pick(&[Form::Plain, Form::Plain, Form::Zstd, Form::Packed])], false);

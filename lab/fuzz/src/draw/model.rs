@@ -1,23 +1,23 @@
-//! Drawn settings that reach the bits of the model.
+//! Random settings that affect the bits of the model.
 
 use crate::dice::Dice;
 
-/// Every kind of model.
+/// All kinds of models.
 pub(crate) const KINDS: [&str; 5] = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"];
-/// Every way to keep the weights of rows.
+/// All storage formats of weights.
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
-/// Every optimizer, with learning rates that do not diverge.
+/// All optimizers, with learning rates that don't diverge.
 const OPTIMIZERS: [(&str, [&str; 2]); 3] =
     [("sgd", ["0.01", "0.001"]), ("adagrad", ["0.05", "0.01"]), ("adam", ["0.005", "0.0005"])];
 
-/// Settings by key, as TOML writes them, in the order in which they are written.
+/// Settings by key, with values as TOML, in the order of output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Model(pub(crate) Vec<(&'static str, String)>);
 
 impl Model {
     /// Draws a model for mini-batches of `mini_batch` examples.
     pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
-        // Now and then so wide that the plan of memory is more than what every process takes.
+        // Sometimes wide enough that the memory plan exceeds what every process takes.
         let (dim, width) = if dice.chance(6) { (160, 300) } else { (20, 40) };
         let mut settings = vec![
             ("seed", dice.below(1 << 40).to_string()),
@@ -47,14 +47,14 @@ impl Model {
         Self(settings)
     }
 
-    /// The value of a setting, without quotes; empty where the default is meant.
+    /// Value of a setting, without quotes; empty for the default.
     pub(crate) fn get(&self, key: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| *known == key);
         found.map_or("", |(_, value)| value.trim_matches('"'))
     }
 }
 
-/// When rows come and go; mostly from their first use and for ever.
+/// Draws the life of rows; usually from their first use, without expiry.
 fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
     match dice.below(5) {
         0 => {
@@ -72,7 +72,7 @@ fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
     }
 }
 
-/// Keys of the settings of each table.
+/// Setting keys of each table.
 const TABLES: [[&str; 5]; 3] = [
     [
         "tables.a.dim",
@@ -96,12 +96,12 @@ const TABLES: [[&str; 5]; 3] = [
         "tables.c.expire_after",
     ],
 ];
-/// Their names.
+/// Names of the tables.
 const NAMES: [&str; 4] = ["a", "b", "c", "embedding"];
-/// Columns of ids.
+/// Id columns.
 const COLUMNS: u64 = 26;
 
-/// Several tables, now and then alike, so that they share a store, and features of some columns.
+/// Draws several tables, sometimes alike, so that they share a store, and features of some columns.
 fn tables(dice: &mut Dice, dim: u64, settings: &mut Vec<(&'static str, String)>) {
     let count = dice.within(1, TABLES.len() as u64) as usize;
     let mut alike = dice.magnitude(1, dim);
@@ -122,7 +122,7 @@ fn tables(dice: &mut Dice, dim: u64, settings: &mut Vec<(&'static str, String)>)
             settings.push((keys[4], dice.magnitude(1, 40).to_string()));
         }
     }
-    // Each table has neighbouring columns, which is also where the next one's begin.
+    // Each table has adjacent columns, and shares the last one with the next table.
     let (mut features, mut first) = (Vec::new(), dice.within(1, 4));
     for name in NAMES[..count].iter().chain(dice.chance(50).then_some(&NAMES[3])) {
         let last = (first + dice.magnitude(0, 8)).min(COLUMNS);
@@ -132,7 +132,7 @@ fn tables(dice: &mut Dice, dim: u64, settings: &mut Vec<(&'static str, String)>)
     settings.push(("features", format!("[{}]", features.join(", "))));
 }
 
-/// A feature as TOML has it within a line.
+/// A feature as an inline TOML table.
 fn feature(dice: &mut Dice, table: &str, (first, last): (u64, u64)) -> String {
     let pooling = dice.pick(&["sum", "sum", "mean", "sqrt_n", "none"]);
     let ids = dice.pick(&["1", "1", "3"]);

@@ -1,21 +1,22 @@
-//! Drawn ranks: several that train one model, in step or out of it, of which every bit is known.
+//! Random ranks: several that train one model, in step or out of step, with a known result bit for
+//! bit.
 
 use super::{Launch, Model, Variant};
 use crate::dice::Dice;
 
-/// The most ranks of a run: each has stages and stores of its own.
+/// Most ranks of a run: each has its own stages and stores.
 const RANKS_MAX: u64 = 4;
 
-/// Draws how many ranks each process of `variant` has, with dice of its own, so that all else of a
-/// seed is what it was.
+/// Draws the number of ranks for each process of `variant`. Uses separate dice, so that the rest of
+/// a seed doesn't depend on it.
 pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
     let blocks: u64 = model.get("train.blocks").parse().unwrap_or(1);
     let stale = !model.get("pipeline.staleness").is_empty();
-    // Rows that lack nothing and the blocking sum are the model of one rank where blocks are shared
-    // out evenly. All processes of a run agree alike.
+    // Fresh rows and the blocking sum give the model of a single rank if blocks divide evenly. All
+    // processes of a run use the same protocol.
     let apart = blocks.is_power_of_two() && !stale && dice.chance(30);
     for launch in &mut variant.launches {
-        // What devices are refused with, and need at least, is of one rank here.
+        // The known errors and minimums of devices are for a single rank.
         if blocks > 1 && launch.machine.hbm.is_none() && dice.chance(40) {
             let most = blocks.min(RANKS_MAX);
             let ranks = if apart { dice.pick(&[1, 2, most]) } else { dice.within(1, most) };
@@ -30,10 +31,10 @@ pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
     }
 }
 
-/// Draws whether all processes of a case keep the dense part in tables, with as many ranks; the
-/// settings that say so, or none. Then every bit is known, too, but it is another model than that
-/// of one rank. Only where the optimizer has no state, which ranks average at every checkpoint,
-/// wherever that falls.
+/// Draws whether all processes of a case keep the dense part in tables, with the same number of
+/// ranks; returns the corresponding settings, or none. Every bit is known then, too, but the model
+/// differs from that of a single rank. Only for optimizers without state, as ranks average that at
+/// every checkpoint, wherever it falls.
 pub(super) fn in_tables(
     dice: &mut Dice,
     model: &Model,
@@ -53,7 +54,7 @@ pub(super) fn in_tables(
     all.into_iter().map(|(key, value)| (key, value.to_owned())).collect()
 }
 
-/// Gives a process so many ranks, which may lend rows.
+/// Gives a process this many ranks, which may lend rows.
 fn join(launch: &mut Launch, ranks: u64, lends: bool) {
     let settings = &mut launch.machine.settings;
     settings.push(("ranks", ranks.to_string()));

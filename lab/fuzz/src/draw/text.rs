@@ -1,23 +1,23 @@
-//! Drawn data: lines in Criteo's layout, most of them examples.
+//! Random data: lines in Criteo's layout, most of them examples.
 
 use stepwell_base::random::finalize;
 
 use crate::dice::Dice;
 
-/// Integers and ids of a line.
+/// Integers and ids per line.
 const DENSE: usize = 13;
 const SLOTS: usize = 26;
 
-/// What a case's text is like; its bytes are a function of this alone.
+/// Parameters of a case's text, which determine its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     seed: u64,
-    /// The files to train on, in order.
+    /// Training files, in order.
     pub(crate) parts: Vec<Part>,
-    /// A file to evaluate on, where the tail of the others is not.
+    /// An evaluation file, unless the tail of the others is for evaluation.
     pub(crate) evaluation: Option<Part>,
     ids: Ids,
-    /// Malformed lines of a thousand.
+    /// Malformed lines per thousand.
     pub(crate) malformed: u64,
 }
 
@@ -26,20 +26,20 @@ pub(crate) struct Text {
 pub(crate) struct Part {
     number: u64,
     lines: u64,
-    /// Lines of a hundred that end with CR LF.
+    /// Percentage of lines that end with CR LF.
     returns: u64,
-    /// Whether the last line has its line end; without, it is malformed.
+    /// Whether the last line has a line end; without one, it is malformed.
     closed: bool,
 }
 
-/// What ids are like.
+/// Distribution of ids.
 #[derive(Clone, Debug, PartialEq)]
 struct Ids {
-    /// Ids that a slot may have.
+    /// Ids per slot.
     vocabulary: u64,
-    /// 1: all as often; more: the first more often.
+    /// 1 for a uniform distribution; larger values favor the first ids.
     skew: f64,
-    /// Of a thousand ids, those that are empty and those that are long.
+    /// Empty ids per thousand, and long ones.
     empty: u64,
     long: u64,
     /// Whether all slots have the same texts.
@@ -51,11 +51,11 @@ struct Ids {
 enum Spelling {
     Hexadecimal,
     Decimal,
-    /// Any bytes but tabs and line ends.
+    /// Any bytes except tabs and line ends.
     Bytes,
 }
 
-/// A file's bytes, and for each of its lines whether it is an example.
+/// Bytes of a file, and whether each of its lines is an example.
 #[derive(Debug, Default)]
 pub(crate) struct Drawn {
     pub(crate) bytes: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) struct Drawn {
 }
 
 impl Text {
-    /// Text of so many lines to train on.
+    /// Draws text with `lines` training lines.
     pub(crate) fn draw(dice: &mut Dice, lines: u64) -> Self {
         let malformed = if dice.chance(40) { dice.pick(&[1, 20, 200]) } else { 0 };
         let count = if dice.chance(50) { 1 } else { dice.within(2, 4).min(lines) };
@@ -82,12 +82,12 @@ impl Text {
         Self { seed: dice.any(), parts, evaluation, ids: Ids::draw(dice), malformed }
     }
 
-    /// All lines of the files to train on.
+    /// Total lines of the training files.
     pub(crate) fn lines(&self) -> u64 {
         self.parts.iter().map(|part| part.lines).sum()
     }
 
-    /// The content of one of the files.
+    /// Generates the contents of a file.
     pub(crate) fn content(&self, part: &Part) -> Drawn {
         let mut dice = Dice::new(self.seed, &format!("part {}", part.number));
         let mut drawn = Drawn::default();
@@ -103,7 +103,7 @@ impl Text {
                 let end: &[u8] = if dice.chance(part.returns) { b"\r\n" } else { b"\n" };
                 drawn.bytes.extend_from_slice(end);
             }
-            // A line without end and without bytes is none.
+            // An empty rest without a line end isn't a line.
             if closed || !line.join(&b'\t').is_empty() {
                 drawn.examples.push(closed && !malformed);
             }
@@ -111,14 +111,14 @@ impl Text {
         drawn
     }
 
-    /// The fields of an example.
+    /// Fields of an example.
     fn line(&self, dice: &mut Dice) -> Vec<Vec<u8>> {
         let mut fields = vec![Vec::new()];
         fields.extend((0..DENSE).map(|_| number(dice)));
         let mut clicks = 20;
         for slot in 0..SLOTS {
             let (number, id) = self.ids.draw_one(dice, slot as u64);
-            // Something to learn: even ids of two slots are clicked more often.
+            // Makes the data learnable: even ids in two slots are clicked more often.
             clicks += if slot < 2 && number % 2 == 0 { 30 } else { 0 };
             fields.push(id);
         }
@@ -146,7 +146,7 @@ impl Ids {
         }
     }
 
-    /// The number of an id of `slot`, and its text.
+    /// Draws the number of an id of `slot`, and its text.
     fn draw_one(&self, dice: &mut Dice, slot: u64) -> (u64, Vec<u8>) {
         let number = (self.vocabulary as f64 * dice.part().powf(self.skew)) as u64;
         let kind = dice.below(1000);
@@ -167,7 +167,7 @@ impl Ids {
     }
 }
 
-/// A byte that separates nothing.
+/// A byte that isn't a separator.
 fn plain(number: u64) -> u8 {
     match number as u8 {
         b'\t' | b'\n' | b'\r' => b' ',

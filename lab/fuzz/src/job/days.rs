@@ -1,5 +1,5 @@
-//! A case trained day by day gives the model of one run over all days, whatever machines the days
-//! run on and however often they are killed and their command is repeated.
+//! Training a case day by day gives the same model as one run over all days, on any machines, and
+//! however often a day's process is killed and its command repeated.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const SAVED: &str = "saved-days";
 const ROWS: &str = "rows-days";
 /// Every day is one epoch and holds nothing out for evaluation.
 const ONE_EPOCH: [&str; 4] = ["--data.epochs", "1", "--data.eval_fraction", "0"];
-/// What a command prints if all of its data was trained on before.
+/// Output of a command if all of its data was already trained.
 const OVER: &str = "nothing to train";
 
 impl Job<'_> {
@@ -50,7 +50,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The report of one run over all days, with everything in memory.
+    /// Report of one run over all days, with everything in memory.
     fn one_run(&mut self) -> Result<Value> {
         let mut call = Call::new(&["train", SETTINGS]).with(&ONE_EPOCH);
         for number in 0..self.case.days.len() {
@@ -79,8 +79,8 @@ impl Job<'_> {
         }
     }
 
-    /// Runs one process of a day; true if it ended by itself. If the day `is_over`, it must find
-    /// nothing to train.
+    /// Runs one process of a day; returns whether it ended by itself. If the day `is_over`, it must
+    /// find nothing to train.
     fn launch_day(&mut self, number: usize, launch: &Launch, is_over: bool) -> Result<bool> {
         let mut mend = Mend::new(&launch.machine, self.least);
         let saved = self.shop.path(SAVED);

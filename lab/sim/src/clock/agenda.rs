@@ -1,16 +1,16 @@
-//! What happens when: events in the order of their time, and of their making where that is equal.
+//! Orders events by time, ties by creation.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Events that are to come.
+/// Future events.
 #[derive(Debug)]
 pub struct Agenda<W> {
     events: BinaryHeap<Event<W>>,
     made: u64,
 }
 
-/// The earliest is the greatest, and of those at one time the first that was made.
+/// The earliest event is the greatest; of events at the same time, the first created.
 #[derive(Debug)]
 struct Event<W> {
     at: f64,
@@ -25,13 +25,13 @@ impl<W> Default for Agenda<W> {
 }
 
 impl<W> Agenda<W> {
-    /// `what` is to happen at this time, in seconds.
+    /// Schedules `what` at a time in seconds.
     pub fn add(&mut self, at: f64, what: W) {
         self.events.push(Event { at, number: self.made, what });
         self.made += 1;
     }
 
-    /// What comes next, and its time.
+    /// The next event and its time.
     pub fn take_next(&mut self) -> Option<(f64, W)> {
         self.events.pop().map(|event| (event.at, event.what))
     }

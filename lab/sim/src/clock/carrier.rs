@@ -1,5 +1,5 @@
-//! Links between ranks that take time: each rank has one out and one in, parcels one after the
-//! other.
+//! Links between ranks with transmission times: each rank has one outgoing and one incoming link,
+//! and each transmits one parcel at a time.
 //!
 //! ```text
 //! sender    out link free ─► first byte leaves ──────────► last byte leaves
@@ -11,29 +11,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_fabric::{Carrier, Fabric, Inbox, Message, Network, Parcel, Result};
 
-/// A parcel that was sent and has no time yet.
+/// A sent parcel without an arrival time yet.
 #[derive(Debug)]
 pub struct Sent {
-    /// Who sent it.
+    /// Sender.
     pub from: usize,
-    /// To whom.
+    /// Receiver.
     pub to: usize,
-    /// What.
+    /// The parcel.
     pub parcel: Parcel,
 }
 
-/// What ranks have sent since somebody looked.
+/// Parcels sent since the last call of [`Self::take`].
 #[derive(Clone, Debug, Default)]
 pub struct Outbox(Arc<Mutex<Vec<Sent>>>);
 
 impl Outbox {
-    /// All of it, in the order in which it was sent.
+    /// Takes all parcels, in the order of sending.
     pub fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The ends of `size` ranks, their inboxes, and what they send.
+/// The ends of `size` ranks, their inboxes, and their common outbox.
 pub fn ends(size: usize) -> (Vec<Fabric>, Vec<Arc<Inbox>>, Outbox) {
     let inboxes: Vec<_> = (0..size).map(|_| Inbox::new(size)).collect();
     let outbox = Outbox::default();
@@ -67,12 +67,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Links of so many ranks, all free.
+    /// Idle links of `ranks` ranks.
     pub fn new(network: Network, ranks: usize) -> Self {
         Self { network, out_free: vec![0.0; ranks], in_free: vec![0.0; ranks] }
     }
 
-    /// When `sent` arrives, if it is sent at `now`; parcels of a pair arrive in order.
+    /// Arrival time of `sent`, sent at `now`; parcels between two ranks arrive in order.
     pub fn arrival(&mut self, sent: &Sent, now: f64) -> f64 {
         let takes = sent.parcel.bytes() as f64 / self.network.bytes_per_second;
         let leaves = now.max(self.out_free[sent.from]);

@@ -1,18 +1,18 @@
-//! Ranks on a virtual clock: real gradients, and the time that a model of costs says.
+//! Ranks on a virtual clock: real gradients, with times from a cost model.
 //!
 //! ```text
 //! begin ─► gradient (really computed, on any core) ─► given after Computing::seconds
-//! poll  ─► parcels leave when its arithmetic is over ─► arrive as the links carry them
+//! poll  ─► parcels leave after its arithmetic ─► arrive when the links have carried them
 //! ```
 //!
-//! - **Why.** Who waits for whom depends on time alone. Sixteen or a hundred ranks run on two
-//!   cores, and every figure repeats from one seed.
-//! - **How.** A rank computes on one side and communicates on another, as under `sync::drive`, and
-//!   each side does one thing at a time. Events are taken in the order of their time, and of their
-//!   making where that is equal. Protocols and learners are the real ones.
-//! - **Invariants.** The times, and so the order of all events, depend on the protocol's messages
-//!   and the model of costs alone, never on how long anything really takes.
-//! - **Bounds.** One gradient of each rank is being computed at a time.
+//! - **Why.** Who waits for whom depends only on time. Sixteen or a hundred ranks can run on two
+//!   cores, and every result repeats from its seed.
+//! - **How.** A rank computes on one side and communicates on the other, as under `sync::drive`,
+//!   and each side does one thing at a time. Events are processed in the order of their times, ties
+//!   in the order of their creation. Protocols and learners are the real ones.
+//! - **Invariants.** Times, and so the order of all events, depend only on the protocol's messages
+//!   and the cost model, never on real time.
+//! - **Bounds.** At most one gradient per rank is computed at a time.
 
 mod agenda;
 mod carrier;
@@ -28,7 +28,7 @@ pub use self::agenda::Agenda;
 pub use self::carrier::{Outbox, Sent, Traffic, ends};
 pub use self::times::{Computing, Delay, DelayKind, Times};
 
-/// A learner that any thread may run.
+/// A learner that can run on any thread.
 pub type BoxedLearner<T> = Box<dyn Learner<T> + Send + 'static>;
 
 /// A run on the virtual clock.
@@ -48,7 +48,7 @@ struct Rank<T> {
     fabric: Fabric,
     protocol: Box<dyn Protocol<T>>,
     learning: Learning<T>,
-    /// When its communicating side is free, and whether an event is to poll it then.
+    /// When its communicating side is free, and whether a poll is scheduled then.
     free: f64,
     to_be_polled: bool,
     computed: f64,
@@ -56,14 +56,14 @@ struct Rank<T> {
 
 /// The computing side.
 enum Learning<T> {
-    /// The learner, and memory for parameters and a gradient.
+    /// The learner, with buffers for parameters and a gradient.
     Idle(Desk<T>),
     Busy(Receiver<Desk<T>>),
-    /// Its gradient is somebody else's to take just now.
+    /// Temporarily taken.
     Away,
 }
 
-/// What a gradient is computed with.
+/// A learner with its buffers.
 struct Desk<T> {
     learner: BoxedLearner<T>,
     parameters: Vec<T>,
@@ -77,17 +77,17 @@ enum What {
         from: usize,
         parcel: Parcel,
     },
-    /// The rank's gradient is there.
+    /// The rank's gradient is complete.
     Computed(usize),
-    /// The rank's communicating side goes on.
+    /// The rank's communicating side continues.
     Polled(usize),
 }
 
 impl<T: Number> ClockedRun<T> {
-    /// All ranks before the first event: a learner for each, those of servers never asked.
+    /// All ranks before the first event, with one learner each; learners of servers are never used.
     ///
     /// # Errors
-    /// Options that do not fit.
+    /// Invalid options.
     pub fn new(
         (kind, options): (Kind, &Options),
         parameters: &[T],
@@ -98,10 +98,11 @@ impl<T: Number> ClockedRun<T> {
         Self::of_ends(kind, end, learners, times)
     }
 
-    /// The same with each rank's end as `end` makes it, of this kind.
+    /// Like [`Self::new`], but `end` creates each rank's end of the protocol, which must be of
+    /// `kind`.
     ///
     /// # Errors
-    /// What `end` says.
+    /// The errors of `end`.
     pub fn of_ends(
         kind: Kind,
         mut end: impl FnMut(&Fabric) -> std::result::Result<Box<dyn Protocol<T>>, OptionsError>,
@@ -129,12 +130,12 @@ impl<T: Number> ClockedRun<T> {
         Ok(run)
     }
 
-    /// Seconds of the virtual clock.
+    /// Seconds on the virtual clock.
     pub fn seconds(&self) -> f64 {
         self.now
     }
 
-    /// What became of all ranks' gradients.
+    /// Counts of all ranks' gradients.
     pub fn counts(&self) -> Counts {
         Counts::sum(self.ranks.iter().map(|rank| rank.protocol.counts()))
     }
@@ -144,12 +145,12 @@ impl<T: Number> ClockedRun<T> {
         self.ranks[rank].protocol.counts().updates
     }
 
-    /// Gradients that reached a model, of all ranks.
+    /// Gradients of all ranks that reached a model.
     pub fn used(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.protocol.counts().used).sum()
     }
 
-    /// The model: the mean of those parameters that are it.
+    /// The model: the mean over the ranks that have it.
     pub fn model(&self) -> Vec<T> {
         let of = self.kind.model_of(self.ranks.len());
         let share = T::ONE / T::from_f64(of.len() as f64);
@@ -167,7 +168,7 @@ impl<T: Number> ClockedRun<T> {
         self.ranks.iter().map(|rank| rank.computed)
     }
 
-    /// What was sent so far, by all ranks.
+    /// Bytes sent so far by all ranks.
     pub fn bytes_sent(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.fabric.sent().bytes).sum()
     }
@@ -177,10 +178,10 @@ impl<T: Number> ClockedRun<T> {
         self.ranks.iter().all(|rank| rank.protocol.ended())
     }
 
-    /// Takes the next event; false where the run has ended.
+    /// Processes the next event; returns false if the run has ended.
     ///
     /// # Errors
-    /// When ranks break each other off, or nothing happens any more and not all have ended.
+    /// A rank fails, or no events are left although not all ranks have ended.
     pub fn advance(&mut self) -> Result<bool> {
         if self.ended() {
             return Ok(false);
@@ -205,7 +206,7 @@ impl<T: Number> ClockedRun<T> {
         Ok(true)
     }
 
-    /// Polls a rank as soon as its communicating side is free.
+    /// Schedules a poll of a rank for when its communicating side is free.
     fn poll_later(&mut self, rank: usize) {
         if !std::mem::replace(&mut self.ranks[rank].to_be_polled, true) {
             let at = self.ranks[rank].free.max(self.now);
@@ -213,7 +214,7 @@ impl<T: Number> ClockedRun<T> {
         }
     }
 
-    /// The communicating side goes as far as it can until its arithmetic takes time.
+    /// Runs the communicating side until its arithmetic takes time.
     fn poll(&mut self, number: usize) -> Result<()> {
         self.ranks[number].to_be_polled = false;
         loop {
@@ -242,7 +243,7 @@ impl<T: Number> ClockedRun<T> {
         }
     }
 
-    /// The computing side begins the next gradient, if it may.
+    /// Starts the next gradient on the computing side, if possible.
     fn begin(&mut self, number: usize) {
         let rank = &mut self.ranks[number];
         if !matches!(rank.learning, Learning::Idle(_)) || rank.protocol.ended() {
@@ -251,7 +252,7 @@ impl<T: Number> ClockedRun<T> {
         let Some(step) = rank.protocol.begin() else { return };
         let learning = std::mem::replace(&mut rank.learning, Learning::Away);
         let Learning::Idle(mut desk) = learning else { unreachable!("it was idle") };
-        // As many as last time, but where there are rows.
+        // The length only changes if there are rows.
         desk.parameters.clear();
         desk.parameters.extend_from_slice(rank.protocol.parameters());
         desk.gradient.resize(desk.parameters.len(), T::ZERO);
@@ -259,7 +260,7 @@ impl<T: Number> ClockedRun<T> {
         let (send, receive) = channel();
         rayon::spawn(move || {
             desk.learner.gradient(step, &desk.parameters, &mut desk.gradient);
-            // Nobody waits for it any more where the run was given up.
+            // If the run was abandoned, nothing receives it.
             let _ = send.send(desk);
         });
         rank.learning = Learning::Busy(receive);

@@ -1,79 +1,81 @@
-//! What things take: a network, arithmetic, and computing with its delays.
+//! Times of a network, of arithmetic, and of computing with delays.
 
 use stepwell_base::random::Stream;
 use stepwell_fabric::Network;
 
-/// A model of costs.
+/// A cost model.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// Each rank's link.
     pub network: Network,
-    /// What a protocol's arithmetic reads and writes in a second: see `stepwell_sync::Work`.
+    /// Bytes per second that a protocol's arithmetic reads and writes: see `stepwell_sync::Work`.
     pub arithmetic: f64,
-    /// What it takes beside that for each parcel that a rank sends, in seconds.
+    /// Additional seconds for each parcel that a rank sends.
     pub per_parcel: f64,
-    /// What a gradient takes.
+    /// Time of a gradient.
     pub computing: Computing,
 }
 
-/// Seconds that a rank computes a gradient: `base` times what the gradient costs, and delays.
+/// Seconds that a rank takes for a gradient: `base` times the gradient's relative cost, plus
+/// delays.
 #[derive(Clone, Debug)]
 pub struct Computing {
-    /// Seconds of a usual one.
+    /// Seconds of a usual gradient.
     pub base: f64,
-    /// What comes on top.
+    /// Delays to add.
     pub delays: Vec<Delay>,
-    /// What drawn delays follow from.
+    /// Seed of random delays.
     pub seed: u64,
 }
 
 /// A delay of some ranks.
 #[derive(Clone, Debug)]
 pub struct Delay {
-    /// Whom it meets.
+    /// Affected ranks.
     pub ranks: Vec<usize>,
-    /// What it is.
+    /// Distribution.
     pub kind: DelayKind,
 }
 
-/// Seconds that are drawn for each gradient of each rank.
+/// Distribution of the seconds added to each gradient of each rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DelayKind {
     /// Uniform between both.
     Uniform(f64, f64),
-    /// Exponential with this mean: memoryless, as interruptions are.
+    /// Exponential with this mean: memoryless, like interruptions.
     Exponential(f64),
-    /// Pareto's: at least `scale`, with a tail that falls with the power `shape`; at most 1000
-    /// times `scale`.
+    /// Pareto: at least `scale`, with a tail that falls with the power `shape`; at most 1000 times
+    /// `scale`.
     HeavyTail {
-        /// The least.
+        /// Minimum.
         scale: f64,
-        /// The smaller, the heavier.
+        /// Exponent; the smaller, the heavier the tail.
         shape: f64,
     },
-    /// `seconds` each time, from gradient `after` on: one that never recovers.
+    /// `seconds` each time, starting with gradient `after`: permanent slowness.
     From {
-        /// The first that is slow.
+        /// First slow gradient.
         after: u64,
-        /// How much slower.
+        /// Seconds to add.
         seconds: f64,
     },
 }
 
 impl Computing {
-    /// So many seconds each, the same for all.
+    /// A constant time for all ranks and gradients.
     pub fn even(base: f64) -> Self {
         Self { base, delays: Vec::new(), seed: 0 }
     }
 
-    /// Seconds of gradient `step` of `rank`, which costs `cost` times a usual one.
+    /// Seconds of gradient `step` of `rank`, with relative cost `cost`.
     pub fn seconds(&self, rank: usize, step: u64, cost: f64) -> f64 {
         let meets = self.delays.iter().enumerate().filter(|(_, delay)| delay.ranks.contains(&rank));
         let drawn = meets.map(|(number, delay)| self.delay(number, rank, step, delay.kind));
         self.base * cost + drawn.sum::<f64>()
     }
 
-    /// Named by `clock/delay`, the number of the delay (u64), rank (u64) and step (u64).
+    /// Draws from the stream `clock/delay`, followed by the number of the delay, rank and step (u64
+    /// each).
     fn delay(&self, number: usize, rank: usize, step: u64, kind: DelayKind) -> f64 {
         let mut name = b"clock/delay".to_vec();
         for part in [number as u64, rank as u64, step] {
@@ -113,7 +115,7 @@ mod tests {
         };
         assert!((mean(DelayKind::Uniform(1.0, 2.0)) - 1.5).abs() < 0.01);
         assert!((mean(DelayKind::Exponential(0.5)) - 0.5).abs() < 0.02);
-        // The mean of Pareto's law is shape / (shape - 1) of the least.
+        // The mean of a Pareto distribution is shape / (shape - 1) times the minimum.
         assert!((mean(DelayKind::HeavyTail { scale: 1.0, shape: 3.0 }) - 1.5).abs() < 0.05);
         assert_eq!(mean(DelayKind::From { after: 10_000, seconds: 4.0 }), 2.0);
     }

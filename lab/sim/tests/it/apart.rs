@@ -1,7 +1,7 @@
-//! Jobs that ranks train out of step, under schedules in which messages are late: where rows lack
-//! nothing and the dense part is the blocking sum's, the model and every checkpoint are those of
-//! one rank; under every protocol all steps are trained, no bound is broken and nobody waits for
-//! ever, whoever asks to stop and whenever.
+//! Jobs that ranks train out of step, under schedules with late messages. With fresh rows and the
+//! blocking sum, the model and every checkpoint equal those of a single rank. Under every protocol,
+//! all steps are trained, no bound is exceeded and no rank waits forever, whichever rank asks to
+//! stop and whenever.
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
@@ -18,13 +18,13 @@ use stepwell_sim::{
 const JOBS: u64 = 36;
 const JOBS_LONG: u64 = 900;
 const SCHEDULES: u64 = 4;
-/// How often a run is stopped and goes on.
+/// Most stops of a run, after each of which it resumes.
 const STOPS_MAX: usize = 2;
 
-/// Runs the schedule `seed` of `case`, unless one rank alone can have the job.
+/// Runs the schedule `seed` of `case`, unless only a single rank can run the job.
 ///
 /// # Errors
-/// What was found.
+/// What a checker found.
 fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(), Finding> {
     let mut dice = Dice::new(seed, "apart");
     let blocks = case.job().config.model.blocks as u64;
@@ -40,7 +40,7 @@ fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(
             shape.keep_some(&mut dice);
             shape.keep_at_times(&mut dice);
         }
-        // One that goes on is of the same model: its ranks agree alike.
+        // A resumed run has the same model, so its ranks use the same protocol.
         shape.agree_by(seed, ranks);
         let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
         let world = &world;
@@ -48,7 +48,7 @@ fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(
         let end = case.with_ranks(process, rules, tally)?;
         from = end.kept.or(from);
         match turns {
-            // The whole run went well; now one that is stopped on the way, and goes on.
+            // The whole run succeeded; now one that is stopped midway and resumes.
             None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
             Some(_) if end.interrupted && shape.checkpoints => stops += 1,
             _ => return Ok(()),
@@ -84,7 +84,7 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
     assert!(tally.lacked > 2 && tally.dropped > 0 && tally.evictions > 1000, "{tally:?}");
 }
 
-/// Runs schedules without `rule` until something is found, by one of these checkers.
+/// Runs schedules without `rule` until one of these checkers finds something.
 fn breaks(rule: Rule, checkers: &[&str]) {
     let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
     for job in 0..JOBS {

@@ -1,5 +1,4 @@
-//! The virtual clock: figures repeat, times are those of arithmetic, and of threads that really
-//! sleep.
+//! The virtual clock: results repeat, and times match calculations and threads that really sleep.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
@@ -34,7 +33,8 @@ fn a_run_repeats_to_the_bit() {
     }
 }
 
-/// The slowest of each step, and two rounds of messages of a quarter of the lanes to three others.
+/// The slowest rank of each step, and two rounds of messages with a quarter of the lanes to three
+/// others.
 #[test]
 fn the_blocking_sum_takes_what_arithmetic_says() {
     let (steps, times) = (50, times(LATENCY));
@@ -53,7 +53,7 @@ fn the_blocking_sum_takes_what_arithmetic_says() {
     assert!((least..most).contains(&took), "{took} is not within {least} and {most}");
 }
 
-/// What a protocol takes where ranks are threads, and delays are really slept.
+/// Time of a protocol if ranks are threads that really sleep during delays.
 fn measured(case: Case) -> f64 {
     let ends = threads(RANKS);
     let all = std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn measured(case: Case) -> f64 {
 
 #[test]
 fn predicted_times_are_those_of_threads_that_sleep() {
-    // Threads are late now and then on a busy machine, so that one good time of a few counts.
+    // Threads are sometimes late on a busy machine, so one good time in a few suffices.
     for case in Case::all() {
         let predicted = case.predicted(LATENCY);
         let mut ratios = Vec::new();

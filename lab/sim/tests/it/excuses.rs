@@ -1,4 +1,4 @@
-//! An error of a run is excused by a fault of its disk that fired, and by nothing else.
+//! Only a fault of the disk that occurred excuses an error of a run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
@@ -10,8 +10,8 @@ use stepwell_sim::{Case, Dice, Finding, Mishap, Shape, Tally, Uses, pools};
 
 const SEED: u64 = 7;
 
-/// A case, and a shape in which it ends with an error whatever its disk does: the rows of its
-/// largest mini-batch have no room.
+/// A case and a shape that end with an error regardless of the disk: the rows of its largest
+/// mini-batch don't fit.
 fn too_tight() -> (Case, Shape) {
     let case = Case::of(SEED, &pools().unwrap()).unwrap();
     let mut shape =
@@ -22,7 +22,7 @@ fn too_tight() -> (Case, Shape) {
     (case, shape)
 }
 
-/// The failure of an operation after some that succeed.
+/// An operation that fails after `after` successes.
 fn failing(operation: Operation, after: u64) -> Faults {
     let (kind, lasting) = (ErrorKind::Other, Lasting::FromThenOn);
     let failure = Failure { operation: Some(operation), after, kind, lasting };

@@ -1,11 +1,11 @@
-//! The power goes at every change that one run makes to its disk; each time the run goes on from
-//! its last checkpoint and ends with the same bits.
+//! Cuts the power at every change that a run makes to its disk; each time, the run resumes from its
+//! last checkpoint and ends with the same bits.
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::Survival;
 use stepwell_sim::{Case, Dice, Mishap, SCHEDULES_PER_JOB, Shape, Tally, pools};
 
-/// Changes from one cut to the next.
+/// Changes between cuts.
 const STRIDE: usize = 17;
 
 #[test]
@@ -13,7 +13,7 @@ fn a_cut_at_any_change_costs_no_bit() {
     let stride = if std::env::var_os("STEPWELL_LONG").is_some() { 1 } else { STRIDE };
     let pools = pools().unwrap();
     let mut tally = Tally::default();
-    // Tables that share a store, and one that stays in memory whole.
+    // Tables that share a store, and one that stays in memory.
     let seeds = (6..).map(|job| job * SCHEDULES_PER_JOB);
     let shares = seeds.map(|seed| (seed, Case::of(seed, &pools).unwrap()));
     let is_it = |(_, case): &(u64, Case)| {

@@ -1,6 +1,6 @@
 //! Jobs that several ranks train, under schedules in which messages are late and pairs of ranks
-//! overtake each other: the model is that of one rank in memory, and so is every checkpoint of it,
-//! from which any number of ranks goes on.
+//! overtake each other. The model and all its checkpoints equal those of a single rank in memory,
+//! and any number of ranks can resume from a checkpoint.
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
@@ -14,19 +14,19 @@ use stepwell_sim::{
     Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, over_jobs, pools,
 };
 
-/// Jobs, and schedules of each: as many as CI has time for.
+/// Jobs, and schedules per job: as many as fit in CI.
 const JOBS: u64 = 150;
 const JOBS_LONG: u64 = 2400;
 const SCHEDULES: u64 = 4;
-/// Runs that the jobs come to at least.
+/// Fewest runs of these jobs.
 const RUNS_MIN: u64 = 560;
-/// Jobs whose rows may all be lent.
+/// Jobs in which all rows may be lent.
 const LENDING: u64 = 20;
 const LENDING_LONG: u64 = 200;
-/// How often a run is stopped and goes on.
+/// Most stops of a run, after each of which it resumes.
 const STOPS_MAX: usize = 2;
 
-/// Runs the schedule `seed` of `case`; none where one rank alone can have the job.
+/// Runs the schedule `seed` of `case`, unless only a single rank can run the job.
 fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     let mut dice = Dice::new(seed, "ranks");
     let blocks = case.job().config.model.blocks as u64;
@@ -42,7 +42,7 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
             shape.keep_some(&mut dice);
             shape.keep_at_times(&mut dice);
         }
-        // One that goes on may have another.
+        // A resumed run may exchange rows differently.
         shape.exchange_by(seed + stops as u64, case.oracle());
         let mut above = Dice::new(seed + stops as u64, "devices of ranks");
         if above.once_in(4) {
@@ -58,7 +58,7 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
             .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
         from = end.kept.or(from);
         match turns {
-            // The whole run went well; now one that is stopped on the way, and goes on.
+            // The whole run succeeded; now one that is stopped midway and resumes.
             None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
             Some(_) if end.interrupted && shape.checkpoints => {
                 stops += 1;
@@ -69,7 +69,7 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     }
 }
 
-/// So many jobs on all cores, of which `job` makes the case of each number.
+/// Runs `jobs` jobs on all cores; `job` makes the case of each number.
 fn run_all(jobs: u64, job: impl Fn(u64, &Pools) -> Case + Sync) -> RanksTally {
     let tally = over_jobs(jobs, |number, pools, tally| {
         let (case, first) = (job(number, pools), number * SCHEDULES_PER_JOB);
@@ -96,7 +96,7 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
     assert!(tally.runs > RUNS_MIN && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 
-/// Jobs all of whose rows may be lent, and are where a rank needs one twice.
+/// Jobs in which all rows may be lent, and are if a rank needs them twice.
 #[test]
 fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
     let long = std::env::var_os("STEPWELL_LONG").is_some();

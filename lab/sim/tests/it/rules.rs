@@ -1,6 +1,5 @@
-//! A test that has never failed shows little: without each rule the checkers find something, and
-//! with it nothing in the same schedules of the same job. The other jobs are among those that
-//! `schedules.rs` runs with all rules.
+//! Tests of the checkers: without each rule they find a violation, and with it none in the same
+//! schedules of the same job. `schedules.rs` runs the other jobs with all rules.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
 #![expect(clippy::print_stdout, reason = "a test says what it met")]
@@ -11,10 +10,10 @@ use stepwell_sim::{
     Case, Dice, Finding, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, Tally, pools, run_job,
 };
 
-/// Jobs in which a hazard must show.
+/// Most jobs until a hazard must occur.
 const JOBS_MAX: u64 = 20;
 
-/// Looks for a schedule that goes wrong without `rule`; one of `checkers` must see it.
+/// Searches for a schedule with a violation without `rule`; one of `checkers` must find it.
 fn breaks(rule: Rule, checkers: &[&str]) {
     let pools = pools().unwrap();
     let (mut without, mut with) = (Tally::default(), Tally::default());
@@ -152,7 +151,7 @@ fn h26_rows_that_do_not_wait_take_gradients_that_are_not_there() {
     breaks(Rule::WaitForPassed, &["error"]);
 }
 
-/// Two ranks that train `case` and lend each other rows; none where they cannot.
+/// Two ranks that train `case` and lend each other rows; `None` if they can't.
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());
     shape.exchange_by(seed, case.oracle());
@@ -164,7 +163,7 @@ fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<
     case.with_ranks(process, rules, tally).err()
 }
 
-/// Runs two ranks without `rule` until something is found, which is the model or a checkpoint.
+/// Runs two ranks without `rule` until a wrong model or checkpoint is found.
 fn breaks_ranks(rule: Rule) {
     let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
     for job in 0..JOBS_MAX {

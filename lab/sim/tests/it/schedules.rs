@@ -1,8 +1,8 @@
-//! Thousands of schedules of hundreds of jobs: every row is right, whatever the order of things
-//! and whatever the disk does.
+//! Thousands of schedules of hundreds of jobs: every row is right, regardless of the order of
+//! events and of the disk.
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule; `STEPWELL_SIM_FROM` and `STEPWELL_SIM_SCHEDULES`
-//! choose others than those that always run.
+//! select schedules other than the default.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
 #![expect(clippy::print_stdout, reason = "a test says what it met")]
@@ -12,10 +12,10 @@ use std::time::Instant;
 use stepwell_base::rules::Rules;
 use stepwell_sim::{Case, Dice, SCHEDULES_PER_JOB, Shape, Tally, pools, search};
 
-/// Seeds that always run; each is a schedule without faults and half as often one with some.
+/// Default seeds; each is a schedule without faults, and every other one also a schedule with some.
 const SEEDS: u64 = 2_000;
 const SEEDS_LONG: u64 = 96_000;
-/// Runs under a schedule of their own that these come to.
+/// Fewest runs of these.
 const RUNS_MIN: u64 = 4_000;
 
 fn number(name: &str) -> Option<u64> {
@@ -49,7 +49,7 @@ fn every_row_of_every_schedule_is_right() {
         return;
     }
     assert!(tally.runs >= RUNS_MIN, "{tally:?}");
-    // What never happened was not tested.
+    // Anything that never happened wasn't tested.
     let met =
         [tally.forwarded, tally.refilled, tally.harvested, tally.evictions, tally.compactions];
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
@@ -59,7 +59,7 @@ fn every_row_of_every_schedule_is_right() {
     let met = [tally.cuts, tally.resumed, tally.fired, tally.stopped];
     assert!(met.iter().all(|count| *count > 200), "{tally:?}");
     assert!(tally.tables.all().iter().all(|count| *count > 40), "{tally:?}");
-    // A run whose power goes ends with an error, and so do most whose disk fails otherwise.
+    // A run with a power failure ends with an error, and so do most with other disk faults.
     assert!(tally.errors > tally.cuts + tally.disturbed / 4, "{tally:?}");
 }
 

@@ -1,6 +1,6 @@
-//! A long run through tiny tiers: no pin, no slot and no memory is lost on the way.
+//! A long run with tiny tiers loses no pins, slots or memory.
 //!
-//! A million steps where `STEPWELL_LONG` is set, some thousands otherwise.
+//! A million steps if `STEPWELL_LONG` is set, several thousand otherwise.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
@@ -16,11 +16,11 @@ use stepwell_sim::{
     Case, Checker, Dice, Disks, Job, Launch, Length, Shape, Style, Tables, Tally, pools,
 };
 
-/// Steps of an epoch.
+/// Steps per epoch.
 const EPOCH_STEPS: u64 = 500;
 const EPOCHS: u64 = 12;
 const EPOCHS_LONG: u64 = 2000;
-/// What memory may grow by after a quarter of the steps.
+/// Most bytes by which memory may grow after a quarter of the steps.
 const GROWTH_BYTES_MAX: u64 = 12 << 20;
 
 /// Resident memory of this process.
@@ -29,10 +29,10 @@ fn resident_bytes() -> u64 {
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Passes reads on, and looks at memory now and then.
+/// Forwards reads to a checker, and samples memory.
 struct Memory {
     checker: Arc<Checker>,
-    /// Steps before the first look, and between looks.
+    /// Steps before the first sample, and between samples.
     warm: u64,
     every: u64,
     next: AtomicU64,
@@ -55,7 +55,7 @@ impl Witness for Memory {
     }
 }
 
-/// Whether some tables share a store, and one stays in memory whole.
+/// Whether some tables share a store, and one stays in memory.
 fn shares_and_keeps(job: &Job) -> bool {
     let groups = Tables::of(job).unwrap().groups;
     groups.iter().any(|group| group.tables.len() > 1) && groups.iter().any(|group| group.whole)

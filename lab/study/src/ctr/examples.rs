@@ -1,4 +1,5 @@
-//! Labelled clicks in memory, in file order: the first four fifths to train on, the rest to test.
+//! Labeled clicks in memory, in file order: the first four fifths for training, the rest for
+//! testing.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use stepwell_data::{Input, ReadOptions, Reader, Schema};
 
 use crate::{Error, Result};
 
-/// Examples of one set, a key for each slot.
+/// Examples of one set, with one key per slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Clicks {
     /// 0 or 1. // (examples)
@@ -24,11 +25,11 @@ pub(super) const DENSE: usize = Schema::CRITEO.dense;
 pub(super) const SLOTS: usize = Schema::CRITEO.id_columns;
 
 impl Clicks {
-    /// Reads a file in Criteo's format, packed or not: those to train on, of which the first of
-    /// `part` parts is taken, at least `least`, and those to test with.
+    /// Reads a file in Criteo's format, compressed or not. Returns the training examples, reduced
+    /// to the first of `part` parts but at least `least`, and the test examples.
     ///
     /// # Errors
-    /// A file that cannot be read, has too few examples, or nothing to tell apart in the tests.
+    /// A file that can't be read, has too few examples, or has tests with only one label.
     pub(super) fn both(path: &Path, part: usize, least: usize) -> Result<[Self; 2]> {
         let wrong = |why| Err(Error::Clicks { path: path.to_owned(), why });
         let files = stepwell_data::resolve(&[path])?;
@@ -68,7 +69,7 @@ impl Clicks {
         self.labels.len()
     }
 
-    /// Takes those from `first` on.
+    /// Splits off the examples from `first`.
     fn split_off(&mut self, first: usize) -> Self {
         Self {
             labels: self.labels.split_off(first),

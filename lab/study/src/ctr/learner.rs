@@ -1,4 +1,4 @@
-//! Which rank learns from which mini-batch, and what it computes.
+//! Assigns mini-batches to ranks, and computes their gradients.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,11 @@ use super::MINI_BATCH;
 use super::examples::Clicks;
 use super::model::{Pass, distinct};
 
-/// Mini-batches of a pass over the examples, again and again.
+/// Assigns mini-batches, in repeated passes over the examples.
 ///
-/// - **Why.** Where ranks wait for each other, step s of rank r has mini-batch s n + r of n ranks,
-///   whoever is late. Elsewhere who is free takes the next one, so that each is learned from once.
+/// - **Why.** If ranks wait for each other, step s of rank r has mini-batch s n + r of n ranks,
+///   regardless of delays. Otherwise, whichever rank is free takes the next one, so that each is
+///   used once.
 #[derive(Debug)]
 pub(super) struct Deal {
     ranks: usize,
@@ -26,7 +27,7 @@ pub(super) struct Deal {
 #[derive(Debug)]
 struct Taken {
     next: usize,
-    /// Each rank's last step, and its mini-batch: a rank has one at a time.
+    /// Each rank's last step and its mini-batch: a rank has one at a time.
     of: Vec<Option<(u64, usize)>>,
 }
 
@@ -36,7 +37,7 @@ impl Deal {
         Arc::new(Self { ranks, by_turn, mini_batches, taken })
     }
 
-    /// The mini-batch of a rank's step, which is dealt when it is asked for first.
+    /// Examples of a rank's step; the first call assigns a mini-batch.
     fn examples(&self, rank: usize, step: u64) -> Range<usize> {
         let number = if self.by_turn {
             step as usize * self.ranks + rank
@@ -74,7 +75,7 @@ impl Learner<f32> for ClickLearner {
     }
 }
 
-/// The keys of a rank's mini-batches.
+/// Keys of a rank's mini-batches.
 pub(super) fn keys_of(
     rank: usize,
     clicks: &Arc<Clicks>,
@@ -84,7 +85,7 @@ pub(super) fn keys_of(
     move |step, keys| distinct(&clicks, deal.examples(rank, step), keys)
 }
 
-/// Rows that are looked at beside the rank that owns them.
+/// Rows that can be read from outside the rank that owns them.
 #[derive(Clone, Debug)]
 pub(super) struct SharedRows(Arc<Mutex<Box<dyn OwnedRows<f32>>>>);
 

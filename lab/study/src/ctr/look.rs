@@ -1,4 +1,4 @@
-//! What test examples say of a model whose rows are with their owners.
+//! Evaluates test examples with a model whose rows are at their owners.
 
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
@@ -10,10 +10,10 @@ use super::model::{LANES, Pass, distinct};
 use super::{Data, RANKS};
 use crate::Result;
 
-/// Examples of a block.
+/// Examples per block.
 const BLOCK: usize = 512;
 
-/// What the test examples say of a model.
+/// Evaluation of the test examples.
 pub(super) struct Looked {
     pub(super) auc: f64,
     pub(super) log_loss: f64,
@@ -41,7 +41,7 @@ pub(super) fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> Result<
     Ok(Looked { auc, log_loss: loss / count as f64, digest })
 }
 
-/// Appends the rows of `keys`, which their owners have.
+/// Appends the rows of `keys`, read from their owners.
 fn read(keys: &[Key], tables: &[SharedRows], parameters: &mut Vec<f32>) -> Result<()> {
     let begin = parameters.len();
     parameters.resize(begin + keys.len() * LANES, 0.0);

@@ -1,20 +1,22 @@
-//! Clicks: a DeepFM whose rows are spread over ranks, one of which is late.
+//! Clicks: a DeepFM with rows distributed over ranks, one of which is late.
 //!
 //! ```text
-//! examples ─► who learns from which ─► learner ─┐    dense part: a protocol
-//!                                               ├──► rows: their owners, as stale as they may be
-//! criteo's lines ─► keys ─────────────────────► ┘    on the virtual clock
+//! examples ─► assigned to ranks ─────► learner ─┐    dense part: a protocol
+//!                                               ├──► rows: at their owners, with a staleness bound
+//! Criteo lines ───► keys ─────────────────────► ┘    on the virtual clock
 //! ```
 //!
-//! - **How.** Four ranks compute 20 ms a gradient; one of them is late by 0 to 50 ms each time.
-//!   The baseline is the blocking sum with exact rows; others have rows that miss so many updates
-//!   at most, or what has arrived. A run ends when as many gradients as a pass has mini-batches
-//!   were used or dropped, and the sum they are in is over. What is compared is how long that takes
-//!   and the AUC of the test examples then, over several seeds of initial values and delays.
-//! - **Limit.** The blocking sum takes 45 ms on average for four gradients; left alone, the ranks
-//!   compute 3 / 20 + 1 / 45 of them in a millisecond: 1.94 times as many.
-//! - **Bounds.** All examples lie in memory, 264 bytes each, and all rows, 68 bytes of weights and
-//!   as many of state each; or rows lie in tiers of a stated size, which changes no figure.
+//! - **How.** Four ranks take 20 ms per gradient; one of them is late by 0 to 50 ms each time. The
+//!   baseline is the blocking sum with exact rows. Other protocols read rows that miss a bounded
+//!   number of updates, or whatever has arrived. A run ends when the gradients used or dropped
+//!   equal the mini-batches of a pass, and the sum that contains the last is over. Compared are its
+//!   duration and the AUC of the test examples at the end, over several seeds of initial values and
+//!   delays.
+//! - **Limit.** The blocking sum takes 45 ms on average for four gradients. Independent ranks
+//!   compute 3 / 20 + 1 / 45 gradients per millisecond, 1.94 times as many.
+//! - **Bounds.** All examples are in memory, 264 bytes each, and all rows, 68 bytes of weights and
+//!   the same of state each. Alternatively, rows are in tiers with a given memory size, which
+//!   doesn't affect results.
 
 mod examples;
 mod learner;
@@ -47,98 +49,98 @@ use crate::{Costs, Result};
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 64;
 const RANKS: usize = 4;
-/// The one that is late.
+/// The late rank.
 const LATE: usize = 3;
-/// Seconds of a gradient, and the most that the late one takes longer.
+/// Seconds of a gradient, and the maximum delay of the late rank.
 const COMPUTING: f64 = 0.02;
 const DELAY: f64 = 0.05;
 /// Updates that rows may miss.
 const STALENESS: u64 = 8;
-/// How far a step along the mean of all ranks' gradients goes, of the dense part, and how far
-/// Adagrad's go, of rows. Of those that were tried, the best for the baseline.
+/// Learning rate of dense parameters, along the mean of all ranks' gradients, and of rows, with
+/// Adagrad. The best for the baseline of those tried.
 const RATE: f64 = 0.07;
 const ROW_RATE: f64 = 0.018;
 const INITIAL_RANGE: f32 = 0.01;
-/// The least memory for a rank's rows.
+/// Least memory for a rank's rows.
 pub const DRAM_LEAST: ByteCount = ByteCount(64 << 10);
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Of the training examples one in so many are learned from.
+    /// Uses one in this many training examples.
     pub part: usize,
-    /// The first seed: what initial values, probes and delays follow from.
+    /// First seed, for initial values, probes and delays.
     pub seed: u64,
-    /// Seeds that are run.
+    /// Number of seeds.
     pub seeds: usize,
-    /// Memory for each rank's rows, which lie on disk where they do not fit; none for all that
-    /// they take. No figure depends on it.
+    /// Memory for each rank's rows, the rest of which is on disk; `None` for all rows in memory.
+    /// Doesn't affect results.
     pub dram: Option<ByteCount>,
-    /// What messages and arithmetic cost.
+    /// Costs of messages and arithmetic.
     pub costs: Costs,
 }
 
-/// What came of it.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// The data, one in how many parts of it, and the first seed.
+    /// The data.
     pub data: String,
-    /// See [`Figures::data`].
+    /// One in this many training examples was used.
     pub part: usize,
-    /// See [`Figures::data`].
+    /// The first seed.
     pub seed: u64,
-    /// Gradients of all ranks in the pass that each run is.
+    /// Gradients of all ranks in the pass of each run.
     pub gradients: u64,
-    /// The bound on the staleness of rows, in updates.
+    /// Bound on the staleness of rows, in updates.
     pub staleness: u64,
-    /// The model's figures, over all seeds.
+    /// The model's results, over all seeds.
     pub models: Vec<ModelFigures>,
-    /// What messages and arithmetic cost.
+    /// Costs of messages and arithmetic.
     pub costs: Costs,
-    /// Gradients that neither reached the dense part, were dropped by a rule, nor were left at the
-    /// end. Runs end with gradients of rows under way, which tests of `stepwell_sync` count.
+    /// Gradients that neither reached the dense part, nor were dropped by a rule, nor were left at
+    /// the end. Gradients of rows in flight at the end of runs aren't included; tests of
+    /// `stepwell_sync` count those.
     pub lost_gradients: i64,
 }
 
-/// What came of a model.
+/// Results for a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelFigures {
-    /// Its name.
+    /// Name of the model.
     pub name: &'static str,
-    /// By protocol, how much sooner than the blocking sum with exact rows the pass was over: the
-    /// mean over seeds.
+    /// By protocol, speedup of the pass over the blocking sum with exact rows: the mean over seeds.
     pub speedup: BTreeMap<&'static str, f64>,
-    /// By protocol, the mean of the AUC of the test examples.
+    /// By protocol, mean AUC of the test examples.
     pub auc: BTreeMap<&'static str, f64>,
     /// All runs, by protocol.
     pub runs: BTreeMap<&'static str, Vec<RunFigures>>,
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunFigures {
-    /// Its seed.
+    /// Seed.
     pub seed: u64,
-    /// Seconds of the virtual clock.
+    /// Seconds on the virtual clock.
     pub seconds: f64,
     /// Updates of the dense part.
     pub updates: u64,
-    /// Gradients that were computed; those that the dense part did not get, being too old.
+    /// Gradients that were computed.
     pub given: u64,
-    /// See [`RunFigures::given`].
+    /// Gradients that the dense part didn't get, because they were too old.
     pub dropped: u64,
-    /// By how many updates a rank that read rows was ahead of one whose gradient was not in, at
-    /// most; under `ad_psgd`, by how many of its own steps.
+    /// Largest number of updates by which a rank that read rows was ahead of one whose gradient
+    /// hadn't arrived; under `ad_psgd`, counted in its own steps.
     pub staleness_max: u64,
     /// AUC of the test examples.
     pub auc: f64,
-    /// Their mean log loss.
+    /// Mean log loss of the test examples.
     pub log_loss: f64,
-    /// Of the dense parameters and the rows of the test examples: equal for equal bits.
+    /// Digest of the dense parameters and the rows of the test examples; equal for equal bits.
     pub digest: String,
 }
 
-/// A protocol and how stale rows may be.
+/// A protocol, and the staleness of rows.
 #[derive(Clone, Copy, Debug)]
 struct Entrant {
     name: &'static str,
@@ -158,13 +160,13 @@ const ENTRANTS: [Entrant; 5] = [
     Entrant { name: "rna_async", kind: Kind::Rna, staleness: Staleness::Async },
 ];
 
-/// Runs the study on a file of Criteo's lines; `say` is told what is going on.
+/// Runs the study on a file of Criteo's lines; calls `say` with a description of each part.
 ///
 /// # Errors
-/// Data that cannot be read, or a protocol that breaks.
+/// Data that can't be read, or a protocol error.
 pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let [train, test] = Clicks::both(file, options.part, RANKS * MINI_BATCH)?;
-    // As many for each rank where they take turns.
+    // Equally many for each rank if they take turns.
     let gradients = train.count() / MINI_BATCH / RANKS * RANKS;
     let graph = Arc::new(deep_fm()?);
     let data = Data {
@@ -256,7 +258,7 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     let wanted = data.gradients as u64;
     let through = |counts: Counts| counts.used + counts.dropped >= wanted;
     while !through(run.counts()) && run.advance()? {}
-    // These count gradients when their sum begins.
+    // These count gradients at the start of their sum.
     let (before, sums) = (run.counts().updates, [Kind::Rna, Kind::EagerMajority].contains(&kind));
     while sums && run.counts().updates == before && run.advance()? {}
     let (model, counts) = (run.model(), run.counts());
@@ -294,7 +296,7 @@ mod tests {
     use super::*;
     use stepwell_base::random::Stream;
 
-    /// Clicks that follow from the first slot's key and the first feature.
+    /// Clicks that depend on the first slot's key and the first feature.
     fn data(mini_batches: usize) -> Data {
         let mut stream = Stream::named(9, b"clicks");
         let mut clicks = |count: usize| {
@@ -323,7 +325,7 @@ mod tests {
         for entrant in ENTRANTS {
             data.dram = None;
             let (figures, _) = run_one(entrant, &data, 1, DELAY).unwrap();
-            // Of 1,040 keys, a rank's 260 and more take 40 KB.
+            // Of 1,040 keys, a rank's 260 or more take 40 KB.
             data.dram = Some(ByteCount(20 << 10));
             let (tiny, _) = run_one(entrant, &data, 1, DELAY).unwrap();
             assert_eq!(tiny, figures, "{}", entrant.name);

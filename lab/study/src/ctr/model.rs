@@ -1,5 +1,5 @@
-//! DeepFM over rows that somebody else has: rows go in with the dense parameters, and the gradients
-//! of both come out.
+//! DeepFM over rows that are stored elsewhere: it takes rows together with the dense parameters,
+//! and returns the gradients of both.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::examples::{Clicks, DENSE, SLOTS};
 
 /// Lanes of an embedding.
 pub(super) const DIM: usize = 16;
-/// Weights of a row: the embedding, and that of the first order.
+/// Weights of a row: the embedding and the first-order weight.
 pub(super) const LANES: usize = DIM + 1;
 /// Neurons of the hidden layers.
 const HIDDEN: [usize; 2] = [64, 32];
 const EMBEDDING: usize = SLOTS * DIM;
 
-/// First order, linear(dense), fm(embeddings) and an MLP over all, added.
+/// The sum of first order, linear(dense), fm(embeddings) and an MLP over all.
 pub(super) fn deep_fm() -> Result<Graph<f32>, GraphError> {
     let layer = |inputs, outputs, activation| Linear { inputs, outputs, bias: true, activation };
     let input = InputShape { embedding: EMBEDDING, dense: DENSE };
@@ -42,13 +42,13 @@ pub(super) fn deep_fm() -> Result<Graph<f32>, GraphError> {
     builder.build()
 }
 
-/// The distinct keys of some examples, in order of first occurrence.
+/// Distinct keys of the examples, in order of first occurrence.
 pub(super) fn distinct(clicks: &Clicks, examples: Range<usize>, keys: &mut Vec<Key>) {
     let mut seen = HashMap::new();
     places(clicks, examples, keys, &mut seen);
 }
 
-/// The same, and which of them each occurrence is.
+/// Like [`distinct`]; also returns the index of each occurrence's key.
 fn places(
     clicks: &Clicks,
     examples: Range<usize>,
@@ -65,7 +65,7 @@ fn places(
     occurrences.iter().map(place).collect()
 }
 
-/// Memory for passes.
+/// Buffers for passes.
 #[derive(Debug)]
 pub(super) struct Pass {
     workspace: Workspace<f32>,
@@ -91,8 +91,8 @@ impl Pass {
         }
     }
 
-    /// The losses of some examples, and the gradient of their mean, of the dense parameters and,
-    /// behind them, of the rows of their distinct keys; `parameters` lie alike.
+    /// Computes the losses of examples, and optionally the gradient of their mean: of the dense
+    /// parameters, followed by the rows of their distinct keys. `parameters` has the same layout.
     pub(super) fn run(
         &mut self,
         (graph, clicks): (&Graph<f32>, &Clicks),
@@ -129,7 +129,7 @@ impl Pass {
         sums
     }
 
-    /// Puts each example's embeddings side by side, its dense features behind them.
+    /// Concatenates each example's embeddings and its dense features.
     fn gather(&mut self, (clicks, of): (&Clicks, Range<usize>), places: &[usize], rows: &[f32]) {
         let dense = clicks.dense[of.start * DENSE..of.end * DENSE].chunks_exact(DENSE);
         let columns = EMBEDDING + DENSE;
@@ -172,7 +172,7 @@ mod tests {
         let clicks = Clicks {
             labels: vec![1.0, 0.0, 1.0],
             dense: (0..count * DENSE).map(|_| stream.next_f32()).collect(),
-            // Some keys come several times.
+            // Some keys occur several times.
             keys: (0..count * SLOTS).map(|_| Key(stream.next_u64() % 60)).collect(),
         };
         let mut keys = Vec::new();

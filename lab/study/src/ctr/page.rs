@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Figures, RunFigures};
 
-/// A table for people.
+/// A readable table.
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let (gradients, staleness) = (figures.gradients, figures.staleness);

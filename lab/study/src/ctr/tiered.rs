@@ -1,9 +1,9 @@
 //! A rank's rows in tiers: those in use in memory, the others on disk.
 //!
-//! - **Invariants.** The rows are, to the bit, those of `MemoryRows` with the same optimizer and
+//! - **Invariants.** The rows equal, bit for bit, those of `MemoryRows` with the same optimizer and
 //!   initial values: each is read and changed by one occurrence of its key.
-//! - **Bounds.** The bytes that were given, for rows and their metadata, and 16 MiB for the index
-//!   of rows on disk; mini-batches of 64 keys.
+//! - **Bounds.** The given bytes for rows and their metadata, and 16 MiB for the index of rows on
+//!   disk; mini-batches of 64 keys.
 
 use stepwell_base::{ByteCount, Key};
 use stepwell_engine::{
@@ -12,10 +12,10 @@ use stepwell_engine::{
 use stepwell_optim::RowOptimizer;
 use stepwell_sync::OwnedRows;
 
-/// Rows that are at hand at a time.
+/// Rows processed at a time.
 const CHUNK: usize = 64;
 
-/// Rows over memory and disk.
+/// Rows in memory and on disk.
 #[derive(Debug)]
 pub(super) struct TieredRows {
     session: Session,
@@ -31,13 +31,13 @@ impl TieredRows {
     /// New rows of `dim` lanes and a first-order weight, with `memory` for them.
     ///
     /// # Errors
-    /// When memory, a directory or a thread cannot be had.
+    /// Memory, a directory or a thread isn't available.
     pub(super) fn open(
         (dim, seed, init_range): (usize, u64, f32),
         optimizer: RowOptimizer,
         memory: ByteCount,
     ) -> stepwell_engine::Result<Self> {
-        // A table of this name has no salt: its keys are the ones that ranks know.
+        // A table of this name has no salt, so its keys are those that ranks use.
         let table = TableSpec::new(0, stepwell_engine::DEFAULT_TABLE, dim, optimizer);
         let table = TableSpec { wide: 1, seed, init_range, ..table };
         let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: dim };
@@ -54,7 +54,7 @@ impl TieredRows {
         })
     }
 
-    /// The rows of some keys, at hand: an example of one id for each.
+    /// Loads the rows of `keys`: one example with one id for each.
     fn turn(&mut self, keys: &[Key], purpose: Purpose) -> stepwell_engine::Result<Turn<'_>> {
         let [bags] = &mut self.bags;
         bags.keys.clear();
@@ -133,7 +133,7 @@ mod tests {
         let mut memory = MemoryRows::new(dim + 1, optimizer(), move |key, weights| {
             initial_weights(seed, TableId(0), key, range, dim, weights);
         });
-        // Room for a third of the rows.
+        // Space for a third of the rows.
         let mut tiered =
             TieredRows::open((dim, seed, range), optimizer(), ByteCount(48 << 10)).unwrap();
         let mut stream = Stream::named(1, b"rows");

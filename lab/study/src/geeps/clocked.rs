@@ -1,10 +1,10 @@
-//! Workers and their parameter servers on the virtual clock: real messages, real gradients, and
-//! the time that a model of costs says.
+//! Workers and their parameter servers on the virtual clock: real messages and gradients, with
+//! times from a cost model.
 //!
-//! - **How.** A layer is computed when its buffers are there, and given back when its time is over.
-//!   Machines of a server are polled until nothing moves, at every event of their rank; what they
-//!   send arrives as links carry it. What machines do on a rank takes no time of its own.
-//! - **Invariants.** Events follow from times and from the order of their making alone: a run
+//! - **How.** A layer is computed when its buffers arrive, and its buffers are released when its
+//!   time is over. A server's machines are polled at every event of their rank until nothing moves;
+//!   links deliver what they send. What machines do on a rank takes no time itself.
+//! - **Invariants.** Events are determined by their times and the order of their creation, so a run
 //!   repeats from its seed.
 
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use stepwell_sim::clock::{Agenda, Computing, Outbox, Traffic, ends};
 
 use super::worker::{Job, LayerRows, Missed, Next, ROW_FLOATS, Worker};
 
-/// A moment at which the first worker's model was looked at.
+/// An evaluation of the first worker's model.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
     pub(super) seconds: f64,
-    /// Mini-batches of all workers that are over.
+    /// Mini-batches that all workers have completed.
     pub(super) mini_batches: u64,
     pub(super) accuracy: f64,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) looks: Vec<Look>,
-    /// Until the last worker's last clock was over.
+    /// Time until the last worker's last clock was over.
     pub(super) seconds: f64,
-    /// Share of their time until then that workers did not compute in.
+    /// Share of the time until then in which workers didn't compute.
     pub(super) stall: f64,
     pub(super) missed: Missed,
-    /// Updates that shards do not have, or have twice.
+    /// Updates that shards lack or have twice.
     pub(super) lost: u64,
     /// The model, by layer.
     pub(super) model: Vec<Vec<f32>>,
 }
 
-/// Both sides of a worker's machine.
+/// Worker and server of one machine.
 struct Rank<'a> {
     geeps: Geeps,
     machines: Vec<Option<BoxedStage<Error>>>,
     worker: Worker<'a>,
-    /// Whether a layer's time runs.
+    /// Whether a layer is being computed.
     is_busy: bool,
     is_closed: bool,
     computed: f64,
@@ -73,10 +73,10 @@ struct Clocked<'a> {
     looks: Vec<Look>,
 }
 
-/// Runs a job; `look` says how good a model is.
+/// Runs a job; `look` returns the accuracy of a model.
 ///
 /// # Errors
-/// When a server fails.
+/// A server error.
 pub(super) fn run(
     job: Job<'_>,
     settings: &Settings,
@@ -125,7 +125,7 @@ impl Clocked<'_> {
         self.settle(rank, look)
     }
 
-    /// Polls a rank until nothing moves any more.
+    /// Polls a rank until nothing moves.
     fn settle(&mut self, number: usize, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
         loop {
             let mut moved = self.work(number, look)?;
@@ -152,7 +152,7 @@ impl Clocked<'_> {
         }
     }
 
-    /// Lets the application go on; whether it did.
+    /// Continues the application; returns whether it did anything.
     fn work(&mut self, number: usize, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<bool> {
         let rank = &mut self.ranks[number];
         if rank.is_busy || rank.is_closed {

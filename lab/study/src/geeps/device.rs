@@ -1,11 +1,11 @@
-//! The application on a device: a deep fully connected model, whose layers are computed by kernels
-//! in the buffers of its parameter server, each in a stated time.
+//! The application on a device: a deep fully connected model. Kernels compute layers in buffers of
+//! its parameter server, each in a given time.
 //!
-//! - **Time.** A layer begins when its data is there. It is really computed, and over when its
-//!   stated time is, as on a device that takes that long; the application waits for it, then gives
-//!   its buffers back. What moves data runs meanwhile, on threads and streams of its own.
+//! - **Time.** A layer starts when its data has arrived. It is really computed, and ends after its
+//!   given time, as on a device with that speed; the application waits for that, then releases its
+//!   buffers. Data moves concurrently, on separate threads and streams.
 //! - **Loss.** The logits are copied to the host, and their gradients back, in the time of the last
-//!   layer's forward pass; gradients are scaled there, so that updates are steps.
+//!   layer's forward pass. Gradients are scaled there, so that updates are steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +20,29 @@ use super::steps::{COLUMNS, LAYERS, Pass, ROWS, Step, parameters};
 use crate::images::CLASSES;
 use crate::{Images, Result};
 
-/// How far a step along the mean gradient goes.
+/// Learning rate along the mean gradient.
 const RATE: f32 = 0.1;
 
-/// How an application is run.
+/// How to run the application.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) device: &'a Device,
     pub(super) settings: &'a Settings,
     pub(super) steps: &'a [Step],
-    /// Of all layers' passes.
+    /// Total time of all layers' passes.
     pub(super) iteration_seconds: f64,
-    /// The first is not timed.
+    /// Number of iterations; the first isn't timed.
     pub(super) iterations: usize,
-    /// Whether operations are told before.
+    /// Whether operations are announced beforehand.
     pub(super) gathers: bool,
-    /// Images of 7 x 7.
+    /// Images of 7 x 7 pixels.
     pub(super) images: &'a Images,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct Came {
-    /// Of the iterations that are timed. // (iterations - 1)
+    /// Seconds of the timed iterations. // (iterations - 1)
     pub(super) seconds: Vec<f64>,
     /// Mean loss of the first mini-batch, and of the last.
     pub(super) losses: [f64; 2],
@@ -51,10 +51,10 @@ pub(super) struct Came {
     pub(super) statistics: Statistics,
 }
 
-/// Runs it.
+/// Runs the application.
 ///
 /// # Errors
-/// When the server or the device fails.
+/// A server or device error.
 pub(super) fn run(run: &Run<'_>) -> Result<Came> {
     let clock = Arc::new(SystemClock::new());
     let fabric = stepwell_fabric::threads(1).remove(0);
@@ -84,7 +84,7 @@ struct Application<'a> {
     stream: Stream,
     pixels: Pinned<f32>,
     logits: Pinned<f32>,
-    /// How many rows there are, for a kernel.
+    /// Number of rows, as a kernel argument.
     rows_of: Buffer<u32>,
     loss: f64,
 }
@@ -103,12 +103,13 @@ impl<'a> Application<'a> {
         Ok(Self { run, clock, stream, pixels, logits, rows_of, loss: 0.0 })
     }
 
-    /// All passes of a mini-batch, or their operations alone; its mean loss.
+    /// Performs all passes of a mini-batch, or only their operations if `is_virtual`; returns its
+    /// mean loss.
     fn iterate(&mut self, server: &Geeps, iteration: usize, is_virtual: bool) -> Result<f64> {
         for step in self.run.steps {
             let mut held = step.acquire(server, self.run.settings)?;
             if !is_virtual {
-                // What moves is waited for first: a layer's time begins with its data.
+                // Wait for transfers first: a layer's time starts when its data has arrived.
                 for access in &mut held {
                     access.on(&self.stream)?;
                 }
@@ -150,7 +151,7 @@ impl<'a> Application<'a> {
         }
     }
 
-    /// Where a mini-batch's examples begin.
+    /// Start of a mini-batch's examples.
     fn start(&self, iteration: usize) -> usize {
         iteration * ROWS % (self.run.images.count() + 1 - ROWS)
     }
@@ -162,7 +163,7 @@ impl<'a> Application<'a> {
         Ok(self.stream.up((&self.pixels, 0..floats), (input.on(&self.stream)?, 0))?)
     }
 
-    /// `output = relu(input Wᵀ + b)`, the last one without relu.
+    /// `output = relu(input Wᵀ + b)`, without relu in the last layer.
     fn forward(
         &self,
         layer: usize,
@@ -207,7 +208,7 @@ impl<'a> Application<'a> {
         Ok(stream.finish()?)
     }
 
-    /// The update of a layer: of weights `errorᵀ input`, of biases the sum of errors.
+    /// Update of a layer: `errorᵀ input` for weights, the sum of errors for biases.
     fn backward(
         &self,
         layer: usize,
@@ -231,7 +232,7 @@ impl<'a> Application<'a> {
         Ok(stream.launch(named("dense_column_sums"), outputs, args)?)
     }
 
-    /// `below = error W` where the input was rectified to more than zero.
+    /// `below = error W` where the rectified input is positive.
     fn propagate(
         &self,
         layer: usize,

@@ -1,5 +1,5 @@
-//! Throughput from all the memory that a model wants down to twice its largest layer, and what each
-//! part of the server is good for: measured on an emulated device, and predicted.
+//! Throughput from all the memory that a model needs down to twice its largest layer, and the
+//! contribution of each feature of the server: measured on an emulated device, and predicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,78 +20,78 @@ use super::steps::{Needless, Step, data, entries, steps};
 use crate::costs::median;
 use crate::{Images, Result};
 
-/// Seconds are so many of the paper's.
+/// Scale of the paper's seconds.
 const TIME_SCALE: f64 = 0.1;
-/// What each copy takes beside its bytes.
+/// Latency of each copy.
 const LATENCY: Duration = Duration::from_micros(20);
-/// Shares of the memory with which nothing is swapped.
+/// Shares of the memory that avoids all swapping.
 const SHARES: [f64; 6] = [paper::SWAPPED_SHARE, 0.45, 0.55, 0.7, 0.85, 1.0];
-/// The same of a tenth.
+/// Shares in quick runs.
 const SHARES_QUICK: [f64; 3] = [paper::SWAPPED_SHARE, 0.7, 1.0];
-/// Parts of the paper's PCIe speed.
+/// Fractions of the paper's PCIe speed.
 const SPEEDS: [f64; 3] = [1.0, 0.5, 0.25];
 
-/// What came of less and less memory.
+/// Results with less and less memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryFigures {
-    /// Bytes with which nothing is swapped.
+    /// Memory in bytes that avoids all swapping.
     pub full_bytes: u64,
-    /// Share of these that twice the largest layer takes.
+    /// Twice the largest layer, as a share of that memory.
     pub least_share: f64,
-    /// Stated seconds of an iteration.
+    /// Given seconds per iteration.
     pub iteration_seconds: f64,
-    /// By speed between host and device.
+    /// Results by speed between host and device.
     pub speeds: Vec<SpeedFigures>,
-    /// What is switched off, at [`SwitchFigures::share`].
+    /// Results with features disabled, at [`SwitchFigures::share`].
     pub switches: Vec<SwitchFigures>,
     /// Mean loss of the first mini-batch and of the last, the same in all runs.
     pub losses: [f64; 2],
-    /// Runs that all came to the same bits.
+    /// Number of runs, all with the same bits.
     pub runs_of_same_bits: usize,
 }
 
-/// What came of a speed between host and device.
+/// Results for a speed between host and device.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedFigures {
-    /// Bytes a second, each way, on the scale of the paper's machines.
+    /// Bytes per second, each way, on the scale of the paper's machines.
     pub bytes_per_second: f64,
-    /// Measured seconds of an iteration with all memory.
+    /// Measured seconds per iteration with all memory.
     pub full_seconds: f64,
-    /// By share of the memory.
+    /// Results by share of the memory.
     pub shares: Vec<ShareFigures>,
 }
 
-/// What came of a share of the memory.
+/// Results for a share of the memory.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ShareFigures {
-    /// The share.
+    /// Share of the memory.
     pub share: f64,
-    /// Throughput over that with all memory, by algorithm 2.
+    /// Throughput relative to all memory, with algorithm 2.
     pub over_full: f64,
-    /// The same, as predicted.
+    /// Predicted `over_full`.
     pub predicted: f64,
-    /// The same with nothing pinned.
+    /// Throughput relative to all memory, with nothing pinned.
     pub unpinned: f64,
-    /// The same, as predicted.
+    /// Predicted `unpinned`.
     pub unpinned_predicted: f64,
 }
 
-/// What came of something that was switched off.
+/// Results with a feature disabled.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SwitchFigures {
-    /// What.
+    /// Name of the feature.
     pub off: &'static str,
     /// Share of the memory.
     pub share: f64,
-    /// Throughput over that with all memory and everything on.
+    /// Throughput relative to all memory and all features.
     pub over_full: f64,
-    /// Bytes up in an iteration.
+    /// Bytes copied to the device per iteration.
     pub bytes_up: u64,
-    /// Bytes down in one.
+    /// Bytes copied to the host per iteration.
     pub bytes_down: u64,
 }
 
-/// How a run differs from that with all memory.
+/// How a run differs from the one with all memory.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     share: f64,
@@ -99,7 +99,7 @@ struct Case {
     off: &'static str,
 }
 
-/// One by one.
+/// Features to disable, one at a time.
 const SWITCHES: [&str; 9] = [
     "nothing",
     "handing over",
@@ -122,10 +122,10 @@ struct Bench<'a> {
     runs: usize,
 }
 
-/// Runs it on images, shrunk to 7 x 7.
+/// Runs all cases on images, downscaled to 7 x 7.
 ///
 /// # Errors
-/// When the server or the device fails.
+/// A server or device error.
 pub(super) fn run_all(
     images: &Images,
     (quick, seed): (bool, u64),
@@ -133,7 +133,7 @@ pub(super) fn run_all(
 ) -> Result<MemoryFigures> {
     let settings = data(seed);
     let iteration = steps(Needless::default());
-    // Enough for all.
+    // Enough for everything.
     let everything = place(&settings, &iteration, (true, 1 << 30))?;
     let least = 2 * place(&settings, &iteration, (false, 1 << 30))?.peak_bytes;
     let floats = entries(&settings).map(|entry| entry.floats(&settings));
@@ -170,7 +170,7 @@ fn iteration_seconds() -> f64 {
     TIME_SCALE * paper::MINI_BATCH_SECONDS
 }
 
-/// Where data would lie: asked of a server that gathers and does nothing else.
+/// Placement of data, determined by a server that only gathers.
 pub(super) fn place(
     settings: &Settings,
     iteration: &[Step],
@@ -219,7 +219,7 @@ impl Bench<'_> {
         SWITCHES.iter().map(of).collect()
     }
 
-    /// Runs a case; its model must have the bits of all others.
+    /// Runs a case; its model must have the same bits as all others.
     fn case(&mut self, case: Case) -> Result<Timed> {
         let off = |what| case.off == what;
         let needless =
@@ -276,7 +276,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Where data lies, and how it is moved, shows in no bit; memory is never more than the budget.
+    /// Placement and transfers never affect bits, and memory never exceeds the budget.
     fn check(&mut self, came: &Came, budget_bytes: u64) {
         let peak = came.statistics.peak_bytes;
         assert!(peak <= budget_bytes, "{peak} bytes of {budget_bytes}");
@@ -291,18 +291,18 @@ impl Bench<'_> {
     }
 }
 
-/// What a case took.
+/// Timing of a case.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     /// Median of its iterations.
     seconds: f64,
     predicted: f64,
-    /// Bytes up and down in an iteration.
+    /// Bytes copied up and down per iteration.
     copied: [u64; 2],
 }
 
 impl MemoryFigures {
-    /// By share, at the paper's speed.
+    /// Results by share, at the paper's speed.
     pub(super) fn over_full(&self) -> BTreeMap<String, f64> {
         let shares = self.speeds.first().map_or(&[][..], |of| &of.shares);
         shares.iter().map(|of| (format!("{:.2}", of.share), of.over_full)).collect()

@@ -1,12 +1,12 @@
-//! GeePS under BSP, SSP and Async, and in less and less memory of a device.
+//! GeePS under BSP, SSP and Async, and with less and less memory of a device.
 //!
 //! - **Synchrony.** Eight workers train through `stepwell_geeps` on the virtual clock, with real
 //!   gradients: `synchrony.rs`, `clocked.rs`, `worker.rs`.
-//! - **Memory.** One worker trains on an emulated device, whose copies and whose layers take stated
-//!   times, with pinned data and without, from all memory down to twice the largest layer, beside
-//!   what a model of costs predicts: `memory.rs`, `device.rs`, `predict.rs`.
-//! - **Scale.** Times are those of the paper's largest model: bytes are fewer, and links as much
-//!   slower.
+//! - **Memory.** One worker trains on an emulated device, whose copies and layers take given times,
+//!   with and without pinned data, from all memory down to twice the largest layer; compared with
+//!   the prediction of a cost model: `memory.rs`, `device.rs`, `predict.rs`.
+//! - **Scale.** Times are those of the paper's largest model: there are fewer bytes, and links are
+//!   proportionally slower.
 //! - **Source.** Cui et al., "GeePS: Scalable deep learning on distributed GPUs with a
 //!   GPU-specialized parameter server" (EuroSys 2016), sections 4.4, 5.3 and 5.4.
 
@@ -34,66 +34,67 @@ pub use self::synchrony::{CurvePoint, Lateness, ModeFigures, SettingFigures};
 use self::synchrony::{Data, MINI_BATCH, Training, WORKERS, run_setting};
 use crate::{Error, Images, Result};
 
-/// Test examples that are looked at on the way.
+/// Test examples evaluated during training.
 const LOOKED_AT: usize = 2000;
 
 /// Passes over the examples.
 const EPOCHS: f64 = 3.0;
-/// Along the mean of all workers' gradients: of 0.01, 0.02, 0.05 and 0.1 the largest with which
-/// every mode learns both models; larger ones are better for BSP alone.
+/// Learning rate along the mean of all workers' gradients: of 0.01, 0.02, 0.05 and 0.1, the largest
+/// with which every mode learns both models; larger ones are better only for BSP.
 const RATE: f32 = 0.02;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// A tenth: of the clocks, and of the iterations on a device.
+    /// Whether to run only a tenth of the clocks, and of the iterations on a device.
     pub quick: bool,
-    /// Of the training examples one in so many are learned from.
+    /// Uses one in this many training examples.
     pub part: usize,
-    /// What data's order, initial values and delays follow from.
+    /// Seed of the order of data, initial values and delays.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Whether it was a tenth.
+    /// Whether only a tenth was run.
     pub quick: bool,
-    /// Workers.
+    /// Number of workers.
     pub workers: usize,
-    /// Test accuracy to be reached.
+    /// Target test accuracy.
     pub target_accuracy: f64,
-    /// By model, with workers that are late by drawn delays.
+    /// Results by model, with workers that have random delays.
     pub models: Vec<ModelFigures>,
-    /// By model and by who is late.
+    /// Results by model and lateness.
     pub settings: Vec<SettingFigures>,
-    /// Throughput over that with all memory, by share of it, as measured at the paper's speed.
+    /// Throughput relative to all memory, by share of the memory, measured at the paper's PCIe
+    /// speed.
     pub throughput_over_full: BTreeMap<String, f64>,
-    /// More of that.
+    /// Detailed results of the memory part.
     pub memory: MemoryFigures,
-    /// Updates that shards do not have, or have twice, of all runs.
+    /// Updates that shards lack or have twice, over all runs.
     pub lost_updates: u64,
-    /// What the paper measured.
+    /// The paper's measurements.
     pub paper: PaperFigures,
 }
 
-/// What came of a model.
+/// Results for a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelFigures {
-    /// Its name.
+    /// Name of the model.
     pub name: &'static str,
-    /// By mode, how much sooner than BSP the accuracy was reached.
+    /// By mode, speedup over BSP to the target accuracy.
     pub speedup: BTreeMap<&'static str, f64>,
-    /// By mode, share of test examples whose class is right at the end.
+    /// By mode, share of test examples that are classified correctly at the end.
     pub accuracy: BTreeMap<&'static str, f64>,
-    /// By mode, the most clocks that a read had missed.
+    /// By mode, most clocks missing from a read.
     pub staleness_max: BTreeMap<&'static str, u64>,
 }
 
-/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+/// Runs the study on the MNIST files in a directory; calls `say` with a description of each part.
 ///
 /// # Errors
-/// Data that cannot be read, or a parameter server that fails.
+/// Data that can't be read, or a parameter server error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let least = (WORKERS * MINI_BATCH).max(steps::ROWS);
     let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
@@ -131,7 +132,7 @@ fn who_is_late(quick: bool) -> Vec<Lateness> {
     if quick { all[..1].to_vec() } else { all }
 }
 
-/// A tenth of the clocks does not come as far.
+/// Target accuracy; a tenth of the clocks reaches a lower one.
 fn target(quick: bool) -> f64 {
     if quick { 0.8 } else { 0.9 }
 }
@@ -144,7 +145,7 @@ fn trainings(quick: bool, train: &Images) -> Result<Vec<Training>> {
     Ok(vec![training(Net::fcnn(train.columns, 64)?), training(Net::cnn()?)])
 }
 
-/// The figures of each model with drawn delays.
+/// Results of each model with random delays.
 fn headline(settings: &[SettingFigures]) -> Vec<ModelFigures> {
     let of = settings.iter().filter(|of| of.lateness == Lateness::Delays);
     let figures = |of: &SettingFigures| {

@@ -1,5 +1,5 @@
-//! Models of several layers, each a graph of its own: a parameter server has a layer's parameters
-//! while it is computed, and those of no other.
+//! Models with a separate graph per layer, so that a parameter server supplies the parameters of
+//! one layer at a time.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ use crate::images::CLASSES;
 
 /// Rows and columns of an image.
 pub(super) const SIDE: usize = 28;
-/// Examples of a block when a whole set is looked at.
+/// Examples per block when evaluating a whole set.
 const BLOCK: usize = 500;
 
-/// A layer, with what belongs to it and has no parameters.
+/// A layer, together with following operations without parameters.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) graph: Graph<f32>,
-    /// Columns that it reads.
+    /// Columns of its input.
     inputs: usize,
-    /// Values that one of its sums is over.
+    /// Number of values in each of its sums.
     pub(super) fan_in: usize,
 }
 
@@ -34,15 +34,15 @@ pub(super) struct Net {
     pub(super) layers: Vec<Layer>,
 }
 
-/// Layers below each other.
+/// Builds layers in sequence.
 struct Builder {
     layers: Vec<Layer>,
     columns: usize,
 }
 
 impl Builder {
-    /// A layer of `fan_in` values a sum, made by `add` from its columns on; what it reads is an
-    /// embedding to the graph, so that it has a gradient.
+    /// Adds a layer with `fan_in` values per sum, built by `add` from the current columns. Its
+    /// input is an embedding of the graph, so that it gets a gradient.
     fn layer(
         &mut self,
         fan_in: usize,
@@ -64,7 +64,7 @@ impl Builder {
         self.layer(inputs, |builder, x| builder.add("linear", layer, &[x]).map(drop))
     }
 
-    /// A convolution of 5 x 5, and the largest of each 2 x 2 places.
+    /// A convolution of 5 x 5, and a maximum over each 2 x 2 places.
     fn convolution(&mut self, image: Image, channels: usize) -> Result<Image, GraphError> {
         let window =
             |side, stride| Window { kernel: [side; 2], stride: [stride; 2], padding: [0; 2] };
@@ -85,7 +85,7 @@ impl Builder {
 }
 
 impl Net {
-    /// Three hidden layers of so many rectified neurons.
+    /// Three hidden layers with `neurons` rectified neurons each.
     pub(super) fn fcnn(columns: usize, neurons: usize) -> Result<Self, GraphError> {
         let mut builder = Builder { layers: Vec::new(), columns };
         for _ in 0..3 {
@@ -106,13 +106,12 @@ impl Net {
         Ok(Self { name: "cnn", layers: builder.layers })
     }
 
-    /// Numbers of all layers.
+    /// Number of parameters of all layers.
     pub(super) fn parameter_count(&self) -> usize {
         self.layers.iter().map(|layer| layer.graph.parameter_count()).sum()
     }
 
-    /// What the forward pass of each layer takes of a whole mini-batch's time, and the backward
-    /// pass.
+    /// Share of a mini-batch's time of each layer's forward and backward pass.
     pub(super) fn shares(&self) -> Vec<[f64; 2]> {
         let flops = |layer: &Layer| layer.graph.flops_per_example();
         let of = self.layers.iter().map(flops).map(|of| [of.forward as f64, of.backward as f64]);
@@ -120,7 +119,7 @@ impl Net {
         of.map(|passes| passes.map(|pass| pass / all)).collect()
     }
 
-    /// The losses of all examples, and the classes that were right.
+    /// Sums of the losses of all examples, and of correct classes.
     pub(super) fn look(&self, images: &Images, parameters: &[Vec<f32>]) -> ClassSums {
         let starts: Vec<usize> = (0..images.count()).step_by(BLOCK).collect();
         let sums = starts.into_par_iter().map_init(
@@ -142,14 +141,14 @@ impl Net {
     }
 }
 
-/// Memory for the passes over a mini-batch, layer by layer.
+/// Buffers for the passes over a mini-batch, layer by layer.
 #[derive(Debug)]
 pub(super) struct Desk {
     workspaces: Vec<Workspace<f32>>,
     rows: usize,
-    /// What each layer reads, and what the last one writes. // (layers + 1)
+    /// Input of each layer, and the output of the last. // (layers + 1)
     values: Vec<Vec<f32>>,
-    /// The gradient of what the layer above reads.
+    /// Gradient of the input of the layer above.
     gradient: Vec<f32>,
 }
 
@@ -160,7 +159,7 @@ impl Desk {
         Self { workspaces: workspaces.collect(), rows: 0, values, gradient: Vec::new() }
     }
 
-    /// Takes the features of a mini-batch.
+    /// Loads the features of a mini-batch.
     pub(super) fn begin(&mut self, images: &Images, examples: Range<usize>) {
         self.rows = examples.len();
         let columns = images.columns;
@@ -173,7 +172,7 @@ impl Desk {
         &self.values[self.values.len() - 1]
     }
 
-    /// A layer's forward pass.
+    /// Forward pass of a layer.
     pub(super) fn forward(&mut self, net: &Net, number: usize, parameters: &[f32]) {
         let layer = &net.layers[number];
         let (below, above) = self.values.split_at_mut(number + 1);
@@ -183,14 +182,14 @@ impl Desk {
         layer.graph.forward(parameters, &block, &mut self.workspaces[number], &mut above[0]);
     }
 
-    /// The gradient of the logits, of a mean over so many examples.
+    /// Computes the gradient of the logits, for a mean over `of` examples.
     pub(super) fn loss(&mut self, labels: &[u8], of: usize) {
         self.gradient.resize(self.rows * CLASSES, 0.0);
         let logits = &self.values[self.values.len() - 1];
         softmax_losses(logits, labels, CLASSES, of, &mut self.gradient);
     }
 
-    /// A layer's backward pass: the gradient of its parameters.
+    /// Backward pass of a layer: computes the gradient of its parameters.
     pub(super) fn backward(
         &mut self,
         net: &Net,

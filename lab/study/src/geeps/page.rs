@@ -1,11 +1,11 @@
-//! The study's tables beside the paper's figures, and its plots.
+//! The study's tables, compared with the paper's results, and its plots.
 
 use std::fmt::Write;
 
 use super::{CurvePoint, Figures, MemoryFigures, SettingFigures, ShareFigures, SpeedFigures};
 use crate::plot::Plot;
 
-/// Tables for people.
+/// Readable tables.
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let target = figures.target_accuracy;

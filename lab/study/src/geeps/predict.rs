@@ -1,10 +1,9 @@
-//! A model of costs: what an iteration takes, by the bytes that are copied and the buffers that
-//! there are.
+//! Cost model: the duration of an iteration, from copied bytes and available buffers.
 //!
-//! - **How.** Accesses are served in their order, as soon as there is room for a buffer. Copies up
-//!   and copies down are each one after another; a buffer is used again once the last operation on
-//!   it is over; a layer begins when its data is there and takes its stated time.
-//! - **Left out.** Whatever threads take to wake up, and all that the host does.
+//! - **How.** Accesses are served in order, as soon as there is space for a buffer. Copies up run
+//!   sequentially, and so do copies down. A buffer is reused once the last operation on it is over.
+//!   A layer starts when its data has arrived, and takes its given time.
+//! - **Not modeled.** Wake-up times of threads, and all work of the host.
 
 use std::collections::VecDeque;
 
@@ -14,10 +13,10 @@ use stepwell_geeps::{Fetch, Save, Settings};
 
 use super::steps::{Accessed, Step};
 
-/// Iterations until one is like the one before.
+/// Iterations until the state is periodic.
 const ITERATIONS: usize = 4;
 
-/// What follows from a placement.
+/// Inputs of the model: a placement, and costs.
 #[derive(Debug)]
 pub(super) struct Costs<'a> {
     pub(super) settings: &'a Settings,
@@ -27,28 +26,28 @@ pub(super) struct Costs<'a> {
     pub(super) iteration_seconds: f64,
 }
 
-/// A buffer: its bytes, when the last operation on it is over.
+/// A buffer: its size, and when the last operation on it is over.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     bytes: u64,
     ready: f64,
-    /// The local data that it still has.
+    /// Local data that it still contains.
     saved: Option<usize>,
 }
 
-/// What was served for an access.
+/// An access that was served.
 #[derive(Clone, Copy, Debug)]
 struct Served {
-    /// None where pinned data is handed out.
+    /// `None` if pinned data is returned directly.
     piece: Option<Piece>,
-    /// When the data is there.
+    /// When the data is available.
     ready: f64,
 }
 
 #[derive(Debug)]
 struct State<'a> {
     costs: &'a Costs<'a>,
-    /// When copies up, down, and those of refreshes are over.
+    /// When copies up, copies down, and copies of refreshes are over.
     up: f64,
     down: f64,
     refresh: f64,
@@ -56,9 +55,9 @@ struct State<'a> {
     served: f64,
     used: u64,
     spares: Vec<Piece>,
-    /// Buffers that will be given back, and when.
+    /// Buffers to be released, with the time.
     coming: VecDeque<(f64, Piece)>,
-    /// When a table's cache has the last clock, and when local data is given back, and saved.
+    /// When a table's cache has the last clock; when local data is released, and when it is saved.
     fresh: Vec<f64>,
     back: Vec<f64>,
     saved: Vec<f64>,
@@ -107,7 +106,7 @@ impl Costs<'_> {
 }
 
 impl State<'_> {
-    /// When a step is over whose application was free at `now`.
+    /// End of a step that the application could start at `now`.
     fn step(&mut self, step: &Step, now: f64) -> f64 {
         let serve = |accessed: &Accessed| (*accessed, self.serve(*accessed));
         let served: Vec<(Accessed, Served)> = step.accesses.iter().map(serve).collect();
@@ -156,7 +155,7 @@ impl State<'_> {
         }
     }
 
-    /// The buffer that still has local data, if there is one.
+    /// The buffer that still contains local data, if any.
     fn take_saved(&mut self, local: usize) -> Option<Piece> {
         self.come(0);
         let has = |piece: &Piece| piece.saved == Some(local);
@@ -166,8 +165,7 @@ impl State<'_> {
         Some(Piece { saved: None, ..piece })
     }
 
-    /// Lets buffers come back that were given back by now, and as many as there must be so that
-    /// there is room.
+    /// Returns buffers that have been released, and further ones until there is space.
     fn come(&mut self, bytes: u64) {
         let room = self.costs.placement.buffer_bytes;
         while let Some((at, piece)) = self.coming.front().copied() {
@@ -181,12 +179,12 @@ impl State<'_> {
         }
     }
 
-    /// A buffer, as soon as there is room.
+    /// Allocates a buffer, as soon as there is space.
     fn take(&mut self, bytes: u64) -> Piece {
         let room = self.costs.placement.buffer_bytes;
         self.come(bytes);
         self.used += bytes;
-        // What may still be wanted goes last.
+        // Buffers with useful contents are reused last.
         let fits = |piece: &Piece| piece.bytes == bytes;
         let empty = self.spares.iter().rposition(|piece| fits(piece) && piece.saved.is_none());
         if let Some(at) = empty.or_else(|| self.spares.iter().rposition(fits)) {
@@ -195,7 +193,7 @@ impl State<'_> {
         let kept = |spares: &[Piece]| spares.iter().map(|piece| piece.bytes).sum::<u64>();
         let mut ready = self.served;
         while self.used + kept(&self.spares) > room && !self.spares.is_empty() {
-            // The first to be over makes room.
+            // Frees the buffer that is available first.
             let first = (0..self.spares.len())
                 .min_by(|a, b| self.spares[*a].ready.total_cmp(&self.spares[*b].ready));
             ready = ready.max(self.spares.swap_remove(first.unwrap_or(0)).ready);
@@ -259,7 +257,7 @@ mod tests {
         let (little, all) = (600_000, 1 << 30);
         assert!((seconds(false, little, 1e15)? - 2.0).abs() < 1e-6);
         assert!((seconds(true, all, 1e9)? - 2.0).abs() < 0.01);
-        // Some 3 MB in an iteration, each way at once.
+        // About 3 MB per iteration, in both directions concurrently.
         let slow = seconds(false, little, 1e5)?;
         assert!(slow > 15.0 && slow < 40.0, "{slow}");
         assert!(seconds(true, 1_200_000, 1e6)? < seconds(false, 1_200_000, 1e6)?);

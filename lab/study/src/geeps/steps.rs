@@ -1,13 +1,12 @@
-//! What a deep model on a device accesses: one list, which the application follows and the model
-//! of costs, too.
+//! Accesses of a deep model on a device: one list for both the application and the cost model.
 //!
 //! ```text
 //!   forward  l   Read w[l]                v[l] (fetch)   v[l + 1] (save)
 //!   backward l   Read w[l], PreUpdate     v[l] (fetch)   e[l + 1] (fetch)   e[l] (save)
 //! ```
 //!
-//! Values v and their errors e are local data. What is overwritten is not fetched, and what was
-//! only read is not saved.
+//! Values v and their errors e are local data. Data that is overwritten isn't fetched, and data
+//! that was only read isn't saved.
 
 use stepwell_base::{Key, TableId};
 use stepwell_geeps::{
@@ -17,14 +16,15 @@ use stepwell_geeps::{
 
 /// Examples of the mini-batch.
 pub(super) const ROWS: usize = 192;
-/// Columns of each layer's input, and the classes: nine hidden layers, after an image of 7 x 7.
+/// Columns of each layer's input, and the number of classes: nine hidden layers after an image of 7
+/// x 7.
 pub(super) const COLUMNS: [usize; 11] = [49, 96, 96, 96, 96, 96, 96, 96, 96, 96, 10];
-/// Layers.
+/// Number of layers.
 pub(super) const LAYERS: usize = COLUMNS.len() - 1;
-/// Floats of a row of parameters.
+/// Floats per row of parameters.
 const ROW_FLOATS: usize = 96;
 
-/// An access of a step.
+/// One access of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Accessed {
     Read(TableId),
@@ -33,7 +33,7 @@ pub(super) enum Accessed {
 }
 
 impl Accessed {
-    /// Asks a server for it.
+    /// Requests the data from a server.
     pub(super) fn ask(self, server: &Geeps, settings: &Settings) -> Result<Request> {
         let table = |table: TableId| &settings.tables[table.0 as usize].keys;
         match self {
@@ -45,7 +45,7 @@ impl Accessed {
         }
     }
 
-    /// Gives its buffer back.
+    /// Releases the buffer.
     pub(super) fn give(self, server: &Geeps, access: Access) -> Result<()> {
         match self {
             Self::Read(_) => server.post_read(access),
@@ -54,7 +54,7 @@ impl Accessed {
         }
     }
 
-    /// Floats of it.
+    /// Number of floats.
     pub(super) fn floats(self, settings: &Settings) -> usize {
         let (keys, row_floats) = match self {
             Self::Read(table) | Self::PreUpdate(table) => {
@@ -71,14 +71,14 @@ impl Accessed {
 }
 
 impl Step {
-    /// Asks for all of its buffers, and waits for them.
+    /// Requests all buffers and waits for them.
     pub(super) fn acquire(&self, server: &Geeps, settings: &Settings) -> Result<Vec<Access>> {
         let asked = self.accesses.iter().map(|accessed| accessed.ask(server, settings));
         let asked = asked.collect::<Result<Vec<_>>>()?;
         asked.into_iter().map(Request::wait).collect()
     }
 
-    /// Gives all of them back; a layer's updates are complete after its backward pass.
+    /// Releases all buffers; a layer's updates are complete after its backward pass.
     pub(super) fn release(&self, server: &Geeps, held: Vec<Access>) -> Result<()> {
         let pairs = self.accesses.iter().zip(held);
         pairs.into_iter().try_for_each(|(accessed, access)| accessed.give(server, access))?;
@@ -89,30 +89,30 @@ impl Step {
     }
 }
 
-/// A pass of a layer.
+/// Pass of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     Forward(usize),
     Backward(usize),
 }
 
-/// What is done between the accesses of buffers and their giving back.
+/// The work between acquiring buffers and releasing them.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) pass: Pass,
-    /// Of an iteration's time.
+    /// Share of an iteration's time.
     pub(super) share: f64,
     pub(super) accesses: Vec<Accessed>,
 }
 
-/// Whether data that is overwritten anyway is fetched, and data that was only read saved.
+/// Whether to fetch data that is overwritten anyway, and save data that was only read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needless {
     pub(super) fetches: bool,
     pub(super) saves: bool,
 }
 
-/// Of a layer's weights and biases.
+/// Number of weights and biases of a layer.
 pub(super) fn parameters(layer: usize) -> usize {
     COLUMNS[layer] * COLUMNS[layer + 1] + COLUMNS[layer + 1]
 }
@@ -125,7 +125,7 @@ fn error(layer: usize) -> LocalId {
     LocalId((LAYERS + layer) as u32)
 }
 
-/// An iteration.
+/// The steps of an iteration.
 pub(super) fn steps(needless: Needless) -> Vec<Step> {
     let flops: Vec<f64> = (0..LAYERS).map(|layer| parameters(layer) as f64).collect();
     // A backward pass multiplies twice.
@@ -140,7 +140,7 @@ pub(super) fn steps(needless: Needless) -> Vec<Step> {
         let input = if layer == 0 { made(value(0)) } else { read(value(layer)) };
         let mut accesses = vec![Accessed::Read(table(layer)), input];
         if layer + 1 == LAYERS {
-            // The loss is computed at once, and nobody wants the logits after it.
+            // The loss is computed immediately, so the logits aren't needed later.
             accesses.push(Accessed::Local(value(LAYERS), fetch, save));
             accesses.push(made(error(LAYERS)));
         } else {
@@ -160,7 +160,7 @@ pub(super) fn steps(needless: Needless) -> Vec<Step> {
     steps
 }
 
-/// All data of the model.
+/// Tables and local data of the model.
 pub(super) fn data(seed: u64) -> Settings {
     let table = |layer: usize| TableSettings {
         name: format!("layer {layer}"),
@@ -183,7 +183,7 @@ pub(super) fn data(seed: u64) -> Settings {
     }
 }
 
-/// All of it, each entry once, as if it were read.
+/// All data, each entry once, as read accesses.
 pub(super) fn entries(settings: &Settings) -> impl Iterator<Item = Accessed> {
     let tables = (0..settings.tables.len() as u32).map(|table| Accessed::Read(TableId(table)));
     let local = |local| Accessed::Local(LocalId(local), Fetch::Fetch, Save::Save);

@@ -1,5 +1,4 @@
-//! BSP, SSP and Async: the same model, the same examples, the same step, and whoever waits for
-//! whom.
+//! BSP, SSP and Async with the same model, examples and step; they differ in who waits for whom.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +15,23 @@ use super::worker::{Job, tables};
 use crate::curve::share;
 use crate::{Images, Result};
 
-/// Workers, as many as the paper's machines.
+/// Number of workers, as in the paper.
 pub(super) const WORKERS: usize = 8;
 /// Examples of a worker's mini-batch.
 pub(super) const MINI_BATCH: usize = 16;
-/// Looks at a model on its way.
+/// Number of evaluations during training.
 const LOOKS: u64 = 50;
-/// What an empty message takes between machines.
+/// Latency of an empty message between machines.
 const LATENCY: f64 = 100e-6;
 
-/// Who waits for whom.
+/// Synchronization mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) name: &'static str,
     pub(super) staleness: Staleness,
 }
 
-/// All of them, the baseline first.
+/// All modes, the baseline first.
 pub(super) const MODES: [Mode; 4] = [
     Mode { name: "bsp", staleness: Staleness::BSP },
     Mode { name: "ssp_1", staleness: Staleness::Clocks(1) },
@@ -40,15 +39,15 @@ pub(super) const MODES: [Mode; 4] = [
     Mode { name: "async", staleness: Staleness::Unbounded },
 ];
 
-/// Who is late.
+/// Which workers are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lateness {
-    /// Nobody, as on the paper's machines.
+    /// None, as on the paper's machines.
     None,
-    /// Every worker by up to half of a mini-batch's time, each time.
+    /// Every worker, by up to half of a mini-batch's time, each time.
     Delays,
-    /// The last worker by half of a mini-batch's time, for good.
+    /// The last worker, always by half of a mini-batch's time.
     Straggler,
 }
 
@@ -70,76 +69,76 @@ impl Lateness {
     }
 }
 
-/// What came of a model with workers that are late like that.
+/// Results for a model and a lateness.
 #[derive(Clone, Debug, Serialize)]
 pub struct SettingFigures {
-    /// The model.
+    /// Name of the model.
     pub model: &'static str,
-    /// Who is late.
+    /// Which workers are late.
     pub lateness: Lateness,
-    /// By mode.
+    /// Results by mode.
     pub modes: BTreeMap<&'static str, ModeFigures>,
-    /// Share of the time that workers stand still under BSP with one table for all layers.
+    /// Share of the time that workers are idle under BSP with a single table for all layers.
     pub single_table_stall: f64,
 }
 
-/// What came of a mode.
+/// Results for a mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModeFigures {
-    /// Clocks that a read may miss; none where there is no bound.
+    /// Clocks that a read may miss; `None` if unbounded.
     pub slack: Option<u64>,
-    /// The most clocks of some worker that a read had missed.
+    /// Most clocks of any worker missing from a read.
     pub staleness_max: u64,
-    /// Their mean over all reads.
+    /// Mean number of clocks missing, over all reads.
     pub staleness_mean: f64,
-    /// Seconds of the virtual clock to the accuracy; none where it was not reached.
+    /// Seconds on the virtual clock to the accuracy; `None` if it wasn't reached.
     pub seconds_to_accuracy: Option<f64>,
-    /// Examples of all workers to it.
+    /// Examples of all workers to the accuracy.
     pub examples_to_accuracy: Option<u64>,
-    /// How much sooner than BSP.
+    /// Speedup over BSP.
     pub speedup: Option<f64>,
-    /// How many times as many examples as BSP.
+    /// Examples relative to BSP.
     pub examples_over_bsp: Option<f64>,
-    /// Seconds of a clock of all workers.
+    /// Seconds per clock of all workers.
     pub seconds_per_clock: f64,
-    /// Share of their time that workers do not compute in.
+    /// Share of the time in which workers don't compute.
     pub stall: f64,
-    /// Share of test examples whose class is right at the end.
+    /// Share of test examples that are classified correctly at the end.
     pub accuracy: f64,
-    /// Updates that shards do not have, or have twice.
+    /// Updates that shards lack or have twice.
     pub lost_updates: u64,
-    /// How it went.
+    /// Learning curve.
     pub curve: Vec<CurvePoint>,
 }
 
-/// A moment of a run, as the first worker has the model.
+/// A point of a learning curve, evaluated on the first worker's model.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CurvePoint {
-    /// Of the virtual clock.
+    /// Seconds on the virtual clock.
     pub seconds: f64,
-    /// Of all workers.
+    /// Examples of all workers.
     pub examples: u64,
-    /// Share of the test examples looked at whose class is right.
+    /// Share of the evaluated test examples that are classified correctly.
     pub test_accuracy: f64,
 }
 
-/// Examples of a study.
+/// Examples of the study.
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) train: Images,
-    /// Those that are looked at on the way.
+    /// Test examples evaluated during training.
     pub(super) looked_at: Images,
     pub(super) test: Images,
 }
 
-/// How a model is trained.
+/// How to train a model.
 #[derive(Debug)]
 pub(super) struct Training {
     pub(super) net: Net,
     pub(super) clocks: u64,
-    /// Along the mean of all workers' gradients.
+    /// Learning rate along the mean of all workers' gradients.
     pub(super) rate: f32,
-    /// Test accuracy to be reached.
+    /// Target test accuracy.
     pub(super) target: f64,
 }
 
@@ -158,14 +157,14 @@ pub(super) fn run_setting(
     let modes = MODES.par_iter().map(run_mode).collect::<Result<Vec<_>>>()?;
     let mut modes: BTreeMap<_, _> = modes.into_iter().collect();
     compare(&mut modes);
-    // How long workers stand still shows in a few clocks.
+    // A few clocks suffice to measure idle time.
     let clocks = training.clocks.min(20);
     let single = one(One { mode: MODES[0], lateness, is_single: true, clocks })?;
     let (model, single_table_stall) = (training.net.name, single.stall);
     Ok(SettingFigures { model, lateness, modes, single_table_stall })
 }
 
-/// All modes beside BSP.
+/// Compares all modes with BSP.
 fn compare(modes: &mut BTreeMap<&'static str, ModeFigures>) {
     let examples = |of: &ModeFigures| of.examples_to_accuracy.map(|count| count as f64);
     let bsp = modes.get(MODES[0].name);
@@ -177,12 +176,12 @@ fn compare(modes: &mut BTreeMap<&'static str, ModeFigures>) {
     }
 }
 
-/// One run of a model.
+/// Configuration of one run.
 #[derive(Clone, Copy, Debug)]
 struct One {
     mode: Mode,
     lateness: Lateness,
-    /// Whether all layers are one table.
+    /// Whether all layers share one table.
     is_single: bool,
     clocks: u64,
 }

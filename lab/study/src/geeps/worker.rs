@@ -1,15 +1,16 @@
-//! A worker: trains a model through a parameter server, layer by layer, and counts what it sees.
+//! A worker: trains a model through a parameter server, layer by layer, and counts the updates it
+//! sees.
 //!
 //! ```text
 //!   layer 0 … top    Read ─► forward ─► PostRead
 //!   layer top … 0    Read, PreUpdate ─► backward ─► PostRead, Update, TableClock
 //! ```
 //!
-//! - **Counts.** Each layer has one more row, to which every worker adds one in its own lane in
-//!   every clock. So what a read has missed is seen in the read itself, and at the end whether an
-//!   update was lost, whatever the server says of itself.
-//! - **Momentum.** A worker's own: steps are linear in gradients, so that all workers' together are
-//!   the momentum of the sum.
+//! - **Counts.** Each layer has an additional row in which every worker adds one to its own lane
+//!   per clock. So a read itself shows which updates it missed, and at the end whether any update
+//!   was lost, independent of the server's own statistics.
+//! - **Momentum.** Each worker has its own: steps are linear in gradients, so that together they
+//!   equal the momentum of the sum.
 
 use std::ops::Range;
 use std::task::Poll;
@@ -23,27 +24,27 @@ use stepwell_geeps::{
 use super::net::{Desk, Net};
 use crate::Images;
 
-/// Floats of a row, as in the paper.
+/// Floats per row, as in the paper.
 pub(super) const ROW_FLOATS: usize = 128;
-/// What is kept of a step for the next one.
+/// Momentum factor.
 const MOMENTUM: f32 = 0.9;
 
-/// Where a layer's numbers are.
+/// Rows of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct LayerRows {
     pub(super) table: TableId,
-    /// The last one is that of the counts.
+    /// Keys of the rows; the last row contains the counts.
     pub(super) keys: Vec<Key>,
-    /// Numbers of the layer; what is left of their last row means nothing.
+    /// Number of parameters of the layer; the rest of the last parameter row is unused.
     pub(super) parameters: usize,
-    /// What the counts begin as. // (ROW_FLOATS)
+    /// Initial values of the counts. // (ROW_FLOATS)
     counts: Vec<f32>,
-    /// Whether its table's clock is over with it.
+    /// Whether this layer completes its table's clock.
     clocks: bool,
 }
 
 impl LayerRows {
-    /// Updates of each worker that are in `values`, this layer's rows.
+    /// Number of updates of each worker in `values`, this layer's rows.
     pub(super) fn counts<'a>(&'a self, values: &'a [f32]) -> impl Iterator<Item = u64> + 'a {
         let row = values[self.counts_at()..].iter().zip(&self.counts);
         row.map(|(value, begin)| (value - begin).round() as u64)
@@ -54,13 +55,13 @@ impl LayerRows {
     }
 }
 
-/// A table for each layer, or one for all of them; weights begin uniform, as rectifiers want them.
+/// A table for each layer, or one for all of them; weights start uniform, scaled for rectifiers.
 pub(super) fn tables(
     net: &Net,
     (is_single, applies, seed): (bool, Applies, u64),
 ) -> (Settings, Vec<LayerRows>) {
     let (mut tables, mut layers) = (Vec::<TableSettings>::new(), Vec::new());
-    // One table has one width: that of the layer that needs the least.
+    // A single table has one range: that of the layer that needs the smallest.
     let fan_in = net.layers.iter().map(|layer| layer.fan_in);
     let largest = fan_in.clone().max().unwrap_or(1);
     let mut next = 0;
@@ -87,7 +88,7 @@ pub(super) fn tables(
     (Settings { budget_bytes: budget(&layers), tables, ..Settings::default() }, layers)
 }
 
-/// Bytes for all data and for the largest layer's buffers twice, which is what the paper gives it.
+/// Memory for all data plus twice the largest layer's buffers, as in the paper.
 fn budget(layers: &[LayerRows]) -> u64 {
     let bytes = layers.iter().map(|rows| {
         Device::bytes_counted((size_of::<f32>() * rows.keys.len() * ROW_FLOATS) as u64)
@@ -106,31 +107,31 @@ pub(super) struct Job<'a> {
     pub(super) workers: usize,
     pub(super) mini_batch: usize,
     pub(super) clocks: u64,
-    /// How far a step along the mean of all workers' gradients goes.
+    /// Learning rate along the mean of all workers' gradients.
     pub(super) rate: f32,
     pub(super) staleness: Staleness,
-    /// Clocks from one look at the first worker's model to the next.
+    /// Clocks between evaluations of the first worker's model.
     pub(super) look_every: u64,
 }
 
-/// What a worker comes to.
+/// State of a worker after polling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
-    /// It waits for the server.
+    /// Waiting for the server.
     Waits,
-    /// It computes a layer: this share of a mini-batch.
+    /// Computing a layer, for this share of a mini-batch's time.
     Computes(f64),
     /// All clocks are over.
     Over,
 }
 
-/// Clocks that reads had missed.
+/// Clocks missing from reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Missed {
     pub(super) max: u64,
     pub(super) sum: u64,
     pub(super) reads: u64,
-    /// Reads that had updates of the clock that goes on, or of later ones.
+    /// Reads that contained updates of the current clock or of later ones.
     pub(super) ahead: u64,
 }
 
@@ -142,7 +143,7 @@ pub(super) struct Worker<'a> {
     part: Range<usize>,
     shares: Vec<[f64; 2]>,
     pub(super) clock: u64,
-    /// Passes of this clock that are over: layers upwards, then downwards.
+    /// Completed passes of this clock: layers upwards, then downwards.
     pass: usize,
     asked: bool,
     requests: Vec<Request>,
@@ -150,15 +151,15 @@ pub(super) struct Worker<'a> {
     desk: Desk,
     gradient: Vec<f32>,
     velocity: Vec<Vec<f32>>,
-    /// As the last forward pass read them, by layer.
+    /// Parameters as read by the last forward pass, by layer.
     seen: Vec<Vec<f32>>,
-    /// Whether these are to be looked at.
+    /// Whether `seen` is ready to be evaluated.
     pub(super) is_looked_at: bool,
     pub(super) missed: Missed,
 }
 
 impl<'a> Worker<'a> {
-    /// That of `rank`, with its part of the examples.
+    /// The worker of `rank`, with its part of the examples.
     pub(super) fn new(job: Job<'a>, rank: usize) -> Self {
         let each = job.images.count() / job.workers;
         let numbers = job.rows.iter().map(|rows| rows.parameters);
@@ -181,12 +182,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// As the worker last read the model.
+    /// The model as the worker last read it.
     pub(super) fn seen(&self) -> &[Vec<f32>] {
         &self.seen
     }
 
-    /// The layer of the pass that is next, and whether that is a backward one.
+    /// The layer of the next pass, and whether it is a backward pass.
     fn place(&self) -> (usize, bool) {
         let layers = self.job.rows.len();
         match self.pass.checked_sub(layers) {
@@ -195,7 +196,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Tells the server the operations of a clock.
+    /// Announces the operations of a clock to the server.
     pub(super) fn gather(&mut self, geeps: &Geeps) -> Result<()> {
         geeps.begin_virtual()?;
         let layers = self.job.rows.len();
@@ -220,7 +221,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether all that was asked for is there.
+    /// Takes the requested buffers; returns whether all have arrived.
     fn take(&mut self) -> Result<bool> {
         while let Some(request) = self.requests.first_mut() {
             let Poll::Ready(access) = request.poll()? else { return Ok(false) };
@@ -230,7 +231,7 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// Goes on as far as the server lets it.
+    /// Continues as far as the server allows.
     pub(super) fn poll(&mut self, geeps: &Geeps) -> Result<Next> {
         if self.clock == self.job.clocks {
             return Ok(Next::Over);
@@ -246,7 +247,7 @@ impl<'a> Worker<'a> {
         Ok(Next::Computes(self.shares[layer][usize::from(is_back)]))
     }
 
-    /// The time of a layer is over: gives back what it was computed with.
+    /// Ends the computation of a layer, and releases its buffers.
     pub(super) fn computed(&mut self, geeps: &Geeps) -> Result<()> {
         self.give(geeps)?;
         self.pass += 1;
@@ -267,7 +268,7 @@ impl<'a> Worker<'a> {
         if is_back && rows.clocks { geeps.table_clock(rows.table) } else { Ok(()) }
     }
 
-    /// The mini-batch of this clock: the part from its first to its last, again and again.
+    /// Mini-batch of this clock; repeatedly iterates over the part.
     fn examples(&self) -> Range<usize> {
         let mini_batches = self.part.len() / self.job.mini_batch;
         let start = self.part.start + self.clock as usize % mini_batches * self.job.mini_batch;

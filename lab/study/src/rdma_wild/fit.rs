@@ -1,13 +1,13 @@
-//! Times of the paper's cluster, fitted to its baseline alone.
+//! Times of the paper's cluster, fitted only to its baseline.
 //!
-//! - **Given.** A network of 100 Gbit/s and 2 µs; a single node's seconds for a mini-batch, by
-//!   table 2; Sync-DSGD's seconds for a step of all workers, by table 1.
-//! - **Fitted.** What the arithmetic of a step reads and writes in a second, and the mean of an
-//!   exponential delay of each gradient, as a share of its time: two numbers for all three models,
-//!   such that Sync-DSGD, run on the virtual clock, takes the paper's time.
-//! - **How.** A gradient takes the single node's time, less the step on its model. The protocol
-//!   runs as it is, with models, links and arithmetic a hundredth as large, which gives the same
-//!   times. Squares of logarithms of what is off are made small on a grid that narrows.
+//! - **Given.** A network of 100 Gbit/s and 2 µs; a single node's seconds for a mini-batch, from
+//!   table 2; Sync-DSGD's seconds for a step of all workers, from table 1.
+//! - **Fitted.** Two numbers for all three models: the bytes per second of a step's arithmetic, and
+//!   the mean of an exponential delay of each gradient, relative to its time. They are chosen so
+//!   that Sync-DSGD on the virtual clock takes the paper's time.
+//! - **How.** A gradient takes the single node's time minus the step on its model. The protocol
+//!   runs unchanged, with models, links and arithmetic scaled to a hundredth, which gives the same
+//!   times. A narrowing grid search minimizes the squared logarithms of the ratios.
 
 use serde::Serialize;
 use stepwell_fabric::Network;
@@ -17,27 +17,27 @@ use stepwell_sync::{Kind, Options, Rate};
 use super::paper::{LINES, Line, WORKERS};
 use crate::Result;
 
-/// By how much models, links and arithmetic are smaller.
+/// Factor by which models, links and arithmetic are scaled down.
 const SCALE: usize = 100;
-/// Steps of all workers of which the mean is taken.
+/// Steps of all workers to average.
 const STEPS: u64 = 8;
-/// Points of the grid on each side, and how often it narrows.
+/// Grid points per side, and number of times the grid narrows.
 const GRID: usize = 5;
 const NARROWS: usize = 6;
-/// Bytes per second of arithmetic, and shares of delays, between which is looked.
+/// Search ranges for the bytes per second of arithmetic, and for the relative delay.
 const ARITHMETIC: [f64; 2] = [1e9, 2e11];
 const DELAY: [f64; 2] = [1e-3, 3.0];
 
-/// What was fitted, and what it leaves.
+/// Fitted values, and the remaining errors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// Bytes per second that a step's arithmetic reads and writes.
     pub arithmetic_bytes_per_second: f64,
-    /// Mean of the delay of a gradient over its time.
+    /// Mean delay of a gradient, relative to its time.
     pub delay_share: f64,
     /// By model, seconds of a gradient.
     pub gradient_seconds: [f64; 3],
-    /// By model, fitted over measured seconds of Sync-DSGD.
+    /// By model, fitted divided by measured seconds of Sync-DSGD.
     pub fitted_over_paper: [f64; 3],
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn network() -> Network {
 }
 
 impl Fit {
-    /// The times of a model, full-sized.
+    /// Times of a full-sized model.
     pub(crate) fn times(&self, line: &Line, seed: u64) -> Times {
         times(line, (self.arithmetic_bytes_per_second, self.delay_share), seed)
     }
 
-    /// Fits.
+    /// Performs the fit.
     pub(crate) fn new() -> Result<Self> {
         let logs = |range: [f64; 2]| range.map(libm::log);
         let (mut arithmetic, mut delay) = (logs(ARITHMETIC), logs(DELAY));
@@ -82,18 +82,18 @@ impl Fit {
     }
 }
 
-/// Points of a range, both ends among them.
+/// Points of a range, including both ends.
 fn grid(range: [f64; 2]) -> impl Iterator<Item = f64> + Clone {
     (0..GRID).map(move |at| range[0] + (range[1] - range[0]) * at as f64 / (GRID - 1) as f64)
 }
 
-/// The range around `best` of one and a half steps of the grid each way.
+/// The range around `best`, one and a half grid steps each way.
 fn narrower(range: [f64; 2], best: f64) -> [f64; 2] {
     let step = (range[1] - range[0]) / (GRID - 1) as f64;
     [best - 1.5 * step, best + 1.5 * step]
 }
 
-/// Squares of logarithms of fitted over measured times.
+/// Sum of squared logarithms of fitted over measured times.
 fn off(parameters: (f64, f64)) -> Result<f64> {
     let mut sum = 0.0;
     for line in &LINES {
@@ -103,8 +103,8 @@ fn off(parameters: (f64, f64)) -> Result<f64> {
     Ok(sum)
 }
 
-/// Seconds of a gradient: a single node's mini-batch without its step, which reads a gradient, and
-/// reads and writes the model; at least a tenth.
+/// Seconds of a gradient: a single node's mini-batch without its step, which reads a gradient and
+/// reads and writes the model; at least a tenth of the mini-batch.
 fn gradient_seconds(line: &Line, arithmetic: f64) -> f64 {
     let step = (3 * line.lanes * size_of::<f64>()) as f64 / arithmetic;
     (line.single_seconds() - step).max(0.1 * line.single_seconds())

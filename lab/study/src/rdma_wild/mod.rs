@@ -1,7 +1,7 @@
-//! RDMA-wild against Sync-DSGD: 15 workers and a server, MNIST, 8 examples a worker, f64.
+//! RDMA-wild compared with Sync-DSGD: 15 workers and a server, MNIST, 8 examples per worker, f64.
 //!
-//! - **How.** Both protocols run on the virtual clock with times that were fitted to Sync-DSGD
-//!   alone (`fit.rs`); the gradients are real. What RDMA-wild gains is then a prediction.
+//! - **How.** Both protocols run on the virtual clock with times fitted only to Sync-DSGD
+//!   (`fit.rs`), and real gradients. The speedup of RDMA-wild is then a prediction.
 //! - **Bytes.** MNIST's pixels, and 2.8 GB for its random Fourier features.
 //! - **Source.** Lim et al., "RDMA-wild", section 5.
 
@@ -29,84 +29,85 @@ use crate::learner::ImageLearner;
 use crate::models::Model;
 use crate::{Images, Result};
 
-/// Width of the kernel that random Fourier features stand for.
+/// Width of the kernel that random Fourier features approximate.
 const SIGMA: f64 = 5.0;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// A tenth: of the epochs, and of the Fourier features.
+    /// Whether to run only a tenth of the epochs, and of the Fourier features.
     pub quick: bool,
-    /// Of the training examples one in so many are learned from.
+    /// Uses one in this many training examples.
     pub part: usize,
-    /// What data's order, features, initial values and delays follow from.
+    /// Seed of the order of data, features, initial values and delays.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Whether it was a tenth.
+    /// Whether only a tenth was run.
     pub quick: bool,
-    /// The model of costs.
+    /// The cost model.
     pub fit: Fit,
-    /// By model.
+    /// Results by model.
     pub models: Vec<ModelFigures>,
-    /// Gradients that reached no model, of all runs.
+    /// Gradients that reached no model, over all runs.
     pub lost_gradients: i64,
 }
 
-/// What came of a model.
+/// Results for a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelFigures {
-    /// Its name.
+    /// Name of the model.
     pub name: &'static str,
     /// Bytes of its parameters.
     pub bytes: usize,
     /// Passes over the examples.
     pub epochs: u64,
-    /// By protocol, seconds of the virtual clock.
+    /// By protocol, seconds on the virtual clock.
     pub seconds: BTreeMap<&'static str, f64>,
-    /// By protocol, how much faster than Sync-DSGD.
+    /// By protocol, speedup over Sync-DSGD.
     pub speedup: BTreeMap<&'static str, f64>,
-    /// By protocol, how much faster than the paper's single node.
+    /// By protocol, speedup over the paper's single node.
     pub speedup_over_single: BTreeMap<&'static str, f64>,
-    /// By protocol, share of test examples whose class is right at the end.
+    /// By protocol, share of test examples that are classified correctly at the end.
     pub accuracy: BTreeMap<&'static str, f64>,
-    /// By protocol, the largest age of a gradient, in updates.
+    /// By protocol, largest age of a gradient, in updates.
     pub age_max: BTreeMap<&'static str, u64>,
-    /// By protocol, a point for each epoch.
+    /// By protocol, a learning curve with a point per epoch.
     pub curves: BTreeMap<&'static str, Vec<Point>>,
-    /// The best parameters, and how far from them each protocol is, by epoch: of convex models.
+    /// For convex models, the best parameters and the distance of each protocol from them, by
+    /// epoch.
     pub optimum: Option<Optimum>,
-    /// What the paper measured.
+    /// The paper's measurements.
     pub paper: PaperFigures,
 }
 
-/// What the paper measured of a model.
+/// The paper's measurements for a model.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PaperFigures {
     /// Seconds of Sync-DSGD.
     pub sync_seconds: f64,
     /// Seconds of RDMA-wild.
     pub wild_seconds: f64,
-    /// How much faster RDMA-wild was, by these seconds.
+    /// Speedup of RDMA-wild, from these seconds.
     pub speedup: f64,
-    /// How much faster than a single node Sync-DSGD was.
+    /// Speedup of Sync-DSGD over a single node.
     pub sync_over_single: f64,
-    /// And RDMA-wild.
+    /// Speedup of RDMA-wild over a single node.
     pub wild_over_single: f64,
-    /// Test accuracy that it says to reach.
+    /// Test accuracy that the paper claims.
     pub accuracy: f64,
 }
 
 /// The protocols, the baseline first.
 const KINDS: [Kind; 2] = [Kind::SyncDsgd, Kind::RdmaWild];
 
-/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+/// Runs the study on the MNIST files in a directory; calls `say` with a description of each part.
 ///
 /// # Errors
-/// Data that cannot be read, or a protocol that breaks.
+/// Data that can't be read, or a protocol error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let least = WORKERS * MINI_BATCH;
     let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
@@ -130,7 +131,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     Ok(Figures { quick: options.quick, fit, models, lost_gradients })
 }
 
-/// Examples of a model.
+/// Examples of the study.
 #[derive(Debug)]
 struct Data {
     train: Arc<Images>,
@@ -143,7 +144,7 @@ fn of_size(line: &Line, options: &StudyOptions) -> Line {
         return *line;
     }
     let columns = if line.model == Model::LrRff { line.columns / 10 } else { line.columns };
-    // The rate falls as far in a tenth of the epochs.
+    // The rate decays as much in a tenth of the epochs.
     let (epochs, decay) = (line.epochs.div_ceil(10), libm::pow(line.decay, 10.0));
     Line { columns, epochs, decay, ..*line }
 }
@@ -172,7 +173,7 @@ fn run_model(
         passed.push((name, models));
         figures.age_max.insert(name, own.age_max);
         if let Some(last) = points.last() {
-            // What the times were fitted to has the paper's epochs and examples.
+            // The fitted times are for the paper's epochs and examples.
             let examples = paper::EXAMPLES as f64 / data.train.count() as f64;
             let scale = full.epochs as f64 / line.epochs as f64 * examples;
             figures.seconds.insert(name, last.seconds * scale);
@@ -229,7 +230,7 @@ fn compare(figures: &mut ModelFigures, full: &Line) {
     figures.speedup.remove(Kind::SyncDsgd.name());
 }
 
-/// One protocol with one model; `at` is shown the run at each point.
+/// Runs one protocol with one model; calls `at` at each point of the curve.
 fn run_one(
     kind: Kind,
     (line, full): (&Line, &Line),
@@ -244,14 +245,14 @@ fn run_one(
     let schedule = Schedule::Exponential { factor: line.decay, every: per_epoch };
     let rate = Rate { base: line.rate, schedule };
     let protocol = Options { seed: options.seed, ..Options::new(line.epochs * per_epoch, rate) };
-    // The server's learner is never asked.
+    // The server's learner is never used.
     let of = |rank: usize| parts[rank.saturating_sub(1)].clone();
     let learner = |rank| -> BoxedLearner<f64> {
         Box::new(ImageLearner::new(graph, &data.train, of(rank), MINI_BATCH))
     };
     let learners = (0..=WORKERS).map(learner).collect();
     let begin = graph.initial_parameters(options.seed);
-    // A smaller model's bytes take as long as those of the whole one.
+    // A smaller model's bytes take as long as those of the full one.
     let mut times = fit.times(full, options.seed);
     let smaller = graph.parameter_count() as f64 / full.lanes as f64;
     times.arithmetic *= smaller;

@@ -1,7 +1,9 @@
-//! The best parameters of a convex model, by full gradients, and how far others are from them.
+//! Finds the best parameters of a convex model with full gradients, and the distance of other
+//! parameters from them.
 //!
-//! Nesterov's method with restarts where the loss rises, and a step that halves where it was too
-//! long. Source: O'Donoghue, Candès, "Adaptive restart for accelerated gradient schemes" (2015).
+//! Nesterov's method with restarts when the loss rises, and a step size that is halved when it was
+//! too long. Source: O'Donoghue, Candès, "Adaptive restart for accelerated gradient schemes"
+//! (2015).
 
 use std::collections::BTreeMap;
 
@@ -11,25 +13,25 @@ use stepwell_nn::Graph;
 use crate::Images;
 use crate::learner::full_gradient;
 
-/// The step with which it begins: too long for all models here, so that it halves.
+/// Initial step size: too long for all models here, so that it is halved.
 const STEP: f64 = 8.0;
 
-/// The best parameters that were found.
+/// The best parameters found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Optimum {
     /// Mean loss of the training examples there.
     pub loss: f64,
-    /// Norm of the gradient there: 0 at the best of all.
+    /// Norm of the gradient there; 0 at the true optimum.
     pub gradient_norm: f64,
-    /// Full gradients that were computed.
+    /// Number of full gradients computed.
     pub gradients: usize,
-    /// By protocol, a distance for each epoch.
+    /// By protocol, the distance at each epoch.
     pub by_epoch: BTreeMap<&'static str, Vec<Distance>>,
     #[serde(skip)]
     parameters: Vec<f64>,
 }
 
-/// How far parameters are from the best.
+/// Distance of parameters from the best.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Distance {
     /// Norm of the difference.
@@ -58,7 +60,7 @@ impl Optimum {
     }
 }
 
-/// Looks for them from `begin` on, where somebody came near, with so many full gradients.
+/// Starts at `begin`, which should be close, and uses `gradients` full gradients.
 pub(super) fn find(
     graph: &Graph<f64>,
     images: &Images,
@@ -83,7 +85,8 @@ pub(super) fn find(
             best = Optimum { loss, gradient_norm, parameters: ahead.clone(), ..best };
         }
         if loss.is_nan() || loss > last * (1.0 + 1e-9) {
-            // Too long a step, or momentum past the best: from the best so far on, and shorter.
+            // The step was too long, or momentum overshot: continue from the best, with a shorter
+            // step.
             (step, momentum, last) = (step * 0.5, 1.0, f64::INFINITY);
             at.copy_from_slice(&best.parameters);
             ahead.copy_from_slice(&at);

@@ -1,11 +1,11 @@
-//! The study's tables beside the paper's, and its plots.
+//! The study's tables, compared with the paper's, and its plots.
 
 use std::fmt::Write;
 
 use super::{Distance, Figures, ModelFigures, Point};
 use crate::plot::Plot;
 
-/// Tables for people.
+/// Readable tables.
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let fit = &figures.fit;

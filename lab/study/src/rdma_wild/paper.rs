@@ -1,43 +1,43 @@
-//! What the paper measured. Source: Lim et al., "RDMA-wild", section 5, tables 1 and 2.
+//! The paper's measurements. Source: Lim et al., "RDMA-wild", section 5, tables 1 and 2.
 
 use crate::models::Model;
 
-/// Workers beside one server.
+/// Number of workers, in addition to one server.
 pub(crate) const WORKERS: usize = 15;
 /// Examples of a worker's mini-batch.
 pub(crate) const MINI_BATCH: usize = 8;
 /// Training examples of MNIST.
 pub(crate) const EXAMPLES: usize = 60_000;
 
-/// A line of both tables, and what was run for it.
+/// A line of both tables, with the configuration to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) model: Model,
-    /// Features of an example.
+    /// Features per example.
     pub(crate) columns: usize,
-    /// Numbers of the model, of 64 bits each.
+    /// Number of model parameters, 64 bits each.
     pub(crate) lanes: usize,
     pub(crate) epochs: u64,
-    /// At the beginning, for the mean over all workers' gradients. The paper's, but for `fcnn`,
-    /// where it has 0.1: this is the best of four on examples that were held out.
+    /// Initial learning rate, for the mean over all workers' gradients. The paper's, except for
+    /// `fcnn`, for which the paper has 0.1: this is the best of four on held-out examples.
     pub(crate) rate: f64,
-    /// What is left of it after each epoch: what the paper calls weight decay, 0.9, cannot be one
-    /// of the weights, which would all but vanish; as a decay of the rate it gives its accuracies.
+    /// Factor of the rate per epoch. The paper calls it weight decay, 0.9, but applied to weights,
+    /// it would nearly remove them; as a decay of the rate, it reproduces the paper's accuracies.
     pub(crate) decay: f64,
     /// Seconds that Sync-DSGD took.
     pub(crate) sync_seconds: f64,
     /// Seconds that RDMA-wild took.
     pub(crate) wild_seconds: f64,
-    /// How much faster than a single node Sync-DSGD was.
+    /// Speedup of Sync-DSGD over a single node.
     pub(crate) sync_speedup: f64,
-    /// And RDMA-wild.
+    /// Speedup of RDMA-wild over a single node.
     pub(crate) wild_speedup: f64,
-    /// Test accuracy to be reached.
+    /// Target test accuracy.
     pub(crate) accuracy: f64,
 }
 
 impl Line {
-    /// Seconds of a mini-batch on a single node, its step included.
+    /// Seconds of a mini-batch on a single node, including its step.
     pub(crate) fn single_seconds(&self) -> f64 {
         let mini_batches = self.epochs as f64 * EXAMPLES as f64 / MINI_BATCH as f64;
         self.sync_seconds * self.sync_speedup / mini_batches
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// All of them.
+/// All lines.
 pub(crate) const LINES: [Line; 3] = [
     Line {
         model: Model::Lr,

@@ -1,4 +1,4 @@
-//! What came of the study: means over seeds, and how far these lie apart.
+//! Results of the study: means over seeds, with their spread.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use super::run::{Case, Outcome, Run};
 use super::setting::Setting;
 use crate::{Costs, Point};
 
-/// A figure of several seeds.
+/// A value over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// The least.
+    /// The minimum.
     pub least: f64,
-    /// The most.
+    /// The maximum.
     pub most: f64,
 }
 
 impl Spread {
-    /// That of one value for each seed; none where a seed has none.
+    /// Spread of one value per seed; `None` if any is missing.
     fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
         let fold = |begin, choose: fn(f64, f64) -> f64| values.iter().copied().fold(begin, choose);
@@ -35,93 +35,94 @@ impl Spread {
     }
 }
 
-/// What came of it.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Whether it was a tenth.
+    /// Whether only a tenth was run.
     pub quick: bool,
-    /// One of so many training examples was learned from.
+    /// One in this many training examples was used.
     pub part: usize,
-    /// What messages and arithmetic cost.
+    /// Costs of messages and arithmetic.
     pub costs: Costs,
-    /// Seeds of which figures are the means.
+    /// Seeds over which results are averaged.
     pub seeds: Vec<u64>,
-    /// By model, in the setting of the headline: 16 ranks, 5 ms, delays of 0 to 50 ms.
+    /// Results by model, in the headline's setting: 16 ranks, 5 ms, delays of 0 to 50 ms.
     pub models: Vec<ModelFigures>,
-    /// By setting.
+    /// Results by setting.
     pub settings: Vec<SettingFigures>,
     /// Milliseconds between sums, by number of probes.
     pub response_ms: BTreeMap<usize, Response>,
-    /// Medians of these.
+    /// Medians of `response_ms`.
     pub response_ms_p50: BTreeMap<usize, f64>,
-    /// Medians that the thesis measured.
+    /// Medians from the thesis.
     pub paper_response_ms_p50: BTreeMap<usize, f64>,
-    /// Speed-ups that the thesis measured.
+    /// Speedups from the thesis.
     pub paper: Vec<PaperSpeedups>,
-    /// Gradients that neither reached a model, were dropped by a rule, nor were left at the end.
+    /// Gradients that neither reached a model, nor were dropped by a rule, nor were left at the
+    /// end.
     pub lost_gradients: i64,
 }
 
-/// What came of a model in the headline's setting.
+/// Results for a model in the headline's setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelFigures {
-    /// Its name.
+    /// Name of the model.
     pub name: &'static str,
-    /// By protocol, how much sooner than the blocking sum the loss was reached, on average.
+    /// By protocol, mean speedup over the blocking sum to the target loss.
     pub speedup: BTreeMap<&'static str, f64>,
-    /// By protocol, share of test examples whose class is right at the end, on average.
+    /// By protocol, mean share of test examples that are classified correctly at the end.
     pub accuracy: BTreeMap<&'static str, f64>,
-    /// By protocol, how far seeds lie apart in the first.
+    /// By protocol, spread of `speedup` over seeds.
     pub speedup_spread: BTreeMap<&'static str, Spread>,
-    /// And in the second.
+    /// By protocol, spread of `accuracy` over seeds.
     pub accuracy_spread: BTreeMap<&'static str, Spread>,
 }
 
-/// What came of a setting.
+/// Results for a setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct SettingFigures {
-    /// The model.
+    /// Name of the model.
     pub model: &'static str,
-    /// How far a step along the mean of all ranks' gradients goes.
+    /// Learning rate along the mean of all ranks' gradients.
     pub rate: f64,
-    /// Training loss to be reached.
+    /// Target training loss.
     pub target_loss: f64,
     /// The setting.
     pub setting: Setting,
-    /// How much sooner a loss can be reached by computing more gradients: see the module.
+    /// Largest speedup to a loss from computing more gradients: see the module.
     pub limit: f64,
-    /// By protocol.
+    /// Results by protocol.
     pub protocols: BTreeMap<&'static str, ProtocolFigures>,
 }
 
-/// What came of a protocol in a setting.
+/// Results for a protocol in a setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProtocolFigures {
-    /// Seconds of the virtual clock to the loss; none where a seed did not reach it.
+    /// Seconds on the virtual clock to the loss; `None` if any seed didn't reach it.
     pub seconds_to_loss: Option<Spread>,
     /// Passes over the examples to the loss.
     pub epochs_to_loss: Option<Spread>,
-    /// How much sooner than the blocking sum with the same seed.
+    /// Speedup over the blocking sum with the same seed.
     pub speedup: Option<Spread>,
-    /// Seconds of an update, over the whole run.
+    /// Seconds per update, over the whole run.
     pub seconds_per_update: f64,
-    /// Gradients of an update.
+    /// Gradients per update.
     pub gradients_per_update: f64,
-    /// The most updates that a gradient missed.
+    /// Most updates missing from a gradient.
     pub age_max: u64,
-    /// Gradients that were dropped, of all seeds.
+    /// Dropped gradients, over all seeds.
     pub dropped: u64,
-    /// Share of test examples whose class is right at the end.
+    /// Share of test examples that are classified correctly at the end.
     pub accuracy: Option<Spread>,
-    /// What became of gradients, of all seeds.
+    /// Counts of gradients, over all seeds.
     #[serde(skip)]
     pub counts: Counts,
-    /// How it went with the first seed.
+    /// Learning curve of the first seed.
     pub curve: Vec<Point>,
 }
 
 impl SettingFigures {
-    /// Of a case's outcomes, one for each seed.
+    /// Results of a case, from one outcome per seed.
     pub(super) fn new(case: &Case, outcomes: &[Outcome]) -> Self {
         let entrants = outcomes.first().map_or(0, |outcome| outcome.runs.len());
         let of = |entrant: usize| -> Vec<&Run> {
@@ -144,7 +145,7 @@ impl SettingFigures {
 }
 
 impl ProtocolFigures {
-    /// Of one run for each seed, beside the baseline's.
+    /// Results from one run per seed, compared with the baseline's.
     fn new(runs: &[&Run], baseline: &[&Run]) -> Self {
         let seconds = |run: &Run| run.reached.map(|at| at.seconds);
         let speedup = |(run, bsp): (&&Run, &&Run)| Some(seconds(bsp)? / seconds(run)?);
@@ -167,7 +168,7 @@ impl ProtocolFigures {
 }
 
 impl ModelFigures {
-    /// Of a setting.
+    /// The model's results in this setting.
     pub(super) fn new(of: &SettingFigures) -> Self {
         let late = of.protocols.iter().filter(|(name, _)| **name != "bsp");
         let speedups = late.filter_map(|(name, of)| Some((*name, of.speedup?)));

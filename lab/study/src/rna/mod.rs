@@ -1,24 +1,24 @@
-//! RNA against the blocking sum, eager SGD and AD-PSGD, with ranks that are late.
+//! RNA compared with the blocking sum, eager SGD and AD-PSGD, with late ranks.
 //!
 //! ```text
 //! seed ─► data, initial values, delays, probes ─► each protocol on the virtual clock ─► seconds
-//!         to a loss ─► over those of bsp with the same seed ─► mean, least and most of all seeds
+//!         to a loss ─► relative to bsp with the same seed ─► mean, minimum and maximum
 //! ```
 //!
-//! - **How.** Each protocol trains the same model on the virtual clock, with real gradients, to the
-//!   same number of examples, all with the same settings. The loss is smoothed before it is read
-//!   (`curve.rs`), and a figure is the mean over seeds: that of one is good to a tenth.
-//! - **Limit.** Where each gradient helps as much whoever waits for whom, a loss is reached sooner
-//!   by as much as ranks compute more of them: the blocking sum's step over the mean time of a
-//!   gradient. With delays uniform in 0 to 50 ms and n ranks that is (c + 50 n / (n + 1)) / (c +
-//!   25): 1.9 where computing takes nothing, 1.3 where it takes 50 ms. [`SettingFigures::limit`] is
-//!   its value for the delays that were drawn.
-//! - **Rates.** Gradients of ranks that do not wait are late by about a step of all ranks, and help
-//!   less than fresh ones where the rate is high. So rates are low, an eighth of what the blocking
-//!   sum bears; settings with 2, 4 and 8 times as much show what that is worth.
-//! - **Source.** Yang's thesis, sections 5.5 and 5.6. Its machines' computing times are not told,
-//!   so they are varied. Were the delays all that ranks differ by, its gains of 1.7 for ResNet50
-//!   and 1.4 for VGG16 were the limits of 6 ms and of 30 ms: there, and above, its models lie.
+//! - **How.** Each protocol trains the same model on the virtual clock, with real gradients and the
+//!   same settings, for the same number of examples. The loss is smoothed before it is compared
+//!   (`curve.rs`). Results are means over seeds, as a single seed is only accurate to a tenth.
+//! - **Limit.** If each gradient helps equally regardless of waiting, the speedup to a loss is the
+//!   ratio at which ranks compute more gradients: the blocking sum's step divided by the mean time
+//!   of a gradient. With delays uniform in 0 to 50 ms and n ranks, that is (c + 50 n / (n + 1)) /
+//!   (c + 25): 1.9 if computing takes no time, 1.3 if it takes 50 ms. [`SettingFigures::limit`] is
+//!   its value for the drawn delays.
+//! - **Rates.** Gradients of ranks that don't wait are late by about a step of all ranks, and help
+//!   less than fresh ones if the rate is high. So rates are low, an eighth of what the blocking sum
+//!   tolerates; settings with 2, 4 and 8 times the rate show the effect.
+//! - **Source.** Yang's thesis, sections 5.5 and 5.6. It doesn't give its machines' computing
+//!   times, so they are varied. If ranks differed only by delays, its speedups of 1.7 for ResNet50
+//!   and 1.4 for VGG16 would be the limits for 6 ms and 30 ms: its models have these times or more.
 
 mod figures;
 mod page;
@@ -45,25 +45,25 @@ use crate::{Costs, Result};
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 8;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// A tenth of the settings.
+    /// Whether to run only a tenth of the settings.
     pub quick: bool,
-    /// Of the training examples one in so many are learned from.
+    /// Uses one in this many training examples.
     pub part: usize,
-    /// What data's order, sequences, initial values, probes and delays follow from.
+    /// First seed, for the order of data, sequences, initial values, probes and delays.
     pub seed: u64,
-    /// Seeds that are run, from that one on.
+    /// Number of seeds, starting with `seed`.
     pub seeds: u64,
-    /// What messages and arithmetic cost.
+    /// Costs of messages and arithmetic.
     pub costs: Costs,
 }
 
-/// Runs the study on the MNIST files of a folder; `say` is told what is going on.
+/// Runs the study on the MNIST files in a directory; calls `say` with a description of each part.
 ///
 /// # Errors
-/// Data that cannot be read, or a protocol that breaks.
+/// Data that can't be read, or a protocol error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let cases = what_is_run(options.quick);
     let ranks = cases.iter().map(|case| case.setting.ranks).max().unwrap_or(1);
@@ -102,10 +102,10 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     })
 }
 
-/// All that is learned.
+/// All tasks.
 const TASKS: [Task; 3] = [Task::FCNN, Task::CONV, Task::LSTM];
 
-/// The headline's setting: about where the thesis's ResNet50 lies.
+/// The headline's setting, close to the thesis's ResNet50.
 const HEADLINE: Setting = Setting { ranks: 16, computing_ms: 5.0, lateness: Lateness::Delays };
 
 impl Case {

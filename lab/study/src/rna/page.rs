@@ -1,11 +1,11 @@
-//! The study's tables beside the thesis's, and its plots.
+//! The study's tables, compared with the thesis's, and its plots.
 
 use std::fmt::Write;
 
 use super::{Figures, Setting, SettingFigures, Spread};
 use crate::plot::Plot;
 
-/// Tables for people.
+/// Readable tables.
 pub fn page(figures: &Figures) -> String {
     let mut page = String::new();
     let seeds = figures.seeds.len();

@@ -1,22 +1,22 @@
-//! What the thesis measured. Source: Yang's thesis, chapter 5.6: figures 5.3 and 5.7, tables 5.3
+//! The thesis's measurements. Source: Yang's thesis, chapter 5.6: figures 5.3 and 5.7, tables 5.3
 //! and 5.4.
 
 use serde::Serialize;
 
-/// Speed-ups over Horovod, the blocking sum, with delays of 0 to 50 ms.
+/// Speedups over Horovod, the blocking sum, with delays of 0 to 50 ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PaperSpeedups {
-    /// Its model.
+    /// Name of the model.
     pub model: &'static str,
-    /// Of RNA.
+    /// Speedup of RNA.
     pub rna: f64,
     /// Top-1 validation accuracy of the blocking sum, in percent.
     pub bsp_accuracy: f64,
-    /// And of RNA.
+    /// Top-1 validation accuracy of RNA, in percent.
     pub rna_accuracy: f64,
 }
 
-/// By model.
+/// Results by model.
 pub(super) const SPEEDUPS: [PaperSpeedups; 3] = [
     PaperSpeedups { model: "ResNet50", rna: 1.7, bsp_accuracy: 76.2, rna_accuracy: 75.9 },
     PaperSpeedups { model: "VGG16", rna: 1.4, bsp_accuracy: 92.5, rna_accuracy: 92.2 },

@@ -1,7 +1,7 @@
-//! How long a sum waits for its initiator, by the number of probes: figure 5.7.
+//! Time that a sum waits for its initiator, by the number of probes: figure 5.7.
 //!
-//! A hundred ranks with tasks of 10 to 50 ms each, and next to nothing to sum: the time from one
-//! sum to the next is that of the probes, the answer, and what is left of the faster task.
+//! A hundred ranks have tasks of 10 to 50 ms each, and almost nothing to sum. The time between sums
+//! is that of the probes, the answer, and the rest of the faster task.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use stepwell_sync::{Kind, Options, Rate};
 
 use crate::Result;
 
-/// Ranks.
+/// Number of ranks.
 const RANKS: usize = 100;
 /// Numbers of probes.
 const PROBES: [usize; 5] = [1, 2, 3, 5, 10];
-/// Sums before any is timed.
+/// Untimed sums at the start.
 const WARM_UP: u64 = 20;
 
 /// Milliseconds between sums.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Response {
-    /// A twentieth of them take no longer.
+    /// 5th percentile.
     pub p5: f64,
-    /// Half of them.
+    /// Median.
     pub p50: f64,
-    /// All but a twentieth.
+    /// 95th percentile.
     pub p95: f64,
 }
 
-/// By number of probes.
+/// Measures each number of probes.
 pub(super) fn run(quick: bool, seed: u64) -> Result<BTreeMap<usize, Response>> {
     let (probes, sums) = if quick { (&PROBES[..2], 50) } else { (&PROBES[..], 100) };
     let of = |probes: &usize| Ok((*probes, of_probes(*probes, (RANKS, sums), seed)?));
@@ -42,7 +42,7 @@ fn of_probes(probes: usize, (ranks, sums): (usize, u64), seed: u64) -> Result<Re
     let times = Times {
         network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
         arithmetic: 1e12,
-        // A probe is a small remote call: sending one takes its sender a microsecond.
+        // A probe is a small remote call, which takes its sender a microsecond.
         per_parcel: 1e-6,
         computing: Computing { base: 0.0, delays, seed },
     };

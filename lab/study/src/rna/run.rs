@@ -1,4 +1,4 @@
-//! Protocols in a setting, with one seed.
+//! Runs the protocols in a setting, with one seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,28 +13,28 @@ use crate::curve::{Looks, Point, Reached, reached, share};
 use crate::learner::look;
 use crate::{Costs, Result};
 
-/// Points of a pass over the examples.
+/// Points of the curve per epoch.
 const POINTS: u64 = 20;
-/// The most updates that a gradient may have missed: more than any misses whose rank has not
-/// stopped. The thesis has such a bound, and does not tell it.
+/// Most updates that a gradient may miss: more than any does unless its rank has stopped. The
+/// thesis has such a bound, but doesn't give it.
 const AGE_MAX: u64 = 1024;
 
-/// What is run: a task in a setting.
+/// A task in a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) task: Task,
     pub(super) setting: Setting,
 }
 
-/// What came of a case with one seed.
+/// Results of a case with one seed.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) limit: f64,
-    /// By protocol, the baseline first.
+    /// Results by protocol, the baseline first.
     pub(super) runs: Vec<(Entrant, Run)>,
 }
 
-/// What came of a protocol.
+/// Result of a protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// When the loss was reached, if it was.
@@ -45,8 +45,7 @@ pub(super) struct Run {
 }
 
 impl Case {
-    /// All protocols with this seed; as many at a time as there are threads, since most of what a
-    /// run does is in one.
+    /// Runs all protocols with this seed, one per thread at a time, as a run is mostly sequential.
     pub(super) fn run(&self, data: &Data, costs: &Costs, seed: u64) -> Result<Outcome> {
         let data = data.of(self.task.model);
         let graph = Arc::new(self.task.model.graph::<f32>(data.columns())?);
@@ -83,7 +82,7 @@ impl Case {
         (costs, seed): (&Costs, u64),
     ) -> Result<Run> {
         let (task, ranks) = (&self.task, self.setting.ranks);
-        // Sums that few take part in are more: the run ends by its gradients.
+        // There are more sums if few ranks take part in each, so the run ends by its gradients.
         let mut options = Options::new(u64::MAX, Rate::constant(task.rate));
         (options.seed, options.age_max) = (seed, AGE_MAX);
         (options.groups, options.several) = (entrant.groups(&self.setting), entrant.several);
@@ -93,7 +92,7 @@ impl Case {
         let (per_epoch, [train, test]) = (data.per_epoch(ranks), &data.looked_at);
         let looks = Looks { graph, train, test, per_epoch };
         let every = (per_epoch / POINTS).max(1);
-        // Steps of all ranks are as many, however many examples they take.
+        // The number of steps doesn't depend on the number of ranks, so the examples do.
         let epochs = task.epochs * ranks as f64 / HEADLINE.ranks as f64;
         let stop = |point: &Point, _: &_| point.epoch >= epochs;
         let (curve, counts) = looks.follow(&mut run, every, stop)?;

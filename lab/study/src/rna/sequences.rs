@@ -1,14 +1,14 @@
-//! Sequences of unequal length with a planted rule: the class is the symbol of the last step that
-//! was marked.
+//! Sequences of different lengths with a planted rule: the class is the symbol of the last marked
+//! step.
 //!
 //! ```text
 //! row   [ symbol, one of ten | mark ] of each step, then zeros, then [ length ]
 //! ```
 //!
-//! Lengths are log-normal with a median of 8 and a deviation of 0.6 in their logarithm, at least 2
-//! and at most 32 steps, much as the videos of the thesis differ. A mini-batch has sequences of
-//! neighbouring lengths, as is usual, so that none is computed for the length of another; its cost
-//! is that of its longest.
+//! Lengths are log-normal with a median of 8 and a deviation of 0.6 in their logarithm, clamped to
+//! 2 to 32 steps, similar to the variation of the thesis's videos. As usual, a mini-batch has
+//! sequences of similar lengths, so that little is computed in vain; its cost is that of its
+//! longest.
 
 use std::sync::Arc;
 
@@ -20,14 +20,15 @@ use crate::images::CLASSES;
 
 /// Most steps of a sequence.
 pub(super) const STEPS_MAX: usize = 32;
-/// Values of a step: a symbol, and whether it is marked.
+/// Values per step: a symbol, and whether it is marked.
 pub(super) const INPUTS: usize = CLASSES + 1;
-/// Columns of a sequence: its steps, and its length.
+/// Columns of a sequence: its steps and its length.
 const COLUMNS: usize = STEPS_MAX * INPUTS + 1;
-/// One step in so many is marked, beside the first.
+/// One in this many steps is marked, in addition to the first.
 const MARKED: f64 = 4.0;
 
-/// So many sequences, by mini-batches in drawn order; what each of these costs, 1 on average.
+/// Draws `count` sequences, in mini-batches in random order, and the cost of each mini-batch, 1 on
+/// average.
 pub(super) fn drawn(count: usize, name: &[u8], seed: u64) -> (Examples, Arc<[f64]>) {
     let mut stream = Stream::named(seed, name);
     let mut lengths: Vec<usize> = (0..count).map(|_| length(&mut stream)).collect();
@@ -45,7 +46,7 @@ pub(super) fn drawn(count: usize, name: &[u8], seed: u64) -> (Examples, Arc<[f64
     (Examples { columns: COLUMNS, features, labels }, costs)
 }
 
-/// By the method of Box and Muller.
+/// Draws a length with the Box-Muller method.
 fn length(stream: &mut Stream) -> usize {
     let [u, v] = [stream.next_f64(), stream.next_f64()];
     let radius = libm::sqrt(-2.0 * libm::log(1.0 - u));
@@ -53,7 +54,7 @@ fn length(stream: &mut Stream) -> usize {
     (8.0 * libm::exp(0.6 * normal)).round().clamp(2.0, STEPS_MAX as f64) as usize
 }
 
-/// Draws the steps of a sequence, and says its class.
+/// Draws the steps of a sequence; returns its class.
 fn fill(row: &mut [f32], length: usize, stream: &mut Stream) -> u8 {
     let mut class = 0;
     for (step, values) in row.chunks_exact_mut(INPUTS).take(length).enumerate() {

@@ -1,4 +1,4 @@
-//! What is learned: models, the rates that they learn at, and their examples.
+//! Learning tasks: models, learning rates and examples.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::learner::ImageLearner;
 use crate::models::Model;
 use crate::{Images as Examples, Result};
 
-/// Training and test examples that are looked at on the way.
+/// Training and test examples evaluated during a run.
 const LOOKED_AT: [usize; 2] = [2000, 1000];
-/// Training and test sequences that are drawn.
+/// Training and test sequences to draw.
 const SEQUENCES: [usize; 2] = [32_768, 4096];
 
-/// A model, and how it learns.
+/// A model with its training settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Task {
     pub(super) model: Model,
-    /// How far a step along the mean of all ranks' gradients goes.
+    /// Learning rate along the mean of all ranks' gradients.
     pub(super) rate: f64,
-    /// Training loss to be reached.
+    /// Target training loss.
     pub(super) target: f64,
-    /// Passes over the examples, with as many ranks as the headline has.
+    /// Epochs, for the headline's number of ranks.
     pub(super) epochs: f64,
 }
 
 impl Task {
-    /// Rectified neurons.
+    /// One hidden layer of rectified neurons.
     pub(super) const FCNN: Self =
         Self { model: Model::Fcnn(32), rate: 0.025, target: 0.28, epochs: 1.5 };
-    /// A small convolution net.
+    /// A small convolutional network.
     pub(super) const CONV: Self =
         Self { model: Model::Conv, rate: 0.025, target: 0.3, epochs: 1.25 };
-    /// Sequences of unequal length.
+    /// Sequences of different lengths.
     pub(super) const LSTM: Self = Self {
         model: Model::Lstm { inputs: INPUTS, steps_max: STEPS_MAX },
         rate: 1.0,
@@ -44,13 +44,13 @@ impl Task {
         epochs: 1.5,
     };
 
-    /// The same with a higher rate.
+    /// The task with a higher rate.
     pub(super) fn faster(self, factor: f64) -> Self {
         Self { rate: self.rate * factor, ..self }
     }
 }
 
-/// What a seed draws: of images the order, of sequences all.
+/// Data drawn by a seed: the order of images, and all sequences.
 #[derive(Debug)]
 pub(super) struct Data {
     images: Examined,
@@ -58,10 +58,10 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Enough for so many ranks.
+    /// Enough data for `ranks` ranks.
     ///
     /// # Errors
-    /// Images that cannot be read.
+    /// Images that can't be read.
     pub(super) fn new(
         folder: &Path,
         options: &StudyOptions,
@@ -73,7 +73,7 @@ impl Data {
         let moments = sets[0].moments();
         let [train, test] = sets.map(|set| set.standardized(moments));
         let images = Examined::new(train, Arc::new([]), test, seed);
-        // All ranks have as many mini-batches.
+        // All ranks have equally many mini-batches.
         let count = (SEQUENCES[0] / options.part).next_multiple_of(least);
         let (train, costs) = drawn(count, b"study/sequences/train", seed);
         let (test, _) = drawn(SEQUENCES[1], b"study/sequences/test", seed);
@@ -85,20 +85,20 @@ impl Data {
     }
 }
 
-/// Examples to learn from, and to look at.
+/// Examples for training and for evaluation.
 #[derive(Debug)]
 pub(super) struct Examined {
     train: Arc<Examples>,
-    /// By mini-batch; none where all are usual.
+    /// Relative cost by mini-batch; empty if all cost the same.
     costs: Arc<[f64]>,
-    /// Some of the training and of the test examples.
+    /// A part of the training examples, and of the test examples.
     pub(super) looked_at: [Examples; 2],
     pub(super) test: Examples,
 }
 
 impl Examined {
     fn new(train: Examples, costs: Arc<[f64]>, test: Examples, seed: u64) -> Self {
-        // No more than a part where there are few, so that looking takes no longer than learning.
+        // Limited for small sets, so that evaluation takes no longer than training.
         let count = |most: usize| most.min(train.count() / 4);
         let [of_train, of_test] = LOOKED_AT.map(count);
         let looked_at = [
@@ -112,12 +112,12 @@ impl Examined {
         self.train.columns
     }
 
-    /// Gradients of a pass over the examples.
+    /// Gradients per epoch.
     pub(super) fn per_epoch(&self, ranks: usize) -> u64 {
         (ranks * (self.train.count() / ranks / MINI_BATCH)) as u64
     }
 
-    /// One for each rank.
+    /// One learner per rank.
     pub(super) fn learners(&self, graph: &Arc<Graph<f32>>, ranks: usize) -> Vec<BoxedLearner<f32>> {
         let learner = |part| -> BoxedLearner<f32> {
             let learner = ImageLearner::new(graph, &self.train, part, MINI_BATCH);

@@ -1,4 +1,4 @@
-//! Columns of ids, and lists of them.
+//! Compiles id columns and their lists.
 
 use stepwell_base::Namespace;
 
@@ -6,10 +6,10 @@ use super::no_f32;
 use crate::layout::{IdRule, Ids, List, ListRule, Made, Values};
 use crate::moment::TimePart;
 
-/// Ids that a list may have.
+/// Most ids of a list.
 const LIST_MAX: usize = 65_536;
 
-/// Ids of the column `name`, made of the sources `of`, with `values`.
+/// Compiles the id column `name` with sources `of` and `values`.
 pub(super) fn ids_of(
     name: &str,
     of: &[usize],
@@ -64,7 +64,7 @@ pub(super) fn ids_of(
     Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
 }
 
-/// The list in `source`, whose ids have `values`.
+/// Compiles a list in `source` whose ids have `values`.
 fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, String> {
     let ListRule { separator, most, .. } = rule;
     if separator.is_empty() || separator.contains(['\n', '\r']) {

@@ -1,8 +1,8 @@
-//! Objects as most files have them: names without escapes, values that are short texts, numbers,
-//! `true`, `false` or `null`, at most a space between parts.
+//! Parses typical JSON objects: names without escapes; values that are short texts, numbers,
+//! `true`, `false` or `null`; at most one space between parts.
 //!
-//! Whatever else stands in a line is for the library, which also says what is wrong with one: this
-//! takes a line whole or not at all.
+//! The library handles all other lines, and reports errors: this parser takes a whole line or
+//! nothing.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use crate::layout::Layout;
 use crate::record::Fields;
 use crate::scan::{text_end, word_at};
 
-/// Names of the sources of a layout, of which none looks other in JSON than it is.
+/// Names of a layout's sources, none of which needs escapes in JSON.
 pub(crate) struct Names {
-    /// The first eight bytes of each with the quote behind it, and which of these it has.
+    /// The first eight bytes of each name with its closing quote, and a mask of the bytes in use.
     starts: Vec<(u64, u64)>,
 }
 
 impl Names {
-    /// Those of `layout`, if they are so.
+    /// Names in `layout`; `None` if any needs escapes.
     pub(crate) fn of(layout: &Layout) -> Option<Self> {
         let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
         let start = |name: &String| {
@@ -29,8 +29,8 @@ impl Names {
         Some(Self { starts })
     }
 
-    /// Whether `name`, that of `source`, and a quote are what `text` begins with, whose first bytes
-    /// are `word`.
+    /// Whether `text`, which starts with the bytes of `word`, starts with `name`, the name of
+    /// `source`, and a quote.
     #[inline]
     fn is_at(&self, source: usize, name: &str, (word, text): (u64, &[u8])) -> bool {
         let (start, mask) = self.starts[source];
@@ -41,7 +41,8 @@ impl Names {
     }
 }
 
-/// Takes the object at `line` of `body`, which is UTF-8, apart; false where it is for the library.
+/// Parses the object at `line` of `body`, which is UTF-8. Returns false if the library must parse
+/// it.
 pub(super) fn split(
     (layout, names): (&Layout, &Names),
     body: &[u8],
@@ -58,7 +59,7 @@ pub(super) fn split(
         let Some((source, value)) = name_at((layout, names), body, at, next) else { return false };
         at = value;
         let outcome = match source {
-            // Nobody wants it.
+            // An unused value.
             None => value_at(body, at).map(|(_, end)| end),
             Some(source) => {
                 next = source + 1;
@@ -75,7 +76,7 @@ pub(super) fn split(
     }
 }
 
-/// Passes over the byte at `at`, if it is `wanted`.
+/// Skips the byte at `at`, if it is `wanted`.
 #[inline]
 fn take(body: &[u8], at: &mut usize, wanted: u8) -> bool {
     let is_there = body.get(*at) == Some(&wanted);
@@ -88,8 +89,8 @@ fn space(body: &[u8], at: &mut usize) {
     take(body, at, b' ');
 }
 
-/// The source that the name at `at` is of, if it is of any, and where its value begins. It is
-/// probably that of number `next`: objects of a file are alike.
+/// Parses the name at `at`; returns its source, if any, and the start of its value. Tries number
+/// `next` first, as objects of a file are similar.
 #[inline]
 fn name_at(
     (layout, names): (&Layout, &Names),
@@ -116,7 +117,7 @@ fn name_at(
     Some((source, value))
 }
 
-/// Gives the source the value at `at`; says where it ends.
+/// Sets the source to the value at `at`; returns the end of the value.
 #[inline]
 fn put_value(
     layout: &Layout,
@@ -124,7 +125,7 @@ fn put_value(
     at: usize,
     (source, fields): (usize, &mut Fields),
 ) -> Option<usize> {
-    // It is there twice, which is an error.
+    // A duplicate, which is an error.
     if fields.has(source) {
         return None;
     }
@@ -138,13 +139,13 @@ fn put_value(
         Some(value) if !layout.is_missing(&body[value.clone()]) => {
             fields.put(source, value.start, value.end);
         }
-        // It is named, and has no value.
+        // Present without a value.
         _ => fields.put(source, 0, 0),
     }
     Some(end)
 }
 
-/// Where the value at `at` has its text, none for `null`, and where it ends.
+/// Range of the text of the value at `at` (`None` for `null`), and the end of the value.
 #[inline]
 fn value_at(body: &[u8], at: usize) -> Option<(Option<Range<usize>>, usize)> {
     let word = |word: &[u8]| body[at..].starts_with(word).then_some(at + word.len());
@@ -161,7 +162,7 @@ fn value_at(body: &[u8], at: usize) -> Option<(Option<Range<usize>>, usize)> {
     }
 }
 
-/// Where the number at `at` ends, if it is one as JSON has it.
+/// End of the number at `at`, if it is a valid JSON number.
 #[inline]
 fn number_end(body: &[u8], at: usize) -> Option<usize> {
     let mut end = at;
@@ -194,7 +195,7 @@ fn number_end(body: &[u8], at: usize) -> Option<usize> {
 fn digits_end(body: &[u8], at: usize) -> usize {
     let mut end = at;
     loop {
-        // Bytes that are digits have this high nibble, and keep it with 6 added.
+        // Eight digits may be followed by more.
         let word = word_at(body, end);
         let digits = crate::scan::digits_before(word);
         end += digits;

@@ -1,4 +1,4 @@
-//! Lines that are taken quickly are taken as the library takes them.
+//! The quick parser gives the same results as the library.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn layout() -> Layout {
     Layout::new(options, columns.map(column).to_vec()).unwrap()
 }
 
-/// What each source has, or that the line is wrong.
+/// Values of all sources, or an error.
 fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String> {
     let mut fields = Fields::new(layout.sources.len());
     let names = Names::of(layout).filter(|_| quick);
@@ -35,7 +35,7 @@ fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String>
     Ok((0..layout.sources.len()).map(found).collect())
 }
 
-/// Whether the line is taken without the library.
+/// Whether the quick parser accepts the line.
 fn is_quick(layout: &Layout, line: &str) -> bool {
     let mut fields = Fields::new(layout.sources.len());
     let names = Names::of(layout).unwrap();

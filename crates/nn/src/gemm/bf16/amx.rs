@@ -1,14 +1,14 @@
-//! The unit of tiles in hardware: AMX with its BF16 extension, an instruction per method.
+//! Tile unit in hardware: AMX with its BF16 extension, one instruction per method.
 //!
 //! - **Invariants.**
-//!   - A1 tile registers are touched between the making of a [`Tiles`] and its end alone, on one
-//!     thread. The compiler keeps nothing in them (it has no type for them), so between two blocks
-//!     of assembly they hold what this file left there; the system saves them when threads switch.
-//!   - A2 a [`Tiles`] exists only where [`is_here`] said so: the processor has the instructions and
-//!     the system lets this process use the registers.
-//!   - A3 while a [`Tiles`] exists all eight registers are 16 lines of 64 bytes, so that a load
-//!     reads exactly the kibibyte of a [`Tile`], 64 bytes from line to line, and a store writes 64
-//!     bytes of each of 16 lines.
+//! - A1 tile registers are used only while a [`Tiles`] exists, on one thread. The compiler keeps
+//!   nothing in them (it has no type for them), so they keep their contents between two blocks of
+//!   assembly; the system saves them when it switches threads.
+//! - A2 a [`Tiles`] exists only if [`is_here`] is true: the processor has the instructions, and the
+//!   system lets this process use the registers.
+//! - A3 while a [`Tiles`] exists, all eight registers have 16 lines of 64 bytes. So a load reads
+//!   exactly the 1 KiB of a [`Tile`], in lines 64 bytes apart, and a store writes 64 bytes of each
+//!   of 16 lines.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -18,7 +18,7 @@ use super::pack::{LINES, Tile};
 use super::panel::{Panel, Unit};
 use super::tiles::{ByTiles, TileUnit};
 
-/// Bytes from line to line of a tile in memory.
+/// Bytes between lines of a tile in memory.
 const STRIDE: usize = 4 * LINES;
 
 #[derive(Debug)]
@@ -33,13 +33,13 @@ impl Unit for Amx {
     }
 }
 
-/// The sums are written in vectors, which every processor with tiles has.
+/// The sums use AVX-512 vectors, which every processor with tiles has.
 #[target_feature(enable = "avx512f")]
 fn run(panel: Panel<'_>) {
     panel.run(&mut ByTiles(Tiles::new()));
 }
 
-/// Whether this machine has the unit and lets this process use it; asks the system once.
+/// Whether this machine has the unit and this process may use it; asks the system once.
 pub(super) fn is_here() -> bool {
     static IS_HERE: OnceLock<bool> = OnceLock::new();
     *IS_HERE.get_or_init(|| {
@@ -48,7 +48,8 @@ pub(super) fn is_here() -> bool {
     })
 }
 
-/// AMX-BF16 and AMX-TILE, and a palette of eight registers of 16 lines of 64 bytes.
+/// Whether the processor has AMX-BF16 and AMX-TILE, and a palette of eight registers of 16 lines of
+/// 64 bytes.
 fn has_instructions() -> bool {
     const BF16: u32 = 1 << 22;
     const TILE: u32 = 1 << 24;
@@ -61,7 +62,7 @@ fn has_instructions() -> bool {
     line_bytes as usize >= STRIDE && registers >= 8 && palette.ecx & 0xffff >= LINES as u32
 }
 
-/// Whether the system has told the processor that it saves tile registers: bits 17 and 18 of XCR0.
+/// Whether the system saves tile registers: bits 17 and 18 of XCR0.
 #[expect(unsafe_code, reason = "reads a control register")]
 fn saves_registers() -> bool {
     const OSXSAVE: u32 = 1 << 27;
@@ -70,7 +71,7 @@ fn saves_registers() -> bool {
         return false;
     }
     let low: u32;
-    // SAFETY: with OSXSAVE, as just seen, any program may read XCR0; memory is not touched.
+    // SAFETY: OSXSAVE was checked, so any program may read XCR0; memory isn't accessed.
     unsafe {
         asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _,
             options(nomem, nostack, preserves_flags));
@@ -78,7 +79,7 @@ fn saves_registers() -> bool {
     low & TILES == TILES
 }
 
-/// Asks Linux for the right to use tile registers, for all threads of the process.
+/// Requests permission from Linux to use tile registers in all threads of the process.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a system call without a wrapper in the standard library")]
 fn is_permitted() -> bool {
@@ -86,8 +87,8 @@ fn is_permitted() -> bool {
     const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
     const XTILEDATA: usize = 18;
     let result: usize;
-    // SAFETY: the call takes two numbers and changes nothing but a permission; the instruction
-    // overwrites rcx and r11.
+    // SAFETY: the call takes two numbers and only changes a permission; the instruction overwrites
+    // rcx and r11.
     unsafe {
         asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") ARCH_REQ_XCOMP_PERM,
             in("rsi") XTILEDATA, out("rcx") _, out("r11") _, options(nostack));
@@ -100,7 +101,7 @@ fn is_permitted() -> bool {
     false
 }
 
-/// What `ldtilecfg` reads: palette, then bytes of a line and lines of each register.
+/// Operand of `ldtilecfg`: palette, then bytes per line and lines of each register.
 #[repr(C, align(64))]
 struct Shapes {
     palette: u8,
@@ -124,15 +125,15 @@ static SHAPES: Shapes = {
     }
 };
 
-/// The registers of this thread, shaped; they are given back at the end.
+/// The configured registers of this thread; released on drop.
 struct Tiles(());
 
 impl Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     fn new() -> Self {
         assert!(is_here(), "A2");
-        // SAFETY: A2; the instruction reads the 64 bytes of `SHAPES`, which are a shape of
-        // palette 1 within the limits that `has_instructions` saw.
+        // SAFETY: A2. The instruction reads the 64 bytes of `SHAPES`, which are a shape of palette
+        // 1 within the limits that `has_instructions` checked.
         unsafe {
             asm!("ldtilecfg [{shapes}]", shapes = in(reg) &raw const SHAPES,
                 options(readonly, nostack, preserves_flags));
@@ -144,7 +145,7 @@ impl Tiles {
 impl Drop for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     fn drop(&mut self) {
-        // SAFETY: A2; memory is not touched, and by A1 nobody reads the registers after this.
+        // SAFETY: A2. Memory isn't accessed, and by A1 nothing reads the registers after this.
         unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) }
     }
 }
@@ -153,15 +154,15 @@ impl TileUnit for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     #[inline(always)]
     fn zero<const T: u8>(&mut self) {
-        // SAFETY: A2, A3; changes a register that is this value's by A1.
+        // SAFETY: A2, A3. Changes a register that this value owns by A1.
         unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
     }
 
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     #[inline(always)]
     fn load<const T: u8>(&mut self, tile: &Tile) {
-        // SAFETY: A2; by A3 it reads the bytes of `tile`; changes a register that is this value's
-        // by A1.
+        // SAFETY: A2. By A3 it reads the bytes of `tile`, and changes a register that this value
+        // owns by A1.
         unsafe {
             asm!("tileloadd tmm{t}, [{tile} + 1 * {stride}]", t = const T,
                 tile = in(reg) &raw const *tile, stride = in(reg) STRIDE,
@@ -172,7 +173,7 @@ impl TileUnit for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     #[inline(always)]
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
-        // SAFETY: A2, A3 (the three shapes fit); changes a register that is this value's by A1.
+        // SAFETY: A2, A3 (the three shapes match). Changes a register that this value owns by A1.
         unsafe {
             asm!("tdpbf16ps tmm{d}, tmm{l}, tmm{r}", d = const D, l = const L, r = const R,
                 options(nomem, nostack, preserves_flags));
@@ -183,8 +184,8 @@ impl TileUnit for Tiles {
     #[inline(always)]
     fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize) {
         assert!(lanes.len() >= (LINES - 1) * stride + LINES, "M1: a tile inside its matrix");
-        // SAFETY: A2; by A3 it writes 16 lines of 64 bytes, `stride` numbers from line to line,
-        // of which the last ends inside `lanes` by the assertion, borrowed for writing.
+        // SAFETY: A2. By A3 it writes 16 lines of 64 bytes, `stride` numbers apart; by the
+        // assertion, the last one ends inside `lanes`, which is borrowed for writing.
         unsafe {
             asm!("tilestored [{lanes} + 1 * {stride}], tmm{t}", t = const T,
                 lanes = in(reg) lanes.as_mut_ptr(), stride = in(reg) stride * size_of::<f32>(),

@@ -1,4 +1,4 @@
-//! The unit of lanes in hardware: AVX-512 with its BF16 extension.
+//! Vector unit in hardware: AVX-512 with its BF16 extension.
 
 use std::arch::x86_64::{
     __m512, __m512bh, _mm512_dpbf16_ps, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_ps,
@@ -10,7 +10,7 @@ use super::lanes::{ByLanes, LaneUnit};
 use super::pack::LINES;
 use super::panel::{Panel, Unit};
 
-/// Whether this machine has it.
+/// Whether this machine has the unit.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16")
 }
@@ -32,7 +32,7 @@ fn run(panel: Panel<'_>) {
     panel.run(&mut ByLanes(Lanes(())));
 }
 
-/// Invariant: exists in [`run`] alone, so that every method runs on a machine that has the unit.
+/// Invariant: exists only in [`run`], so that every method runs on a machine with the unit.
 struct Lanes(());
 
 impl LaneUnit for Lanes {
@@ -51,7 +51,7 @@ impl LaneUnit for Lanes {
     fn load(&self, from: &[u32; LINES]) -> __m512bh {
         // SAFETY: the invariant of `Lanes`; `from` has the 64 bytes that are read.
         let words = unsafe { _mm512_loadu_si512(from.as_ptr().cast()) };
-        // SAFETY: both are vectors of 64 bytes of which all bits are valid.
+        // SAFETY: both are vectors of 64 bytes, for which all bits are valid.
         unsafe { transmute(words) }
     }
 
@@ -60,7 +60,7 @@ impl LaneUnit for Lanes {
     fn spread(&self, pair: u32) -> __m512bh {
         // SAFETY: the invariant of `Lanes`.
         let words = unsafe { _mm512_set1_epi32(pair.cast_signed()) };
-        // SAFETY: both are vectors of 64 bytes of which all bits are valid.
+        // SAFETY: both are vectors of 64 bytes, for which all bits are valid.
         unsafe { transmute(words) }
     }
 

@@ -1,11 +1,12 @@
-//! Blocks on a unit with vectors of 16 lanes, and that unit in software.
+//! Computes blocks on a unit with vectors of 16 lanes; also that unit in software.
 
 use super::pack::{LINES, PAIRS, Tile};
 use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
 use super::tiles::fused;
 
-/// Lines of the left operand whose sums are kept in vectors at once: with two right strips 16.
+/// Lines of the left operand whose sums are held in vectors at once: 16 vectors for two right
+/// strips.
 const HELD: usize = 8;
 
 /// Vectors of 16 sums or pairs; each method is one instruction.
@@ -15,23 +16,24 @@ pub(super) trait LaneUnit {
     /// Pairs. // (16)
     type Pairs: Copy;
 
-    /// No sums yet.
+    /// Zero sums.
     fn zero(&self) -> Self::Sums;
 
-    /// The pairs of `from`.
+    /// Loads pairs.
     fn load(&self, from: &[u32; LINES]) -> Self::Pairs;
 
-    /// One pair in all lanes.
+    /// One pair, repeated in all lanes.
     fn spread(&self, pair: u32) -> Self::Pairs;
 
-    /// `sums` and, lane by lane, the two products of a pair by a pair.
+    /// Adds the two products of a pair with a pair to `sums`, lane by lane.
     fn dot(&self, sums: Self::Sums, left: Self::Pairs, right: Self::Pairs) -> Self::Sums;
 
     /// Writes the sums.
     fn store(&self, sums: Self::Sums, to: &mut [f32; LINES]);
 }
 
-/// Blocks on such a unit: one pair of the left operand by 16 lines of the right one at a time.
+/// Computes blocks on such a unit: one pair of the left operand with 16 lines of the right one at a
+/// time.
 pub(super) struct ByLanes<U>(pub(super) U);
 
 impl<U: LaneUnit> BlockUnit for ByLanes<U> {
@@ -46,7 +48,7 @@ impl<U: LaneUnit> BlockUnit for ByLanes<U> {
 }
 
 impl<U: LaneUnit> ByLanes<U> {
-    /// The lines from `line` of left strip `row` by two right strips.
+    /// Multiplies the lines from `line` of left strip `row` with two right strips.
     #[inline(always)]
     fn lines(
         &self,
@@ -79,14 +81,14 @@ impl<U: LaneUnit> ByLanes<U> {
     }
 }
 
-/// The 16 pairs at one place of the depth.
+/// The 16 pairs at one position along the depth.
 #[inline(always)]
 fn vector(tile: &Tile, place: usize) -> &[u32; LINES] {
     let (vectors, _) = tile.0.as_chunks();
     &vectors[place]
 }
 
-/// The unit in software, after the manual's VDPBF16PS.
+/// The unit in software, following the manual's VDPBF16PS.
 #[derive(Debug)]
 pub(super) struct SoftLanes;
 
@@ -114,7 +116,7 @@ impl LaneUnit for Software {
         [pair; LINES]
     }
 
-    /// The second product first, each fused with its addition.
+    /// Adds the second product first, each fused with its addition.
     fn dot(&self, mut sums: Self::Sums, left: Self::Pairs, right: Self::Pairs) -> Self::Sums {
         for (sum, (left, right)) in sums.iter_mut().zip(left.into_iter().zip(right)) {
             let (left, right) = (numbers(left), numbers(right));

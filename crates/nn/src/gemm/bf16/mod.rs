@@ -4,16 +4,16 @@
 //! operand ─► round ─► pack: tiles of 16 lines x 16 pairs ─► blocks of 2 x 2 tiles ─► target
 //!                                                            │
 //!                    unit of tiles: Amx, or SoftTiles ◄──────┤ the loops are generic over the
-//!                    unit of lanes: Avx512, or SoftLanes ◄───┘ unit, an instruction a method
+//!                    unit of lanes: Avx512, or SoftLanes ◄───┘ unit, one instruction per method
 //! ```
 //!
-//! The software units do what the processor's manual says (Intel, "Architecture Instruction Set
-//! Extensions Programming Reference": TDPBF16PS, VDPBF16PS), number by number. With them the loops
-//! are tested on every machine, so that what runs on hardware alone is single instructions. Those
-//! are compared with the software once per process before they are used (see [`bf16_kernel`]).
+//! The software units follow the processor's manual (Intel, "Architecture Instruction Set
+//! Extensions Programming Reference": TDPBF16PS, VDPBF16PS), number by number. With them, the loops
+//! are tested on every machine, so that only single instructions depend on the hardware. Those are
+//! compared with the software once per process, before they are used (see [`bf16_kernel`]).
 //!
-//! Products with a side below [`SIDE_MIN`] would fill tiles with padding; all kernels leave them
-//! to [`Portable`].
+//! Products with a side below [`SIDE_MIN`] would fill tiles mostly with padding; all kernels
+//! delegate them to [`Portable`].
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -40,22 +40,22 @@ use super::{DEPTH_MAX, Kernel, Operand, Packed, Scratch, pieces, plain, transpos
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut};
 
-/// Fewest rows and columns of a product that is worth packing.
+/// Fewest rows and columns for which packing is worthwhile.
 const SIDE_MIN: usize = 8;
 
-/// What multiplies bf16 operands on this machine.
+/// The bf16 kernel of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bf16Kernel {
-    /// Its name: `amx`, `avx512_bf16` or `portable`.
+    /// Name: `amx`, `avx512_bf16` or `portable`.
     pub name: &'static str,
-    /// A line about units that this machine has and that failed their check, where one did.
+    /// Note about available units that failed their check, if any.
     pub note: Option<String>,
 }
 
-/// What multiplies bf16 operands on this machine; the answer is the same for all of a process.
+/// The bf16 kernel of this machine, the same for the whole process.
 ///
-/// The first call looks for the processor's units and lets each compute one product that software
-/// computes too. A unit whose product differs is not used.
+/// The first call detects the processor's units and compares one product of each with software. A
+/// unit with a different product isn't used.
 pub fn bf16_kernel() -> &'static Bf16Kernel {
     &choice().1
 }
@@ -122,7 +122,7 @@ fn agree(one: &dyn Kernel<f32>, other: &dyn Kernel<f32>) -> bool {
     const M: usize = 35;
     const N: usize = 50;
     const DEPTH: usize = 71;
-    // Numbers of either sign with all bits of significance, from a small generator.
+    // Numbers of either sign that use all bits of significance, from a small generator.
     let mut state = 1u32;
     let mut number = |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -138,15 +138,15 @@ fn agree(one: &dyn Kernel<f32>, other: &dyn Kernel<f32>) -> bool {
         kernel.multiply(target, Write::Overwrite, left, right, &mut Scratch::default());
         product
     };
-    // Each of the 71 terms is below 4, each step of a sum is off by at most 2^-24 of it.
+    // Each of the 71 terms is below 4, and each step of a sum has a relative error of at most
+    // 2^-24.
     let tolerance = (4 * DEPTH * DEPTH) as f32 * 2.0 * f32::EPSILON;
     product(one).iter().zip(product(other)).all(|(a, b)| (a - b).abs() <= tolerance)
 }
 
-/// A kernel over tiles, on a unit.
+/// A kernel that uses tiles, on a unit.
 ///
-/// Each operand is rounded and packed once, a piece of the depth at a time; a right one perhaps
-/// long before.
+/// Rounds and packs each operand once, by piece of the depth; a right operand may be prepacked.
 #[derive(Debug)]
 struct Tiled<U>(U);
 
@@ -178,7 +178,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
         }
     }
 
-    /// Both operands of a piece, and what small products take.
+    /// Both operands of a piece, and the delegate's buffers for small products.
     fn packing_bytes(&self, side: usize) -> usize {
         let tiles = strips(side) * DEPTH_MAX.div_ceil(DEPTH);
         2 * HugeSlice::<Tile>::bytes_rounded_up(tiles) + Portable.packing_bytes(side)
@@ -189,7 +189,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
     }
 
     fn pack(&self, right: Operand<'_, f32>, packed: &mut Packed) {
-        // Of a product only the right operand's pieces are wanted; any left one gives them.
+        // Only the right operand's pieces matter, so the left one is arbitrary.
         for (index, (_, _, right)) in pieces(Write::Overwrite, right.transpose(), right).enumerate()
         {
             let depth = right.columns.div_ceil(DEPTH);

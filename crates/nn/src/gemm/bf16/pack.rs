@@ -1,18 +1,18 @@
-//! Operands as the units read them: tiles of 16 lines by 16 pairs along the depth.
+//! Packs operands as the units read them: tiles of 16 lines by 16 pairs along the depth.
 //!
-//! A line is a row of the left operand or a column of the right one. A pair is two neighbours of a
+//! A line is a row of the left operand or a column of the right one. A pair is two neighbors in a
 //! line, the first in the lower half of a word:
 //!
 //! ```text
-//! left    word[line * 16 + pair]    16 lines of 64 bytes, what AMX calls A
-//! right   word[pair * 16 + line]    16 pairs of 64 bytes, what AMX calls B, a vector per pair
+//! left    word[line * 16 + pair]    16 lines of 64 bytes, AMX's A
+//! right   word[pair * 16 + line]    16 pairs of 64 bytes, AMX's B, a vector per pair
 //!
 //! tiles   [ strip 0: depth 0..32, depth 32..64, ... ][ strip 1 ] ...    a strip is 16 lines
 //! ```
 //!
-//! An operand is read in the order in which it lies. Where that is not the order of its tiles, a
-//! tile is transposed after it was filled, in the first-level cache. Lines and depth beyond the
-//! operand are zero, and so is a strip that makes their number even.
+//! An operand is read in memory order. If its tiles have the other order, a tile is transposed
+//! after it is filled, while it is in the first-level cache. Lines and depth past the operand are
+//! zero, as is a strip that makes the number of strips even.
 
 use bytemuck::Zeroable;
 use pulp::{Arch, Simd, WithSimd};
@@ -24,12 +24,12 @@ use crate::gemm::Operand;
 
 /// Lines of a tile.
 pub(super) const LINES: usize = 16;
-/// Pairs of a line of a tile.
+/// Pairs per line of a tile.
 pub(super) const PAIRS: usize = 16;
 /// Depth of a tile.
 pub(in crate::gemm) const DEPTH: usize = 2 * PAIRS;
 
-/// One tile: a kibibyte, aligned to the lines of a cache.
+/// One tile: 1 KiB, aligned to cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
 #[repr(C, align(64))]
 pub(in crate::gemm) struct Tile(pub(super) [u32; LINES * PAIRS]);
@@ -40,19 +40,19 @@ impl Default for Tile {
     }
 }
 
-/// Which operand of a product.
+/// Side of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
     Right,
 }
 
-/// Strips of so many lines: an even number.
+/// Strips for `lines` lines, rounded up to an even number.
 pub(in crate::gemm) fn strips(lines: usize) -> usize {
     lines.div_ceil(2 * LINES) * 2
 }
 
-/// [`fill`]s as many of `tiles` as the operand takes, and gives them.
+/// [`fill`]s the tiles that the operand needs, and returns them; grows `tiles` if necessary.
 pub(super) fn pack<'a>(
     lines: Operand<'_, f32>,
     side: Side,
@@ -102,7 +102,7 @@ impl WithSimd for Pack<'_> {
     }
 }
 
-/// Fills a tile of a left operand whose lines lie without gaps.
+/// Fills a tile from an operand with contiguous lines.
 #[inline(always)]
 fn fill_by_line(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut Tile) {
     let wanted = DEPTH.min(lines.columns - start);
@@ -123,7 +123,7 @@ fn fill_by_line(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut 
     }
 }
 
-/// Fills a tile of a right operand whose places along the depth lie without gaps.
+/// Fills a tile from an operand whose positions along the depth are contiguous.
 #[inline(always)]
 fn fill_by_pair(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut Tile) {
     let wanted = LINES.min(lines.rows.saturating_sub(line));
@@ -152,10 +152,10 @@ fn fill_by_pair(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut 
     }
 }
 
-/// Exchanges lines and pairs.
+/// Transposes lines and pairs.
 ///
-/// Weaving the two halves of a tile into each other turns the bits of every word's place by one.
-/// After four times the place's four bits of the line and four of the pair have changed sides.
+/// Interleaving the two halves of a tile rotates the bits of every word's index by one. After four
+/// times, the four bits of the line and the four of the pair have changed places.
 #[inline(always)]
 fn transpose(tile: &mut Tile) {
     const _: () = assert!(LINES == 16 && PAIRS == 16, "four bits each");

@@ -1,4 +1,5 @@
-//! The loops over packed operands: every block of 2 x 2 tiles of sums once per piece of the depth.
+//! Loops over packed operands: visits every block of 2 x 2 tiles of sums once per piece of the
+//! depth.
 //!
 //! ```text
 //!              right strips  ┌───────── COLUMN_STRIPS ─────────┐ stays in the second-level cache
@@ -11,15 +12,15 @@ use std::fmt::Debug;
 use super::pack::{LINES, Tile};
 use crate::MatrixMut;
 
-/// Right strips that are read again for each two left ones: 512 KiB at the greatest depth.
+/// Right strips that are reused for each two left ones: 512 KiB at the greatest depth.
 const COLUMN_STRIPS: usize = 32;
 
-/// Lines and columns of a block: two tiles of sums by two.
+/// Lines and columns of a block: 2 x 2 tiles of sums.
 pub(super) const BLOCK: usize = 2 * LINES;
 
-/// Where a block of sums goes: [`BLOCK`] lines of as many numbers.
+/// Destination of a block of sums: [`BLOCK`] lines of [`BLOCK`] numbers.
 ///
-/// Invariant: the last of them lies inside `lanes`.
+/// Invariant: the last number is inside `lanes`.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     lanes: &'a mut [f32],
@@ -27,20 +28,20 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines that begin every `stride` numbers of `lanes`.
+    /// Lines that start every `stride` numbers of `lanes`.
     #[inline(always)]
     fn new(lanes: &'a mut [f32], stride: usize) -> Self {
         assert!(lanes.len() >= (BLOCK - 1) * stride + BLOCK, "M1: a block inside its matrix");
         Self { lanes, stride }
     }
 
-    /// Numbers from line to line.
+    /// Numbers between the starts of lines.
     #[inline(always)]
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// From the first sum of a tile to the last of its last line; there are two tiles by two.
+    /// Lanes of one of the 2 x 2 tiles, from its first to its last sum.
     #[inline(always)]
     pub(super) fn tile(&mut self, row: usize, column: usize) -> &mut [f32] {
         assert!(row < 2 && column < 2, "two tiles by two");
@@ -49,7 +50,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// One piece of a product, packed.
+/// One packed piece of a product.
 #[derive(Debug)]
 pub(super) struct Panel<'a> {
     pub(super) left: &'a [Tile],  // (strips, depth)
@@ -57,25 +58,25 @@ pub(super) struct Panel<'a> {
     /// Tiles along the depth.
     pub(super) depth: usize,
     pub(super) target: MatrixMut<'a, f32>,
-    /// Whether the sums are added to what the target holds.
+    /// Whether to add the sums to the target's contents.
     pub(super) read: bool,
 }
 
-/// What computes a panel.
+/// Computes a panel.
 pub(super) trait Unit: Debug + Send + Sync {
-    /// Computes it.
+    /// Computes `panel`.
     fn run(&self, panel: Panel<'_>);
 }
 
-/// What computes a block.
+/// Computes a block.
 pub(super) trait BlockUnit {
     /// Writes the sums of two strips by two strips, each `depth` tiles.
     fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: Lines<'_>);
 }
 
 impl Panel<'_> {
-    /// Computes the panel block by block: in its place, or beside it where the target holds other
-    /// sums already or ends inside the block.
+    /// Computes the panel block by block: in place, or in a buffer if the target already contains
+    /// sums or ends inside the block.
     #[inline(always)]
     pub(super) fn run(mut self, unit: &mut impl BlockUnit) {
         let (left, right) = (self.left, self.right);
@@ -104,7 +105,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Writes a block as far as the target reaches.
+    /// Writes the part of a block that is inside the target.
     #[inline(always)]
     fn put(&mut self, row: usize, column: usize, sums: &Beside) {
         let rows = row..self.target.rows().min(row + BLOCK);
@@ -121,7 +122,7 @@ impl Panel<'_> {
     }
 }
 
-/// A block that does not fit its place, or is added to it. // (left line, right line)
+/// Buffer for a block that is added to the target or exceeds it. // (left line, right line)
 #[repr(C, align(64))]
 struct Beside([f32; BLOCK * BLOCK]);
 

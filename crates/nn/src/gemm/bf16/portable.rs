@@ -1,7 +1,8 @@
-//! The kernel of every machine: operands rounded to bf16 and kept as f32, through the library.
+//! The kernel for every machine: rounds operands to bf16, stores them as f32, and uses the library.
 //!
-//! A product of two bf16 numbers is exact in f32, so that it differs from the hardware kernels in
-//! the order of sums alone. Cost beside the f32 product: reading each operand and writing it once.
+//! The product of two bf16 numbers is exact in f32, so results differ from the hardware kernels
+//! only by the order of sums. Cost in addition to the f32 product: reading and writing each operand
+//! once.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -30,13 +31,13 @@ impl Kernel<f32> for Portable {
         }
     }
 
-    /// Both operands of a piece, and what the library takes.
+    /// Both operands of a piece, and the library's buffers.
     fn packing_bytes(&self, side: usize) -> usize {
         2 * DEPTH_MAX * side * size_of::<f32>() + Kernel::<f32>::packing_bytes(&F32, side)
     }
 }
 
-/// The operand rounded, in `lanes`, lying as it lay but without gaps.
+/// Rounds an operand into `lanes`, in the same order but without gaps.
 fn copy<'a>(operand: Operand<'_, f32>, lanes: &'a mut Vec<f32>) -> Operand<'a, f32> {
     let by_rows = operand.column_stride == 1;
     let lines = if by_rows { operand } else { operand.transpose() };
@@ -52,7 +53,7 @@ fn copy<'a>(operand: Operand<'_, f32>, lanes: &'a mut Vec<f32>) -> Operand<'a, f
 }
 
 struct Round<'a> {
-    lines: Operand<'a, f32>, // each line without gaps
+    lines: Operand<'a, f32>, // lines without gaps
     data: &'a mut [f32],     // (rows, columns)
 }
 

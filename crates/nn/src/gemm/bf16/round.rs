@@ -1,26 +1,26 @@
-//! Rounding to bf16, the upper half of an f32: to nearest, ties to even.
+//! Rounds to bf16, the upper half of an f32: to nearest, ties to even.
 //!
-//! Infinities stay, numbers beyond the largest bf16 become infinite, not-a-number stays so.
+//! Infinities are kept, numbers beyond the largest bf16 become infinite, and NaN stays NaN.
 
-/// The bits of `value` rounded; the lower half is zero.
+/// Bits of `value` rounded; the lower half is zero.
 #[inline(always)]
 pub(super) fn rounded_bits(value: f32) -> u32 {
     const HALF: u32 = 1 << 16;
     let bits = value.to_bits();
     let nearest = bits.wrapping_add(HALF / 2 - 1 + ((bits / HALF) & 1));
-    // A significand that lies in the lower half alone would be rounded away, to infinity.
+    // A NaN with a significand only in the lower half would otherwise become infinity.
     let quiet = bits | 1 << 22;
     let is_number = bits & 0x7fff_ffff <= 0x7f80_0000;
     (if is_number { nearest } else { quiet }) & !(HALF - 1)
 }
 
-/// `value` rounded.
+/// `value`, rounded.
 #[inline(always)]
 pub(super) fn rounded(value: f32) -> f32 {
     f32::from_bits(rounded_bits(value))
 }
 
-/// Two rounded neighbours along the depth, the first in the lower half.
+/// Rounds two neighbors along the depth, the first into the lower half.
 #[inline(always)]
 pub(super) fn pair(first: f32, second: f32) -> u32 {
     rounded_bits(first) >> 16 | rounded_bits(second)
@@ -44,10 +44,10 @@ mod tests {
             (0x3f80_8000, 0x3f80_0000), // a tie, down to even
             (0x3f80_8001, 0x3f81_0000),
             (0x3f81_8000, 0x3f82_0000), // a tie, up to even
-            (0xbfff_ffff, 0xc000_0000), // into the next binade
+            (0xbfff_ffff, 0xc000_0000), // to the next binade
             (0x0000_0000, 0x0000_0000),
             (0x8000_0000, 0x8000_0000),
-            (0x0000_8001, 0x0001_0000), // among the smallest
+            (0x0000_8001, 0x0001_0000), // subnormal
             (0x7f7f_8000, 0x7f80_0000), // beyond the largest
             (0x7f7f_7fff, 0x7f7f_0000),
             (0xff80_0000, 0xff80_0000),

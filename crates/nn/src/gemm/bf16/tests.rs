@@ -12,7 +12,7 @@ fn numbers(name: &str, count: usize) -> Vec<f32> {
     (0..count).map(|_| stream.next_symmetric(1.0)).collect()
 }
 
-/// The kernels that run on every machine, and those that this machine has the units for.
+/// Kernels that run on every machine, and those for the units of this machine.
 fn kernels() -> Vec<(&'static str, &'static dyn Kernel<f32>)> {
     let everywhere: [(&'static str, &'static dyn Kernel<f32>); 3] = [
         ("portable", &Portable),
@@ -28,7 +28,7 @@ fn units() -> impl Iterator<Item = &'static Candidate> {
     CANDIDATES.iter().filter(|candidate| (candidate.is_here)())
 }
 
-/// A product's operands as they lie in memory, with gaps between rows that hold not-a-number.
+/// Operands of a product in memory, with gaps of NaN between rows.
 struct Case {
     m: usize,
     n: usize,
@@ -82,7 +82,7 @@ impl Case {
         target
     }
 
-    /// What is overwritten is not a number.
+    /// Targets to overwrite start as NaN.
     fn before(&self, write: Write) -> Vec<f32> {
         let mut target = numbers("target", self.m * (self.n + GAP));
         for row in target.chunks_mut(self.n + GAP).filter(|_| write == Write::Overwrite) {
@@ -91,7 +91,7 @@ impl Case {
         target
     }
 
-    /// Three loops in f64 over rounded operands: the sum, and the sum of magnitudes.
+    /// Naive sum in f64 over rounded operands, and the sum of magnitudes.
     fn sum(&self, row: usize, column: usize) -> (f64, f64) {
         let (left, right) = (self.left(), self.right());
         let at = |operand: &Operand<'_, f32>, row: usize, column: usize| {
@@ -121,7 +121,7 @@ impl Case {
                 if write == Write::Accumulate {
                     (sum, size) = (sum + f64::from(was), size + f64::from(was.abs()));
                 }
-                // An addition is off by at most half a unit of its result.
+                // An addition has an error of at most half a unit in the last place.
                 let tolerance = (self.depth + 2) as f64 * f64::from(f32::EPSILON) * size;
                 assert!((f64::from(is) - sum).abs() <= tolerance, "{place}: {is} not {sum}");
             }
@@ -144,10 +144,10 @@ const SHAPES: [(usize, usize, usize); 18] = [
     (20, 12, 512),
     (9, 20, 513),
     (18, 19, 1100),
-    (70, 100, 33), // blocks that are written in their place
+    (70, 100, 33), // blocks that are written in place
     (64, 64, 600),
     (33, 560, 40),
-    (8, 560, 40), // more right strips than are read at a time
+    (8, 560, 40), // more right strips than are processed at a time
 ];
 
 #[test]
@@ -276,7 +276,7 @@ fn scratch_stays_within_the_bound() {
     }
 }
 
-/// A unit whose sums are one off in one place.
+/// A unit with one wrong sum.
 #[derive(Debug)]
 struct Broken;
 

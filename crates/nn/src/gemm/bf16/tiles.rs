@@ -1,10 +1,10 @@
-//! Blocks on a unit with tile registers, and that unit in software.
+//! Computes blocks on a unit with tile registers; also that unit in software.
 
 use super::pack::{LINES, PAIRS, Tile};
 use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
 
-/// Eight registers of 16 lines of 64 bytes, named by number; each method is one instruction.
+/// Eight registers of 16 lines of 64 bytes, by number; each method is one instruction.
 pub(super) trait TileUnit {
     /// Sets register `T` to zero.
     fn zero<const T: u8>(&mut self);
@@ -12,15 +12,14 @@ pub(super) trait TileUnit {
     /// Sets register `T` to `tile`.
     fn load<const T: u8>(&mut self, tile: &Tile);
 
-    /// Adds to the sums in register `D` the products of left tile `L` and right tile `R`.
+    /// Adds the products of left tile `L` and right tile `R` to the sums in register `D`.
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self);
 
-    /// Writes the sums in register `T`: 16 lines of 16, `stride` numbers of `lanes` from line to
-    /// line.
+    /// Writes the sums in register `T`: 16 lines of 16 numbers, `stride` lanes apart.
     fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize);
 }
 
-/// Blocks on such a unit: four registers of sums, two of each operand.
+/// Computes blocks on such a unit: four registers for sums, two for each operand.
 pub(super) struct ByTiles<U>(pub(super) U);
 
 impl<U: TileUnit> BlockUnit for ByTiles<U> {
@@ -50,7 +49,7 @@ impl<U: TileUnit> BlockUnit for ByTiles<U> {
     }
 }
 
-/// The unit in software, after the manual's TDPBF16PS.
+/// The unit in software, following the manual's TDPBF16PS.
 #[derive(Debug)]
 pub(super) struct SoftTiles;
 
@@ -60,7 +59,7 @@ impl Unit for SoftTiles {
     }
 }
 
-/// Words by register; those of sums are the bits of f32.
+/// Words of the registers; sums are stored as the bits of f32.
 struct Registers([[u32; LINES * PAIRS]; 8]);
 
 impl TileUnit for Registers {
@@ -72,8 +71,8 @@ impl TileUnit for Registers {
         self.0[usize::from(T)] = tile.0;
     }
 
-    /// Even and odd places of the depth are summed apart, each product fused with its addition,
-    /// and their sums added to the register's.
+    /// Sums even and odd positions along the depth separately, each product fused with its
+    /// addition, and adds both sums to the register's.
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
         let (left, right) = (self.0[usize::from(L)], self.0[usize::from(R)]);
         for line in 0..LINES {
@@ -103,12 +102,12 @@ impl TileUnit for Registers {
     }
 }
 
-/// `a * b + c`, rounded once; numbers too small to be normal are zero, before and after.
+/// `a * b + c`, rounded once; subnormal inputs and results are flushed to zero.
 pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
     normal(normal(a).mul_add(normal(b), normal(c)))
 }
 
-/// The number, or zero where it is too small to be normal.
+/// The number, or zero if it is subnormal.
 fn normal(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { 0.0f32.copysign(value) } else { value }
 }

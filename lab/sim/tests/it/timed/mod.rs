@@ -1,5 +1,5 @@
-//! Ranks whose gradients take a stated time, on the virtual clock and really slept: what the first
-//! predicts of the second.
+//! Ranks whose gradients take given times, on the virtual clock and with real sleeps, to compare
+//! predictions with measurements.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
@@ -17,15 +17,15 @@ use stepwell_sync::{
 };
 
 pub(crate) const RANKS: usize = 4;
-/// Numbers of the dense part.
+/// Number of dense parameters.
 pub(crate) const LANES: usize = 64;
 const ROW_LANES: usize = 4;
-/// Rows that there are, and that a mini-batch needs.
+/// Number of rows, and of rows that a mini-batch needs.
 const ROWS: u64 = 200;
 const ROWS_PER_STEP: u64 = 8;
 const STEPS: u64 = 25;
 
-/// Each rank's dense part goes to a place of its own, rows to 1.
+/// Each rank's dense part converges to a different target, rows to 1.
 pub(crate) fn gradient(rank: usize, step: u64, parameters: &[f32], gradient: &mut [f32]) {
     let goal = |at: usize| match at {
         0..LANES => (rank + 1) as f32 + step as f32 * 0.1 + at as f32,
@@ -35,10 +35,10 @@ pub(crate) fn gradient(rank: usize, step: u64, parameters: &[f32], gradient: &mu
     lanes.for_each(|(at, (g, w))| *g = w - goal(at));
 }
 
-/// What a wake-up and a message between threads of a machine take.
+/// Time of a wake-up and a message between threads of a machine.
 pub(crate) const LATENCY: f64 = 1e-4;
 
-/// 10 ms of computing and 0 to 30 ms of delay, and messages of so many seconds.
+/// 10 ms of computing, 0 to 30 ms of delay, and messages with this latency.
 pub(crate) fn times(latency_seconds: f64) -> Times {
     let kind = DelayKind::Uniform(0.0, 0.03);
     let delays = vec![Delay { ranks: (0..RANKS).collect(), kind }];
@@ -50,7 +50,7 @@ pub(crate) fn times(latency_seconds: f64) -> Times {
     }
 }
 
-/// A protocol, and rows beside it.
+/// A protocol, optionally with rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) kind: Kind,
@@ -65,7 +65,7 @@ impl Display for Case {
 }
 
 impl Case {
-    /// Every protocol without rows and with them, as stale as it may have them.
+    /// Every protocol, without rows and with each staleness that it supports.
     pub(crate) fn all() -> Vec<Self> {
         let rows = [None, Some(Staleness::Bounded(8)), Some(Staleness::Async)];
         let of = |kind| rows.map(|rows| Self { kind, rows });
@@ -74,7 +74,7 @@ impl Case {
         all
     }
 
-    /// A rank's end of it.
+    /// A rank's end of the protocol.
     fn end(self, fabric: &Fabric) -> Result<Box<dyn Protocol<f32>>, OptionsError> {
         let options = Options::new(STEPS, Rate::constant(0.1));
         let dense = self.kind.begin(fabric, vec![0.0; LANES], &options)?;
@@ -91,7 +91,7 @@ impl Case {
         self.kind.with_rows(fabric, dense, rows, Rules::default())
     }
 
-    /// Seconds of the virtual clock, where a message takes so many.
+    /// Seconds on the virtual clock, for a message latency of `latency`.
     pub(crate) fn predicted(self, latency: f64) -> f64 {
         let learner = |rank| -> BoxedLearner<f32> {
             Box::new(move |step: u64, w: &[f32], g: &mut [f32]| gradient(rank, step, w, g))
@@ -104,7 +104,7 @@ impl Case {
         run.seconds()
     }
 
-    /// A rank that really sleeps.
+    /// Runs a rank that really sleeps.
     pub(crate) fn slept(self, fabric: &Fabric) -> Driven<f32> {
         let (rank, computing) = (fabric.rank(), times(LATENCY).computing);
         let mut learner = move |step: u64, w: &[f32], g: &mut [f32]| {
