@@ -31,14 +31,14 @@ pub(crate) mod tunings {
     use super::{OptimizerKind, Tuning, beta_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "what adagrad and adam add to the root that a step is divided by",
-        usual: "1e-10 of adagrad, 1e-8 of adam",
+        help: "term that adagrad and adam add to the root that divides a step",
+        usual: "1e-10 for adagrad, 1e-8 for adam",
         check: eps_of,
         kinds: &[OptimizerKind::Adagrad, OptimizerKind::Adam],
         others: "sgd divides by no root",
     };
     pub(crate) const initial: Tuning = Tuning {
-        help: "what the sums of squares of adagrad begin with",
+        help: "initial value of adagrad's sums of squares",
         usual: "0",
         check: initial_of,
         kinds: &[OptimizerKind::Adagrad],

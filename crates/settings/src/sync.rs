@@ -15,9 +15,10 @@ pub(crate) const DENSE: Setting = setting!(
     "sync.dense",
     sync.dense = DenseKind::BSP,
     Never,
-    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on the \
-     dense part. All but bsp take another sync.rows than exact, and their model depends on time; \
-     that of geeps with bounded rows and sync.staleness 0 on when checkpoints are made alone"
+    "bsp, sync_dsgd, eager_majority, ad_psgd, rdma_wild, rna or geeps: how ranks agree on dense \
+     parameters. All but bsp need sync.rows = bounded or async, and their model depends on timing; \
+     that of geeps with bounded rows and sync.staleness 0 depends only on when checkpoints are \
+     made"
 )
 .idle(alone);
 
@@ -26,8 +27,8 @@ pub(crate) const ROWS: Setting = setting!(
     "sync.rows",
     sync.rows = RowsKind::Exact,
     Never,
-    "exact, bounded or async: whether rows that a rank reads have the updates of all steps before, \
-     miss those of the last sync.staleness steps at most, or of all that are in flight"
+    "exact, bounded or async: rows that a rank reads have the updates of all earlier steps, may \
+     miss those of the last sync.staleness steps, or of all steps in flight"
 )
 .idle(alone);
 
@@ -36,8 +37,8 @@ pub(crate) const STALENESS: Setting = setting!(
     "sync.staleness",
     sync.staleness = 8,
     Never,
-    "steps whose updates bounded rows may miss, and under geeps the dense part; from the steps of \
-     pipeline.lookahead + 1 batches on, which are all in flight, it changes nothing"
+    "steps whose updates bounded rows may miss, and under geeps dense parameters; no effect from \
+     the steps of pipeline.lookahead + 1 batches on, as no more are in flight"
 )
 .check(|config| check::at_most(config.sync.staleness as usize, STEPS_MAX as usize))
 .idle(without_bound);
@@ -47,8 +48,8 @@ pub(crate) const PROBES: Setting = setting!(
     "sync.probes",
     sync.probes = 2,
     Never,
-    "rna: ranks that are asked for each sum whether they have a gradient, the first starts it; \
-     all, where there are fewer"
+    "rna: ranks asked for each sum whether they have a gradient; the first that has one starts it \
+     (all ranks if there are fewer)"
 )
 .check(|config| check::within(config.sync.probes, 1..=check::RANKS_MAX))
 .idle(without_rna);
@@ -58,7 +59,7 @@ pub(crate) const AGE: Setting = setting!(
     "sync.age",
     sync.age = 8,
     Never,
-    "rna: updates of the dense part after which a gradient of it is dropped and counted"
+    "rna: a gradient that is more dense updates old than this is dropped and counted"
 )
 .check(|config| check::at_most(config.sync.age as usize, STEPS_MAX as usize))
 .idle(without_rna);
