@@ -87,7 +87,7 @@ pub(crate) fn part(value: f64, most: f64) -> Outcome {
 }
 
 pub(crate) fn learning_rate(lr: f64) -> Outcome {
-    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most {LR_MAX}");
+    let give = format_args!("a number above 0 (in f32, at least 1e-45) and at most {LR_MAX}");
     // Steps are taken in f32.
     right(lr as f32 > 0.0 && lr <= LR_MAX, Plain(lr), give)
 }
@@ -166,16 +166,16 @@ impl Config {
                 most => format!("at most {most} ranks"),
             };
             return Err(format!(
-                "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
-                 {most}"
+                "{key} = {ranks} and train.blocks = {blocks}: each rank needs at least one block; \
+                 give {most}"
             ));
         }
         self.check_sync()?;
         // Of a row that is lent, its owner does not know what the steps before found.
         if ranks > 1 && self.ranks.exchange == ExchangeKind::WorkingSet && self.staleness > 0 {
             return Err(format!(
-                "ranks.exchange = working_set and pipeline.staleness = {}: rows that are lent are \
-                 read as they are; give staleness 0, or ranks.exchange = owner",
+                "ranks.exchange = working_set and pipeline.staleness = {}: lent rows are read as \
+                 they are; give pipeline.staleness = 0, or ranks.exchange = owner",
                 self.staleness
             ));
         }
@@ -186,8 +186,8 @@ impl Config {
         let data = &self.data;
         match &data.eval_from {
             Some(from) if !data.eval_values.is_empty() => Err(format!(
-                "data.eval_from = {from} and data.eval_values = {}: both say what is evaluated \
-                 on, give one of them",
+                "data.eval_from = {from} and data.eval_values = {}: both select the evaluation \
+                 part; give one of them",
                 data.eval_values.join(", ")
             )),
             _ => Ok(()),
@@ -199,20 +199,20 @@ impl Config {
         let Some(cache) = data.cache.as_ref().map(|path| path.display()) else { return Ok(()) };
         if data.eval_column.is_some() && data.eval_paths.is_empty() {
             return Err(format!(
-                "data.cache = {cache} keeps no column to split by: leave data.cache or \
-                 data.eval_column out"
+                "data.cache = {cache} keeps no column to split by: leave out data.cache or \
+                 data.eval_column"
             ));
         }
         if data.paths.is_empty() {
             return Err(format!(
-                "data.cache = {cache} is for text, and the built-in stream is none: name data, or \
-                 leave data.cache out"
+                "data.cache = {cache} is for text, which the built-in stream is not: name data, or \
+                 leave out data.cache"
             ));
         }
         if data.skip_max > CACHED_SKIP_MAX {
             return Err(format!(
                 "data.skip_max is {}, and a data.cache remembers {CACHED_SKIP_MAX} malformed \
-                 lines: give at most that, or leave data.cache out",
+                 lines: give at most that, or leave out data.cache",
                 data.skip_max
             ));
         }
@@ -226,8 +226,8 @@ impl Config {
         }
         let example = batch.checked_next_multiple_of(mini_batch).unwrap_or(mini_batch);
         Err(format!(
-            "data.batch is {batch}, which is no multiple of data.mini_batch = {mini_batch}; give \
-             for example {example}"
+            "data.batch is {batch}, which is not a multiple of data.mini_batch = {mini_batch}; \
+             give, for example, {example}"
         ))
     }
 
@@ -264,7 +264,7 @@ impl Config {
         let known = horizon.saturating_add(1).saturating_mul(mini_batches);
         if known > MINI_BATCHES_KNOWN_MAX {
             return Err(format!(
-                "pipeline.horizon = {horizon} batches of {mini_batches} mini-batches are {known} \
+                "pipeline.horizon = {horizon} batches of {mini_batches} mini-batches make {known} \
                  known ahead; lower pipeline.horizon, pipeline.lookahead or data.batch to \
                  {MINI_BATCHES_KNOWN_MAX} in all"
             ));

@@ -36,14 +36,14 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         BeyondDefault,
         "of a label: log_loss (a number from 0 to 1) or squared_error (any number)"
     )
-    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
+    .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
     setting!(
         ColumnConfig: "positive",
         positive = Vec::new(),
         Always,
         "of a label: texts that count as 1, all others as 0 (empty: the label is a number)"
     )
-    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
+    .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
     setting!(
         ColumnConfig: "transform",
         transform = TransformKind::None,
@@ -122,7 +122,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         "of an id that is a date or a time: whole, or its year, month, day, weekday (1, Monday, to \
          7) or hour, in UTC if it has an offset"
     )
-    .idle(|column| others(column, &[ColumnType::Id], "columns of type id alone have it")),
+    .idle(|column| others(column, &[ColumnType::Id], "only columns of type id have it")),
     setting!(
         ColumnConfig: "separator",
         separator = "|".to_owned(),
@@ -169,7 +169,7 @@ fn others(column: &ColumnConfig, has: &[ColumnType], why: &'static str) -> Optio
 }
 
 fn no_number(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Dense], "columns of type dense alone have it")
+    others(column, &[ColumnType::Dense], "only columns of type dense have it")
 }
 
 fn not_standardised(column: &ColumnConfig) -> Option<&'static str> {
@@ -178,9 +178,9 @@ fn not_standardised(column: &ColumnConfig) -> Option<&'static str> {
 }
 
 fn no_id(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Id, ColumnType::Ids], "columns of type id and ids alone have it")
+    others(column, &[ColumnType::Id, ColumnType::Ids], "only columns of type id or ids have it")
 }
 
 fn no_list(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Ids], "columns of type ids alone have it")
+    others(column, &[ColumnType::Ids], "only columns of type ids have it")
 }

@@ -42,14 +42,14 @@ pub(crate) mod tunings {
         usual: "0",
         check: initial_of,
         kinds: &[OptimizerKind::Adagrad],
-        others: "adagrad alone has sums of squares",
+        others: "only adagrad has sums of squares",
     };
     pub(crate) const beta1: Tuning = Tuning {
         help: "decay of adam's first moment, the mean of gradients",
         usual: "0.9",
         check: beta_of,
         kinds: &[OptimizerKind::Adam],
-        others: "adam alone has moments",
+        others: "only adam has moments",
     };
     pub(crate) const beta2: Tuning = Tuning {
         help: "decay of adam's second moment, the mean of their squares",
@@ -71,7 +71,7 @@ pub(crate) use of_optimizer;
 
 fn eps_of(value: f64) -> Outcome {
     let is_right = value as f32 > 0.0 && value <= 1.0;
-    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most 1");
+    let give = format_args!("a number above 0 (in f32, at least 1e-45) and at most 1");
     right(is_right, Plain(value), give)
 }
 
@@ -81,5 +81,5 @@ fn initial_of(sum: f64) -> Outcome {
 
 fn beta_of(part: f64) -> Outcome {
     let is_right = (0.0..1.0).contains(&part) && (part as f32) < 1.0;
-    right(is_right, Plain(part), format_args!("a number from 0 to below 1 (in f32)"))
+    right(is_right, Plain(part), format_args!("a number from 0 to less than 1 (in f32)"))
 }

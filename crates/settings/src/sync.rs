@@ -65,7 +65,7 @@ pub(crate) const AGE: Setting = setting!(
 .idle(without_rna);
 
 fn alone(config: &Config) -> Option<&'static str> {
-    (config.ranks.count == 1).then_some("one rank has no others")
+    (config.ranks.count == 1).then_some("there is only one rank")
 }
 
 fn without_bound(config: &Config) -> Option<&'static str> {
@@ -77,7 +77,7 @@ fn without_bound(config: &Config) -> Option<&'static str> {
     }
     // The step that reads is in flight, too.
     (config.sync.staleness >= config.in_flight())
-        .then_some("rows miss less: no more than pipeline.lookahead + 1 batches are in flight")
+        .then_some("rows never miss as many: at most pipeline.lookahead + 1 batches are in flight")
 }
 
 fn without_rna(config: &Config) -> Option<&'static str> {

@@ -225,7 +225,7 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
         (
             "optim.rows.lr",
             "1e-50",
-            "optim.rows.lr is 1e-50: give a number above 0 (in f32, from 1e-45 on), at most \
+            "optim.rows.lr is 1e-50: give a number above 0 (in f32, at least 1e-45) and at most \
              1000000",
         ),
         (

@@ -26,7 +26,7 @@ impl Config {
             Err(format!("sync.rows = {rows} and {what}: {why}; give {mend}, or {in_step}"))
         };
         if self.ranks.exchange == ExchangeKind::WorkingSet {
-            let why = "rows that are lent are updated in step";
+            let why = "lent rows are updated in step";
             return refuse(
                 "ranks.exchange = working_set".to_owned(),
                 why,
@@ -37,12 +37,12 @@ impl Config {
             let what = format!("pipeline.staleness = {}", self.staleness);
             return refuse(
                 what,
-                "that counts steps which all ranks take together",
+                "it counts steps that all ranks take together",
                 "pipeline.staleness = 0",
             );
         }
         if self.dense_place == DensePlace::Device {
-            let why = "what agrees on dense parameters moves them in the host's memory";
+            let why = "protocols move dense parameters in the host's memory";
             return refuse("train.dense = device".to_owned(), why, "train.dense = host");
         }
         if !matches!(self.device, Choice::Host | Choice::Auto) {

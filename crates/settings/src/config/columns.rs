@@ -232,8 +232,8 @@ impl ColumnConfig {
                 if (means, deviations) != (count, count) {
                     return Err(format!(
                         "transform is standardise, with {means} numbers in mean and {deviations} \
-                         in deviation for {count} names: give one of each for each name, or none, \
-                         and training computes them"
+                         in deviation for {count} names: give one of each per name, or none and \
+                         let training compute them"
                     ));
                 }
                 Transform::Standardise { mean: self.mean[at], deviation: self.deviation[at] }
@@ -367,7 +367,7 @@ impl Config {
         let count = self.columns.len();
         if !(1..=count + 1).contains(&number) {
             let next = count + 1;
-            return Err(format!("columns.{number} has no one before it: give columns.{next}"));
+            return Err(format!("columns.{number} skips a number: give columns.{next}"));
         }
         if number > count {
             self.columns.push(ColumnConfig::default());

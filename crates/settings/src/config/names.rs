@@ -23,7 +23,7 @@ impl FeatureConfig {
             }
         }
         match (columns.is_empty(), twice(&columns)) {
-            (true, _) => Err("is empty: give one column of ids or more, such as C1".to_owned()),
+            (true, _) => Err("is empty: give at least one id column, such as C1".to_owned()),
             (_, Some(column)) => Err(format!("has C{} twice: name it once", column + 1)),
             _ => Ok(columns),
         }
@@ -38,7 +38,7 @@ impl FeatureConfig {
         let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
         let find = |name: &String| {
             known.iter().position(|known| known == name).ok_or_else(|| {
-                format!("has {name}, which is no column of ids: there are {}", listed(&known))
+                format!("has {name}, which is not an id column: there are {}", listed(&known))
             })
         };
         expanded(&self.columns)?.iter().map(find).collect()
@@ -58,7 +58,7 @@ impl FeatureConfig {
             Some(column) => Ok(Some(column)),
             None => {
                 let known: Vec<&str> = known.into_iter().flatten().collect();
-                Err(format!("is {name}, which is no dense column: there are {}", listed(&known)))
+                Err(format!("is {name}, which is not a dense column: there are {}", listed(&known)))
             }
         }
     }
@@ -97,7 +97,7 @@ pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(format!("has {} twice: name it once", pair[0])),
-        None if all.is_empty() => Err("is empty: name one column or more".to_owned()),
+        None if all.is_empty() => Err("is empty: name at least one column".to_owned()),
         None => Ok(all),
     }
 }
@@ -114,7 +114,7 @@ fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     let ((prefix, first), (_, last)) = (first, last);
     if first > last {
         let mend = format!("{prefix}{last}-{prefix}{first}");
-        return Err(format!("has {name}, which goes down: give {mend}"));
+        return Err(format!("has {name}, which is descending: give {mend}"));
     }
     if last - first >= COLUMNS_MAX {
         return Err(format!("has more than {COLUMNS_MAX} columns: give fewer"));
@@ -157,9 +157,9 @@ fn range(name: &str) -> Result<(usize, usize), String> {
     let (first, last) = name.split_once('-').unwrap_or((name, name));
     match (numbered(first, 'C'), numbered(last, 'C')) {
         (Some(first), Some(last)) if first <= last => Ok((first, last)),
-        (Some(_), Some(_)) => Err(format!("has {name}, which goes down: give {last}-{first}")),
+        (Some(_), Some(_)) => Err(format!("has {name}, which is descending: give {last}-{first}")),
         _ => Err(format!(
-            "has {name}: give columns of ids, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
+            "has {name}: give id columns, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
         )),
     }
 }
@@ -210,18 +210,18 @@ mod tests {
 
     #[test]
     fn what_names_no_columns_is_answered_with_the_mend() {
-        let give = "give columns of ids, C1 to C65536, or ranges such as C5-C9";
+        let give = "give id columns, C1 to C65536, or ranges such as C5-C9";
         for name in ["", "C", "C0", "C01", "C+1", "C-1", "X3", "I3", "c3", "C65537", "C1-", "-C1"] {
             assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
         }
         for name in ["C1-C2-C3", "C1-5", "C1 - C5", "C99999999999999999999999", "Cé"] {
             assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
         }
-        let down = "has C9-C5, which goes down: give C5-C9";
+        let down = "has C9-C5, which is descending: give C5-C9";
         assert_eq!(columns(&["C9-C5"]), Err(down.to_owned()));
         let twice = "has C6 twice: name it once";
         assert_eq!(columns(&["C6", "C5-C9"]), Err(twice.to_owned()));
-        let empty = "is empty: give one column of ids or more, such as C1";
+        let empty = "is empty: give at least one id column, such as C1";
         assert_eq!(columns(&[]), Err(empty.to_owned()));
         let many = "has more than 65536 columns: give fewer";
         assert_eq!(columns(&["C1-C65536"; 1000]), Err(many.to_owned()));

@@ -235,7 +235,7 @@ impl Config {
         let count = self.features.len();
         if !(1..=count + 1).contains(&number) {
             let next = count + 1;
-            return Err(format!("features.{number} has no one before it: give features.{next}"));
+            return Err(format!("features.{number} skips a number: give features.{next}"));
         }
         if number > count {
             self.features.push(FeatureConfig::default());

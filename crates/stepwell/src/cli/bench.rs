@@ -37,8 +37,8 @@ pub(crate) enum BenchJob {
 /// `stepwell bench ranks`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchRanksArgs {
     /// A directory on the disk to be measured, with room for the examples and the rows twice
@@ -85,8 +85,8 @@ pub(crate) struct BenchRanksArgs {
 /// `stepwell bench train`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchTrainArgs {
     /// A directory on the disk to be measured, with room for the rows five times
@@ -137,8 +137,8 @@ pub(crate) struct BenchTrainArgs {
 /// `stepwell bench cpu`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchCpuArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table

@@ -29,7 +29,7 @@ pub(crate) struct ScoreArgs {
 
 /// `stepwell eval`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --data it scores the evaluation part of the training data.")]
+#[command(after_help = "Without --data, it scores the evaluation part of the training data.")]
 pub(crate) struct EvalArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
@@ -131,9 +131,9 @@ pub(crate) struct ImportArgs {
 /// `stepwell diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The status is 0 where the models are equal, 1 where they differ. It is 1 or \
-                        more, with a line on standard error, where they cannot be compared; 3 \
-                        where one is damaged."
+    after_help = "The exit status is 0 if the models are equal and 1 if they differ. If they \
+                  cannot be compared, it is 1 or more, with a line on standard error; 3 if one is \
+                  damaged."
 )]
 pub(crate) struct DiffArgs {
     /// A checkpoint, or a directory of checkpoints

@@ -7,8 +7,8 @@ use stepwell_data::SynthOptions;
 
 /// `stepwell synth`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --seed, --examples and --vocab-scale it is the stream that \
-                        `stepwell train` without data draws.")]
+#[command(after_help = "Without --seed, --examples and --vocab-scale, it is the stream that \
+                        `stepwell train` uses without data.")]
 pub(crate) struct SynthArgs {
     /// File to write, compressed where its name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]

@@ -90,7 +90,8 @@ pub(super) fn with_flags(
             None => command,
         }
     });
-    let rate = flag(RATE).help("Learning rate of rows and dense parameters, whose settings win");
+    let rate =
+        flag(RATE).help("Learning rate of rows and dense parameters; their own settings win");
     let command = with_helps(command.arg(rate.hide(!wanted(RATES[0]))));
     of_parts.iter().fold(command, |command, key| command.arg(flag(key).hide(true)))
 }
@@ -101,8 +102,8 @@ fn with_helps(command: Command) -> Command {
     let all = Arg::new("help_all").long("help-all").action(ArgAction::HelpLong);
     command
         .disable_help_flag(true)
-        .arg(help.help("Print help of what most runs need"))
-        .arg(all.help("Print help of all flags, with one for each setting"))
+        .arg(help.help("Print help on common flags"))
+        .arg(all.help("Print help on all flags, one for each setting"))
 }
 
 /// The same of a command that takes what is not given from a checkpoint.
@@ -113,7 +114,7 @@ pub(super) fn of_checkpoint(command: Command) -> Command {
             let default = match setting.key {
                 "device" => "auto",
                 "train.dense" => "host",
-                _ => "as the model was trained",
+                _ => "as in training",
             };
             flag.help(format!("{} [default: {default}]", setting.help))
         })

@@ -102,7 +102,7 @@ fn settings_that_change_nothing_are_told_where_they_were_given() {
     let said = notes(&train(&data, &given));
     let lines: Vec<&str> = said.lines().collect();
     let expected = [
-        "synth.examples has no effect, because there is data in the place of the built-in stream",
+        "synth.examples has no effect, because data is given instead of the built-in stream",
         "checkpoint.every has no effect, because no --checkpoint is given",
         "--force has no effect, because neither --checkpoint nor tiers.ssd is given",
     ];

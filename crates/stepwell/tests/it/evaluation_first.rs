@@ -103,7 +103,7 @@ fn the_evaluation_part_is_the_tail_rounded_a_half_up() {
     }
     let listed = shop.ok(&["config"]);
     let line = listed.lines().find(|line| line.starts_with("data.eval_fraction")).unwrap();
-    assert!(line.contains("of n lines the last round(n times this), a half up"), "{line}");
+    assert!(line.contains("of n lines, the last round(n times this), halves rounded up"), "{line}");
 }
 
 #[test]

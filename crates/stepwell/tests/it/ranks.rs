@@ -74,7 +74,7 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     let refused = |more: &[&str]| shop.fails(&train(&[&["--data", &data[..]], more].concat()));
     assert!(refused(&["--ranks", "9"]).contains("give at most 8 ranks"));
     let one = refused(&["--ranks", "2", "--set", "train.blocks=1"]);
-    assert!(one.ends_with("a rank has at least one block; give 1 rank"), "{one}");
+    assert!(one.ends_with("each rank needs at least one block; give 1 rank"), "{one}");
     assert!(refused(&["--ranks", "0"]).contains("ranks is 0: give 1 to 256"));
     assert!(refused(&["--ranks.count", "9"]).contains("ranks.count = 9 and train.blocks = 8"));
     assert!(refused(&["--set", "ranks.count=0"]).contains("ranks.count is 0: give 1 to 256"));
@@ -85,7 +85,7 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     assert!(unknown.contains("ranks.exchange = hps: give one of owner, working_set"), "{unknown}");
     let lends = ["--ranks", "2", "--ranks.exchange", "working_set"];
     let late = refused(&[&lends[..], &["--pipeline.staleness", "2"]].concat());
-    assert!(late.contains("give staleness 0, or ranks.exchange = owner"), "{late}");
+    assert!(late.contains("give pipeline.staleness = 0, or ranks.exchange = owner"), "{late}");
 }
 
 /// The digest of a run that goes through, once the runs before it went on as far as they did.

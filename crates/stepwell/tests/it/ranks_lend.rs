@@ -23,7 +23,7 @@ fn rows_are_lent_where_that_is_asked_for() {
     let (oracle, ..) = with(&[]);
     let lends = ["--ranks.exchange", "working_set"];
     for (ranks, batch, note) in [
-        ("1", "data.batch=1024", "ranks.exchange has no effect, because one rank has no others"),
+        ("1", "data.batch=1024", "ranks.exchange has no effect, because there is only one rank"),
         ("2", "data.batch=64", "ranks.exchange has no effect, because a batch is one mini-batch"),
         ("2", "data.batch=1024", ""),
         ("5", "data.batch=1024", ""),
