@@ -200,7 +200,7 @@ fn show_mem(figures: &mem::Figures) -> Page {
 
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
+        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
     }
     outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options = ssd::Options {

@@ -102,7 +102,7 @@ fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
     let mut before = HashSet::new();
     for name in names {
         if before.contains(&name) {
-            return Err(format!("{what}: {name} is named twice, name it once"));
+            return Err(format!("{what}: {name} is named twice: name it once"));
         }
         before.insert(name);
     }

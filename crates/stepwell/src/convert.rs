@@ -63,7 +63,7 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let read = [input.files(), args.config.as_slice()].concat();
     outputs::check(&[out, ("--out", Some(&unfinished))], &read)?;
     if args.out.exists() && !args.out.is_file() {
-        return Err(format!("{path} is no file: name another place for a packed file").into());
+        return Err(format!("{path} is not a file: name another place for a packed file").into());
     }
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
@@ -115,8 +115,7 @@ fn config(args: &ConvertArgs) -> Result<Config, String> {
         settings::find("data.preset")?.set(&mut config, preset)?;
         if !config.columns.is_empty() {
             return Err(format!(
-                "--preset {preset} says what the columns are, and so does --config: give one of \
-                 them"
+                "--preset {preset} defines the columns, and so does --config: give one of them"
             ));
         }
     }
@@ -193,7 +192,8 @@ fn convert(
     if writer.examples() == 0 {
         let skipped = skips.skipped();
         return Ok(Err(format!(
-            "the input has no example ({skipped} malformed lines were skipped): nothing was written"
+            "the input has no examples ({skipped} malformed lines were skipped): nothing was \
+             written"
         )));
     }
     let cut_lists = layout.map_or_else(Vec::new, |layout| cut_lists.of(layout));

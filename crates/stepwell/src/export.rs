@@ -108,7 +108,7 @@ impl<'a> Export<'a> {
         let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
         if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();
-            let why = format!("{path}: its dense part is not that of its settings");
+            let why = format!("{path}: its dense part does not match its settings");
             return Err(Failure::Damage(why));
         }
         let of_section = |section: &str, parameter: &ParameterSpec| Tensor {

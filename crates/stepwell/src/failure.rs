@@ -9,8 +9,8 @@ use crate::say;
 /// The statuses that a process ends with, but for those of signals ([`status_of`]).
 pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("0", "success; for diff: the models are equal"),
-    ("1", "failure, as a line on standard error says; for diff, without a line: the models differ"),
-    ("2", "wrong flags or settings, or more than this machine can hold; nothing was started"),
+    ("1", "failure, with a line on standard error; for diff, without a line: the models differ"),
+    ("2", "invalid flags or settings, or more than this machine has; nothing was started"),
     ("3", "a checkpoint, a store of rows or a packed file is damaged"),
     ("129", "stopped by SIGHUP"),
     ("130", "stopped by Ctrl-C"),

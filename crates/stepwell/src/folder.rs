@@ -33,10 +33,10 @@ impl Folder {
     pub(crate) fn begin(target: &Path) -> Result<Self, String> {
         let fail = |why: &str| Err(format!("--out {}: {why}", target.display()));
         if target.symlink_metadata().is_ok() {
-            return fail("is there already: name a directory to make");
+            return fail("already exists: name a new directory");
         }
         let Some(name) = target.file_name() else {
-            return fail("name a directory to make");
+            return fail("name a new directory");
         };
         let name = name.to_string_lossy();
         let name = if name.len() > NAME_MAX { "" } else { &*name };
@@ -45,12 +45,12 @@ impl Folder {
         match Self::make(target, &prefix) {
             Ok(folder) => Ok(folder),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                fail("there is no directory to make it in: make that first")
+                fail("its parent directory is missing: create that first")
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                fail("it would lie in a file: name another place")
+                fail("its parent is a file: name another place")
             }
-            Err(error) => fail(&format!("cannot be made: {error}{}", mend(&error))),
+            Err(error) => fail(&format!("cannot be created: {error}{}", mend(&error))),
         }
     }
 
@@ -100,7 +100,7 @@ impl Folder {
         if self.target.symlink_metadata().is_ok() {
             // An empty directory would be replaced, and it is somebody else's.
             let name = self.name();
-            return Err(format!("--out {name}: is there since: name a directory to make"));
+            return Err(format!("--out {name}: was created since: name a new directory"));
         }
         fs::remove_file(self.unfinished.join(MARK)).map_err(fail)?;
         let said = |error: stepwell_disk::Error| error.to_string();

@@ -333,7 +333,7 @@ fn show_table(page: &mut Page, table: &Value) {
 /// What a row means, where the checkpoint says it.
 fn show_meaning(page: &mut Page, table: &Value) {
     let Some(lanes) = table["lanes"].as_array() else {
-        put!(page, "  a row: what an earlier build's settings say, the checkpoint itself does not");
+        put!(page, "  a row: from an earlier build's settings, not from the checkpoint");
         return;
     };
     let part = |part: &Value| {
@@ -353,7 +353,7 @@ fn show_meaning(page: &mut Page, table: &Value) {
     );
     put!(page, "  changes: {}", settings_of(&table["optimizer"]));
     match table["life"].as_object() {
-        None => put!(page, "  exists: from its first use on, for ever"),
+        None => put!(page, "  exists: from its first use on, forever"),
         Some(life) => {
             let admission = settings_of(&life["admission"]);
             put!(page, "  exists: admitted {admission}; {}", expiry(&life["expire_after"]));
@@ -363,7 +363,7 @@ fn show_meaning(page: &mut Page, table: &Value) {
 
 fn expiry(after: &Value) -> String {
     match after.as_u64() {
-        Some(0) | None => "for ever".to_owned(),
+        Some(0) | None => "forever".to_owned(),
         Some(steps) => format!("expires after {steps} steps without use"),
     }
 }

@@ -130,8 +130,8 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     match launched_with() {
         Some(size) if size > 1 => {
             let failure = Failure::Error(format!(
-                "an MPI launcher started {size} processes, and this build knows no MPI: build it \
-                 with --features mpi, or train with --ranks {size} in one process"
+                "an MPI launcher started {size} processes, and this build lacks MPI: build it with \
+                 --features mpi, or train with --ranks {size} in one process"
             ));
             // Each of them says the same.
             Err(Failure::Said(failure.say(speaks())))
@@ -148,7 +148,7 @@ pub(crate) fn refuse(instead: &str) -> Result<(), Failure> {
     match launched_with() {
         Some(size) if size > 1 => {
             let failure =
-                format!("a launcher started {size} processes of a command for one: {instead}");
+                format!("a launcher started {size} processes of a one-process command: {instead}");
             // Each of them says the same.
             Err(Failure::Said(Failure::Error(failure).say(speaks())))
         }
@@ -253,7 +253,7 @@ struct Program {
 impl Program {
     fn own() -> Result<Self, String> {
         let build = checksum_of("/proc/self/exe").map_err(|error| {
-            format!("cannot read the program that runs, to compare it with other ranks: {error}")
+            format!("cannot read this program's file, to compare it with other ranks': {error}")
         })?;
         Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), build })
     }

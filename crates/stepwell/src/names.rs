@@ -29,7 +29,8 @@ impl Names {
         let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
         if let Some(path) = paths.iter().find(|path| is_stream(path)) {
             return Err(Failure::Error(format!(
-                "{said} reads the data a second time, and {} can be read once: write it to a file",
+                "{said} reads the data a second time, and {} can be read only once: write it to a \
+                 file",
                 path.display()
             )));
         }
@@ -37,7 +38,7 @@ impl Names {
         let wrong = |error: DataError| match error {
             // The fix is in the flag, not in the data or the settings.
             DataError::NoColumn { path, column, near: Some(near), .. } => Failure::Usage(format!(
-                "{flag} {column}: {} has no column {column}; is it {near}?",
+                "{flag} {column}: {} has no column {column}; did you mean {near}?",
                 path.display()
             )),
             error if error.is_of_settings() => Failure::Usage(format!("{said}: {error}")),

@@ -36,7 +36,7 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
             }
             if real.starts_with(&input) {
                 let input = input.display();
-                return fail(format!("it lies in {input}, which this run reads: name another one"));
+                return fail(format!("it is in {input}, which this run reads: name another one"));
             }
             if has_other_names(&real) && holds(&input, &real) {
                 let input = input.display();
@@ -127,11 +127,11 @@ fn explain(path: &Path, error: &io::Error) -> String {
     let folder = folder_of(path);
     match (error.kind(), mend(error)) {
         (ErrorKind::NotFound, _) if !folder.is_dir() => {
-            format!("there is no directory {}: make it, or name another place", folder.display())
+            format!("there is no directory {}: create it, or name another place", folder.display())
         }
         (ErrorKind::IsADirectory, _) => "is a directory: name a file in it".to_owned(),
         (ErrorKind::NotADirectory, _) => {
-            format!("{} is no directory: name another place", folder.display())
+            format!("{} is not a directory: name another place", folder.display())
         }
         (_, "") => format!("cannot be written: {error}; name another place"),
         (_, mend) => format!("cannot be written: {error}{mend}"),
@@ -166,7 +166,7 @@ pub(crate) fn put_text(path: &Path, text: &str) -> io::Result<()> {
 pub(crate) fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
     let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
     if path.exists() && !path.is_dir() {
-        return fail("is no directory: name another place".to_owned());
+        return fail("is not a directory: name another place".to_owned());
     }
     let tried = match fs::create_dir(path) {
         Ok(()) => fs::remove_dir(path),

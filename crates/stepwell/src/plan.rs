@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         }
     };
     if forecast.is_some() && !config.in_step() {
-        let note = "ranks would be out of step; the forecast is what they send and reach in step";
+        let note = "ranks would be out of step; the forecast is for ranks in step";
         capacity.notes.push(note.to_owned());
     }
     capacity.notes.extend(memory_note(&config));
@@ -201,7 +201,7 @@ fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
         put_predicted(page, &format!("{ranks} ranks on as many machines would train"), predicted);
     }
     if known.profile.is_none() {
-        put!(page, "how fast ranks compute is not known: make a profile on such a machine with");
+        put!(page, "the ranks' compute speed is not known: make a profile on such a machine with");
         put!(page, "  {MAKE}");
         put!(page, "and the same settings, and give it as --profile FILE");
     }
@@ -224,7 +224,7 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
         put!(
             page,
             "  the profile's run took {slack:.1} times as long as its work explains: make the \
-             profile on a machine that does nothing else"
+             profile on an idle machine"
         );
     }
     if *processor_seconds > 0.0 {

@@ -66,8 +66,8 @@ fn predict(
     let mut scoring = Scoring::of(&args.score, checkpoint)?;
     if scoring.chose("data.skip_max") {
         return Err(Failure::Usage(
-            "data.skip_max: every line is to have its score, so that malformed ones cannot be \
-             skipped; mend or remove them"
+            "data.skip_max: every line needs a score, so malformed ones cannot be skipped; fix or \
+             remove them"
                 .to_owned(),
         ));
     }

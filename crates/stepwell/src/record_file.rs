@@ -50,8 +50,7 @@ const OTHERS: [&str; 26] = [
 pub(crate) fn check_name(flag: &str, path: &Path) -> Result<(), String> {
     if end_of(path).is_some_and(|end| OTHERS.contains(&&*end)) {
         return Err(format!(
-            "{flag} {}: what is written is plain CSV or TSV, or Parquet: name it .csv, .tsv or \
-             .parquet",
+            "{flag} {}: only plain CSV, TSV or Parquet is written: name it .csv, .tsv or .parquet",
             path.display()
         ));
     }

@@ -54,7 +54,7 @@ pub(crate) fn resolve(
     if let Some(directory) = &args.checkpoint {
         if directory.to_str().is_none() {
             let directory = directory.display();
-            return Err(format!("--checkpoint {directory}: settings are texts: name it in UTF-8"));
+            return Err(format!("--checkpoint {directory}: the path is not UTF-8: rename it"));
         }
         config.checkpoint.dir = Some(directory.clone());
     }
@@ -66,8 +66,8 @@ pub(crate) fn resolve(
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     if let Some(preset) = args.preset.as_ref().filter(|_| config.data.paths.is_empty()) {
         return Err(format!(
-            "--preset {preset} says how data is laid out, and none is given: name it with --data, \
-             or leave --preset out"
+            "--preset {preset} describes data, and none is given: name it with --data, or leave \
+             out --preset"
         ));
     }
     adapt_horizon(&mut config, &chosen);

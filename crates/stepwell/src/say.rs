@@ -91,7 +91,7 @@ fn put_line(text: Arguments<'_>) {
     if let Err(why) = said {
         let first = !UNHEARD.swap(true, Ordering::Relaxed);
         if first && why.kind() != ErrorKind::BrokenPipe {
-            warn(format_args!("standard output cannot be written ({why}): the run goes on"));
+            warn(format_args!("cannot write to standard output ({why}): the run continues"));
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let Some(out) = &args.out else { return say::whole(&text) };
     outputs::write_text(out, &text)?;
     let (columns, out) = (counted(guess.columns.len() as u64, "column"), out.display());
-    tell!("{columns} in {out}: look at them, correct what is wrong, and `stepwell train {out}`");
+    tell!("{columns} in {out}: check them, correct what is wrong, then run `stepwell train {out}`");
     Ok(())
 }
 
@@ -68,8 +68,8 @@ fn text(path: &Path, guess: &Guess) -> String {
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
     text += &format!(
-        "# Examples of a step, so few that an epoch of {records} records, which the file has at\n\
-         # least, about, makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
+        "# Examples of a step. The file has at least about {records} records: an epoch of so \
+         many\n# makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {
         text += "trim = true\n";

@@ -99,7 +99,7 @@ impl<'a> Scoring<'a> {
         let is_trained = args.data.is_empty() && !chosen.iter().any(|key| key == "data.paths");
         if let Some(why) = (on_tail && is_trained).then(|| state.other_data(&config)).flatten() {
             say::warn(format_args!(
-                "checkpoint {} {why}: what is scored may be no part that was kept for evaluation; \
+                "checkpoint {} {why}: the scored data may not be the part kept for evaluation; \
                  name data with --data",
                 checkpoint.path.display()
             ));
@@ -176,8 +176,8 @@ fn find_data(config: &Config) -> Result<(), Failure> {
         let here = std::env::current_dir().ok().filter(|_| relative);
         return Err(match (here, error) {
             (Some(here), error @ DataError::Path { .. }) => Failure::Error(format!(
-                "{error}: the checkpoint names it so, and it was looked for in {}; name the data \
-                 with --data, or go to where the model was trained",
+                "{error}: this name is from the checkpoint, and it was looked up in {}; name the \
+                 data with --data, or run where the model was trained",
                 here.display()
             )),
             (_, error) => error.into(),

@@ -53,7 +53,7 @@ impl Signals {
             if screen.is_term() {
                 // A bar, and the terminal's echo of the key; a remark can't fail either.
                 let _ = screen.clear_line();
-                say::remark("stepwell: stopping after the step at hand; once more ends it at once");
+                say::remark("stepwell: stopping after the current step; repeat to stop at once");
             }
             stop.make();
         };

@@ -52,7 +52,7 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let mut real = Vec::new();
     for directory in directories {
         if !directory.is_dir() {
-            return Err(format!("{} is no directory", directory.display()));
+            return Err(format!("{} is not a directory", directory.display()));
         }
         let path = directory
             .canonicalize()
@@ -88,8 +88,8 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     }
     if below.is_empty() && checkpoint.is_none() {
         return Err(format!(
-            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); of \
-             a directory of checkpoints name one of them",
+            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); if \
+             it holds checkpoints, name one of them",
             home.display()
         ));
     }
@@ -100,7 +100,7 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
 fn refuse_several(directories: &[PathBuf]) -> Result<(), String> {
     for (number, path) in directories.iter().enumerate().filter(|_| directories.len() > 1) {
         let why = if number > 0 && path.join(MANIFEST_NAME).is_file() {
-            "has a manifest, as only the first directory of a store has"
+            "has a manifest, which only the first directory of a store has"
         } else if !is_store(path) && holds_stores(path) {
             "holds other stores"
         } else {
@@ -139,11 +139,11 @@ fn partial(path: &Path) -> String {
     if matches!(lock, Ok(None)) || !path.exists() {
         return repairing(path);
     }
-    format!("{} is left from a repair that was cut short: remove it", path.display())
+    format!("{} is left from an interrupted repair: remove it", path.display())
 }
 
 fn repairing(path: &Path) -> String {
-    format!("{} is in use: a repair writes there; wait for that to end", path.display())
+    format!("{} is in use: a repair writes there; wait for its end", path.display())
 }
 
 fn has_segments(path: &Path) -> bool {
@@ -227,7 +227,7 @@ fn faults(opened: &stepwell_engine::Result<Checkpoint>) -> Vec<String> {
         Err(error) => return vec![error.to_string()],
     };
     let missing = checkpoint.rows.iter().filter(|rows| !rows.path.is_dir());
-    let why = |rows: &Rows| format!("{} is missing, a table's rows", rows.path.display());
+    let why = |rows: &Rows| format!("{}, with a table's rows, is missing", rows.path.display());
     missing.map(why).collect()
 }
 
@@ -266,7 +266,7 @@ fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
     if checked.aside.files > 0 {
         put!(
             page,
-            "  in set-aside, no part of it: {}, {}, which `stepwell store purge` removes",
+            "  in set-aside, not part of it: {}, {}, which `stepwell store purge` removes",
             counted(checked.aside.files, "file"),
             ByteCount(checked.aside.bytes)
         );

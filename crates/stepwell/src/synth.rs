@@ -68,7 +68,7 @@ fn packing_of(path: &Path) -> Result<Packing, String> {
                 "packed" => "`stepwell convert --synth` writes packed files",
                 _ => "name it .tsv, .tsv.gz or .tsv.zst",
             };
-            Err(format!("--out {}: what is written is text: {mend}", path.display()))
+            Err(format!("--out {}: only text is written: {mend}", path.display()))
         }
         _ => Ok(Packing::Plain),
     }

@@ -84,7 +84,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     if config.sync.dense.name() == "rna" && config.sync.age == 0 {
         say::note(
-            "sync.age = 0 drops each gradient that any update overtakes, which may be nearly all \
+            "sync.age = 0 drops every gradient that any update overtakes, which may be nearly all \
              of them",
         );
     }
@@ -225,7 +225,7 @@ pub(crate) fn lead(
 fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
     tell!("{}", table::report(report).text().trim_end());
     if config.checkpoint.dir.is_none() && !report.interrupted {
-        say!("no --checkpoint was given: the model ended with this run");
+        say!("no --checkpoint was given: the model was not kept");
     }
     outputs::write(args.report.as_deref(), report)?;
     if args.json {
@@ -272,7 +272,7 @@ pub(crate) fn follow(
 fn ended_early(args: &TrainArgs, config: &Config, report: &Report) -> String {
     let line = interrupted(args, config, report.steps);
     match report.through {
-        true => format!("{line}; all was trained and evaluated, the digest alone is missing"),
+        true => format!("{line}; training and evaluation are complete, only the digest is missing"),
         false => line,
     }
 }
@@ -296,14 +296,14 @@ fn interrupted(args: &TrainArgs, config: &Config, steps: u64) -> String {
     match &config.checkpoint.dir {
         _ if steps == 0 => EARLY.to_owned(),
         Some(_) if args.from.is_some() => {
-            format!("interrupted after step {steps}: run the same command again to go on")
+            format!("interrupted after step {steps}: run the same command again to continue")
         }
         Some(directory) => format!(
-            "interrupted after step {steps}: go on with --checkpoint {} --resume",
+            "interrupted after step {steps}: continue with --checkpoint {} --resume",
             directory.display()
         ),
         None => format!(
-            "interrupted after step {steps}: nothing is kept, since no --checkpoint was given"
+            "interrupted after step {steps}: nothing is kept, because no --checkpoint was given"
         ),
     }
 }

@@ -24,13 +24,14 @@ pub(crate) struct FromCheckpoint {
 /// Refuses settings without data, and, to `evaluate_first`, a stream.
 pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
-        let why = "--from goes on with other data, and none is given: name it with --data";
+        let why = "--from trains on other data, and none is given: name it with --data";
         return Err(Failure::Usage(why.to_owned()));
     }
     let is_stream = |path: &String| stepwell_data::is_stream(Path::new(path));
     if let Some(stream) = config.data.paths.iter().find(|path| evaluate_first && is_stream(path)) {
         return Err(Failure::Usage(format!(
-            "--evaluate-first reads the data twice, and {stream} comes by once: leave it out"
+            "--evaluate-first reads the data twice, and {stream} can be read only once: leave it \
+             out"
         )));
     }
     Ok(())
@@ -132,7 +133,7 @@ impl FromCheckpoint {
         notes.iter().for_each(say::note);
         if args.force && same_place {
             return Err(Failure::Usage(format!(
-                "--force would set aside {}, which --from begins with: leave --force out",
+                "--force would set aside {}, which --from reads: leave out --force",
                 from.display()
             )));
         }
@@ -152,7 +153,7 @@ impl FromCheckpoint {
                 // An existing path is never read as a pattern.
                 let text = path.to_str().map(str::to_owned);
                 text.ok_or_else(|| {
-                    format!("{}: settings are texts: name it in UTF-8", path.display())
+                    format!("{}: the path is not UTF-8: rename the file", path.display())
                 })
             };
             config.data.paths = paths.iter().map(text).collect::<Result<_, _>>()?;
@@ -198,8 +199,8 @@ impl Warm {
             return say::json(&said);
         }
         tell!(
-            "nothing to train: all of this data was trained before (step {step}); --again trains \
-             on it once more"
+            "nothing to train: the model was already trained on all of this data (step {step}); \
+             --again trains on it again"
         );
         Ok(())
     }
@@ -212,7 +213,7 @@ impl Warm {
     ) -> Result<Option<Report>, Failure> {
         let Some(start) = self.start.as_ref().filter(|start| !start.goes_on()) else {
             say::note(
-                "--evaluate-first has no effect, because the run goes on in the middle of its data",
+                "--evaluate-first has no effect, because the run resumes in the middle of its data",
             );
             return Ok(None);
         };
@@ -227,7 +228,7 @@ impl Warm {
         let mut scoring = Scoring::of(&args, &checkpoint)?;
         (scoring.config.threads, scoring.config.device) = (config.threads, config.device.clone());
         scoring.config.tiers = settings::TierConfig { ssd: None, ..config.tiers.clone() };
-        scoring.announce("evaluating first, on the data to come,");
+        scoring.announce("evaluating first, on the new data,");
         let mut around = scoring.surroundings(signals);
         around.on_plan = scoring.on_plan_unsaid();
         scoring.run(&around, signals).map(Some)

@@ -22,7 +22,7 @@ pub(super) const OWN: [(&str, &str); 5] = [
 pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
     launched::refuse("it launches processes itself, by --launcher; start it alone")?;
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
+        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
     }
     let inputs: Vec<_> = args.data.iter().cloned().collect();
     outputs::check(&[("--json", file_of(&args.json))], &inputs)?;
@@ -132,7 +132,7 @@ fn show_exchanges(page: &mut Page, figures: &ranks::Figures, parts: &[Part]) {
     if parts.contains(&Part::Exchange) && figures.alltoallv_over_raw.is_none() {
         let how = match cfg!(feature = "mpi") {
             true => "there is no such launcher: name one with --launcher, such as mpirun -n 2",
-            false => "this build knows no MPI: build it with --features mpi",
+            false => "this build lacks MPI: build it with --features mpi",
         };
         put!(page, "messages over MPI beside MPI_Alltoallv: not measured, {how}");
     }

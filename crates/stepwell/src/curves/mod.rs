@@ -196,7 +196,7 @@ impl Curves {
         state.sinks.retain_mut(|sink| match sink.take(at, event) {
             Ok(()) => true,
             Err(why) => {
-                say::warn(format_args!("cannot write {} ({why}): the run goes on", sink.name()));
+                say::warn(format_args!("cannot write {} ({why}): the run continues", sink.name()));
                 false
             }
         });

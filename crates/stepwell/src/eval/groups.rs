@@ -30,10 +30,10 @@ impl Groups {
     pub(super) fn open(scoring: &mut Scoring<'_>, column: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| Failure::Usage(format!("--group {column}: {why}"));
         if scoring.config.data.eval_paths.is_empty() {
-            return Err(wrong("its texts are read beside the data: name the data with --data"));
+            return Err(wrong("its values are read from the data: name it with --data"));
         }
         if scoring.chose("data.skip_max") {
-            return Err(wrong("every line has to be an example: leave data.skip_max out"));
+            return Err(wrong("every line must be an example: leave out data.skip_max"));
         }
         scoring.config.data.skip_max = 0;
         let learned = labels(&scoring.config).map_err(|error| error.to_string())?;

@@ -49,7 +49,7 @@ pub(super) fn run(
             let keys = keys.ok_or_else(|| made_of_others(&name)).map_err(Failure::Usage)?;
             for (id, (weights, is_initial)) in ids.iter().zip(rows.of(&keys)?) {
                 if file.is_parquet() && str::from_utf8(id).is_err() {
-                    let why = "an id is not UTF-8, as texts in Parquet are: write CSV";
+                    let why = "an id is not UTF-8, which Parquet requires: write CSV";
                     return Err(format!("--ids {}: {why}", args.to.display()).into());
                 }
                 written += 1;
@@ -89,7 +89,7 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
     };
     if let Some(name) = column {
         let number = number(name).ok_or_else(|| {
-            Failure::Usage(format!("--column {name}: no column of ids: there are {names}"))
+            Failure::Usage(format!("--column {name}: is not an id column: there are {names}"))
         })?;
         // Without a line of names all lines are ids.
         let header = if has_column(path, name) { None } else { Some(false) };
@@ -100,14 +100,14 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
         // A file that cannot be read says so by itself.
         [] => open(known.first().copied().unwrap_or_default(), Some(false)).and_then(|_| {
             Err(Failure::Usage(format!(
-                "--ids {}: has no column of ids that the model knows ({names}): name the column \
-                 of its ids in its first line, or by --column",
+                "--ids {}: has no id column of the model ({names}): name the column in its first \
+                 line, or with --column",
                 path.display()
             )))
         }),
         [name] => Ok((number(name).unwrap_or_default(), open(name, None)?)),
         several => Err(Failure::Usage(format!(
-            "--ids {}: has {}: name one by --column",
+            "--ids {}: has {}: name one with --column",
             path.display(),
             several.join(", ")
         ))),
@@ -144,14 +144,14 @@ fn table_of(
             Err(format!("--table {table}: has no rows for column {name}, which {all} has"))
         }
         (None, [table]) => Ok(table.clone()),
-        (None, _) => Err(format!("--ids: column {name} has rows in {all}: name one by --table")),
+        (None, _) => Err(format!("--ids: column {name} has rows in {all}: name one with --table")),
     }
 }
 
 fn made_of_others(name: &str) -> String {
     format!(
-        "--ids: ids of column {name} are made of a number or of several columns, and not of one \
-         text: `stepwell export` without --ids writes the rows of all"
+        "--ids: ids of column {name} are made from a number or several columns, not from one text: \
+         `stepwell export` without --ids writes all rows"
     )
 }
 

@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
     };
     if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_vector(first)) {
         let path = like.path.display();
-        let why = format!("{path}: its dense part is not that of its settings");
+        let why = format!("{path}: its dense part does not match its settings");
         return Err(Failure::Damage(why));
     }
     let name_of = |parameter: &str, section: &str| match section {
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
             if section != VECTORS[0] && !file.has(&tensor.name) {
                 return Err(file
                     .wrong(format_args!(
-                        "has no tensor '{}': export with --state, or say --fresh-state",
+                        "has no tensor '{}': export with --state, or give --fresh-state",
                         tensor.name
                     ))
                     .into());

@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Header {
                 let mut entries = BTreeMap::new();
                 while let Some((name, entry)) = map.next_entry::<String, Value>()? {
                     if let Some(_twice) = entries.insert(name.clone(), entry) {
-                        return Err(M::Error::custom(format!("tensor '{name}' is there twice")));
+                        return Err(M::Error::custom(format!("tensor '{name}' occurs twice")));
                     }
                 }
                 Ok(Header(entries))
@@ -76,19 +76,19 @@ impl TensorReader {
         let name = path.display();
         let fail = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => format!(
-                "{name} is not there: name a directory that `stepwell export --state` made, in \
-                 the format safetensors"
+                "{name} is missing: name a directory that `stepwell export --state` made, in the \
+                 format safetensors"
             ),
             _ => format!("cannot read {name}: {error}{}", mend(&error)),
         };
         let about = std::fs::metadata(path).map_err(fail)?;
         if !about.is_file() {
             // A pipe would be waited for, and cannot be read here and there.
-            return Err(format!("{name} is no file: tensors are read from files"));
+            return Err(format!("{name} is not a file: tensors are read from files"));
         }
         let file = File::open(path).map_err(fail)?;
         let bytes = about.len();
-        let damaged = |why: String| format!("{name}: {why}: it is no whole file of safetensors");
+        let damaged = |why: String| format!("{name}: {why}: it is not a complete safetensors file");
         let mut length = [0; 8];
         if bytes < 8 {
             return Err(damaged(format!("it has {bytes} bytes")));
@@ -96,7 +96,7 @@ impl TensorReader {
         file.read_exact_at(&mut length, 0).map_err(fail)?;
         let length = u64::from_le_bytes(length);
         if length > HEADER_BYTES_MAX || length > bytes - 8 {
-            return Err(damaged(format!("its header is said to have {length} bytes")));
+            return Err(damaged(format!("its header claims to have {length} bytes")));
         }
         let mut header = vec![0; length as usize];
         file.read_exact_at(&mut header, 8).map_err(fail)?;
@@ -128,7 +128,7 @@ impl TensorReader {
     /// Refuses tensors that nobody asks for.
     pub(super) fn refuse_others(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
         match self.tensors.keys().find(|name| !known(name)) {
-            Some(other) => Err(self.wrong(format_args!("nothing is known of tensor '{other}'"))),
+            Some(other) => Err(self.wrong(format_args!("has an unknown tensor '{other}'"))),
             None => Ok(()),
         }
     }
@@ -141,11 +141,11 @@ impl TensorReader {
         };
         if found.dtype != kind.name() {
             let (is, wants) = (&found.dtype, kind.name());
-            return Err(self.wrong(format_args!("tensor '{name}' is of {is}, and not of {wants}")));
+            return Err(self.wrong(format_args!("tensor '{name}' is {is}, not {wants}")));
         }
         if found.shape != *shape {
             let is = &found.shape;
-            let why = format_args!("tensor '{name}' has the shape {is:?}, and not {shape:?}");
+            let why = format_args!("tensor '{name}' has the shape {is:?}, not {shape:?}");
             return Err(self.wrong(why));
         }
         Ok(())
@@ -189,7 +189,7 @@ fn decode(header: &[u8], body: u64) -> Result<Decoded, String> {
         at = end;
     }
     if at != body {
-        return Err(format!("its tensors have {at} bytes, and {body} are there"));
+        return Err(format!("its tensors have {at} bytes, but the file has {body}"));
     }
     Ok((tensors, about.transpose()?.unwrap_or_default()))
 }
@@ -212,7 +212,7 @@ impl Entry {
         };
         if end.checked_sub(start).is_none_or(|length| bytes(kind) != Some(length)) {
             return Err(format!(
-                "tensor '{name}' of shape {:?} lies from byte {start} to {end}",
+                "tensor '{name}' of shape {:?} claims bytes {start} to {end}",
                 self.shape
             ));
         }
@@ -232,7 +232,7 @@ mod tests {
     fn headers_that_lie_are_refused() {
         let whole = r#"{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}"#;
         assert_eq!(decode(whole.as_bytes(), 24).unwrap().0["a"].shape, [2, 3]);
-        assert!(refused(whole, 25).contains("have 24 bytes, and 25 are there"));
+        assert!(refused(whole, 25).contains("have 24 bytes, but the file has 25"));
         for (header, body, part) in [
             ("{", 0, "its header is wrong"),
             ("[]", 0, "an entry for each tensor"),
@@ -244,7 +244,7 @@ mod tests {
             (
                 r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}"#,
                 0,
-                "lies from",
+                "claims bytes",
             ),
             (
                 r#"{"a":{"dtype":"U32","shape":[2],"data_offsets":[0,8]},
@@ -256,7 +256,7 @@ mod tests {
                 r#"{"a":{"dtype":"U32","shape":[0],"data_offsets":[0,0]},
                     "a":{"dtype":"U32","shape":[0],"data_offsets":[0,0]}}"#,
                 0,
-                "'a' is there twice",
+                "'a' occurs twice",
             ),
         ] {
             let why = refused(header, body);

@@ -51,7 +51,7 @@ impl<'a> TableTensors<'a> {
         for (number, tensor) in tensors.iter().enumerate() {
             if number > 2 && !file.has(&tensor.name) {
                 return Err(file.wrong(format_args!(
-                    "has no tensor '{}': export with --state, or say --fresh-state",
+                    "has no tensor '{}': export with --state, or give --fresh-state",
                     tensor.name
                 )));
             }
@@ -125,7 +125,7 @@ impl<'a> TableTensors<'a> {
         let here = here.map(|pair| pair[1]);
         let twice = here.or_else(|| keys.iter().position(|key| store.contains(*key)));
         twice.map_or(Ok(()), |at| {
-            Err(self.wrong_row(first + at as u64, keys[at], "the key is there twice"))
+            Err(self.wrong_row(first + at as u64, keys[at], "the key occurs twice"))
         })
     }
 
@@ -174,7 +174,7 @@ impl<'a> TableTensors<'a> {
     fn check_life(&self, row: &[f32]) -> Result<(), String> {
         let (used, step) = (self.spec.history(row).used, self.step);
         if u64::from(used) > step {
-            return Err(format!("it was last used at step {used}, after step {step}"));
+            return Err(format!("its last use, step {used}, is after step {step}"));
         }
         if !self.spec.exists(row, step) {
             return Err(format!("last used at step {used}, it does not exist after step {step}"));
@@ -187,10 +187,10 @@ impl<'a> TableTensors<'a> {
 pub(super) fn check_value(part: &str, value: f32) -> Result<(), String> {
     let is_sum = part == "sum" || part == "exp_avg_sq";
     if !value.is_finite() {
-        return Err(format!("{value} in {part} is no finite number"));
+        return Err(format!("{value} in {part} is not a finite number"));
     }
     if is_sum && value < 0.0 {
-        return Err(format!("{value} in {part} is below 0, and a sum of squares"));
+        return Err(format!("{value} in {part} is below 0, but it is a sum of squares"));
     }
     Ok(())
 }

@@ -62,9 +62,9 @@ impl Columns {
             let why = if ids[..number].contains(id) {
                 "named twice"
             } else if scores.contains(id) {
-                "scores are in a column of that name: rename the one of the data"
+                "the scores have a column of that name: rename the data's column"
             } else if with_labels && labels.iter().any(|label| label.name == *id) {
-                "--label writes that column: leave one of them out"
+                "--label writes that column: leave out one of them"
             } else {
                 continue;
             };
@@ -72,7 +72,7 @@ impl Columns {
         }
         match labels.iter().find(|label| with_labels && scores.contains(&label.name)) {
             Some(label) => Err(format!(
-                "--label: scores are in a column of the name {}, too: leave --label out",
+                "--label: the scores' column has the name {}, too: leave out --label",
                 label.name
             )),
             None => Ok(()),
@@ -112,8 +112,8 @@ impl ScoreFile {
         let odd = texts.iter().position(|text| str::from_utf8(text).is_err());
         match odd.filter(|_| self.file.is_parquet()) {
             Some(at) => Err(format!(
-                "--id {}: the text of record {} is not UTF-8, as texts in Parquet are: write CSV, \
-                 which has it as it is",
+                "--id {}: the text of record {} is not UTF-8, which Parquet requires: write CSV, \
+                 which keeps it unchanged",
                 names.columns[at], self.records
             )),
             None => Ok(texts),

@@ -33,7 +33,7 @@ const FIRST_LINE: Duration = Duration::from_secs(1);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
 /// What is done before the first step.
-const LOOKING: &str = "looking at data and checkpoints";
+const LOOKING: &str = "checking data and checkpoints";
 /// And then.
 const OPENING: &str = "opening the tiers";
 /// What is done at the end.
@@ -316,7 +316,7 @@ impl Observer for Progress {
     }
 
     fn cache_given_up(&self, why: &str) {
-        self.line(&format!("{why}: data.cache is given up, training goes on with the text"));
+        self.line(&format!("{why}: data.cache is abandoned, training continues with the text"));
     }
 
     fn saved(&self, step: u64, path: &Path) {

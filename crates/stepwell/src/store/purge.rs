@@ -92,7 +92,7 @@ fn show_checkpoints(removed: &[Removed]) -> Page {
         let files = counted(*files, "file");
         put!(page, "{directory}: {files} of checkpoints removed, {}", ByteCount(*bytes));
         for other in others {
-            put!(page, "  {other} was not made there by a run, and stays");
+            put!(page, "  {other} was not made there by a run, and is kept");
         }
     }
     page
@@ -162,7 +162,7 @@ fn show(store: &[PathBuf], removed: &Aside) -> Page {
     let files = counted(removed.files, "file");
     put!(page, "{}: {files} removed, {}", name(store), ByteCount(removed.bytes));
     for other in &removed.others {
-        put!(page, "  set-aside/{other} is none of a store, and stays");
+        put!(page, "  set-aside/{other} is not part of a store, and is kept");
     }
     page
 }

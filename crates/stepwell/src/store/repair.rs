@@ -48,14 +48,14 @@ pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<()
     // Rows alone are salvaged: a checkpoint may have lost more.
     let faults = checkpoint.map(|path| faults(&Checkpoint::open(&path))).unwrap_or_default();
     if !faults.is_empty() {
-        let why = format!("rows alone are salvaged: {}", faults.join("; "));
+        let why = format!("only rows are salvaged: {}", faults.join("; "));
         return Err(Failure::Damage(why));
     }
     match lost {
         0 => Ok(()),
         count => {
             let stores = counted(count, "store");
-            let why = format!("of {stores} not everything could be salvaged, see above");
+            let why = format!("{stores} could not be salvaged in full, see above");
             Err(Failure::Damage(why))
         }
     }
@@ -75,7 +75,7 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     let real = directories.iter().filter_map(|path| path.canonicalize().ok());
     match real.into_iter().find(|of| nearest.as_ref().is_some_and(|near| near.starts_with(of))) {
         Some(of) => Err(format!(
-            "{} lies in {}, which is to be salvaged: name a place elsewhere",
+            "{} is in {}, which is to be salvaged: name another place",
             into.display(),
             of.display()
         )),
@@ -87,7 +87,7 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
 fn refuse_file(into: &Path) -> Result<(), String> {
     match into.ancestors().find(|path| path.exists()) {
         Some(path) if !path.is_dir() => {
-            Err(format!("{} is no directory: --out names a new directory", path.display()))
+            Err(format!("{} is not a directory: --out names a new directory", path.display()))
         }
         _ => Ok(()),
     }
@@ -169,16 +169,15 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     if salvaged.pages_unknown > 0 {
         put!(
             page,
-            "  of {} nothing tells the keys: older versions of their rows may have \
-             been salvaged in their place",
+            "  keys unknown on {}: older versions of their rows may have been salvaged instead",
             counted(salvaged.pages_unknown, "damaged page")
         );
     }
     if salvaged.manifest_lost {
         put!(
             page,
-            "  the manifest was damaged or missing: all segments that lie there were taken, those \
-             of no commit too"
+            "  the manifest was damaged or missing: all segments found were taken, even those of \
+             no commit"
         );
     }
     if salvaged.segments_unlisted > 0 {

@@ -314,7 +314,7 @@ fn a_disk_that_is_full_costs_the_cache_and_nothing_else() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{case}: {said}{error}");
         assert!(said.contains("all.cache: cannot be written after "), "{case}: {said}");
-        assert!(said.contains("goes on with the text") && !said.contains(MADE), "{case}: {said}");
+        assert!(said.contains("continues with the text") && !said.contains(MADE), "{case}: {said}");
         same(&shop.report("report.json"), &expected, &case);
         assert!(!shop.path("all.cache").exists() && !shop.path("all.cache.unfinished").exists());
     }

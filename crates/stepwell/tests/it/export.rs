@@ -157,8 +157,8 @@ fn what_cannot_be_exported_is_one_line_and_leaves_nothing() {
     shop.ok(&args(&[&data], &["--checkpoint", "saved"]));
     fs::create_dir(shop.path("there")).unwrap();
     for (args, part) in [
-        (["saved", "--to", "there"], "is there already: name a directory to make"),
-        (["saved", "--to", "none/out"], "make that first"),
+        (["saved", "--to", "there"], "already exists: name a new directory"),
+        (["saved", "--to", "none/out"], "create that first"),
         (["saved", "--to", "data.tsv/out"], "data.tsv/out"),
         (["saved", "--to", ".."], ".."),
         (["none", "--to", "out"], "none"),
@@ -251,12 +251,12 @@ fn ids_that_cannot_be_told_apart_are_refused() {
     for (args, why) in [
         (
             &["--ids", "items.csv"][..],
-            "column item has rows in items, embedding: name one by --table",
+            "column item has rows in items, embedding: name one with --table",
         ),
         (&["--ids", "items.csv", "--table", "none"], "--table none: has no rows for column item"),
-        (&["--ids", "users.csv"], "has no column of ids that the model knows (user, item)"),
-        (&["--ids", "data.csv"], "has user, item: name one by --column"),
-        (&["--ids", "items.csv", "--column", "price"], "--column price: no column of ids"),
+        (&["--ids", "users.csv"], "has no id column of the model (user, item)"),
+        (&["--ids", "data.csv"], "has user, item: name one with --column"),
+        (&["--ids", "items.csv", "--column", "price"], "--column price: is not an id column"),
         (&["--ids", "none.csv"], "none.csv"),
         (&["--ids", "items.csv", "--table", "items", "--to", "x.xlsx"], "name it .csv"),
     ] {

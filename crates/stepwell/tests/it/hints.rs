@@ -287,7 +287,7 @@ fn misspelt_columns_end_a_command_before_it_begins() {
         ("rows.csv", "Item_ID", "item"),
         ("rows.jsonl", "usr", "user"),
     ] {
-        let said = format!("{column}: {data} has no column {column}; is it {near}?");
+        let said = format!("{column}: {data} has no column {column}; did you mean {near}?");
         refused(&["predict", "saved", "--data", data, "--id", column], &[&format!("--id {said}")]);
         let said = format!("--group {said}");
         refused(&["eval", "saved", "--data", data, "--group", column], &[&said]);

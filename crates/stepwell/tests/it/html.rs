@@ -123,7 +123,7 @@ fn a_page_that_cannot_be_written_is_told_and_the_run_goes_on() {
     let output = shop.run(&args(&[&data], &["--html", "/dev/full"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("the run goes on").count(), 1, "{said}");
+    assert_eq!(said.matches("the run continues").count(), 1, "{said}");
     // A device takes the page once, at the end.
     let page = shop.run(&args(&[&data], &["--html", "/dev/stderr", "--quiet"]));
     let text = String::from_utf8(page.stderr).unwrap();
@@ -153,7 +153,7 @@ fn a_page_of_a_run_that_goes_on_is_whole_at_any_time() {
     let header = page.descendants().find(|node| node.has_tag_name("header")).unwrap();
     assert!(texts(header).contains("running"), "{}", texts(header));
     assert!(text.contains("http-equiv=\"refresh\""), "an open browser follows");
-    assert!(texts(by_id(&page, "rate")).contains("nothing was measured yet"));
+    assert!(texts(by_id(&page, "rate")).contains("nothing measured yet"));
 }
 
 /// Sizes of what was drawn, as a browser lays it out, in the place of the page's title.

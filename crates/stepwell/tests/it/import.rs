@@ -188,19 +188,19 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
     let (table, dense) = ("tensors/table-embedding.safetensors", "tensors/dense.safetensors");
     let cases: Vec<Case<'_>> = vec![
         (table, Box::new(move |t| set(t, "embedding", 9, nan)), "row 2 (key "),
-        (table, Box::new(move |t| set(t, "embedding", 9, nan)), "NaN in weights is no finite"),
+        (table, Box::new(move |t| set(t, "embedding", 9, nan)), "NaN in weights is not a finite"),
         (table, Box::new(move |t| set(t, "sum", 0, (-1f32).to_le_bytes())), "-1 in sum is below 0"),
         (table, Box::new(|t| drop(t.remove("sum"))), "has no tensor 'sum': export with --state"),
         (table, Box::new(|t| drop(t.remove("keys"))), "has no tensor 'keys'"),
         (table, Box::new(|t| drop(t.remove("embedding"))), "has no tensor 'embedding'"),
-        (table, Box::new(|t| t.get_mut("keys").unwrap().0 = Dtype::I64), "is of I64, and not of"),
+        (table, Box::new(|t| t.get_mut("keys").unwrap().0 = Dtype::I64), "is I64, not"),
         (
             table,
             Box::new(|t| {
                 let (rows, keys) = (t["keys"].1[0], t.get_mut("keys").unwrap());
                 keys.2.copy_within(0..8, 8 * (rows - 1));
             }),
-            "the key is there twice",
+            "the key occurs twice",
         ),
         (
             table,
@@ -216,7 +216,7 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
         (
             table,
             Box::new(|t| drop(t.insert("more".to_owned(), (Dtype::F32, vec![0], vec![])))),
-            "nothing is known of tensor 'more'",
+            "has an unknown tensor 'more'",
         ),
         (dense, Box::new(move |t| set(t, "mlp1.bias", 1, nan)), "tensor 'mlp1.bias': NaN"),
         (dense, Box::new(|t| drop(t.remove("mlp1.bias"))), "has no tensor 'mlp1.bias'"),
@@ -254,21 +254,21 @@ fn refuses_other_files(shop: &Workshop, import: &[&str]) {
     let table = shop.path("tensors/table-embedding.safetensors");
     let whole = fs::read(&table).unwrap();
     for (bytes, part) in [
-        (&whole[..whole.len() - 1], "bytes, and"),
-        (&whole[..100], "its header is said to have"),
+        (&whole[..whole.len() - 1], "bytes, but"),
+        (&whole[..100], "its header claims to have"),
         (&whole[..5], "it has 5 bytes"),
-        (&[255; 64], "its header is said to have 18446744073709551615 bytes"),
+        (&[255; 64], "its header claims to have 18446744073709551615 bytes"),
         (&[&[2, 0, 0, 0, 0, 0, 0, 0][..], b"no"].concat(), "its header is wrong"),
     ] {
         fs::write(&table, bytes).unwrap();
         let error = shop.fails(import);
-        assert!(error.contains(part) && error.contains("no whole file"), "{part}: {error}");
+        assert!(error.contains(part) && error.contains("not a complete"), "{part}: {error}");
     }
     fs::remove_file(&table).unwrap();
-    assert!(shop.fails(import).contains("embedding.safetensors is not there: name a directory"));
+    assert!(shop.fails(import).contains("embedding.safetensors is missing: name a directory"));
     let made = std::process::Command::new("mkfifo").arg(&table).status().unwrap();
     assert!(made.success());
-    assert!(shop.fails(import).contains("is no file: tensors are read from files"));
+    assert!(shop.fails(import).contains("is not a file: tensors are read from files"));
     fs::remove_file(&table).unwrap();
     fs::write(&table, &whole).unwrap();
     let other = shop.path("tensors/table-other.safetensors");

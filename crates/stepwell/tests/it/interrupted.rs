@@ -68,7 +68,7 @@ fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
         assert!(said.contains("before the first step"), "{said}");
         return 0;
     }
-    let line = format!("interrupted after step {steps}: go on with --checkpoint saved --resume");
+    let line = format!("interrupted after step {steps}: continue with --checkpoint saved --resume");
     assert!(said.contains(&line), "{said}");
     assert_eq!(shop.newest(), Some(format!("step-{steps:012}")));
     steps

@@ -67,5 +67,5 @@ fn lines_that_cannot_be_written_are_told_and_the_run_goes_on() {
     let output = shop.run(&args(&[&data], &["--metrics", "/dev/full"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("the run goes on").count(), 1, "{said}");
+    assert_eq!(said.matches("the run continues").count(), 1, "{said}");
 }

@@ -89,7 +89,7 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     assert!(said.contains("sync.dense has no effect, because there is only one rank"), "{said}");
     let said = train(&shop, &data, &[&RNA[..], &["--sync.age", "0"]].concat());
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("sync.age = 0 drops each gradient that any update overtakes"), "{said}");
+    assert!(said.contains("sync.age = 0 drops every gradient that any update overtakes"), "{said}");
 }
 
 #[test]

@@ -50,9 +50,9 @@ fn a_place_that_cannot_be_written_is_refused_with_the_mend_before_training() {
     let data = shop.examples("data.tsv", 300);
     let proc = "/proc/report.json: cannot be written: No such file or directory (os error 2); name";
     for (place, why) in [
-        ("no/where.json", "no/where.json: there is no directory no: make it, or name another"),
+        ("no/where.json", "no/where.json: there is no directory no: create it, or name another"),
         (".", ".: is a directory: name a file in it"),
-        ("data.tsv/report.json", "data.tsv is no directory: name another place"),
+        ("data.tsv/report.json", "data.tsv is not a directory: name another place"),
         ("/proc/report.json", proc),
     ] {
         for ranks in ["1", "2"] {

@@ -361,7 +361,7 @@ fn a_plan_from_a_checkpoint_counts_its_rows_and_has_its_settings() {
     let small = plan(&["--from", "saved", "--tiers.index", "128KiB"])["notes"].to_string();
     assert!(small.contains("tiers.index = 128.0 KiB, and the index of "), "{small}");
     let none = shop.fails(&["plan", "--from", "saved"]);
-    assert!(none.contains("--from goes on with other data, and none is given"), "{none}");
+    assert!(none.contains("--from trains on other data, and none is given"), "{none}");
 }
 
 /// Of a command that has no such setting, or where it would change nothing, it is not named.

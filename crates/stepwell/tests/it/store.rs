@@ -47,7 +47,7 @@ fn what_is_damaged_is_found_and_the_rest_salvaged() {
     flip(&first_segment(&rows), 5000);
     assert!(shop.fails(&["store", "check", &path]).contains("1 damaged place;"));
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("of 1 store not everything could be salvaged"), "{message}");
+    assert!(message.contains("1 store could not be salvaged in full"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("whole"));
     let again = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(again.contains("is not empty"), "{again}");
@@ -196,7 +196,7 @@ fn checkpoints_that_were_set_aside_are_told_and_removed_when_asked() {
     assert!(Command::new("cp").arg("-r").args([&step, &copy]).status().unwrap().success());
     let purged = shop.ok(&["store", "purge", "saved/set-aside-1"]);
     assert!(purged.contains("files of checkpoints removed, "), "{purged}");
-    assert!(purged.contains("step-000000000001 was not made there by a run, and stays"));
+    assert!(purged.contains("step-000000000001 was not made there by a run, and is kept"));
     assert!(!step.exists() && copy.join("dense.bin").exists());
     fs::remove_dir_all(copy).unwrap();
     fs::remove_dir(&aside).unwrap();

@@ -77,7 +77,7 @@ fn a_store_that_a_run_has_open_is_in_use() {
     let path = checkpoint.display().to_string();
     assert!(shop.ok(&["store", "check", &path]).contains("rows-0: commit"));
     assert!(!checkpoint.join("rows-0").join("store.lock").exists());
-    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    assert!(run.0.try_wait().unwrap().is_none(), "the run continues");
     drop(run);
     // What it left is no obstacle.
     assert!(shop.path("ssd/rows-0/store.lock").exists());
@@ -125,7 +125,7 @@ fn force_does_not_start_inside_the_store_of_a_run() {
         let inside = ["rows-0", "new", ".lock"].map(|name| shop.path("ssd/rows-0").join(name));
         assert!(inside.iter().all(|path| !path.exists()), "{case:?}");
     }
-    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    assert!(run.0.try_wait().unwrap().is_none(), "the run continues");
     drop(run);
     // What a killed run left is its store still.
     let message = shop.fails(&[&train, cases[0]].concat());
@@ -156,7 +156,7 @@ fn force_moves_nothing_that_somebody_reads() {
         let message = shop.fails(&train);
         let name = held.parent().unwrap().strip_prefix(shop.path("")).unwrap();
         assert!(message.contains(&name.display().to_string()), "{message}");
-        assert!(message.contains("wait for that to end"), "{message}");
+        assert!(message.contains("wait for its end"), "{message}");
         let mut after = [all_below(&saved), all_below(&ssd)];
         // The locks of directories stay.
         for (after, before) in after.iter_mut().zip(&before) {
@@ -277,7 +277,7 @@ fn a_repair_that_goes_on_is_in_use_and_not_cut_short() {
     drop(lock);
     for args in [&repair[..], &check] {
         let message = shop.fails(args);
-        assert!(message.contains("new.partial is left from a repair that was cut"), "{message}");
+        assert!(message.contains("new.partial is left from an interrupted repair"), "{message}");
     }
     assert!(shop.path("new.partial/segment-000000000001.rows").exists());
     fs::remove_dir_all(shop.path("new.partial")).unwrap();

@@ -20,7 +20,7 @@ const BOUNDS_MAX: usize = 12;
 
 /// How busy each stage was, over time: a row for each.
 pub(super) fn timeline(shown: &Shown) -> String {
-    let title = "Stages over time: seconds of work in a second";
+    let title = "Stages over time: seconds of work per second";
     let samples = shown.samples.points();
     let stages: Vec<&str> = samples
         .last()
@@ -91,7 +91,7 @@ fn busy_of(stage: &str, before: &super::Sample, now: &super::Sample) -> f64 {
 
 /// Where the time of each stage went, all in all: work and waiting, stacked.
 pub(super) fn stages(shown: &Shown) -> String {
-    let title = "Stages as a whole: work (coloured) and waiting";
+    let title = "Stages in total: work (coloured) and waiting";
     let rows: Vec<(String, [f64; 2])> = match shown.stages.as_slice() {
         [] => {
             let last = shown.samples.last();
@@ -119,7 +119,7 @@ pub(super) fn stages(shown: &Shown) -> String {
 
 /// The bounds of the plan, their sum, and what the process took at most.
 pub(super) fn memory(shown: &Shown) -> String {
-    let title = "Memory: the plan, and the most that was taken";
+    let title = "Memory: planned and peak";
     let total = shown.budget.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     if total == 0 {
         return none("memory", title);
@@ -137,7 +137,7 @@ pub(super) fn memory(shown: &Shown) -> String {
         figure: ByteCount(bytes).to_string(),
     };
     let peak = shown.samples.last().and_then(|sample| sample.peak_bytes);
-    let mut rows = vec![row("sum of the plan", total, "f1")];
+    let mut rows = vec![row("planned in total", total, "f1")];
     rows.extend(peak.map(|bytes| row("peak memory", bytes, "f2")));
     rows.extend(bounds.iter().map(|(name, bytes)| row(name, *bytes, "f5")));
     bars("memory", title, &rows, total.max(peak.unwrap_or(0)) as f64)
@@ -196,6 +196,6 @@ fn none(id: &str, title: &str) -> String {
     let title = text(title);
     format!(
         "<figure id=\"{id}\"><figcaption><b>{title}</b></figcaption>\n<p class=\"none\">nothing \
-         was measured yet</p></figure>\n"
+         measured yet</p></figure>\n"
     )
 }

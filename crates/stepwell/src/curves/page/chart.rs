@@ -58,7 +58,7 @@ impl Chart {
             self.legend()
         );
         let (Some(x), Some(y)) = (x, y) else {
-            return out + "<p class=\"none\">nothing was measured yet</p></figure>\n";
+            return out + "<p class=\"none\">nothing measured yet</p></figure>\n";
         };
         let y = padded(y, self.least_range);
         let plot = Plot { x, y };
@@ -241,6 +241,6 @@ mod tests {
         let points = drawn.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!(points.split(' ').count(), 2, "{points}");
         let empty = Chart { series: Vec::new(), ..chart };
-        assert!(empty.draw().contains("nothing was measured yet"));
+        assert!(empty.draw().contains("nothing measured yet"));
     }
 }

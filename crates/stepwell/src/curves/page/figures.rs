@@ -54,7 +54,7 @@ fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
     ];
     let title = match samples.last().is_none_or(|last| last.is_log_loss) {
         true => "Log loss",
-        false => "Loss, of all labels together",
+        false => "Loss of all labels together",
     };
     [chart("loss", title, loss), chart("auc", "AUC", auc)]
 }
