@@ -142,7 +142,7 @@ fn what_ends_all_is_said_once() {
         long.contains("ranks.count = 2, and 3 processes") && long.contains("leave ranks.count")
     );
     let report = fails(&["--report", "no/where.json"]);
-    assert!(report.contains("there is no directory no: make it"), "{report}");
+    assert!(report.contains("there is no directory no: create it"), "{report}");
     assert!(fails(&["--checkpoint", "saved", "--resume"]).contains("no directory saved"));
     let mut text = std::fs::read_to_string(&data).unwrap();
     text.insert_str(text.match_indices('\n').nth(999).unwrap().0 + 1, "bad\n");

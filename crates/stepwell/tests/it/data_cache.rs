@@ -188,7 +188,7 @@ fn places_and_data_that_cannot_be_are_refused_before_training() {
     fs::write(shop.path("left.unfinished"), "a letter").unwrap();
     refused(&[&data], "left", "left.unfinished: is where a packed file is written");
     let error = shop.fails(&["train", "--data.cache", "new.cache"]);
-    assert!(error.contains("the built-in stream is none"), "{error}");
+    assert!(error.contains("which the built-in stream is not"), "{error}");
     assert_eq!(fs::read(shop.path("mine")).unwrap(), b"a letter");
     assert!(!shop.path("new.cache").exists());
     // A plan and an evaluation make none.

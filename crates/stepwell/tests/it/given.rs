@@ -158,15 +158,15 @@ fn optimizers_take_all_of_their_settings_and_keep_them() {
         ("optim.rows.eps", "0", "above 0"),
         ("optim.rows.eps", "1e-50", "above 0 (in f32"),
         ("optim.rows.initial", "-1", "from 0"),
-        ("optim.dense.beta1", "1", "below 1"),
-        ("optim.dense.beta2", "0.99999999999", "below 1"),
+        ("optim.dense.beta1", "1", "less than 1"),
+        ("optim.dense.beta2", "0.99999999999", "less than 1"),
     ] {
         let error = shop.fails(&args(&[&data], &[&format!("--{key}"), value]));
         assert!(error.contains(key) && error.contains(part), "{error}");
     }
     let output = shop.run(&args(&[&data], &["--optim.rows.beta1", "0.5"]));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("optim.rows.beta1 has no effect, because adam alone"), "{said}");
+    assert!(said.contains("optim.rows.beta1 has no effect, because only adam"), "{said}");
 }
 
 #[test]

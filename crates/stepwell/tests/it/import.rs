@@ -88,7 +88,7 @@ fn weights_alone_are_taken_where_that_is_asked_for() {
     shop.ok(&["export", early, "--to", "weights"]);
     let import = ["import", "weights", "--like", early, "--to", "back"];
     let error = shop.fails(&import);
-    assert!(error.contains("exp_avg") && error.contains("say --fresh-state"), "{error}");
+    assert!(error.contains("exp_avg") && error.contains("give --fresh-state"), "{error}");
     shop.ok(&[&import[..], &["--fresh-state"]].concat());
     let predicted = |of: &str| shop.ok(&["predict", of, "--data", &data]);
     assert!(predicted("back") == predicted(early));
@@ -281,5 +281,5 @@ fn refuses_other_files(shop: &Workshop, import: &[&str]) {
     remove(shop, &["part"]);
     assert!(shop.fails(&["import", "tensors", "--like", "none", "--to", "back"]).contains("none"));
     let into = ["import", "tensors", "--like", "saved", "--to", "saved"];
-    assert!(shop.fails(&into).contains("is there already"));
+    assert!(shop.fails(&into).contains("already exists"));
 }

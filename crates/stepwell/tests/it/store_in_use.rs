@@ -254,7 +254,7 @@ fn salvaged_rows_do_not_make_a_checkpoint_whole() {
     let path = checkpoint.display().to_string();
     flipped(&checkpoint.join("dense.bin"), 40, 3);
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("rows alone") && message.contains("dense.bin"), "{message}");
+    assert!(message.contains("only rows") && message.contains("dense.bin"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("rows-0: commit"));
 }
 
