@@ -1,4 +1,4 @@
-//! What people type about devices.
+//! Arguments of `stepwell device`.
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use clap::Args;
     after_help = "Exits with 0 if a device can be used, otherwise with 1, whatever is missing."
 )]
 pub(crate) struct DeviceArgs {
-    /// Compile all kernels for each device, and say how long it takes
+    /// Compile all kernels for each device, and print how long it takes
     #[arg(long)]
     pub(crate) compile: bool,
     /// Print one JSON object

@@ -1,5 +1,5 @@
-//! Arguments that are one of a few names: help and completions list them, from the one place that
-//! knows them. What is no such name is refused by who reads it, in one line with the key.
+//! Arguments that are one of a few names, which help and completions list. The parser accepts any
+//! text: the code that reads the setting refuses unknown names, in one line with the key.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 use stepwell_bench::cache_sim::PolicyKind;
 use stepwell_settings::{Config, ModelKind, PresetKind};
 
-/// Takes any text, and says which names there are.
+/// A parser that accepts any text and lists the possible names.
 #[derive(Clone, Debug)]
 pub(super) struct Named(pub(super) Vec<&'static str>);
 
@@ -29,7 +29,7 @@ impl TypedValueParser for Named {
     }
 }
 
-/// Says which models, layouts and policies there are.
+/// Adds the names of models, presets and policies to the arguments that take them.
 pub(super) fn with_names(command: Command) -> Command {
     let models = || Named(ModelKind::ALL.map(ModelKind::name).to_vec());
     let presets = || Named(PresetKind::ALL.map(PresetKind::name).to_vec());

@@ -94,7 +94,7 @@ fn help_says_defaults_names_and_examples() {
         let help = shop.ok(&[command, "--help-all"]);
         let dram = help.split("--tiers.dram").nth(1).unwrap();
         let default = dram.split("[default: ").nth(1).unwrap();
-        assert!(default.starts_with("as the model was trained]"), "{command}: {dram}");
+        assert!(default.starts_with("as in training]"), "{command}: {dram}");
     }
     let examples = help.split("Examples:").nth(1).unwrap();
     assert!(examples.matches("stepwell train").count() >= 3, "{examples}");
