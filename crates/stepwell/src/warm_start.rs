@@ -199,8 +199,8 @@ impl Warm {
             return say::json(&said);
         }
         tell!(
-            "nothing to train: the model was already trained on all of this data (step {step}); \
-             --again trains on it again"
+            "nothing to train: all of this data was trained before (step {step}); --again trains \
+             on it again"
         );
         Ok(())
     }
