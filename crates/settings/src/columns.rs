@@ -1,4 +1,4 @@
-//! The table of the settings of columns: `columns.N.` with the key of the entry.
+//! The settings of columns. Their keys are `columns.N.` followed by the entry's key.
 
 use stepwell_data::TimePart;
 use stepwell_nn::Loss;
@@ -155,7 +155,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     .idle(no_id),
 ];
 
-/// Refuses what is no number, which nothing can be compared with or computed from.
+/// Refuses infinities and NaN.
 fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {
     match numbers.into_iter().find(|number| !number.is_finite()) {
         Some(number) => Err(format!("has {number}: give finite numbers")),
@@ -163,7 +163,7 @@ fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {
     }
 }
 
-/// Why nothing comes of a setting of the types that `has` it, in another column.
+/// Returns `why` unless the column has one of these types.
 fn others(column: &ColumnConfig, has: &[ColumnType], why: &'static str) -> Option<&'static str> {
     (!has.contains(&column.kind)).then_some(why)
 }

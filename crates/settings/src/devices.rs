@@ -9,7 +9,7 @@ use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Which devices there are above memory.
+/// Which devices have rows.
 pub(crate) const DEVICE: Setting = setting!(
     "device",
     device = Choice::Auto,
@@ -18,7 +18,7 @@ pub(crate) const DEVICE: Setting = setting!(
      used, else host), host, cuda, cuda:0,1 or emulated:2; does not change the model"
 );
 
-/// What rows may have of a device.
+/// Bytes of a device for rows.
 pub(crate) const HBM: Setting = setting!(
     "tiers.hbm",
     tiers.hbm = None,
@@ -29,7 +29,7 @@ pub(crate) const HBM: Setting = setting!(
 .default_name("nine tenths of its free memory")
 .idle(idle::on_the_host);
 
-/// How rows are found there.
+/// How a step finds rows on a device.
 pub(crate) const LOOKUP: Setting = setting!(
     "tiers.lookup",
     tiers.lookup = Lookup::Slots,
@@ -39,7 +39,7 @@ pub(crate) const LOOKUP: Setting = setting!(
 )
 .idle(idle::on_the_host);
 
-/// How many mini-batches tell which rows are used most.
+/// Number of mini-batches that count uses of rows.
 pub(crate) const WARM_UP: Setting = setting!(
     "tiers.warm_up",
     tiers.warm_up = 100,

@@ -1,4 +1,4 @@
-//! The settings of how data lies in files.
+//! The settings of data files.
 
 use stepwell_data::Format;
 
@@ -7,7 +7,7 @@ use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Columns that many people have.
+/// Columns of a well-known data set.
 pub(crate) const PRESET: Setting = setting!(
     "data.preset",
     data.preset = PresetKind::Criteo,
@@ -16,7 +16,7 @@ pub(crate) const PRESET: Setting = setting!(
 )
 .idle(idle::with_columns);
 
-/// How records lie in files.
+/// Format of the files.
 pub(crate) const FORMAT: Setting = setting!(
     "data.format",
     data.format = Format::Auto,
@@ -35,7 +35,7 @@ pub(crate) const HEADER: Setting = setting!(
 )
 .idle(idle::in_plain_columns);
 
-/// What is between fields.
+/// Separator of fields.
 pub(crate) const SEPARATOR: Setting = setting!(
     "data.separator",
     data.separator = None,
@@ -44,7 +44,7 @@ pub(crate) const SEPARATOR: Setting = setting!(
 )
 .idle(idle::in_plain_columns);
 
-/// Whether spaces are no part of fields.
+/// Whether spaces around fields are removed.
 pub(crate) const TRIM: Setting = setting!(
     "data.trim",
     data.trim = false,
@@ -52,7 +52,7 @@ pub(crate) const TRIM: Setting = setting!(
     "true: spaces around values are removed, in every format"
 );
 
-/// Texts that stand for a missing value.
+/// Texts that mean a missing value.
 pub(crate) const MISSING: Setting = setting!(
     "data.missing",
     data.missing = Vec::new(),
@@ -60,7 +60,7 @@ pub(crate) const MISSING: Setting = setting!(
     "texts that mean a missing value, such as NA; empty text always does"
 );
 
-/// Whether the data has its label.
+/// Whether the data has labels.
 pub(crate) const LABELS: Setting = setting!(
     "data.labels",
     data.labels = true,
@@ -68,7 +68,7 @@ pub(crate) const LABELS: Setting = setting!(
     "false: the data has no label column, so it can only be scored"
 );
 
-/// The column by which data is split.
+/// Column that splits the data.
 pub(crate) const EVAL_COLUMN: Setting = setting!(
     "data.eval_column",
     data.eval_column = None,
@@ -78,7 +78,7 @@ pub(crate) const EVAL_COLUMN: Setting = setting!(
 )
 .idle(idle::with_eval_paths);
 
-/// Its values that are evaluated on.
+/// Its values for evaluation.
 pub(crate) const EVAL_VALUES: Setting = setting!(
     "data.eval_values",
     data.eval_values = Vec::new(),
@@ -87,7 +87,7 @@ pub(crate) const EVAL_VALUES: Setting = setting!(
 )
 .idle(idle::without_eval_column);
 
-/// The first of its values that is evaluated on.
+/// Least of its values for evaluation.
 pub(crate) const EVAL_FROM: Setting = setting!(
     "data.eval_from",
     data.eval_from = None,

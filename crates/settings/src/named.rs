@@ -1,8 +1,8 @@
-//! The tables of the settings of a named table, and of a feature.
+//! The settings of named tables and of features.
 //!
-//! Their keys are `tables.NAME.` and `features.N.` with that of the entry. What a table leaves out
-//! is as a setting for all rows has it, which the entry names as its default. Checks and the list
-//! of what a resumed run must keep see a table with all of that filled in.
+//! Their keys are `tables.NAME.` and `features.N.` followed by the entry's key. A value that a
+//! table leaves out is inherited from a setting for all rows, which the entry names as its default.
+//! Some checks, and the list of what a resumed run must keep, use a table with these filled in.
 
 use stepwell_engine::Pooling;
 
@@ -148,7 +148,7 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
     .text(|feature| feature.weight.clone().unwrap_or_else(|| "none".to_owned())),
 ];
 
-/// Checks what is given; what is not is checked where it comes from.
+/// Checks a given value; an inherited one is checked by its own setting.
 fn given<T>(value: Option<T>, check: impl Fn(T) -> Result<(), String>) -> Result<(), String> {
     value.map_or(Ok(()), check)
 }

@@ -1,4 +1,4 @@
-//! What may be said of an optimizer beside its kind and rate. What is not said is as is usual.
+//! The settings of an optimizer other than kind and rate, all with usual defaults.
 
 use crate::check::{Outcome, Plain, right};
 use crate::config::{OptimizerConfig, OptimizerKind};
@@ -6,10 +6,10 @@ use crate::config::{OptimizerConfig, OptimizerKind};
 /// One such setting.
 pub(crate) struct Tuning {
     pub(crate) help: &'static str,
-    /// What is usual.
+    /// The usual value, in words.
     pub(crate) usual: &'static str,
     check: fn(f64) -> Outcome,
-    /// The kinds that have it, and what to say of the others.
+    /// The kinds that have the setting, and why it has no effect for others.
     kinds: &'static [OptimizerKind],
     others: &'static str,
 }
@@ -19,13 +19,13 @@ impl Tuning {
         value.map_or(Ok(()), self.check)
     }
 
-    /// Why it changes nothing with this optimizer.
+    /// Why it has no effect with this optimizer.
     pub(crate) fn idle(&self, optimizer: &OptimizerConfig) -> Option<&'static str> {
         (!self.kinds.contains(&optimizer.kind)).then_some(self.others)
     }
 }
 
-/// By the name of their field.
+/// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
     use super::{OptimizerKind, Tuning, beta_of, eps_of, initial_of};
@@ -58,7 +58,7 @@ pub(crate) mod tunings {
     };
 }
 
-/// An entry of the table of settings: its key, and where it lies.
+/// An entry of the table of settings, from its key and field.
 macro_rules! of_optimizer {
     ($key:literal, $part:ident.$field:ident) => {
         setting!($key, $part.$field = None, BeyondDefault, crate::optimizer::tunings::$field.help)

@@ -67,7 +67,7 @@ pub fn page() -> String {
     .concat()
 }
 
-/// One line a setting.
+/// Lists settings, one per line.
 fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
     settings.iter().fold(COLUMNS.to_owned(), |page, setting| {
         let Setting { key, help, .. } = setting;
@@ -85,7 +85,7 @@ fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
     })
 }
 
-/// The default of a setting as the page has it.
+/// The default of a setting on the page.
 fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
     match (setting.default_name, default_text(setting, begun)) {
         (Some(name), _) => name.to_owned(),
@@ -94,7 +94,7 @@ fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
     }
 }
 
-/// The default of a setting, which `begun` has, as one may write it; empty for none.
+/// The default of a setting, taken from `begun`, as a user may write it; empty for none.
 pub fn default_text<T>(setting: &Setting<T>, begun: &T) -> String {
     match (setting.default_name, setting.get(begun)) {
         (Some(name), _) => name.replace('`', ""),
@@ -108,7 +108,7 @@ pub fn default_text<T>(setting: &Setting<T>, begun: &T) -> String {
     }
 }
 
-/// A number of bytes with its unit, exactly.
+/// A number of bytes with the largest unit that keeps it exact.
 fn unit(bytes: &str) -> String {
     let number: u64 = bytes.parse().unwrap_or_default();
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];

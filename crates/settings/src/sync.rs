@@ -1,4 +1,4 @@
-//! The settings of how ranks agree, where they need not be in step.
+//! The settings of how ranks agree on the model, in step or not.
 
 use stepwell_sync::Kind;
 
@@ -7,10 +7,10 @@ use crate::config::{Config, DenseKind, RowsKind};
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Most steps that rows may miss, and updates that a gradient may be old.
+/// Most steps whose updates rows may miss, and most updates of a gradient's age.
 const STEPS_MAX: u64 = 1024;
 
-/// How the dense part is agreed upon.
+/// How ranks agree on dense parameters.
 pub(crate) const DENSE: Setting = setting!(
     "sync.dense",
     sync.dense = DenseKind::BSP,
@@ -22,7 +22,7 @@ pub(crate) const DENSE: Setting = setting!(
 )
 .idle(alone);
 
-/// How old rows may be.
+/// Which updates rows may miss.
 pub(crate) const ROWS: Setting = setting!(
     "sync.rows",
     sync.rows = RowsKind::Exact,
@@ -32,7 +32,7 @@ pub(crate) const ROWS: Setting = setting!(
 )
 .idle(alone);
 
-/// How many steps bounded rows may miss.
+/// Number of steps whose updates bounded rows may miss.
 pub(crate) const STALENESS: Setting = setting!(
     "sync.staleness",
     sync.staleness = 8,
@@ -43,7 +43,7 @@ pub(crate) const STALENESS: Setting = setting!(
 .check(|config| check::at_most(config.sync.staleness as usize, STEPS_MAX as usize))
 .idle(without_bound);
 
-/// How many ranks are probed.
+/// Number of ranks that `rna` probes.
 pub(crate) const PROBES: Setting = setting!(
     "sync.probes",
     sync.probes = 2,
@@ -54,7 +54,7 @@ pub(crate) const PROBES: Setting = setting!(
 .check(|config| check::within(config.sync.probes, 1..=check::RANKS_MAX))
 .idle(without_rna);
 
-/// How old a gradient may be.
+/// Greatest age of a gradient under `rna`.
 pub(crate) const AGE: Setting = setting!(
     "sync.age",
     sync.age = 8,
@@ -75,7 +75,7 @@ fn without_bound(config: &Config) -> Option<&'static str> {
     if config.sync.rows != RowsKind::Bounded {
         return Some("sync.rows is not bounded");
     }
-    // The step that reads is in flight, too.
+    // The reading step is in flight, too.
     (config.sync.staleness >= config.in_flight())
         .then_some("rows never miss as many: at most pipeline.lookahead + 1 batches are in flight")
 }

@@ -15,8 +15,8 @@ use crate::{devices, files, idle, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
-/// Digests of jobs take those that are kept in this order, but for a few
-/// ([`model_settings`](crate::model_settings)): it must stay.
+/// The order must not change: digests of jobs cover the kept settings in this order, except for a
+/// few ([`model_settings`](crate::model_settings)).
 pub const SETTINGS: &[Setting] = &[
     setting!("seed", seed = 1, Always, "seed of all initial values and of the built-in stream"),
     setting!("threads", threads = check::cores(), Never, "compute threads; I/O threads are extra")

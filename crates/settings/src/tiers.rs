@@ -1,10 +1,10 @@
-//! The settings among which `memory` is shared out.
+//! `memory`, and the settings that divide it.
 
 use crate::config::Config;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Bytes of the whole run.
+/// Limit on the memory of the whole run.
 pub(crate) const MEMORY: Setting = setting!(
     "memory",
     memory = None,
@@ -23,7 +23,7 @@ pub(crate) const DRAM: Setting = setting!(
 )
 .default_name("1GiB, or a share of `memory`");
 
-/// Bytes of the index of rows on disk.
+/// Limit on the index of rows on disk.
 pub(crate) const INDEX: Setting =
     setting!("tiers.index", tiers.index = None, Never, "limit in bytes on the store's index")
         .default_name("1GiB, or a share of `memory`");

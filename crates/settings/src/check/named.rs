@@ -1,4 +1,4 @@
-//! What named tables and features may be, alone and together.
+//! Checks of named tables, features and columns.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::config::{
 };
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
-/// Most ids of all bags of an example, and so most features.
+/// Most ids in all bags of an example, and so most features.
 pub(crate) const IDS_MAX: usize = 65_536;
 
 impl Config {
@@ -62,7 +62,7 @@ impl Config {
             true => table.key(key),
             false => format!("rows.{key}"),
         };
-        // What the table takes from all rows it may also have otherwise.
+        // The table can override a rule that it inherits.
         let inherited = ["admit_after", "admit_probability"].into_iter().find(|key| !is_given(key));
         let mend = inherited.map_or_else(
             || "give one of them".to_owned(),
@@ -71,7 +71,7 @@ impl Config {
         check_admission(&table.rules(self).life, &key_of, &mend)
     }
 
-    /// Refuses columns of which no example can be made, and columns where there is no data.
+    /// Refuses columns from which no example can be made, and columns without data.
     fn check_columns(&self) -> Outcome {
         for (column, number) in self.columns.iter().zip(1..) {
             for setting in COLUMN_SETTINGS {
@@ -123,7 +123,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses a table that nothing goes into.
+    /// Refuses a table that no feature uses.
     fn check_used(&self) -> Outcome {
         let named: BTreeSet<&str> = match self.features.is_empty() {
             true => [EMBEDDING].into(),

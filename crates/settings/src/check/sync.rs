@@ -1,11 +1,11 @@
-//! What ranks that need not be in step refuse.
+//! Checks of settings for ranks that are out of step.
 
 use super::Outcome;
 use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
 use stepwell_device::Choice;
 
 impl Config {
-    /// Refuses ways to agree that do not go together, or with something else.
+    /// Refuses protocols that do not match `sync.rows`, and settings that need ranks in step.
     pub(super) fn check_sync(&self) -> Outcome {
         let (sync, dense) = (&self.sync, self.sync.dense.name());
         if sync.dense != DenseKind::BSP && sync.rows == RowsKind::Exact {

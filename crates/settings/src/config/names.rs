@@ -1,18 +1,18 @@
-//! Names of columns, and ranges of them: `C5-C9` for several. Plain data has `C1` and on for ids
-//! and `I1` and on for dense values; other data has the names that its layout says.
+//! Names of columns, and ranges of names such as `C5-C9`. Plain data has id columns named from
+//! `C1` on and dense columns from `I1` on; other data has the names of its layout.
 
 use stepwell_data::Layout;
 
 use super::FeatureConfig;
 
-/// Most columns of ids that one feature of the settings may name, and the last that has a name.
+/// Most id columns of one entry of features, and the number of the last one with a name.
 pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl FeatureConfig {
-    /// Its columns of ids, counted from 0, in the order in which they are named: a feature each.
+    /// Its id columns in plain data, counted from 0, in the order of their names.
     ///
     /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
+    /// What is wrong, and the fix. Whether the data has the columns is not checked.
     pub fn columns_of(&self) -> Result<Vec<usize>, String> {
         let mut columns = Vec::new();
         for name in &self.columns {
@@ -29,10 +29,10 @@ impl FeatureConfig {
         }
     }
 
-    /// As [`FeatureConfig::columns_of`], in data of `layout`, or in plain data where there is none.
+    /// As [`FeatureConfig::columns_of`], in data of `layout`, or in plain data if it is `None`.
     ///
     /// # Errors
-    /// What is wrong, and the mend.
+    /// What is wrong, and the fix.
     pub fn columns_in(&self, layout: Option<&Layout>) -> Result<Vec<usize>, String> {
         let Some(layout) = layout else { return self.columns_of() };
         let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
@@ -44,11 +44,10 @@ impl FeatureConfig {
         expanded(&self.columns)?.iter().map(find).collect()
     }
 
-    /// As [`FeatureConfig::weight_column`], in data of `layout`, or in plain data where there is
-    /// none.
+    /// As [`FeatureConfig::weight_column`], in data of `layout`, or in plain data if it is `None`.
     ///
     /// # Errors
-    /// What is wrong, and the mend.
+    /// What is wrong, and the fix.
     pub fn weight_in(&self, layout: Option<&Layout>) -> Result<Option<usize>, String> {
         let (Some(name), Some(layout)) = (&self.weight, layout) else {
             return self.weight_column();
@@ -63,10 +62,10 @@ impl FeatureConfig {
         }
     }
 
-    /// The dense column whose value weights its bags, counted from 0.
+    /// The dense column in plain data whose value weights its bags, counted from 0.
     ///
     /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
+    /// What is wrong, and the fix. Whether the data has the column is not checked.
     pub fn weight_column(&self) -> Result<Option<usize>, String> {
         let Some(name) = &self.weight else { return Ok(None) };
         let column = numbered(name, 'I').ok_or_else(|| {
@@ -76,10 +75,10 @@ impl FeatureConfig {
     }
 }
 
-/// All names that `names` stand for: ranges are taken apart.
+/// Expands the ranges in `names`.
 ///
 /// # Errors
-/// What stands after the key: none, too many, or the same one twice.
+/// If there are no names, too many, or one twice, as the part of a message that follows the key.
 pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for name in names {
@@ -102,7 +101,7 @@ pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     }
 }
 
-/// Prefix and numbers of a range such as `C5-C9`; none for the name of one column.
+/// Prefix and numbers of a range such as `C5-C9`; `None` for the name of one column.
 fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     let Some((first, last)) = name.split_once('-') else { return Ok(None) };
     let (Some(first), Some(last)) = (split_number(first), split_number(last)) else {
@@ -122,7 +121,7 @@ fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     Ok(Some((prefix, first, last)))
 }
 
-/// A name that ends in a number, taken apart.
+/// Splits a name that ends in a number into prefix and number.
 fn split_number(name: &str) -> Option<(&str, usize)> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (prefix, digits) = name.split_at(name.len() - digits);
@@ -131,7 +130,7 @@ fn split_number(name: &str) -> Option<(&str, usize)> {
     Some((prefix, number))
 }
 
-/// Some names, in a sentence.
+/// Lists names in a message, at most a dozen.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 12;
     let more = if names.len() > SHOWN { " and others" } else { "" };
@@ -141,7 +140,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The names of these columns, as short as can be: `C1, C5-C9`, the same for the same columns.
+/// The names of these columns in the shortest form, such as `C1,C5-C9`: equal columns have equal
+/// texts.
 pub(crate) fn ranges(columns: &[usize]) -> String {
     let runs = columns.chunk_by(|one, next| one + 1 == *next);
     let name = |run: &[usize]| match run {
@@ -164,7 +164,7 @@ fn range(name: &str) -> Result<(usize, usize), String> {
     }
 }
 
-/// The column of this name, counted from 0, where it is one with this letter.
+/// The column with this name, counted from 0; `None` unless it has this letter.
 fn numbered(name: &str, letter: char) -> Option<usize> {
     let digits = name.strip_prefix(letter)?;
     let is_plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -172,7 +172,7 @@ fn numbered(name: &str, letter: char) -> Option<usize> {
     (1..=COLUMNS_MAX).contains(&number).then(|| number - 1)
 }
 
-/// A column that is named twice.
+/// The first column that occurs twice.
 fn twice(columns: &[usize]) -> Option<usize> {
     let mut sorted = columns.to_vec();
     sorted.sort_unstable();

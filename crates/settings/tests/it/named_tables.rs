@@ -1,4 +1,4 @@
-//! Tables and features that a user names.
+//! Named tables and features.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -9,14 +9,14 @@ use stepwell_settings::{
     to_json,
 };
 
-/// The default settings with these.
+/// The default settings with these values.
 fn with(pairs: &[(&str, &str)]) -> Config {
     let mut config = Config::default();
     pairs.iter().for_each(|(key, text)| look_up(key).unwrap().set(&mut config, text).unwrap());
     config
 }
 
-/// Two tables, not in the order of their letters, and eleven features.
+/// Two tables, not in alphabetical order, and eleven features.
 fn rich() -> Config {
     let mut config = with(&[
         ("tables.users.dim", "0"),
@@ -42,7 +42,7 @@ fn rich() -> Config {
     config
 }
 
-/// What the list of a model says of tables and features.
+/// The settings of tables and features in a model's list.
 fn said(config: &Config) -> String {
     let count = model_settings(&Config::default()).len();
     let parts = model_settings(config).into_iter().skip(count);
@@ -118,7 +118,7 @@ fn what_makes_a_model_is_said_with_all_settings_together() {
     let feature = "features.1.columns=C1,C5-C8 features.1.table=users features.1.pooling=sum \
                    features.1.ids=1 features.1.weight=none";
     assert_eq!(said(&config), format!("{users} {feature}"));
-    // A default that is given, or columns written otherwise, make no other model.
+    // Giving a default, or writing columns in another way, does not change the model.
     let before = said(&config);
     for (key, text) in [
         ("tables.users.lr", "0.02"),
@@ -130,7 +130,7 @@ fn what_makes_a_model_is_said_with_all_settings_together() {
         look_up(key).unwrap().set(&mut config, text).unwrap();
         assert_eq!(said(&config), before, "{key} = {text}");
     }
-    // Nor do settings for all rows that the table has otherwise; they are listed as ever.
+    // Nor do settings for all rows that the table overrides; they are still listed.
     look_up("model.dim").unwrap().set(&mut config, "4").unwrap();
     assert_eq!(said(&config), before);
     assert!(model_settings(&config).contains(&("model.dim".to_owned(), "4".to_owned())));
@@ -198,7 +198,7 @@ fn keys_that_name_nothing_are_answered_with_the_mend() {
     assert_eq!(kind, "tables.a.lr = fast: give a number");
 }
 
-/// One table `a` that a feature names, and what else is said.
+/// A table `a` that a feature uses, with these values.
 fn refused(pairs: &[(&str, &str)]) -> String {
     let base = [("features.1.columns", "C1"), ("features.1.table", "a"), ("tables.a.dim", "8")];
     with(&[&base[..], pairs].concat()).check().unwrap_err()
