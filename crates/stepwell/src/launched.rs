@@ -1,11 +1,10 @@
 //! Ranks that are processes: `mpirun -n 4 stepwell train ...`.
 //!
-//! - **How.** Every process finds out by itself whether an MPI launcher started it. Rank 0 reads
-//!   the settings and spreads them, shows how the run goes, and writes the one report. What ends
-//!   the run is said once: by rank 0, in whosever words, or by rank 1 where rank 0 is lost. All end
-//!   with a status that says so.
-//! - **Failure.** Builds that differ are refused before anything else is said, as they may not
-//!   understand each other.
+//! - **How.** Every process detects by itself whether an MPI launcher started it. Rank 0 reads and
+//!   broadcasts the settings, shows progress and writes the one report. An error of any rank is
+//!   printed once: by rank 0, or by rank 1 if rank 0 is lost. All ranks exit with an error status.
+//! - **Failure.** Ranks first compare their builds and refuse different ones, which might not
+//!   understand each other's messages.
 
 use std::fs::File;
 use std::io::Read;
@@ -22,22 +21,22 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::train::{self, Prepared};
 
-/// The program of each rank, for rank 0: gather.
+/// Gather of each rank's program to rank 0.
 const PROGRAM: Tag = Tag(100);
-/// The settings, from rank 0: broadcast.
+/// Broadcast of the settings from rank 0.
 const SETTINGS: Tag = Tag(101);
-/// How long they wait for each other: barrier.
+/// Barrier that sets how long ranks wait for each other.
 const PATIENCE: Tag = Tag(102);
 
-/// Nothing is left to do, and all heard of it: barrier.
+/// Barrier after all ranks know that nothing is left to do.
 const DONE: Tag = Tag(103);
 
-/// Variables in which launchers say which rank a process is: Open MPI, PMIx (also srun), MPICH and
-/// Intel MPI, MVAPICH.
+/// Environment variables with a process's rank, set by the launchers of Open MPI, PMIx (also srun),
+/// MPICH and Intel MPI, MVAPICH.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
-/// Variables in which they say how many there are.
+/// Environment variables with the number of ranks.
 const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-/// Variables in which they say how many there are on this machine.
+/// Environment variables with the number of ranks on this machine.
 const SIZE_HERE: [&str; 4] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "MPI_LOCALNRANKS",
@@ -45,14 +44,14 @@ const SIZE_HERE: [&str; 4] = [
     "MV2_COMM_WORLD_LOCAL_SIZE",
 ];
 
-/// Bytes of the program that are read at once.
+/// Bytes of the program per read.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Why a rank ends.
 pub(crate) enum Ended {
-    /// For a reason of its own.
+    /// It failed itself.
     Own(Failure),
-    /// Because of others.
+    /// Other ranks failed.
     Others(FabricError),
 }
 
@@ -84,7 +83,7 @@ impl From<TrainError> for Ended {
 }
 
 impl Ended {
-    /// As the failure of a command that has no others to speak for it.
+    /// The failure, for a command without other ranks that report it.
     pub(crate) fn into_failure(self) -> Failure {
         match self {
             Self::Own(failure) => failure,
@@ -93,27 +92,27 @@ impl Ended {
     }
 }
 
-/// Whether this process says what is wrong with its command line: others that a launcher started
-/// with it have the same one.
+/// Whether this process prints errors of the command line, which all launched processes share: it
+/// is the only one, or rank 0.
 pub(crate) fn speaks() -> bool {
     let is_alone = launched_with().is_none_or(|size| size < 2);
     is_alone || RANK.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
 }
 
-/// How many processes a launcher started, where one says so.
+/// Number of processes that a launcher started; `None` without a launcher.
 fn launched_with() -> Option<usize> {
     count_in(&SIZE)
 }
 
-/// The first number that one of these variables has.
+/// The first number found in these variables.
 fn count_in(names: &[&str]) -> Option<usize> {
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// The ranks that were launched with this process; none where there are no others.
+/// Joins the ranks launched with this process; `None` if there are no others.
 ///
 /// # Errors
-/// When they cannot be joined.
+/// If they cannot be joined.
 #[cfg(feature = "mpi")]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     let joined = stepwell_fabric::mpi::join(stepwell_fabric::mpi::Options::default());
@@ -124,7 +123,7 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
 /// Refuses to be one of several processes.
 ///
 /// # Errors
-/// Where a launcher started several.
+/// If a launcher started several.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     match launched_with() {
@@ -133,30 +132,30 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
                 "an MPI launcher started {size} processes, and this build lacks MPI: build it with \
                  --features mpi, or train with --ranks {size} in one process"
             ));
-            // Each of them says the same.
+            // Only one of the processes prints it.
             Err(Failure::Said(failure.say(speaks())))
         }
         _ => Ok(None),
     }
 }
 
-/// Refuses to be one of several processes as a command that is for one alone.
+/// Refuses to run a one-process command as one of several processes.
 ///
 /// # Errors
-/// Where a launcher started several, with what to do `instead`.
+/// If a launcher started several; the message says what to do `instead`.
 pub(crate) fn refuse(instead: &str) -> Result<(), Failure> {
     match launched_with() {
         Some(size) if size > 1 => {
             let failure =
                 format!("a launcher started {size} processes of a one-process command: {instead}");
-            // Each of them says the same.
+            // Only one of the processes prints it.
             Err(Failure::Said(Failure::Error(failure).say(speaks())))
         }
         _ => Ok(()),
     }
 }
 
-/// Trains as one of the ranks of `fabric`, and says why they end where that is for this one to say.
+/// Trains as one of the ranks of `fabric`, and prints why they end if this rank has to report it.
 pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let ended = match train_as_rank(args, &fabric) {
         Ok(()) => return Ok(()),
@@ -166,14 +165,14 @@ pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let leader_is_lost =
         fabric.rank() == 1 && matches!(&ended, Ended::Others(FabricError::Lost { rank: 0, .. }));
     let status = ended.into_failure().say(leads || leader_is_lost);
-    // Nobody ends before what there is to say was said: a launcher may kill the others then.
+    // After the message is printed, because a launcher may kill other ranks once one has ended.
     drop(fabric);
     Err(Failure::Said(status))
 }
 
 fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     let signals = Signals::heed()?;
-    // Without a word of others each is on a machine of its own.
+    // Unless the launcher says otherwise, each rank has its own machine.
     let here = count_in(&SIZE_HERE).unwrap_or(1).clamp(1, fabric.size());
     let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: Some(here) };
     let tells = |failure: &Ended| {
@@ -207,19 +206,19 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     if is_done { end_together(fabric) } else { Ok(()) }
 }
 
-/// Nobody goes while others may still hear of it as a loss.
+/// Waits for all ranks, so that none takes another's exit for a loss.
 fn end_together(fabric: &Fabric) -> Result<(), Ended> {
     fabric.wait(Barrier::start(DONE))?;
     fabric.end();
     Ok(())
 }
 
-/// What rank 0 tells the others.
+/// The message from rank 0 to the others.
 struct Told {
     config: Config,
-    /// The model that all begin with, as [`WarmStart::to_text`] has it.
+    /// The model that all ranks begin with, from [`WarmStart::to_text`].
     from: Option<String>,
-    /// Nothing is left to train.
+    /// Whether nothing is left to train.
     is_done: bool,
 }
 
@@ -242,11 +241,11 @@ impl Told {
     }
 }
 
-/// What a process runs.
+/// Version and build of a process's program.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     version: String,
-    /// XXH3-64 of the bytes of its file, as builds of one version may differ.
+    /// XXH3-64 of the program's file, as builds of one version may differ.
     build: u64,
 }
 
@@ -264,7 +263,7 @@ impl Program {
         message
     }
 
-    /// That of another rank; an earlier version may say less.
+    /// Reads another rank's program. An earlier version may send less.
     fn read(message: &Message) -> Self {
         let mut reader = message.reader();
         let version = String::from_utf8_lossy(reader.take().unwrap_or_default()).into_owned();
@@ -272,7 +271,7 @@ impl Program {
         Self { version, build: build.unwrap_or_default() }
     }
 
-    /// What rank `rank` runs that rank 0, which runs this, does not.
+    /// The message if rank `rank` runs another program than rank 0, which runs this one.
     fn differs(&self, rank: usize, theirs: &Self) -> Option<String> {
         if self == theirs {
             return None;
@@ -301,7 +300,7 @@ fn checksum_of(path: &str) -> std::io::Result<u64> {
     }
 }
 
-/// Refuses builds that differ: rank 0 hears which each rank runs.
+/// Refuses different builds: rank 0 gathers and compares the programs of all ranks.
 fn check_builds(fabric: &Fabric) -> Result<(), Ended> {
     let message = Program::own()?.into_message(fabric.message());
     let all = fabric.wait(Gather::start(fabric, PROGRAM, 0, message)?)?;
@@ -327,7 +326,7 @@ mod tests {
         );
         let other = own.differs(1, &program("0.2.0", 8)).unwrap();
         assert!(other.contains("another build of stepwell 0.2.0 than rank 0"), "{other}");
-        // What said no more than its version is another build.
+        // A rank that sends only its version has another build.
         let mut message = Message::default();
         message.put("0.2.0".as_bytes());
         assert!(own.differs(1, &Program::read(&message)).is_some());

@@ -1,4 +1,4 @@
-//! The `stepwell` program: reads what people type, runs the job, prints what came of it.
+//! The `stepwell` program: reads the command line, runs the command, prints its results.
 
 #![forbid(unsafe_code)]
 
@@ -49,8 +49,8 @@ use cli::{Cli, ConfigListArgs, Job};
 use failure::Failure;
 use stepwell_settings::Config;
 
-/// Keeps the memory of finished batches for the next ones instead of returning it to the system,
-/// whose clearing of pages takes a fifth of a run otherwise.
+/// Keeps the memory of finished batches for the next ones instead of returning it to the system.
+/// Otherwise the system spends a fifth of a run clearing pages.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! `stepwell train --from`: settings and course of a run that begins with a checkpoint's model.
+//! `stepwell train --from`: settings and course of a warm start.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,13 @@ use crate::score::Scoring;
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
-/// A checkpoint that a run is to begin with.
+/// The checkpoint that a run begins with.
 pub(crate) struct FromCheckpoint {
     checkpoint: Checkpoint,
     was: Config,
 }
 
-/// Refuses settings without data, and, to `evaluate_first`, a stream.
+/// Refuses settings without data and, for `evaluate_first`, data from a stream.
 pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
         let why = "--from trains on other data, and none is given: name it with --data";
@@ -37,11 +37,11 @@ pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Fa
     Ok(())
 }
 
-/// What the run does.
+/// The course of the run.
 pub(crate) struct Warm {
     pub(crate) start: Option<WarmStart>,
     pub(crate) placement: Placement,
-    /// All of the data was trained before: nothing is left to do.
+    /// Whether all of the data was trained before, so nothing is left to do.
     pub(crate) is_done: bool,
     /// Step of the model.
     pub(crate) step: u64,
@@ -60,7 +60,7 @@ impl FromCheckpoint {
         &self.checkpoint
     }
 
-    /// Settings of the checkpoint, without data files, evaluation part and directories.
+    /// The checkpoint's settings, without data files, evaluation part, directories and ranks.
     pub(crate) fn base(&self) -> Config {
         let mut base = self.was.clone();
         let by_default = Config::default();
@@ -73,8 +73,8 @@ impl FromCheckpoint {
         base
     }
 
-    /// Fills in the statistics of standardised columns: those of the checkpoint for columns it has,
-    /// those of the data for the others.
+    /// Fills in missing statistics of standardised columns: from the checkpoint for columns it has,
+    /// from the data for the others.
     pub(crate) fn with_statistics(&self, mut config: Config) -> Result<Config, Failure> {
         let lacking = config.without_statistics().map_err(Failure::Usage)?;
         let fill = |column: &mut ColumnConfig, names: &[String]| {
@@ -109,7 +109,7 @@ impl FromCheckpoint {
         })
     }
 
-    /// Decides what the run does, and reduces `config` to the data that is left.
+    /// Decides the course of the run, and reduces `config` to the remaining data.
     pub(crate) fn decide(
         self,
         args: &TrainArgs,
@@ -168,7 +168,7 @@ impl FromCheckpoint {
     }
 }
 
-/// Restores the evaluation part of a run that goes on, unless it was chosen anew.
+/// Restores the evaluation part of a run that resumes, unless the user chose another.
 fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
     let keeps = |key: &str| !chosen.iter().any(|chosen| chosen == key);
     let data = &mut config.data;
@@ -190,7 +190,7 @@ fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
 }
 
 impl Warm {
-    /// Says that nothing is left to do.
+    /// Reports that nothing is left to do.
     pub(crate) fn tell_done(&self, args: &TrainArgs) -> Result<(), Failure> {
         let Self { step, .. } = self;
         let said = json!({ "trained_before": true, "steps": step });
@@ -205,7 +205,7 @@ impl Warm {
         Ok(())
     }
 
-    /// Evaluates the model that the run begins with on the data that it is about to train on.
+    /// Evaluates the model that the run begins with on the data that it will train on.
     pub(crate) fn evaluate_first(
         &self,
         config: &Config,

@@ -92,7 +92,7 @@ fn is_kept(config: &Config) {
     let json: Value = serde_json::from_str(&to_json(config).to_string()).unwrap();
     assert_eq!(from_json(&json).as_ref(), Ok(config));
     let layout = config.layout();
-    // A settings file with all settings reads back as the same settings.
+    // A layout agrees with its schema.
     if let Ok(Some(layout)) = &layout {
         let schema = layout.schema();
         assert_eq!(layout.dense_names().len().max(1), schema.dense);
