@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_remote::{Environment, Limits, Remote};
 
-/// Lets data be read from URLs; nothing is started before one is named.
+/// Enables reading data from URLs. Nothing is started until one is used.
 pub(crate) fn install() {
     stepwell_data::read_objects_with(Arc::new(Remote::new(
         Limits::default(),

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
 
-/// Their times are kept.
+/// Most rounds, as the times of all are kept.
 const ROUNDS_MAX: usize = 1_000_000;
 
 pub(super) fn run(args: &BenchHbmArgs) -> Result<(), Failure> {

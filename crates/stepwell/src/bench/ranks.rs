@@ -9,7 +9,7 @@ use crate::launched;
 use crate::outputs;
 use crate::say::{self, Page, put};
 
-/// Settings that `bench ranks` alone chooses.
+/// Settings that only `bench ranks` chooses.
 pub(super) const OWN: [(&str, &str); 5] = [
     ("ranks", "two ranks are measured beside one, and bytes of two and four"),
     ("threads", "ranks of one thread are measured beside a rank of two"),
@@ -138,7 +138,7 @@ fn show_exchanges(page: &mut Page, figures: &ranks::Figures, parts: &[Part]) {
     }
 }
 
-/// The figures that are asked for.
+/// Shows the worst figure of each part.
 fn show_worst(page: &mut Page, figures: &ranks::Figures) {
     let mut line = |name: &str, figure: Option<f64>| {
         if let Some(figure) = figure {
@@ -151,13 +151,13 @@ fn show_worst(page: &mut Page, figures: &ranks::Figures) {
     line("time on a slow network over longest, most", figures.wall_over_longest);
 }
 
-/// By pair, in thousands.
+/// Rates of each pair, in thousands.
 fn rates(of: &[f64]) -> String {
     let all: Vec<String> = of.iter().map(|rate| format!("{:.1}", rate / 1e3)).collect();
     format!("{} K", all.join(" "))
 }
 
-/// By pair.
+/// Seconds of each pair.
 fn seconds(of: &[f64]) -> String {
     let all: Vec<String> = of.iter().map(|seconds| format!("{seconds:.2}")).collect();
     all.join(" ")

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
 
-/// Settings that `bench train` alone chooses.
+/// Settings that only `bench train` chooses.
 pub(super) const OWN: [(&str, &str); 4] = [
     ("data.epochs", "give --examples"),
     ("tiers.dram", "give --shares"),

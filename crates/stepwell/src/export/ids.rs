@@ -1,4 +1,4 @@
-//! `export --ids`: the embeddings of given ids, as records of an id and numbers.
+//! `export --ids`: the embeddings of given ids, as records of an id and its numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::record_file::{RecordFile, check_name};
 use crate::say::{self, tell};
 use crate::signals::Signals;
 
-/// Ids that are looked up at once.
+/// Ids per look-up.
 const IDS_AT_ONCE: usize = 4096;
 
 /// Writes the embeddings of the ids in the file `ids`.
@@ -77,8 +77,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The id column that the ids of a file are of, by number, and their texts: the one of this name,
-/// or the only one that the file has.
+/// The number of the id column of a file's ids, and their texts. The column is the one with this
+/// name, or the file's only one.
 fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize, Texts), Failure> {
     let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
     let number = |name: &str| known.iter().position(|known| *known == name);
@@ -91,13 +91,13 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
         let number = number(name).ok_or_else(|| {
             Failure::Usage(format!("--column {name}: is not an id column: there are {names}"))
         })?;
-        // Without a line of names all lines are ids.
+        // If the first line does not name the column, all lines are ids.
         let header = if has_column(path, name) { None } else { Some(false) };
         return Ok((number, open(name, header)?));
     }
     let found: Vec<&str> = known.iter().copied().filter(|name| has_column(path, name)).collect();
     match found.as_slice() {
-        // A file that cannot be read says so by itself.
+        // A file that cannot be read has its own error.
         [] => open(known.first().copied().unwrap_or_default(), Some(false)).and_then(|_| {
             Err(Failure::Usage(format!(
                 "--ids {}: has no id column of the model ({names}): name the column in its first \
@@ -114,13 +114,12 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
     }
 }
 
-/// Whether a file names that column.
+/// Whether a file names this column.
 fn has_column(path: &Path, name: &str) -> bool {
     Texts::open_alone(path, name, None).is_ok_and(|mut texts| texts.next(&mut Vec::new()).is_ok())
 }
 
-/// The table that the ids of id column number `column` have their rows in: the one of this name, or
-/// the only one.
+/// The table with the rows of id column number `column`: the one with this name, or the only one.
 fn table_of(
     config: &Config,
     layout: &Layout,
@@ -158,7 +157,7 @@ fn made_of_others(name: &str) -> String {
 /// The rows of a table.
 struct RowsOf {
     spec: TableSpec,
-    /// One of each rank that wrote the checkpoint.
+    /// One store of each rank that wrote the checkpoint.
     stores: Vec<View>,
     step: u64,
 }
@@ -178,14 +177,14 @@ impl RowsOf {
         Err(Failure::Damage(format!("{path}: has no table '{table}', which its settings name")))
     }
 
-    /// Names of the numbers of a record.
+    /// Names of a record's numbers.
     fn columns(&self) -> Vec<String> {
         let embedding = (0..self.spec.dim).map(|lane| format!("embedding_{lane}"));
         let first_order = (self.spec.wide > 0).then(|| "first_order".to_owned());
         ["initial".to_owned()].into_iter().chain(embedding).chain(first_order).collect()
     }
 
-    /// The weights of each key, and whether they are initial, since the key has no row.
+    /// The weights of each key, and whether they are initial because the key has no row.
     fn of(&self, keys: &[Key]) -> Result<Vec<(Vec<f32>, bool)>, Failure> {
         let count = self.spec.weight_count();
         let mut weights: Vec<Option<Vec<f32>>> = vec![None; keys.len()];

@@ -1,11 +1,10 @@
-//! Reading a file of tensors, in the format of safetensors, piece by piece.
+//! Reads safetensors files piece by piece.
 //!
-//! Why       The library of that format wants the whole file in memory, and tables are larger.
-//! Bounds    The header, of 100 MB at most, as that library has it; values are read where the
-//!           caller has room for them. A file is open only while it is read, so that any number
-//!           of tables takes one descriptor.
-//! Failure   Whatever is wrong with a header is named in one line; no length that it says is
-//!           believed before it was held against the file's.
+//! Why       The format's library needs the whole file in memory, and tables are larger.
+//! Bounds    The header, at most 100 MB, as in that library; values go into the caller's buffers. A
+//!           file is open only while it is read, so that any number of tables takes one descriptor.
+//! Failure   A wrong header is an error of one line. Its lengths are checked against the file's
+//!           before they are used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +20,7 @@ use stepwell_base::mend;
 
 use crate::export::tensors::{Kind, Tensor};
 
-/// Bytes of a header at most.
+/// Most bytes of a header.
 const HEADER_BYTES_MAX: u64 = 100_000_000;
 /// The entry of texts about all tensors.
 const ABOUT: &str = "__metadata__";
@@ -31,11 +30,11 @@ pub(super) struct TensorReader {
     path: PathBuf,
     tensors: BTreeMap<String, Entry>,
     about: BTreeMap<String, String>,
-    /// Where values begin.
+    /// Offset of the values in the file.
     body: u64,
 }
 
-/// A tensor as the header has it.
+/// A tensor's entry in the header.
 #[derive(Clone, Debug, Deserialize)]
 struct Entry {
     dtype: String,
@@ -43,7 +42,7 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The entries of a header; a name that is there twice is refused.
+/// The entries of a header; deserializing refuses a name that occurs twice.
 struct Header(BTreeMap<String, Value>);
 
 impl<'de> Deserialize<'de> for Header {
@@ -83,7 +82,7 @@ impl TensorReader {
         };
         let about = std::fs::metadata(path).map_err(fail)?;
         if !about.is_file() {
-            // A pipe would be waited for, and cannot be read here and there.
+            // Opening a pipe would wait, and it has no offsets.
             return Err(format!("{name} is not a file: tensors are read from files"));
         }
         let file = File::open(path).map_err(fail)?;
@@ -110,12 +109,12 @@ impl TensorReader {
         format!("{}: {why}", self.path.display())
     }
 
-    /// What the file says under a name.
+    /// The file's text with this name.
     pub(super) fn about(&self, name: &str) -> Option<&str> {
         self.about.get(name).map(String::as_str)
     }
 
-    /// Whether there is a tensor.
+    /// Whether there is a tensor with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -125,7 +124,7 @@ impl TensorReader {
         self.tensors.get(name)?.shape.first().copied()
     }
 
-    /// Refuses tensors that nobody asks for.
+    /// Refuses unknown tensors.
     pub(super) fn refuse_others(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
         match self.tensors.keys().find(|name| !known(name)) {
             Some(other) => Err(self.wrong(format_args!("has an unknown tensor '{other}'"))),
@@ -133,7 +132,7 @@ impl TensorReader {
         }
     }
 
-    /// Refuses a tensor that is missing, or is not as it is `wanted`.
+    /// Refuses a missing tensor, or one with another type or shape.
     pub(super) fn check(&self, wanted: &Tensor) -> Result<(), String> {
         let Tensor { name, kind, shape } = wanted;
         let Some(found) = self.tensors.get(name) else {
@@ -151,8 +150,8 @@ impl TensorReader {
         Ok(())
     }
 
-    /// Reads bytes of a tensor that was checked, from its byte `from` on, as many as there is room
-    /// for; where one has no values it may be missing.
+    /// Fills `to` with bytes of a checked tensor, from its byte `from` on. A tensor without values
+    /// may be missing.
     pub(super) fn read(&self, name: &str, from: u64, to: &mut [u8]) -> Result<(), String> {
         let Some(entry) = self.tensors.get(name).filter(|_| !to.is_empty()) else { return Ok(()) };
         let at = self.body + entry.data_offsets[0] + from;
@@ -165,7 +164,7 @@ impl TensorReader {
 
 type Decoded = (BTreeMap<String, Entry>, BTreeMap<String, String>);
 
-/// The entries of a header whose tensors have so many bytes together.
+/// Decodes a header whose tensors have `body` bytes in all.
 fn decode(header: &[u8], body: u64) -> Result<Decoded, String> {
     let Header(mut entries) =
         serde_json::from_slice(header).map_err(|error| format!("its header is wrong ({error})"))?;
@@ -195,7 +194,7 @@ fn decode(header: &[u8], body: u64) -> Result<Decoded, String> {
 }
 
 impl Entry {
-    /// Refuses offsets that are not those of its shape.
+    /// Refuses offsets that don't match the shape.
     fn check(&self, name: &str) -> Result<(), String> {
         let kinds = [Kind::F32, Kind::U32, Kind::U64];
         let kind = kinds.into_iter().find(|kind| kind.name() == self.dtype);
@@ -203,7 +202,7 @@ impl Entry {
         let values = self.shape.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
         let bytes = |kind: Kind| values.and_then(|values| values.checked_mul(kind.bytes()));
         let Some(kind) = kind else {
-            // How long it is nobody knows here; what it is matters only where it is asked for.
+            // An unknown type has an unknown length; it is only an error if the tensor is used.
             return if start <= end {
                 Ok(())
             } else {
