@@ -78,7 +78,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
 fn refuse_trace(path: &Path) -> Result<(), String> {
     if path.is_file() && path.extension().is_none_or(|end| end != "json") {
         return Err(format!(
-            "--json {0}: {0} is there and not named .json: where it is a trace, write --json=- \
+            "--json {0}: {0} exists and is not named .json: if it is a trace, write --json=- \
              before it, otherwise remove it",
             path.display()
         ));

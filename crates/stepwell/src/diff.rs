@@ -139,7 +139,11 @@ fn show_dense(page: &mut Page, dense: &Value) {
         );
     }
     for name in dense["state_of_other_shape"].as_array().into_iter().flatten() {
-        put!(page, "  {}: in one of both, or of another length", name.as_str().unwrap_or_default());
+        put!(
+            page,
+            "  {}: only in one of them, or of another length",
+            name.as_str().unwrap_or_default()
+        );
     }
     show_only(page, dense, "layers");
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let guess = guess(&args.file)?;
     let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.1));
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
-        say::note("no column looks like a label: give one of them type = \"label\"");
+        say::note("no column looks like a label: give one type = \"label\"");
     }
     if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..) | Guessed::Valued { .. })) {
         say::note("no column looks like an id: give one type = \"id\", or a number buckets");

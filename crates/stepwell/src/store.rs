@@ -285,10 +285,10 @@ fn show_damage(page: &mut Page, damage: &Damage) {
         keys.iter().take(KEYS_SHOWN).map(|key| format!("{:016x}", key.0)).collect();
     let keys = match keys.len() {
         0 => String::new(),
-        1 => format!("; key {} lies there", shown[0]),
+        1 => format!("; affects key {}", shown[0]),
         count => {
             let rest = if count > KEYS_SHOWN { " …" } else { "" };
-            format!("; {count} keys lie there: {}{rest}", shown.join(", "))
+            format!("; affects {count} keys: {}{rest}", shown.join(", "))
         }
     };
     put!(page, "  {} at offset {offset}: {what}{keys}", path.display());
