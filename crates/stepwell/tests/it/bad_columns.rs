@@ -1,5 +1,5 @@
-//! Settings of columns that make no sense, and commands that do not suit the data: one line that
-//! names what is wrong and the mend, and nothing left behind.
+//! Invalid settings of columns, and commands that do not match the data: one line that names what
+//! is wrong and the fix, and nothing left behind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -159,7 +159,7 @@ fn settings_beside_columns() {
     );
     found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is no directory"]);
     found.row(&shop, &["export", "nowhere", "--to", "out"], 1, &["nowhere", "does not exist"]);
-    // Said, not refused.
+    // A note, not an error.
     let args = ["train", "run.toml", "--data", "rows.csv", "--preset", "adult"];
     let said = String::from_utf8(shop.run(&args).stderr).unwrap();
     assert!(said.contains("data.preset has no effect, because columns are given"), "{said}");
@@ -242,7 +242,7 @@ fn models_of_other_columns() {
 fn runs_that_go_on_with_other_columns() {
     let (shop, mut found) = (shop(), Found::default());
     shop.ok(&["train", "run.toml", "--data", "rows.csv", "--checkpoint", "saved"]);
-    // A run that goes on keeps every rule of its columns.
+    // A resumed run must keep every rule of its columns.
     for (change, names) in [
         ("columns.1.names=clack", "columns.1.names"),
         ("columns.1.positive=1", "columns.1.positive"),
@@ -262,7 +262,7 @@ fn runs_that_go_on_with_other_columns() {
         let says = [&format!("was trained with {names} = ") as &str, "a resumed run must keep it"];
         found.row(&shop, &[&args[..], &more].concat(), 2, &says);
     }
-    // So does one whose columns were those of everybody.
+    // So must a run with the default columns.
     let plain = shop.examples("plain.tsv", 300);
     let small = ["--set", "model.dim=4", "--set", "model.hidden=8", "--set", "tiers.index=8MiB"];
     let small = [&small[..], &["--set", "data.mini_batch=64", "--checkpoint", "old"]].concat();

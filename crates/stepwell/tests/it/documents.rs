@@ -1,4 +1,4 @@
-//! Pages that people read: links lead somewhere, the book has every page, commands exist and run.
+//! Documentation: links have targets, the book has every page, commands exist and run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -14,7 +14,7 @@ use crate::common::Workshop;
 const AT_THE_ROOT: [&str; 5] =
     ["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 
-/// Pages of which every fenced file is written and every fenced command is run, from top to bottom.
+/// Pages whose fenced files are written and whose fenced commands are run, from top to bottom.
 const RUN: [&str; 2] = ["docs/data.md", "docs/quick-start.md"];
 
 fn root() -> PathBuf {
@@ -48,13 +48,13 @@ fn all_pages() -> Vec<String> {
     root.chain(pages_of_the_book()).collect()
 }
 
-/// A fenced block: what stands behind the first fence, and the text.
+/// A fenced block: the text after the first fence, and the contents.
 struct Fenced {
     info: String,
     text: String,
 }
 
-/// The text of a page without its fenced blocks, and these.
+/// The text of a page without its fenced blocks, and the blocks.
 fn taken_apart(text: &str) -> (String, Vec<Fenced>) {
     let (mut prose, mut blocks, mut open) = (String::new(), Vec::new(), None::<Fenced>);
     for line in text.lines() {
@@ -71,12 +71,12 @@ fn taken_apart(text: &str) -> (String, Vec<Fenced>) {
     (prose, blocks)
 }
 
-/// Prose without what stands between backticks.
+/// Prose without the text between backticks.
 fn without_code(prose: &str) -> String {
     prose.split('`').step_by(2).collect()
 }
 
-/// Where links lead, but for those into the web.
+/// Targets of links, except web addresses.
 fn links(prose: &str) -> Vec<String> {
     let prose = without_code(prose);
     let ends = [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"'), ("href=\"", '"')];
@@ -88,7 +88,7 @@ fn links(prose: &str) -> Vec<String> {
     all.filter(|link| !link.contains("://") && !link.starts_with("mailto:")).collect()
 }
 
-/// What a heading is linked by.
+/// Anchors of the headings.
 fn anchors(prose: &str) -> BTreeSet<String> {
     let headings = prose.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim_matches('#')));
     let anchor = |heading: &str| {
@@ -135,7 +135,7 @@ fn the_summary_lists_every_page_once() {
     assert!(counts.is_empty(), "docs/SUMMARY.md lists what is not there: {counts:?}");
 }
 
-/// The words of a line of shell up to the end of its command, for each command of it.
+/// The words of each command in a line of shell.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None, None);
     for c in line.chars().chain([';']) {
@@ -159,12 +159,12 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// Lines of shell, those joined that end in a backslash.
+/// Lines of shell; lines that end in a backslash are joined with the next.
 fn lines_of_shell(text: &str) -> Vec<String> {
     text.replace("\\\n", " ").lines().map(str::to_owned).collect()
 }
 
-/// Help of the program's commands, each asked for once.
+/// Help of the program's commands, each run once.
 struct Help {
     shop: Workshop,
     known: BTreeMap<Vec<String>, Option<String>>,
@@ -189,7 +189,7 @@ impl Help {
         help
     }
 
-    /// What is wrong with the words behind `stepwell`.
+    /// What is wrong with the words after `stepwell`.
     fn fault(&mut self, words: &[String]) -> Option<String> {
         let Some(first) = words.first() else { return Some("no command".to_owned()) };
         if first.starts_with('-') {
@@ -198,7 +198,7 @@ impl Help {
         let mut command = vec![first.clone()];
         let mut help = self.of(&command)?;
         if help.contains("<COMMAND>\n") {
-            // The name of the group alone, in prose.
+            // Only the name of the group, in prose.
             command.push(words.get(1)?.clone());
             let Some(of_part) = self.of(&command) else {
                 return Some(format!("there is no command {command:?}"));
@@ -226,12 +226,12 @@ impl Help {
     }
 }
 
-/// Lines of shell of a page: fenced ones, and in prose what stands between backticks.
+/// Lines of shell of a page: fenced ones, and texts between backticks in prose.
 fn shell_of(name: &str) -> Vec<String> {
     let (prose, blocks) = taken_apart(&page(name));
     let fenced = blocks.iter().filter(|block| block.info.split(' ').next() == Some("sh"));
     let mut lines: Vec<String> = fenced.flat_map(|block| lines_of_shell(&block.text)).collect();
-    // The diary of benchmarks has commands of its day; a format has words that are no commands.
+    // Measurements have commands of earlier builds; a format has words that are not commands.
     let others = ["docs/checkpoint.md", "docs/internals/measurements.md"];
     if !AT_THE_ROOT[1..].contains(&name) && !others.contains(&name) {
         let prose = prose.replace('\n', " ");
