@@ -172,7 +172,7 @@ fn the_example_of_the_documentation_is_right() {
     assert_eq!(config.tables_in_use().len(), 3);
 }
 
-/// Lines of files, well-formed and not, in all orders.
+/// Lines of files, valid and invalid, in all orders.
 #[test]
 fn no_mixture_of_lines_panics() {
     let lines = [

@@ -40,8 +40,8 @@ fn devices_do_not_show() {
     }
 }
 
-/// Each table with rounded weights begins its random numbers at an even word; mini-batches of
-/// distinct ids have room for all of them.
+/// The rounding numbers of each table begin at an even word; lists full of distinct ids have room
+/// for all of them.
 #[test]
 fn lists_have_room_for_every_table_of_16_bits() {
     let shop = Workshop::new();

@@ -33,8 +33,8 @@ fn remove(shop: &Workshop, names: &[&str]) {
     names.iter().for_each(|name| fs::remove_dir_all(shop.path(name)).unwrap());
 }
 
-/// Exported and imported, a checkpoint is the same model, and a run goes on from it as it would
-/// have from the first one.
+/// An exported and imported checkpoint is the same model, and a run resumed from it gives the same
+/// result as from the original.
 #[test]
 fn what_comes_back_is_the_same_model_and_goes_on_alike() {
     let shop = Workshop::new();
@@ -76,7 +76,7 @@ fn what_comes_back_is_the_same_model_and_goes_on_alike() {
     }
 }
 
-/// Weights alone go on with a state of their own, as the optimizer begins.
+/// Importing only weights starts with the optimizer's initial state.
 #[test]
 fn weights_alone_are_taken_where_that_is_asked_for() {
     let shop = Workshop::new();
@@ -106,8 +106,7 @@ fn weights_alone_are_taken_where_that_is_asked_for() {
 
 type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
-/// Changes a file of tensors with the library of the format, which drops what the file says of
-/// itself.
+/// Changes a file of tensors with the format's library, which drops the file's texts.
 fn edit(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let bytes = fs::read(path).unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
@@ -132,7 +131,7 @@ fn what_was_edited_is_the_model_then() {
     let data = shop.examples("data.tsv", 2000);
     shop.ok(&args(&[&data], &["--checkpoint=saved", "--set=model.kind=lr"]));
     shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
-    // Without rows, and with dense weights of zero, all depends on the bias.
+    // Without rows and with dense weights of zero, scores depend only on the bias.
     edit(&shop.path("tensors/dense.safetensors"), |tensors| {
         tensors.get_mut("linear.weight").unwrap().2.fill(0);
         set(tensors, "linear.bias", 0, 1.0f32.to_le_bytes());
@@ -148,7 +147,7 @@ fn what_was_edited_is_the_model_then() {
     }
 }
 
-/// What 16 bits cannot say becomes one of its neighbours among what they can.
+/// A value that 16 bits cannot represent becomes one of its two neighbours.
 #[test]
 fn weights_of_16_bits_are_rounded_where_they_must_be() {
     let shop = Workshop::new();
@@ -175,7 +174,7 @@ fn weights_of_16_bits_are_rounded_where_they_must_be() {
     assert!((mean - 0.1).abs() < 2e-6, "{mean}");
 }
 
-/// A change of one file of tensors and a part of the line that it is refused with.
+/// A change of a file of tensors, and a part of the error line.
 type Case<'a> = (&'a str, Box<dyn FnOnce(&mut Tensors)>, &'a str);
 
 #[test]

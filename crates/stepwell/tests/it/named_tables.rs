@@ -1,4 +1,4 @@
-//! Settings of tables and features that a user names, as they are given to the program.
+//! Settings of named tables and features, given to the program.
 
 use crate::common::Workshop;
 

@@ -42,7 +42,7 @@ fn a_run_says_how_far_ranks_were_apart() {
     assert_eq!(report["by_rank"][0]["ranks"]["apart"]["depends_on_time"], false, "{report}");
     let said = String::from_utf8_lossy(&waits.stdout);
     assert!(said.contains("rows lacked 0.0 steps") && !said.contains("another run"), "{said}");
-    // In step there is nothing to say.
+    // In step, there are no notes.
     assert!(train(&shop, &data, &[]).status.success());
     let report = read_json(&shop.path("report.json"));
     assert!(report["ranks"].get("apart").is_none(), "{report}");
@@ -73,7 +73,7 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("sync.age has no effect, because sync.dense is not rna"), "{said}");
-    // The step that reads is one of those in flight.
+    // The reading step is one of those in flight.
     let staleness = |steps: &'static str| {
         let bound = ["--pipeline.lookahead", "1", "--sync.staleness", steps];
         let output = train(&shop, &data, &[&RNA[..], &bound].concat());
@@ -107,7 +107,7 @@ fn a_plan_counts_what_being_apart_takes() {
     assert!(in_tables.contains("learning") && in_tables != apart, "{in_tables}");
 }
 
-/// A run that is killed goes on from its last checkpoint, by any protocol, or in step.
+/// A killed run resumes from its last checkpoint, by any protocol, or in step.
 #[test]
 fn a_killed_run_goes_on() {
     killed(&RNA);

@@ -14,7 +14,7 @@ fn shells_learn_commands_flags_and_names() {
         for word in ["cache-sim", "tensorboard", "tiers.dram"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        // The others do not complete values.
+        // Other shells do not complete values.
         for word in ["w-tinylfu", "wide_deep", "working_set"] {
             let completes = ["bash", "zsh", "fish"].contains(&shell);
             assert!(!completes || script.contains(word), "{shell} does not know {word}");
@@ -101,7 +101,7 @@ fn help_says_defaults_names_and_examples() {
     assert!(
         shop.ok(&["cache-sim", "--help"]).contains("[possible values: all, lru-lfu, lru, lfu,")
     );
-    // What most people need fits on a screen or two, and says where the rest is.
+    // The short help fits on a screen or two and refers to the rest.
     let short = shop.ok(&["train", "--help"]);
     assert!(short.lines().count() <= 60, "{short}");
     for part in ["--data", "--epochs", "--lr", "--batch-size", "--help-all", "`stepwell config`"] {
@@ -109,7 +109,7 @@ fn help_says_defaults_names_and_examples() {
     }
     assert!(!short.contains("--pipeline.horizon"), "{short}");
     assert_eq!(shop.ok(&["train", "-h"]), short);
-    // A name that is wrong is refused with the key, as everywhere.
+    // An error about a wrong name has the key, as everywhere.
     let error = shop.fails(&["train", "--model", "transformer"]);
     assert!(error.contains("model.kind = transformer: give one of lr, wide_deep"), "{error}");
     let error = shop.fails(&["train", "--optim.rows.kind", "lion"]);

@@ -35,7 +35,7 @@ fn rows_are_lent_where_that_is_asked_for() {
         assert!(said.contains(note), "{more:?}: {said}");
         assert_eq!(said.contains("ranks.exchange"), !note.is_empty(), "{more:?}: {said}");
     }
-    // What it takes is in the plan.
+    // The plan counts the memory for lending.
     let plan = |exchange: &str| {
         let more = ["--ranks", "2", "--set", "data.batch=1024", "--ranks.exchange", exchange];
         shop.ok(&[&["plan"], &SMALL[..], &["--data", &data], &more].concat())
