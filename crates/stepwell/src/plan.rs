@@ -94,8 +94,8 @@ pub(crate) fn memory_note(config: &Config) -> Option<String> {
     let about = rustix::fs::statfs(there).ok()?;
     KINDS.contains(&(about.f_type as i64)).then(|| {
         format!(
-            "rows on disk go to {0}, which is in memory (tmpfs): they take memory beside this \
-             plan, up to what `df {0}` has left; name a directory on a disk as tiers.ssd",
+            "rows on disk go to {0}, which is in memory (tmpfs): they take memory in addition to \
+             this plan, up to what `df {0}` has left; name a directory on a disk as tiers.ssd",
             place.display()
         )
     })

@@ -69,7 +69,7 @@ fn text(path: &Path, guess: &Guess) -> String {
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
     text += &format!(
-        "# Examples of a step. The file has at least about {records} records: an epoch of so \
+        "# Examples of a step. The file has at least about {records} records: an epoch of that \
          many\n# makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {

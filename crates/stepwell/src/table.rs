@@ -137,7 +137,7 @@ fn put_groups(to: &mut Rows, report: &Report) {
         to,
         "AUC by group",
         &format!(
-            "{} within {}, over {} with {}; {} with one label alone left out{sampled}",
+            "{} within {}, over {} with {}; {} with only one label left out{sampled}",
             figure(metrics.group_auc),
             column,
             counted(metrics.groups, "group"),

@@ -134,7 +134,7 @@ fn join(config: &mut Config, chosen: &[String], size: usize) -> Result<(), Strin
     let (given, name) = (config.ranks.count, name_of_ranks(chosen));
     if given != 1 && given != size {
         return Err(format!(
-            "{name} = {given}, and {size} processes were launched: leave {name} out"
+            "{name} = {given}, and {size} processes were launched: leave out {name}"
         ));
     }
     config.ranks.count = size;

@@ -43,8 +43,8 @@ impl Config {
         let expires = table.rules(self).life.expire_after > 0;
         if table.place == PlaceKind::Memory && expires {
             return Err(format!(
-                "{} is memory, where expired rows would not free their room: give {} = 0, or leave \
-                 out place",
+                "{} is memory, where expired rows would not free their memory: give {} = 0, or \
+                 leave out place",
                 table.key("place"),
                 table.key("expire_after")
             ));

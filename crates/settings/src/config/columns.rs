@@ -121,7 +121,7 @@ impl TransformKind {
 /// Meaning of a missing id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKind {
-    /// An id of its own.
+    /// Its own id.
     #[default]
     Own,
     /// No id.

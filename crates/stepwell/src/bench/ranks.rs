@@ -11,8 +11,8 @@ use crate::say::{self, Page, put};
 
 /// Settings that only `bench ranks` chooses.
 pub(super) const OWN: [(&str, &str); 5] = [
-    ("ranks", "two ranks are measured beside one, and bytes of two and four"),
-    ("threads", "ranks of one thread are measured beside a rank of two"),
+    ("ranks", "two ranks are measured against one, and bytes of two and four"),
+    ("threads", "ranks of one thread are measured against a rank of two"),
     ("train.blocks", "ranks have equal parts of 8 blocks"),
     ("tiers.dram", "it follows from the rows"),
     ("tiers.ssd", "give --dir"),
@@ -134,7 +134,7 @@ fn show_exchanges(page: &mut Page, figures: &ranks::Figures, parts: &[Part]) {
             true => "there is no such launcher: name one with --launcher, such as mpirun -n 2",
             false => "this build lacks MPI: build it with --features mpi",
         };
-        put!(page, "messages over MPI beside MPI_Alltoallv: not measured, {how}");
+        put!(page, "messages over MPI against MPI_Alltoallv: not measured, {how}");
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct BenchRanksArgs {
     pub(crate) launcher: String,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
     /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd, and of
-    /// rows.* rows.storage alone
+    /// rows.* only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -126,8 +126,8 @@ pub(crate) struct BenchTrainArgs {
     #[arg(long)]
     pub(crate) no_plain: bool,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
-    /// tiers.page_cache, and of rows.* rows.storage alone
+    /// not data except its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
+    /// tiers.page_cache, and of rows.* only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -164,8 +164,8 @@ pub(crate) struct BenchCpuArgs {
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) threads: Vec<usize>,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* data.mini_batch alone,
-    /// and of rows.* rows.storage alone
+    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* only data.mini_batch,
+    /// and of rows.* only rows.storage
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -184,7 +184,7 @@ pub(crate) struct BenchHbmArgs {
     /// as many [default: 1GiB, 256KiB on an emulated device]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes: Option<ByteCount>,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -213,7 +213,7 @@ pub(crate) struct BenchMemArgs {
     /// Total number of keys drawn
     #[arg(long, default_value_t = 16_000_000, value_name = "N")]
     pub(crate) lookups: u64,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -252,7 +252,7 @@ pub(crate) struct BenchSsdArgs {
     /// Number of times that all rows are overwritten
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) overwrites: u64,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
     /// Keys that the index grows to without a hint, at least a million (0: not measured)

@@ -161,7 +161,7 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     );
     if salvaged.rows_named > salvaged.rows {
         let (named, lost) = (salvaged.rows_named, salvaged.rows_named - salvaged.rows);
-        put!(page, "  the manifest says {named} rows: at least {lost} are lost in all");
+        put!(page, "  the manifest has {named} rows: at least {lost} are lost in all");
     }
     for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
         put!(page, "  lost: key {:016x}", key.0);
