@@ -16,7 +16,7 @@ use crate::cli::{
 };
 use crate::end::OrEnd;
 
-/// Measures a part against the machine's limits.
+/// Measures a part of the program against the machine's limits.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
@@ -30,8 +30,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Says figures as JSON, or as the `page` that people read, after they were written to a file where
-/// one is named.
+/// Prints figures as JSON or as `page`; writes them to a file first if one is named.
 fn say_figures(
     json: &Json,
     figures: &impl Serialize,
@@ -112,8 +111,8 @@ fn show_cpu(figures: &cpu::Figures) -> Page {
     page
 }
 
-/// Settings that none of `bench train`, `bench cpu` and `bench ranks` takes, and what to give
-/// instead; a key that ends in a point or an underscore stands for all that begin with it.
+/// Settings that `bench train`, `bench cpu` and `bench ranks` refuse, and what to give instead. A
+/// key that ends in a point or an underscore means all that begin with it.
 const OWN: [(&str, &str); 12] = [
     ("data.paths", "its examples follow from --rows and --skew"),
     ("data.eval_", "nothing is evaluated"),
@@ -129,7 +128,7 @@ const OWN: [(&str, &str); 12] = [
     ("rows.sketch", NO_LIFE),
 ];
 
-/// Those that `bench cpu` alone chooses, or has no use for.
+/// Settings that only `bench cpu` chooses or does not use.
 const CPU_OWN: [(&str, &str); 5] = [
     ("threads", "give --threads"),
     ("data.epochs", "give --steps"),
@@ -140,7 +139,7 @@ const CPU_OWN: [(&str, &str); 5] = [
 
 const NO_LIFE: &str = "rows that come and go are not measured";
 
-/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE but for its `own`.
+/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE pairs other than its `own`.
 fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
     let mut config = Config::default();
     for pair in pairs {
@@ -201,7 +200,7 @@ fn show_mem(figures: &mem::Figures) -> Page {
 
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
+        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
     }
     outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options = ssd::Options {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     let outputs = [("--json", file_of(&args.json)), ("--svg", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
     file_of(&args.json).map_or(Ok(()), refuse_trace)?;
-    // Before the first is computed, which takes long, and whose figures a later error would lose.
+    // Checked before the first long computation, whose figures a later error would lose.
     for trace in &args.traces {
         stepwell_cache_sim::probe(trace, &options).or_end()?;
     }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
             put!(page);
         }
         show(&mut page, &figures);
-        // Where figures go into files, too, somebody wants them whoever reads this.
+        // Figures that also go into files are computed even if nobody reads the output.
         said = match page.say() {
             Err(failure) if !to_files => return Err(failure),
             now => said.and(now),
@@ -74,11 +74,11 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     if said_as_json { say::json(&all) } else { said }
 }
 
-/// Refuses to write figures over what may be a trace that was named behind `--json`.
+/// Refuses to write figures over a file that may be a trace named after `--json`.
 fn refuse_trace(path: &Path) -> Result<(), String> {
     if path.is_file() && path.extension().is_none_or(|end| end != "json") {
         return Err(format!(
-            "--json {0}: {0} is there and not named .json: where it is a trace, write --json=- \
+            "--json {0}: {0} exists and is not named .json: if it is a trace, write --json=- \
              before it, otherwise remove it",
             path.display()
         ));
@@ -86,7 +86,7 @@ fn refuse_trace(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What reads bring, where any of it was given.
+/// The options that model reads; `None` if none of them was given.
 fn reads(args: &CacheSimArgs) -> Option<ReadOptions> {
     let CacheSimArgs { rows_per_page, read_unit, harvest, .. } = args;
     rows_per_page.or(*read_unit).or(*harvest)?;
@@ -97,12 +97,12 @@ fn reads(args: &CacheSimArgs) -> Option<ReadOptions> {
     })
 }
 
-/// Refuses what is named twice and would be computed twice.
+/// Refuses a name that is given twice.
 fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
     let mut before = HashSet::new();
     for name in names {
         if before.contains(&name) {
-            return Err(format!("{what}: {name} is named twice, name it once"));
+            return Err(format!("{what}: {name} is named twice: name it once"));
         }
         before.insert(name);
     }

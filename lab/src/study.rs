@@ -42,8 +42,8 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what cannot be written, or would take the place of `inputs` or of the data, before
-/// anything is computed; what is run otherwise.
+/// Refuses, before anything is computed, outputs that cannot be written or would replace `inputs`
+/// or the data; otherwise returns what to run.
 fn check(args: &OneStudyArgs, inputs: &[PathBuf]) -> Result<(bool, usize, u64), Failure> {
     let files = [("--json", file_of(&args.json)), ("--svg", args.svg.as_deref())];
     outputs::check(&files, &[std::slice::from_ref(&args.data), inputs].concat())?;
@@ -73,7 +73,7 @@ fn run_costs(args: &CostsArgs) -> Result<(), Failure> {
 
 fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let CtrStudyArgs { data, part, seed, seeds, dram, costs, json } = args;
-    // A pattern is what it stands for.
+    // Expands a pattern to the files that match.
     let mut inputs = stepwell_data::resolve(&[data])?;
     inputs.extend(costs.costs.clone());
     outputs::check(&[("--json", file_of(json))], &inputs)?;
@@ -101,7 +101,7 @@ fn end(
     give(&args.json, figures, text)
 }
 
-/// Gives figures as they were asked for.
+/// Prints or writes figures in the requested format.
 fn give(
     json: &Option<Option<PathBuf>>,
     figures: &impl Serialize,

@@ -1,4 +1,4 @@
-//! Why a command ends before it is through, and what the process then ends with.
+//! Failures of commands, and the exit statuses of the process.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use stepwell_data::UNLABELLED;
 
 use crate::say;
 
-/// The statuses that a process ends with, but for those of signals ([`status_of`]).
+/// The exit statuses of the process and their meanings; [`status_of`] computes those of signals.
 pub const STATUSES: [(&str, &str); 7] = [
-    ("0", "done; of diff: the models are equal"),
-    ("1", "failed, as the line on standard error says; of diff, without a line: the models differ"),
-    ("2", "flags or settings that are wrong, or more than this machine holds; nothing was begun"),
+    ("0", "success; for diff: the models are equal"),
+    ("1", "failure, with a line on standard error; for diff, without a line: the models differ"),
+    ("2", "invalid flags or settings, or more than this machine has; nothing was started"),
     ("3", "a checkpoint, a store of rows or a packed file is damaged"),
     ("129", "stopped by SIGHUP"),
     ("130", "stopped by Ctrl-C"),
     ("143", "stopped by SIGTERM"),
 ];
 
-/// The same as a table below a help.
+/// The exit statuses as a table below the help.
 pub fn statuses() -> String {
     let lines = STATUSES.iter().map(|(status, what)| format!("\n  {status:<4} {what}"));
     format!("Exit status:{}", lines.collect::<String>())
 }
 
-/// What helps where a store is damaged, which some errors name themselves.
+/// The fix for a damaged store, which some errors already name.
 const REPAIR: &str = "stepwell store repair";
 
-/// It failed; of `diff`, the models differ.
+/// The command failed; for `diff`, the models differ.
 pub const FAILED: u8 = 1;
-/// Flags or settings make no sense.
+/// Flags or settings are invalid.
 const USAGE: u8 = 2;
 /// A file is damaged.
 const DAMAGED: u8 = 3;
@@ -36,21 +36,21 @@ const DAMAGED: u8 = 3;
 /// Why a command ended.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something that can be mended, in one line.
+    /// An error that the user can fix, in one line.
     Error(String),
-    /// Flags or settings that make no sense, in one line.
+    /// Invalid flags or settings, in one line.
     Usage(String),
-    /// Files that are not as they were written, in one line.
+    /// Damaged files, in one line.
     Damage(String),
-    /// Nobody reads what it says any more, which is no error.
+    /// The reader of its output closed the pipe, which is not an error.
     Unheard,
-    /// It was said already, here or by another rank; the status that says it too.
+    /// A failure that was already printed, here or by another rank, with its exit status.
     Said(u8),
-    /// A signal asked it to stop; how to go on, in one line.
+    /// A signal stopped it.
     Interrupted {
         /// The signal's number.
         signal: i32,
-        /// What became of the run.
+        /// State of the run and how to continue, in one line.
         line: String,
     },
 }
@@ -118,13 +118,13 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// An error, which may be damage.
+    /// A failure from an error, which may be damage.
     pub fn of(is_damage: bool, error: &dyn fmt::Display) -> Self {
         let line = error.to_string();
         if is_damage { Self::Damage(line) } else { Self::Error(line) }
     }
 
-    /// The failure without advice that applies only to scoring.
+    /// Removes advice that applies only to scoring.
     pub fn of_training(self) -> Self {
         let own = |line: String| line.replace(&format!("; {UNLABELLED}"), "");
         match self {
@@ -134,7 +134,7 @@ impl Failure {
         }
     }
 
-    /// Says why, where that is `asked` for; the status that says it too.
+    /// Prints the failure if `asked`; returns the exit status.
     pub fn say(&self, asked: bool) -> u8 {
         if asked && !matches!(self, Self::Unheard | Self::Said(_)) {
             say::end(&self.to_string());
@@ -150,7 +150,7 @@ impl Failure {
     }
 }
 
-/// The status that shells give to a process that a signal ended.
+/// The exit status that shells give to a process that a signal ended.
 pub(crate) fn status_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

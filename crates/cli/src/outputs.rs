@@ -1,10 +1,10 @@
 //! Files that a command writes.
 //!
-//! Refused before the work begins where they cannot be written, or where they are something that
-//! the command reads, by whatever name: files are compared by device and inode. Written beside
-//! their place, under a name that is nobody's, synced and moved there, so that a full disk or a
-//! power cut leaves an older file as it was. What a killed process left there goes with
-//! the next one that writes the same file: its name has the process, and nobody holds its lock.
+//! Before the work begins, files are refused that cannot be written or that the command reads under
+//! any name: files are compared by device and inode. A file is written next to its place under an
+//! unused name, synced and moved there, so that a full disk or a power cut leaves an older file
+//! unchanged. The next process that writes the same file removes what a killed process left: its
+//! name has the process's number, and nobody holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -16,11 +16,11 @@ use serde::Serialize;
 use stepwell_base::mend;
 use stepwell_data::publish;
 
-/// Longest name of which a file that is being written has a part: names have 255 bytes at most.
+/// Longest target name that the temporary name includes: names have at most 255 bytes.
 const NAME_MAX: usize = 180;
 
-/// Refuses outputs, each with the flag that names it, that cannot be written, that are one file,
-/// or that are one of `inputs` or lie in one.
+/// Refuses outputs, given with their flags, that cannot be written, are the same file, or are one
+/// of `inputs` or in one.
 pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<(), String> {
     let given = outputs.iter().filter_map(|(flag, path)| Some((*flag, (*path)?)));
     let mut before: Vec<PathBuf> = Vec::new();
@@ -36,7 +36,7 @@ pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<()
             }
             if real.starts_with(&input) {
                 let input = input.display();
-                return fail(format!("it lies in {input}, which this run reads: name another one"));
+                return fail(format!("it is in {input}, which this run reads: name another one"));
             }
             if has_other_names(&real) && holds(&input, &real) {
                 let input = input.display();
@@ -54,7 +54,7 @@ pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<()
     Ok(())
 }
 
-/// Whether both are names of one file that is there.
+/// Whether both are names of one existing file.
 fn is_one_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| {
         let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
@@ -63,12 +63,12 @@ fn is_one_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|of| identity(other) == Some(of))
 }
 
-/// Whether a file may lie elsewhere, too.
+/// Whether a file has other hard links.
 fn has_other_names(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.nlink() > 1)
 }
 
-/// Whether `file` lies somewhere in a directory.
+/// Whether `file` is in a directory or below it.
 fn holds(directory: &Path, file: &Path) -> bool {
     fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
         Ok(of) if of.is_dir() => holds(&entry.path(), file),
@@ -77,7 +77,8 @@ fn holds(directory: &Path, file: &Path) -> bool {
     })
 }
 
-/// Refuses two outputs that are one file; none is tried, since another run may be writing one.
+/// Refuses two outputs that are the same file. Does not try to write, since another run may be
+/// writing one of them.
 pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
     if are_one(one.1, other.1) {
         return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
@@ -85,7 +86,7 @@ pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether two paths name one file or directory, which need not be there yet.
+/// Whether two paths name the same file or directory, which need not exist yet.
 pub fn are_one(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         path.canonicalize().or_else(|_| {
@@ -97,11 +98,11 @@ pub fn are_one(one: &Path, other: &Path) -> bool {
     matches!(places, [Ok(first), Ok(second)] if first == second) || is_one_file(one, other)
 }
 
-/// Where `path` really is, after a try to write to it, which changes nothing.
+/// The canonical form of `path`, after an attempt to write there, which changes nothing.
 fn writable(path: &Path) -> io::Result<PathBuf> {
     if fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
-        // Opening it would wait for its reader, and closing it would be the end of what that reads.
-        // One without a name, as /dev/stdout may be, lies nowhere.
+        // Opening a pipe would wait for its reader, and closing it would end the reader's data.
+        // A pipe without a name, as /dev/stdout may be, has no canonical path.
         return path.canonicalize().or_else(|_| Ok(path.to_owned()));
     }
     match File::create_new(path) {
@@ -113,7 +114,7 @@ fn writable(path: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let real = path.canonicalize()?;
             if File::options().append(true).open(path)?.metadata()?.is_file() {
-                // What will take its place lies beside it first.
+                // Its replacement is written next to it first.
                 fs::remove_file(create_beside(&real)?.0)?;
             }
             Ok(real)
@@ -122,30 +123,30 @@ fn writable(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Why nothing can be written to `path`, and the mend.
+/// Why nothing can be written to `path`, with the fix.
 fn explain(path: &Path, error: &io::Error) -> String {
     let folder = folder_of(path);
     match (error.kind(), mend(error)) {
         (ErrorKind::NotFound, _) if !folder.is_dir() => {
-            format!("there is no directory {}: make it, or name another place", folder.display())
+            format!("there is no directory {}: create it, or name another place", folder.display())
         }
         (ErrorKind::IsADirectory, _) => "is a directory: name a file in it".to_owned(),
         (ErrorKind::NotADirectory, _) => {
-            format!("{} is no directory: name another place", folder.display())
+            format!("{} is not a directory: name another place", folder.display())
         }
         (_, "") => format!("cannot be written: {error}; name another place"),
         (_, mend) => format!("cannot be written: {error}{mend}"),
     }
 }
 
-/// Writes figures, where a place for them was named.
+/// Writes figures as JSON if a file was named.
 pub fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())? + "\n";
     write_text(path, &text)
 }
 
-/// Writes a text.
+/// Writes a text; an error names the file and the fix.
 pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
     let fail =
         |error: io::Error| format!("cannot write {}: {error}{}", path.display(), mend(&error));
@@ -155,18 +156,18 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
 /// Writes a text.
 ///
 /// # Errors
-/// Those of the disk; what was there is as it was.
+/// Those of the disk; an existing file is then unchanged.
 pub fn put_text(path: &Path, text: &str) -> io::Result<()> {
     let mut output = Output::begin(path)?;
     output.file.write_all(text.as_bytes())?;
     output.finish()
 }
 
-/// Refuses a directory that files cannot be made in; one that is not there is not made yet.
+/// Refuses a directory in which no file can be created. A missing one is not created yet.
 pub fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
     let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
     if path.exists() && !path.is_dir() {
-        return fail("is no directory: name another place".to_owned());
+        return fail("is not a directory: name another place".to_owned());
     }
     let tried = match fs::create_dir(path) {
         Ok(()) => fs::remove_dir(path),
@@ -178,18 +179,18 @@ pub fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
     tried.or_else(|error| fail(explain(path, &error)))
 }
 
-/// A file that is being written; dropped before [`Output::finish`] it leaves nothing.
+/// A file that is being written. Dropping it before [`Output::finish`] removes it.
 #[derive(Debug)]
 pub struct Output {
     /// The file, under a temporary name until [`finish`](Output::finish).
     pub file: File,
-    /// Where it lies, and where it goes; none for a device or a pipe, which is written as it is.
+    /// Its temporary and final path; `None` for a device or a pipe, which is written directly.
     moves: Option<(PathBuf, PathBuf)>,
 }
 
 impl Output {
-    /// Begins the file that will be at `path`, or where a link there leads; what is there stays
-    /// until this one is whole.
+    /// Begins the file that will be at `path`, or at the target of a link there. An existing file
+    /// stays until the new one is complete.
     pub fn begin(path: &Path) -> io::Result<Self> {
         let there = fs::metadata(path).ok();
         if there.as_ref().is_some_and(|about| !about.is_file()) {
@@ -205,7 +206,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Gives the file its name, which lasts from then on.
+    /// Gives the file its name, durably.
     pub fn finish(&mut self) -> io::Result<()> {
         let Some((unfinished, target)) = &self.moves else { return Ok(()) };
         publish(&self.file, unfinished, target)?;
@@ -217,16 +218,17 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some((unfinished, _)) = &self.moves {
-            // Nobody is left to be told that it could not be removed.
+            // An error cannot be reported here.
             let _ = fs::remove_file(unfinished);
         }
     }
 }
 
-/// Opens a device or a pipe, which is written as it is; one that nobody reads is refused, for
-/// opening it would wait.
+/// Opens a device or a pipe, which is written directly. Refuses a pipe without a reader, as opening
+/// it would wait.
 ///
-/// A pipe is opened once: its reader would take the end of a first opening for the end of the data.
+/// A pipe is opened only once: its reader would take the end of a first opening for the end of the
+/// data.
 pub fn open_special(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.file_type().is_fifo() {
         return File::options().write(true).open(path);
@@ -238,23 +240,23 @@ pub fn open_special(path: &Path) -> io::Result<File> {
         }
         _ => error,
     })?;
-    // From here on a full pipe is waited for.
+    // From here on, writes wait for a full pipe.
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// What follows the name of a file that is being written.
+/// End of a temporary name.
 const END: &str = "-unfinished";
 
-/// What stands before the number of the process that writes the file at `target`.
+/// Start of the temporary names for `target`, before the number of the process.
 fn start_beside(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let name = if name.len() > NAME_MAX { "" } else { &*name };
     format!(".{name}.stepwell-")
 }
 
-/// A new file beside `target`, under a name that no file had, locked until it is closed.
+/// Creates a file next to `target` under an unused name, locked until it is closed.
 fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     let (start, process) = (start_beside(target), std::process::id());
     let mut number = 0u32;
@@ -262,21 +264,21 @@ fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
         let path = folder_of(target).join(format!("{start}{process}-{number}{END}"));
         number += 1;
         let file = match File::create_new(&path) {
-            // A process before this one that had its number.
+            // Left by an earlier process with the same number.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             made => made?,
         };
-        // Where nobody can lock it, as on some network file systems, nobody will.
+        // Without locks, as on some network file systems, nobody else can lock it either.
         let _ = file.try_lock();
-        // One that took it for what was left, before it was locked, removed it.
+        // Another process may have taken it for a leftover before it was locked, and removed it.
         if path.symlink_metadata().is_ok() {
             return Ok((path, file));
         }
     }
 }
 
-/// Removes what killed processes left of the file at `target`; what cannot be removed stays for
-/// the next one.
+/// Removes what killed processes left next to `target`. What cannot be removed stays for the next
+/// process.
 fn sweep(target: &Path) {
     let start = start_beside(target);
     let is_gone = |name: &str| {
@@ -292,7 +294,7 @@ fn sweep(target: &Path) {
         {
             continue;
         }
-        // On another machine that process may go on: it has the lock then.
+        // The process may be alive on another machine, where it holds the lock.
         let lock = File::open(&path);
         if lock.is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(&path);
@@ -300,7 +302,7 @@ fn sweep(target: &Path) {
     }
 }
 
-/// The directory that a file lies in.
+/// The parent directory of a path.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -347,7 +349,7 @@ mod tests {
         for _ in 0..50 {
             let from = pipe.clone();
             let reader = std::thread::spawn(move || fs::read_to_string(from).unwrap());
-            // Refused until the reader is there.
+            // Refused until the reader has opened it.
             while write_text(&pipe, &text).is_err() {
                 std::thread::yield_now();
             }

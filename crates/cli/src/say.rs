@@ -1,10 +1,9 @@
-//! What the program says: the one place that writes to standard output and standard error.
+//! The program's output: the one place that writes to standard output and standard error.
 //!
-//! A run says how it goes with [`line()`] and what came of it with [`result()`], and goes on where
-//! nobody can hear it. A command whose output is its job says it with [`whole`], and ends where
-//! nobody can. What goes to standard error ([`end`], [`warn`], [`note`], [`remark`]) is lost where
-//! that cannot be written, for there is nobody left to tell. With `--quiet` results, warnings and
-//! errors are all that is said.
+//! A run prints progress with [`line()`] and results with [`result()`], and continues if that
+//! fails. A command whose purpose is its output prints it with [`whole`], and fails if that fails.
+//! Errors in writing to standard error ([`end`], [`warn`], [`note`], [`remark`]) are ignored, as
+//! they cannot be reported. With `--quiet`, only results, warnings and errors are printed.
 
 use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -21,64 +20,64 @@ pub use crate::{__put as put, __say as say, __tell as tell};
 /// Whether standard output has failed.
 static UNHEARD: AtomicBool = AtomicBool::new(false);
 
-/// Whether standard output is for results alone.
+/// Whether standard output is only for the command's JSON.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// Whether nothing is said but results, warnings and errors.
+/// Whether only results, warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Says nothing but results, warnings and errors from now on.
+/// Prints only results, warnings and errors from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether that is so.
+/// Whether only results, warnings and errors are printed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Says what is said about the run on standard error from now on: the results of this command go
-/// to standard output.
+/// Prints lines about the run to standard error from now on, and leaves standard output to the
+/// command's JSON.
 pub fn aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
 
-/// A line about a run, as `println!` takes it.
+/// Prints a line about a run; takes the arguments of `println!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __say {
     ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
 }
 
-/// A line of what came of a run, as `println!` takes it.
+/// Prints a result of a run; takes the arguments of `println!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tell {
     ($($text:tt)*) => { $crate::say::result(format_args!($($text)*)) };
 }
 
-/// Says a line about a run, unless all is to be quiet.
+/// Prints a line about a run, unless quiet.
 pub fn line(text: Arguments<'_>) {
     if !is_quiet() {
         put_line(text);
     }
 }
 
-/// Says what a run notes of itself, in one line, whatever names and values are in it.
+/// Prints a run's note as one line, with control characters escaped.
 pub fn told(note: &str) {
     line(format_args!("{}", visible(note)));
 }
 
-/// Says a line of what came of a run. Where standard output is for other results, this one is said
-/// as a line about the run.
+/// Prints a result of a run. If standard output is for JSON, it is printed like a line about the
+/// run.
 pub fn result(text: Arguments<'_>) {
     if !(is_quiet() && ASIDE.load(Ordering::Relaxed)) {
         put_line(text);
     }
 }
 
-/// Says a line, unless standard output has failed before; that it has is said once, but not where
-/// the reader has simply seen enough.
+/// Prints a line unless standard output has failed before. The first failure is reported, unless
+/// the reader closed the pipe.
 fn put_line(text: Arguments<'_>) {
     if ASIDE.load(Ordering::Relaxed) {
         return error(visible_lines(&text.to_string()));
@@ -94,21 +93,21 @@ fn put_line(text: Arguments<'_>) {
     if let Err(why) = said {
         let first = !UNHEARD.swap(true, Ordering::Relaxed);
         if first && why.kind() != ErrorKind::BrokenPipe {
-            warn(format_args!("standard output cannot be written ({why}): the run goes on"));
+            warn(format_args!("cannot write to standard output ({why}): the run continues"));
         }
     }
 }
 
-/// Says all that a command has to say.
+/// Prints the whole output of a command.
 ///
 /// # Errors
-/// That nobody reads it any more, or that it cannot be written.
+/// If the reader closed the pipe, or writing fails.
 pub fn whole(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Says figures as JSON, which are all that a command has to say.
+/// Prints figures as JSON, as the whole output of a command.
 ///
 /// # Errors
 /// Those of [`whole`].
@@ -117,17 +116,17 @@ pub fn json(figures: &impl Serialize) -> Result<(), Failure> {
     whole(&(text + "\n"))
 }
 
-/// A path as JSON has it: what is no text in it is replaced, for a value has to be one.
+/// A path for JSON; bytes that are not UTF-8 are replaced.
 pub fn path(path: &std::path::Path) -> String {
     path.display().to_string()
 }
 
-/// Several.
+/// Several paths for JSON.
 pub fn paths(paths: &[std::path::PathBuf]) -> Vec<String> {
     paths.iter().map(|of| path(of)).collect()
 }
 
-/// What becomes of a command that has said all.
+/// Converts the result of printing a command's output.
 ///
 /// # Errors
 /// Those of [`whole`].
@@ -138,12 +137,12 @@ pub fn written(said: std::io::Result<()>) -> Result<(), Failure> {
     })
 }
 
-/// Lines that are said together.
+/// Lines that are printed together.
 #[derive(Debug, Default)]
 pub struct Page(String);
 
 impl Page {
-    /// Puts a line below the others.
+    /// Adds a line.
     pub fn line(&mut self, line: Arguments<'_>) {
         self.0.push_str(&visible_lines(&line.to_string()));
         self.0.push('\n');
@@ -154,7 +153,7 @@ impl Page {
         &self.0
     }
 
-    /// Says them as a command whose job they are.
+    /// Prints them as the whole output of a command.
     ///
     /// # Errors
     /// Those of [`whole`].
@@ -163,7 +162,7 @@ impl Page {
     }
 }
 
-/// A line of a [`Page`], as `println!` takes it.
+/// Adds a line to a [`Page`]; takes the arguments of `println!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __put {
@@ -171,7 +170,7 @@ macro_rules! __put {
     ($page:expr, $($text:tt)*) => { $page.line(format_args!($($text)*)) };
 }
 
-/// Says on standard error how far the program is.
+/// Prints progress of the program to standard error, unless quiet.
 pub fn remark(text: impl Display) {
     if !is_quiet() {
         error(visible_lines(&text.to_string()));
@@ -181,33 +180,33 @@ pub fn remark(text: impl Display) {
 fn error(text: impl Display) {
     let text = text.to_string();
     let text = folded(&text, columns(&Term::stderr()));
-    // One write, so that lines of several threads stay apart.
+    // One write, so that lines of several threads don't mix.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Says on standard error why the program ends, in one line, whatever names and values are in it.
+/// Prints to standard error why the program ends, as one line with control characters escaped.
 pub fn end(text: &str) {
     error(format_args!("stepwell: {}", visible(text)));
 }
 
-/// Says on standard error what is worth knowing, in one line.
+/// Prints a note to standard error as one line, unless quiet.
 pub fn note(text: impl Display) {
     if !is_quiet() {
         error(format_args!("stepwell: note: {}", visible(&text.to_string())));
     }
 }
 
-/// Says on standard error what went wrong and does not end the program, in one line.
+/// Prints to standard error, as one line, a problem that does not end the program.
 pub fn warn(text: impl Display) {
     error(format_args!("stepwell: warning: {}", visible(&text.to_string())));
 }
 
-/// A text with its control characters as escapes, such as `\n`.
+/// Escapes control characters, for example as `\n`.
 fn visible(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// The same of several lines, which stay as many.
+/// Escapes control characters other than line breaks and tabs.
 fn visible_lines(text: &str) -> String {
     escaped(text, |c| c == '\n' || c == '\t')
 }

@@ -1,10 +1,11 @@
-//! Ctrl-C and its like: the first asks a run to stop in good order, the second ends the process.
+//! Ctrl-C and similar signals: the first asks a run to stop in good order, the second ends the
+//! process.
 //!
-//! - **How.** The handler of a signal arms the next one, and a thread of its own, which the handler
-//!   wakes, makes the request. Signals that were ignored when the program began, as shells and
-//!   `nohup` do for what runs behind them, stay ignored.
-//! - **Failure.** A file that would grow beyond `ulimit -f` is an error of its write, as on a full
-//!   disk, and no signal.
+//! - **How.** The handler of the first signal arms the next one and wakes a thread, which makes the
+//!   request. Signals that are ignored when the program starts, as shells and `nohup` do for
+//!   background jobs, stay ignored.
+//! - **Failure.** Growing a file beyond `ulimit -f` is a write error, as on a full disk, and not a
+//!   signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -20,25 +21,25 @@ use crate::say;
 /// Signals that ask a program to end.
 const HEEDED: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
-/// The signals of this process, from here on.
+/// Handlers of this process's signals.
 pub struct Signals {
     stop: StopRequest,
-    /// The first one that came; 0 for none.
+    /// The first signal received; 0 for none.
     first: Arc<AtomicI32>,
 }
 
 impl Signals {
-    /// Heeds signals from now on.
+    /// Handles signals from now on.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// If the system does not allow it.
     pub fn heed() -> Result<Self, String> {
         let fail = |error: std::io::Error| format!("cannot wait for signals: {error}");
         let (stop, first) = (StopRequest::of_process(), Arc::new(AtomicI32::new(0)));
         let heeded: Vec<i32> = HEEDED.into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let armed = Arc::new(AtomicBool::new(false));
         for signal in &heeded {
-            // In this order: what the first one arms, the second one finds.
+            // In this order, so that the signal that arms the shutdown does not trigger it.
             let status = status_of(*signal).into();
             flag::register_conditional_shutdown(*signal, status, Arc::clone(&armed))
                 .map_err(fail)?;
@@ -51,9 +52,9 @@ impl Signals {
             first.store(signal, Ordering::Release);
             let screen = Term::stderr();
             if screen.is_term() {
-                // A bar, and the terminal's echo of the key; a remark can't fail either.
+                // Clears a progress bar and the terminal's echo of the key; errors don't matter.
                 let _ = screen.clear_line();
-                say::remark("stepwell: stopping after the step at hand; once more ends it at once");
+                say::remark("stepwell: stopping after the current step; repeat to stop at once");
             }
             stop.make();
         };
@@ -67,7 +68,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The request that the first signal makes.
+    /// The stop request that the first signal makes.
     pub fn stop(&self) -> StopRequest {
         self.stop.clone()
     }
@@ -81,8 +82,8 @@ impl Signals {
         Failure::Interrupted { signal, line }
     }
 
-    /// That a command was interrupted, in the place of why it failed, where a signal came: reading
-    /// ends with an error then. `line` says what is left.
+    /// Replaces an error by an interruption with `line` if a signal was received, because reads
+    /// then fail.
     pub fn or_interrupted(&self, failure: Failure, line: &str) -> Failure {
         let came = self.first.load(Ordering::Acquire) != 0;
         match failure {
@@ -92,21 +93,21 @@ impl Signals {
     }
 }
 
-/// Lets a file that would grow beyond the process's bound be an error of the write, from here on,
-/// which the system tells by a signal that ends the process otherwise.
+/// Makes growing a file beyond the process's limit a write error from now on, instead of a signal
+/// that ends the process.
 ///
 /// # Errors
-/// When the system does not let it.
+/// If the system does not allow it.
 pub fn outlive_size_bound() -> Result<(), String> {
     if !is_ignored(SIGXFSZ) {
-        // Whatever is done when it comes, the write fails.
+        // With any handler, the write fails.
         flag::register(SIGXFSZ, Arc::default())
             .map_err(|error| format!("cannot handle signals: {error}"))?;
     }
     Ok(())
 }
 
-/// Whether the process ignores a signal, as far as the system tells.
+/// Whether the process ignores a signal, according to the system.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, signal)
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_told() {
-        // Those of a process under nohup, whose SIGPIPE is ignored too.
+        // The mask of a process under nohup that also ignores SIGPIPE.
         let status = "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
         assert!(ignores(status, SIGHUP));
         assert!(!ignores(status, SIGINT) && !ignores(status, SIGTERM));

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use console::{Term, measure_text_width as width};
 
-/// A terminal with fewer columns is left alone: nothing would fit beside a name.
+/// Least columns of a terminal for which lines are folded: in fewer, nothing fits next to a name.
 const LEAST: usize = 40;
 
-/// Width of a terminal; none if it isn't one, or is too narrow.
+/// Width of a terminal; `None` if it isn't one or is too narrow.
 pub fn columns(of: &Term) -> Option<usize> {
     let (_, columns) = of.size_checked().filter(|_| of.is_term())?;
     Some(usize::from(columns)).filter(|columns| *columns >= LEAST)

@@ -1,6 +1,7 @@
-//! What settings may be: each alone, by the checks that its entry names, and several together.
+//! Checks of settings: each alone, by the check of its entry, and several together.
 //!
-//! A check of one setting gives what stands after its key: what it is, and the mend.
+//! A check of one setting returns the part of the message that follows the key: the value and the
+//! fix.
 
 use std::fmt::{Arguments, Debug, Display};
 use std::ops::RangeInclusive;
@@ -14,41 +15,42 @@ mod sync;
 
 pub(crate) use named::IDS_MAX;
 
-/// Most ranks: as many as there are key shards.
+/// Most ranks: the number of key shards.
 pub(crate) const RANKS_MAX: usize = 256;
-/// Fewest seconds of silence after which a rank is given up: a machine that is busy may hold one up
-/// for some tenths of a second.
+/// Fewest seconds of silence after which a rank is given up: a busy machine may delay one by some
+/// tenths of a second.
 pub(crate) const TIMEOUT_MIN: f64 = 1.0;
-/// Most of them: a day.
+/// Most seconds of silence after which a rank is given up: a day.
 pub(crate) const TIMEOUT_MAX: f64 = 24.0 * 60.0 * 60.0;
-/// Most threads that compute, and as many that parse.
+/// Most compute threads, and most parsing threads.
 pub(crate) const THREADS_MAX: usize = 1024;
-/// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
+/// Most malformed lines of a pass whose data is cached: half of what a cache remembers, as training
+/// and evaluation may be two parts.
 const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
-/// Most examples of a window that is shuffled: they are numbered in u32.
+/// Most examples of a shuffled window: they are numbered in u32.
 pub(crate) const SHUFFLE_MAX: usize = 1 << 30;
 /// Most examples of a mini-batch: occurrences are counted in u32.
 pub(crate) const MINI_BATCH_MAX: usize = 1 << 22;
-/// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
-/// has 16 bits.
+/// Most mini-batches whose keys are known at once. A row has at most this many pins, and a pin
+/// count has 16 bits.
 pub(crate) const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
-/// Largest learning rate; beyond it nothing was ever learned.
+/// Largest learning rate; nothing was ever learned with a larger one.
 const LR_MAX: f64 = 1e6;
 /// Largest range of initial embeddings.
 const INIT_RANGE_MAX: f64 = 1e3;
-/// Largest vocabulary of the built-in stream, times that of a real sample.
+/// Largest vocabulary of the built-in stream, as a multiple of a real sample's.
 pub(crate) const VOCAB_SCALE_MAX: f64 = 1e5;
 /// Most steps of staleness; each costs a mini-batch of rows.
 pub(crate) const STALENESS_MAX: usize = 1024;
 /// Most blocks of a mini-batch; each has a gradient of every dense parameter.
 pub(crate) const BLOCKS_MAX: usize = 1024;
-/// Most cross layers; each has the square of the input's columns as parameters.
+/// Most cross layers; each has as many parameters as the square of the input's columns.
 pub(crate) const CROSS_LAYERS_MAX: usize = 64;
 /// Greatest embedding dimension.
 pub(crate) const DIM_MAX: usize = 4096;
 /// Widest hidden layer.
 const WIDTH_MAX: usize = 65_536;
-/// Most hidden layers; each has activations of its own, in every thread.
+/// Most hidden layers; each has its own activations in every thread.
 const LAYERS_MAX: usize = 256;
 /// Most minutes between checkpoints: a year.
 pub(crate) const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
@@ -57,7 +59,7 @@ const SKETCH_MIN: u64 = 64;
 
 pub(crate) type Outcome = Result<(), String>;
 
-/// Refuses `value` where it is not right, with what to give.
+/// Refuses `value` unless it is right; the message says what to give.
 pub(crate) fn right(is_right: bool, value: impl Display, give: Arguments<'_>) -> Outcome {
     if is_right { Ok(()) } else { Err(format!("is {value}: give {give}")) }
 }
@@ -70,7 +72,7 @@ pub(crate) fn at_most(value: usize, most: usize) -> Outcome {
     right(value <= most, value, format_args!("at most {most}"))
 }
 
-/// From 1 to `most`.
+/// Refuses a value outside 1 to `most`.
 pub(crate) fn count(value: usize, most: usize) -> Outcome {
     positive(value)?;
     at_most(value, most)
@@ -81,18 +83,18 @@ pub(crate) fn within<T: PartialOrd + Display>(value: T, range: RangeInclusive<T>
     right(range.contains(&value), &value, format_args!("{least} to {most}"))
 }
 
-/// A share of more than 0 and at most 1, or a multiple up to `most`.
+/// Refuses a value that is not above 0 and at most `most`.
 pub(crate) fn part(value: f64, most: f64) -> Outcome {
     right(value > 0.0 && value <= most, value, format_args!("more than 0 and at most {most}"))
 }
 
 pub(crate) fn learning_rate(lr: f64) -> Outcome {
-    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most {LR_MAX}");
-    // Steps are taken in f32.
+    let give = format_args!("a number above 0 (in f32, at least 1e-45) and at most {LR_MAX}");
+    // Optimizers compute in f32.
     right(lr as f32 > 0.0 && lr <= LR_MAX, Plain(lr), give)
 }
 
-/// As one writes it, not in all of its digits.
+/// Displays a number in its shortest form, such as 1e-50.
 pub(crate) struct Plain(pub(crate) f64);
 
 impl Display for Plain {
@@ -139,10 +141,10 @@ pub(crate) fn bottom(widths: &[usize]) -> Outcome {
 }
 
 impl Config {
-    /// Refuses settings that make no sense, alone or together.
+    /// Refuses settings that are wrong, alone or together.
     ///
     /// # Errors
-    /// One line that names the key and the mend.
+    /// One line that names the key and the fix.
     pub fn check(&self) -> Outcome {
         SETTINGS.iter().try_for_each(|setting: &Setting| setting.check_alone(self))?;
         self.check_split()?;
@@ -154,10 +156,11 @@ impl Config {
         self.check_named()
     }
 
-    /// Refuses more ranks than have a block each; `key` is the name by which they were given.
+    /// Refuses more ranks than there are blocks, and wrong combinations of settings of ranks. `key`
+    /// is the name by which their number was given.
     ///
     /// # Errors
-    /// One line with the keys and the mend.
+    /// One line with the keys and the fix.
     pub fn check_ranks(&self, key: &str) -> Outcome {
         let (ranks, blocks) = (self.ranks.count, self.model.blocks);
         if ranks > 1 && ranks - self.servers() > blocks {
@@ -166,16 +169,16 @@ impl Config {
                 most => format!("at most {most} ranks"),
             };
             return Err(format!(
-                "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
-                 {most}"
+                "{key} = {ranks} and train.blocks = {blocks}: each rank needs at least one block; \
+                 give {most}"
             ));
         }
         self.check_sync()?;
-        // Of a row that is lent, its owner does not know what the steps before found.
+        // The owner of a lent row does not have its values after previous steps.
         if ranks > 1 && self.ranks.exchange == ExchangeKind::WorkingSet && self.staleness > 0 {
             return Err(format!(
-                "ranks.exchange = working_set and pipeline.staleness = {}: rows that are lent are \
-                 read as they are; give staleness 0, or ranks.exchange = owner",
+                "ranks.exchange = working_set and pipeline.staleness = {}: lent rows are read as \
+                 they are; give pipeline.staleness = 0, or ranks.exchange = owner",
                 self.staleness
             ));
         }
@@ -186,8 +189,8 @@ impl Config {
         let data = &self.data;
         match &data.eval_from {
             Some(from) if !data.eval_values.is_empty() => Err(format!(
-                "data.eval_from = {from} and data.eval_values = {}: both say what is evaluated \
-                 on, give one of them",
+                "data.eval_from = {from} and data.eval_values = {}: both select the evaluation \
+                 part; give one of them",
                 data.eval_values.join(", ")
             )),
             _ => Ok(()),
@@ -199,20 +202,20 @@ impl Config {
         let Some(cache) = data.cache.as_ref().map(|path| path.display()) else { return Ok(()) };
         if data.eval_column.is_some() && data.eval_paths.is_empty() {
             return Err(format!(
-                "data.cache = {cache} keeps no column to split by: leave data.cache or \
-                 data.eval_column out"
+                "data.cache = {cache} keeps no column to split by: leave out data.cache or \
+                 data.eval_column"
             ));
         }
         if data.paths.is_empty() {
             return Err(format!(
-                "data.cache = {cache} is for text, and the built-in stream is none: name data, or \
-                 leave data.cache out"
+                "data.cache = {cache} is for text, which the built-in stream is not: name data, or \
+                 leave out data.cache"
             ));
         }
         if data.skip_max > CACHED_SKIP_MAX {
             return Err(format!(
                 "data.skip_max is {}, and a data.cache remembers {CACHED_SKIP_MAX} malformed \
-                 lines: give at most that, or leave data.cache out",
+                 lines: give at most that, or leave out data.cache",
                 data.skip_max
             ));
         }
@@ -226,8 +229,8 @@ impl Config {
         }
         let example = batch.checked_next_multiple_of(mini_batch).unwrap_or(mini_batch);
         Err(format!(
-            "data.batch is {batch}, which is no multiple of data.mini_batch = {mini_batch}; give \
-             for example {example}"
+            "data.batch is {batch}, which is not a multiple of data.mini_batch = {mini_batch}; \
+             give, for example, {example}"
         ))
     }
 
@@ -264,7 +267,7 @@ impl Config {
         let known = horizon.saturating_add(1).saturating_mul(mini_batches);
         if known > MINI_BATCHES_KNOWN_MAX {
             return Err(format!(
-                "pipeline.horizon = {horizon} batches of {mini_batches} mini-batches are {known} \
+                "pipeline.horizon = {horizon} batches of {mini_batches} mini-batches make {known} \
                  known ahead; lower pipeline.horizon, pipeline.lookahead or data.batch to \
                  {MINI_BATCHES_KNOWN_MAX} in all"
             ));
@@ -273,8 +276,8 @@ impl Config {
     }
 }
 
-/// Refuses rules of admission that do not go together; `key_of` says where a part of them is given,
-/// and `mend` what to give in the place of two.
+/// Refuses rules of admission that exclude each other. `key_of` returns the key of a rule, and
+/// `mend` is the fix if there are two.
 fn check_admission(life: &LifeConfig, key_of: &dyn Fn(&str) -> String, mend: &str) -> Outcome {
     let LifeConfig { admit_after, admit_probability, sketch, .. } = life;
     if *admit_after > 1 && *admit_probability < 1.0 {
@@ -291,7 +294,7 @@ fn check_admission(life: &LifeConfig, key_of: &dyn Fn(&str) -> String, mend: &st
     Ok(())
 }
 
-/// Processors of this machine, as far as there may be threads.
+/// Number of this machine's processors, at most [`THREADS_MAX`].
 pub(crate) fn cores() -> usize {
     stepwell_base::cores().min(THREADS_MAX)
 }

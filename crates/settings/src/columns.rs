@@ -1,4 +1,4 @@
-//! The table of the settings of columns: `columns.N.` with the key of the entry.
+//! The settings of columns. Their keys are `columns.N.` followed by the entry's key.
 
 use stepwell_data::TimePart;
 use stepwell_nn::Loss;
@@ -14,7 +14,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "names",
         names = Vec::new(),
         Always,
-        "names of columns, such as age, or C1-C26: all alike"
+        "names of columns, such as age, or C1-C26; all get these settings"
     )
     .check(|column| expanded(&column.names).map(|_| ())),
     setting!(
@@ -27,23 +27,23 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "of",
         of = Vec::new(),
         Always,
-        "columns of the data that it is made of; several ids are crossed, and a label is made of \
-         clicks and impressions (empty: its own name)"
+        "columns of the data that it is made from; several ids are crossed, and a label is made \
+         from clicks and impressions (empty: its own name)"
     ),
     setting!(
         ColumnConfig: "loss",
         loss = Loss::LogLoss,
         BeyondDefault,
-        "of a label: log_loss (it is a number from 0 to 1) or squared_error (any number)"
+        "of a label: log_loss (a number from 0 to 1) or squared_error (any number)"
     )
-    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
+    .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
     setting!(
         ColumnConfig: "positive",
         positive = Vec::new(),
         Always,
-        "of a label: texts that count as 1, all others as 0 (empty: it is a number)"
+        "of a label: texts that count as 1, all others as 0 (empty: the label is a number)"
     )
-    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
+    .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
     setting!(
         ColumnConfig: "transform",
         transform = TransformKind::None,
@@ -55,7 +55,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "mean",
         mean = Vec::new(),
         Always,
-        "of a number that is standardised: its mean, one for each name (empty: that of the data)"
+        "of a standardised number: its mean, one for each name (empty: computed from the data)"
     )
     .check(|column| finite(&column.mean))
     .idle(not_standardised),
@@ -63,22 +63,32 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "deviation",
         deviation = Vec::new(),
         Always,
-        "of a number that is standardised: its standard deviation, one for each name (empty: that \
-         of the data)"
+        "of a standardised number: its standard deviation, one for each name (empty: computed from \
+         the data)"
     )
     .check(|column| finite(&column.deviation))
     .idle(not_standardised),
-    setting!(ColumnConfig: "low", low = None, Always, "of a number: smaller ones are this")
-        .check(|column| finite(&column.low))
-        .idle(no_number),
-    setting!(ColumnConfig: "high", high = None, Always, "of a number: larger ones are this")
-        .check(|column| finite(&column.high))
-        .idle(no_number),
+    setting!(
+        ColumnConfig: "low",
+        low = None,
+        Always,
+        "of a number: least value; smaller ones become this"
+    )
+    .check(|column| finite(&column.low))
+    .idle(no_number),
+    setting!(
+        ColumnConfig: "high",
+        high = None,
+        Always,
+        "of a number: greatest value; larger ones become this"
+    )
+    .check(|column| finite(&column.high))
+    .idle(no_number),
     setting!(
         ColumnConfig: "fill",
         fill = None,
         Always,
-        "of a number: what stands for a missing one (empty: the feature is 0)"
+        "of a number: replacement for a missing one (empty: the feature is 0)"
     )
     .check(|column| finite(&column.fill))
     .idle(no_number),
@@ -86,21 +96,22 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "indicator",
         indicator = false,
         Always,
-        "of a number: true: one more dense feature is 1 where it is missing"
+        "of a number: true adds a dense feature that is 1 where the number is missing"
     )
     .idle(no_number),
     setting!(
         ColumnConfig: "namespace",
         namespace = None,
         Always,
-        "of ids: whose they are; columns with one namespace share rows (empty: the column's name)"
+        "of ids: their vocabulary; columns with the same namespace share rows (empty: the column's \
+         name)"
     )
     .idle(no_id),
     setting!(
         ColumnConfig: "buckets",
         buckets = Vec::new(),
         Always,
-        "of an id: bounds in ascending order; the id of a number is how many it reaches"
+        "of an id: bounds in ascending order; a number's id is how many of them it reaches"
     )
     .check(|column| finite(&column.buckets))
     .idle(no_id),
@@ -109,29 +120,29 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         part = TimePart::Whole,
         BeyondDefault,
         "of an id that is a date or a time: whole, or its year, month, day, weekday (1, Monday, to \
-         7) or hour, in UTC where it says how far it is from it"
+         7) or hour, in UTC if it has an offset"
     )
-    .idle(|column| others(column, &[ColumnType::Id], "columns of type id alone have it")),
+    .idle(|column| others(column, &[ColumnType::Id], "only columns of type id have it")),
     setting!(
         ColumnConfig: "separator",
         separator = "|".to_owned(),
         Always,
-        "of a list: what is between two ids (space and tab by name)"
+        "of a list: separator of ids (space and tab by name)"
     )
     .idle(no_list),
     setting!(
         ColumnConfig: "values",
         values = None,
         BeyondDefault,
-        "of a list: what is between an id and its value, such as :, or the column that has the \
-         values (empty: 1, or those of LibSVM)"
+        "of a list: separator of an id and its value, such as :, or the column with the values \
+         (empty: 1, or LibSVM's values)"
     )
     .idle(no_list),
     setting!(
         ColumnConfig: "ids",
         ids = 64,
         Always,
-        "of a list: ids that are taken; those behind them are left out"
+        "of a list: most ids to use; further ones are left out"
     )
     .check(|column| -> Outcome { check::within(column.ids, 1..=check::IDS_MAX) })
     .idle(no_list),
@@ -139,12 +150,12 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "missing",
         missing = MissingKind::Own,
         Always,
-        "of an id: own (a missing one is an id of its own) or none"
+        "of an id: own (a missing value gets its own id) or none"
     )
     .idle(no_id),
 ];
 
-/// Refuses what is no number, which nothing can be compared with or computed from.
+/// Refuses infinities and NaN.
 fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {
     match numbers.into_iter().find(|number| !number.is_finite()) {
         Some(number) => Err(format!("has {number}: give finite numbers")),
@@ -152,13 +163,13 @@ fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {
     }
 }
 
-/// Why nothing comes of a setting of the types that `has` it, in another column.
+/// Returns `why` unless the column has one of these types.
 fn others(column: &ColumnConfig, has: &[ColumnType], why: &'static str) -> Option<&'static str> {
     (!has.contains(&column.kind)).then_some(why)
 }
 
 fn no_number(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Dense], "columns of type dense alone have it")
+    others(column, &[ColumnType::Dense], "only columns of type dense have it")
 }
 
 fn not_standardised(column: &ColumnConfig) -> Option<&'static str> {
@@ -167,9 +178,9 @@ fn not_standardised(column: &ColumnConfig) -> Option<&'static str> {
 }
 
 fn no_id(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Id, ColumnType::Ids], "columns of type id and ids alone have it")
+    others(column, &[ColumnType::Id, ColumnType::Ids], "only columns of type id or ids have it")
 }
 
 fn no_list(column: &ColumnConfig) -> Option<&'static str> {
-    others(column, &[ColumnType::Ids], "columns of type ids alone have it")
+    others(column, &[ColumnType::Ids], "only columns of type ids have it")
 }

@@ -1,4 +1,4 @@
-//! What a run is told.
+//! The configuration of a run.
 
 mod checkpoints;
 mod columns;
@@ -34,46 +34,46 @@ pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRu
 pub use self::tiers::TierConfig;
 use crate::table::SETTINGS;
 
-/// Everything a run is told.
+/// All settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Seed of all initial values and of the built-in stream.
     pub seed: u64,
-    /// Threads that compute.
+    /// Compute threads.
     pub threads: usize,
-    /// Most bytes of host memory for a run, all of its ranks on this machine included; none for
-    /// whatever the other settings add up to.
+    /// Limit on host memory in bytes, for all ranks of the run on this machine together; `None`
+    /// for the sum of the other settings.
     pub memory: Option<ByteCount>,
-    /// Devices above the memory of each rank.
+    /// Devices of each rank.
     pub device: Choice,
     /// Where the dense part is computed.
     pub dense_place: DensePlace,
-    /// Ranks that train one model, each with threads and tiers of its own.
+    /// Ranks that train one model, each with its own threads and tiers.
     pub ranks: RanksConfig,
-    /// How they agree.
+    /// How ranks agree on the model.
     pub sync: SyncConfig,
-    /// Where examples come from.
+    /// Source of examples.
     pub data: DataConfig,
     /// The built-in stream, used when no data is named.
     pub synth: SynthConfig,
-    /// Columns of the data; none for those of `data.preset`.
+    /// Columns of the data; empty for those of `data.preset`.
     pub columns: Vec<ColumnConfig>,
-    /// What is trained.
+    /// Model to train.
     pub model: ModelConfig,
-    /// Tables that are named; none for one table of all columns.
+    /// Named tables; empty for one table with all columns.
     pub tables: Vec<TableConfig>,
-    /// Which columns go into which table, in the order of the model's input; none for all columns
-    /// into one table.
+    /// Which columns go into which table, in the order of the model's input; empty for all columns
+    /// in one table.
     pub features: Vec<FeatureConfig>,
     /// Memory and disk.
     pub tiers: TierConfig,
     /// Overlap.
     pub pipeline: PipelineConfig,
-    /// Steps of training that a step's reads of rows do not see, counted back from it.
+    /// Number of most recent steps whose updates a step's reads of rows miss.
     pub staleness: usize,
-    /// When rows come to exist and cease to.
+    /// When rows start and stop existing.
     pub life: LifeConfig,
-    /// How rows keep their weights.
+    /// Format of weights in rows.
     pub storage: Storage,
     /// Optimizer of rows.
     pub rows: OptimizerConfig,
@@ -83,48 +83,48 @@ pub struct Config {
     pub checkpoint: CheckpointConfig,
 }
 
-/// Where examples come from and how they are cut.
+/// Source of examples, and how they are split into steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataConfig {
     /// Files or globs; empty for the built-in stream.
     pub paths: Vec<String>,
     /// Files or globs for evaluation; empty to use the tail of the data.
     pub eval_paths: Vec<String>,
-    /// Share of the data, its tail in file order, that is only evaluated on.
+    /// Share of the data for evaluation: its tail in file order.
     pub eval_fraction: f64,
-    /// Times the training part is read.
+    /// Passes over the training part.
     pub epochs: u64,
     /// Examples per step.
     pub mini_batch: usize,
     /// Examples planned and pulled at once; 0 for one mini-batch.
     pub batch: usize,
-    /// Examples that are put into a random order together; 0 to keep the order of the data.
+    /// Examples of a window, which is shuffled; 0 to keep the order of the data.
     pub shuffle: usize,
-    /// Parts of the data that are read side by side, each for its part of every mini-batch.
+    /// Parts of the data read in parallel, each for its part of every mini-batch.
     pub streams: usize,
     /// Malformed lines that are skipped and counted before one stops the run.
     pub skip_max: u64,
-    /// File that keeps what parsing the data gave; none to parse in every epoch.
+    /// Data cache to write and read; `None` to parse the text in every epoch.
     pub cache: Option<PathBuf>,
-    /// Columns of data that many people have, where no others are given.
+    /// Columns of a well-known data set, used if no columns are given.
     pub preset: PresetKind,
-    /// How records lie in files.
+    /// Format of the files.
     pub format: Format,
-    /// Whether the first line of delimited text names the columns; none to look.
+    /// Whether the first line of delimited text names the columns; `None` to guess.
     pub header: Option<bool>,
-    /// What is between fields of delimited text; none for what the format says.
+    /// Separator of fields in delimited text; `None` for the format's own.
     pub separator: Option<String>,
-    /// Whether spaces around fields are no part of them.
+    /// Whether spaces around fields are removed.
     pub trim: bool,
-    /// Texts that stand for a missing value, as the empty one does.
+    /// Texts that mean a missing value, besides the empty text.
     pub missing: Vec<String>,
-    /// Whether the data has its label; without it, it can be scored alone.
+    /// Whether the data has labels; without them, it can only be scored.
     pub labels: bool,
-    /// Column that says which examples are evaluated on; none for the tail of the data.
+    /// Column that selects the examples for evaluation; `None` for the tail of the data.
     pub eval_column: Option<String>,
-    /// Its values that are evaluated on; empty for a share of them by their hash.
+    /// Its values for evaluation; empty for a share of all values by their hash.
     pub eval_values: Vec<String>,
-    /// The first of its values that is evaluated on, with all that are later or larger.
+    /// Least of its values for evaluation; all later or larger ones are included.
     pub eval_from: Option<String>,
 }
 
@@ -140,29 +140,29 @@ pub struct SynthConfig {
 /// Overlap of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineConfig {
-    /// Batches whose rows are pinned or on their way beyond the one that trains.
+    /// Batches beyond the one in training whose rows are pinned or being loaded.
     pub lookahead: usize,
     /// Batches whose keys are known ahead, at least `lookahead`.
     pub horizon: usize,
 }
 
-/// When rows come to exist and cease to.
+/// When rows start and stop existing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LifeConfig {
-    /// Occurrences of a key before it gets a row, the one that gives it one included.
+    /// Occurrences of a key until it gets a row, including the one that admits it.
     pub admit_after: u8,
-    /// Probability with which a key gets a row, in each mini-batch anew.
+    /// Probability that a key gets a row, drawn anew in each mini-batch.
     pub admit_probability: f64,
-    /// Steps without use after which a row is no more; 0 for never.
+    /// Steps without use after which a row expires; 0 for never.
     pub expire_after: u64,
-    /// Whether rows keep step of last use, examples and importance where nothing above asks.
+    /// Whether rows keep step of last use, examples and importance even if nothing above needs it.
     pub history: bool,
     /// Bytes of the sketch that counts occurrences.
     pub sketch: ByteCount,
 }
 
 impl LifeConfig {
-    /// What the rows of a table live by; none for: from their first use, for ever.
+    /// The life of a table's rows; `None` if they exist from their first use on, forever.
     pub fn life(&self) -> Option<Life> {
         let admission = match (self.admit_after, self.admit_probability) {
             (1, chance) if chance >= 1.0 => Admission::AtOnce,
@@ -187,7 +187,7 @@ pub enum OptimizerKind {
 }
 
 impl OptimizerKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Sgd, Self::Adagrad, Self::Adam];
 
     /// Its name in settings.
@@ -200,31 +200,31 @@ impl OptimizerKind {
     }
 }
 
-/// An optimizer; what is not said is as is usual with it.
+/// An optimizer; unset values have their usual defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptimizerConfig {
-    /// Which one.
+    /// Kind of the optimizer.
     pub kind: OptimizerKind,
     /// Learning rate.
     pub lr: f64,
-    /// What is added to the root that steps are divided by, of Adagrad and Adam.
+    /// For Adagrad and Adam: term added to the root that divides a step.
     pub eps: Option<f64>,
-    /// What the sum of squares begins with, of Adagrad.
+    /// For Adagrad: initial value of the sum of squares.
     pub initial: Option<f64>,
-    /// What is kept of the mean of gradients in a step, of Adam.
+    /// For Adam: decay of the mean of gradients.
     pub beta1: Option<f64>,
-    /// What is kept of the mean of their squares, of Adam.
+    /// For Adam: decay of the mean of their squares.
     pub beta2: Option<f64>,
 }
 
 impl OptimizerConfig {
-    /// One of this kind and rate, all else as is usual.
+    /// An optimizer of this kind and rate, with the usual values otherwise.
     pub const fn new(kind: OptimizerKind, lr: f64) -> Self {
         Self { kind, lr, eps: None, initial: None, beta1: None, beta2: None }
     }
 }
 
-/// Every setting as the table begins it.
+/// All settings with the defaults of the table.
 impl Default for Config {
     fn default() -> Self {
         let mut config = Self::blank();
@@ -239,13 +239,13 @@ impl Config {
         if self.data.batch == 0 { self.data.mini_batch } else { self.data.batch }
     }
 
-    /// Mini-batches of a full batch.
+    /// Mini-batches in a full batch.
     pub fn mini_batches_per_batch(&self) -> usize {
-        // Asked of settings, too, that were not checked yet.
+        // The settings may not be checked yet.
         self.batch() / self.data.mini_batch.max(1)
     }
 
-    /// What the table's defaults are written over: nobody ever sees it.
+    /// A placeholder that the table's defaults overwrite completely.
     fn blank() -> Self {
         let optimizer = OptimizerConfig::new(OptimizerKind::Sgd, 0.0);
         Self {

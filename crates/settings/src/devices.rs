@@ -9,43 +9,43 @@ use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Which devices there are above memory.
+/// Which devices have rows.
 pub(crate) const DEVICE: Setting = setting!(
     "device",
     device = Choice::Auto,
     Never,
-    "auto (all CUDA devices where they can be used, else host), host, cuda, cuda:0,1 or \
-     emulated:2: where rows of the working set lie, of each rank; they do not change the model"
+    "where each rank keeps the rows of its working set: auto (all CUDA devices if they can be \
+     used, else host), host, cuda, cuda:0,1 or emulated:2; does not change the model"
 );
 
-/// What rows may have of a device.
+/// Bytes of a device for rows.
 pub(crate) const HBM: Setting = setting!(
     "tiers.hbm",
     tiers.hbm = None,
     Never,
-    "bytes of each device for rows and what moves them; their rows keep their slots on the host, \
-     and are at most half of those there"
+    "bytes of each device for rows and for moving them; its rows keep their slots on the host and \
+     are at most half of the rows there"
 )
 .default_name("nine tenths of its free memory")
 .idle(idle::on_the_host);
 
-/// How rows are found there.
+/// How a step finds rows on a device.
 pub(crate) const LOOKUP: Setting = setting!(
     "tiers.lookup",
     tiers.lookup = Lookup::Slots,
     Never,
-    "slots or table: how a step finds its rows on a device, by the numbers of their slots or by \
-     their keys in a hash table there, which takes 24 bytes of the device for each row"
+    "slots or table: how a step finds its rows on a device, by slot number or by key in a hash \
+     table there, which takes 24 bytes of the device per row"
 )
 .idle(idle::on_the_host);
 
-/// How many mini-batches tell which rows are used most.
+/// Number of mini-batches that count uses of rows.
 pub(crate) const WARM_UP: Setting = setting!(
     "tiers.warm_up",
     tiers.warm_up = 100,
     Never,
-    "mini-batches whose rows are counted before the most used ones go to devices, of tables with \
-     place = device; until then all of theirs stay on the host"
+    "mini-batches that count uses of rows before the most used ones go to devices, for tables with \
+     place = device; until then all of their rows stay on the host"
 )
 .check(|config| check::positive(config.tiers.warm_up as u64))
 .idle(idle::without_tables_on_devices);
@@ -55,6 +55,6 @@ pub(crate) const DENSE: Setting = setting!(
     "train.dense",
     dense_place = DensePlace::Host,
     Never,
-    "host or device: where the dense part of the model is computed; CUDA devices have bits of \
-     their own"
+    "host or device: where the dense part of the model is computed; CUDA devices give other bits \
+     than the host"
 );

@@ -1,4 +1,4 @@
-//! The settings of how data lies in files.
+//! The settings of data files.
 
 use stepwell_data::Format;
 
@@ -7,21 +7,21 @@ use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Columns that many people have.
+/// Columns of a well-known data set.
 pub(crate) const PRESET: Setting = setting!(
     "data.preset",
     data.preset = PresetKind::Criteo,
     BeyondDefault,
-    "criteo, adult, avazu or movielens: columns of data that many people have"
+    "criteo, adult, avazu or movielens: columns of a well-known data set"
 )
 .idle(idle::with_columns);
 
-/// How records lie in files.
+/// Format of the files.
 pub(crate) const FORMAT: Setting = setting!(
     "data.format",
     data.format = Format::Auto,
     Resumed,
-    "auto (each file as it looks), csv, tsv, libsvm, jsonl or parquet"
+    "auto (guessed from each file), csv, tsv, libsvm, jsonl or parquet"
 )
 .idle(idle::in_plain_columns);
 
@@ -30,69 +30,69 @@ pub(crate) const HEADER: Setting = setting!(
     "data.header",
     data.header = None,
     Resumed,
-    "whether the first line of delimited text names the columns: true, false (empty: it does \
-     where it has their names)"
+    "whether the first line of delimited text names the columns: true or false (empty: true if it \
+     has their names)"
 )
 .idle(idle::in_plain_columns);
 
-/// What is between fields.
+/// Separator of fields.
 pub(crate) const SEPARATOR: Setting = setting!(
     "data.separator",
     data.separator = None,
     Resumed,
-    "what is between fields of delimited text, such as ; or tab (empty: as it looks)"
+    "separator of fields in delimited text, such as ; or tab (empty: guessed from the file)"
 )
 .idle(idle::in_plain_columns);
 
-/// Whether spaces are no part of fields.
+/// Whether spaces around fields are removed.
 pub(crate) const TRIM: Setting = setting!(
     "data.trim",
     data.trim = false,
     BeyondDefault,
-    "true: spaces around values are no part of them, in every format"
+    "true: spaces around values are removed, in every format"
 );
 
-/// Texts that stand for a missing value.
+/// Texts that mean a missing value.
 pub(crate) const MISSING: Setting = setting!(
     "data.missing",
     data.missing = Vec::new(),
     BeyondDefault,
-    "texts that stand for a missing value, such as NA, as the empty one does"
+    "texts that mean a missing value, such as NA; empty text always does"
 );
 
-/// Whether the data has its label.
+/// Whether the data has labels.
 pub(crate) const LABELS: Setting = setting!(
     "data.labels",
     data.labels = true,
     Never,
-    "false: the data has no label column, so that it can be scored alone"
+    "false: the data has no label column, so it can only be scored"
 );
 
-/// The column by which data is split.
+/// Column that splits the data.
 pub(crate) const EVAL_COLUMN: Setting = setting!(
     "data.eval_column",
     data.eval_column = None,
     BeyondDefault,
-    "column that says which examples are evaluated on, in the place of the tail: those with \
+    "column that selects the examples for evaluation, instead of the tail: those with \
      data.eval_values, or the share data.eval_fraction of its values by their hash (empty: none)"
 )
 .idle(idle::with_eval_paths);
 
-/// Its values that are evaluated on.
+/// Its values for evaluation.
 pub(crate) const EVAL_VALUES: Setting = setting!(
     "data.eval_values",
     data.eval_values = Vec::new(),
     BeyondDefault,
-    "values of data.eval_column that are evaluated on (empty: a share of all)"
+    "values of data.eval_column for evaluation (empty: a share of all)"
 )
 .idle(idle::without_eval_column);
 
-/// The first of its values that is evaluated on.
+/// Least of its values for evaluation.
 pub(crate) const EVAL_FROM: Setting = setting!(
     "data.eval_from",
     data.eval_from = None,
     BeyondDefault,
-    "a date, a time or a number: what data.eval_column has from there on is evaluated on (empty: \
+    "a date, a time or a number: values of data.eval_column from it on are for evaluation (empty: \
      data.eval_values, or a share of all)"
 )
 .idle(idle::without_eval_column);

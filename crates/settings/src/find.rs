@@ -1,4 +1,4 @@
-//! A setting by its key.
+//! Look-up of a setting by its key.
 
 use serde_json::Value;
 
@@ -9,24 +9,24 @@ use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
-/// Likeness in millionths from which on a key may have been meant.
+/// Least similarity, in millionths, of a key that is suggested instead of an unknown one.
 const LIKENESS_MIN: u64 = 750_000;
 
-/// What a key names.
+/// The setting that a key names.
 #[derive(Debug)]
 pub enum Found {
-    /// A setting of the run, by that of its names which was given.
+    /// A setting of the run, with the name by which it was given.
     Run(&'static str, &'static Setting),
-    /// A setting of the table of this name, which need not be there yet.
+    /// A setting of the table with this name, which need not exist yet.
     Table(String, &'static Setting<TableConfig>),
-    /// A setting of the feature of this number, counted from 1, which may be the next one.
+    /// A setting of the feature with this number, counted from 1; it may be the next one.
     Feature(usize, &'static Setting<FeatureConfig>),
-    /// A setting of the columns of this number, counted from 1, which may be the next ones.
+    /// A setting of the columns with this number, counted from 1; they may be the next ones.
     Column(usize, &'static Setting<ColumnConfig>),
 }
 
 impl Found {
-    /// The whole key, as it was given.
+    /// The whole key as given.
     pub fn key(&self) -> String {
         match self {
             Self::Run(name, _) => (*name).to_owned(),
@@ -36,15 +36,15 @@ impl Found {
         }
     }
 
-    /// Reads `text` into `config`.
+    /// Parses `text` into `config`.
     ///
     /// # Errors
-    /// One line with key, text and the mend.
+    /// One line with key, text and the fix.
     pub fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
         self.give(config, Given::Text(text))
     }
 
-    /// Reads what was given into `config`; a table, or a next feature, is begun.
+    /// Parses a given value into `config`; adds a missing table, or the next feature or columns.
     ///
     /// # Errors
     /// As [`Found::set`].
@@ -62,7 +62,7 @@ impl Found {
         }
     }
 
-    /// The value in `config`; null where it has no such table or feature.
+    /// The value in `config`; null if it has no such table, feature or columns.
     pub fn get(&self, config: &Config) -> Value {
         match self {
             Self::Run(_, setting) => setting.get(config),
@@ -78,10 +78,10 @@ impl Found {
         }
     }
 
-    /// Refuses the value in `config` where it is wrong whatever the others are.
+    /// Refuses a value in `config` that is wrong regardless of other settings.
     ///
     /// # Errors
-    /// One line with key, value and the mend.
+    /// One line with key, value and the fix.
     pub fn check_alone(&self, config: &Config) -> Result<(), String> {
         let key = self.key();
         match self {
@@ -111,22 +111,22 @@ fn feature(config: &Config, number: usize) -> Option<&FeatureConfig> {
     config.features.get(number.checked_sub(1)?)
 }
 
-/// The setting of the run with this key, or this short name.
+/// The setting of the run with this key or short name.
 ///
 /// # Errors
-/// Names the key that was probably meant.
+/// If there is none; the message suggests a similar key.
 pub fn find(key: &str) -> Result<&'static Setting, String> {
     named(key).map(|(_, setting)| setting)
 }
 
-/// The setting of the run that has this name, and the name.
+/// The name and the setting of the run that has it.
 fn named(key: &str) -> Result<(&'static str, &'static Setting), String> {
     let mut names =
         SETTINGS.iter().flat_map(|setting| setting.names().map(move |name| (name, setting)));
     names.find(|(name, _)| *name == key).ok_or_else(|| unknown(key))
 }
 
-/// What this key names, of the run, of a table or of a feature.
+/// The setting that this key names: of the run, a table, a feature or columns.
 ///
 /// # Errors
 /// As [`find`].
@@ -137,7 +137,7 @@ pub fn look_up(key: &str) -> Result<Found, String> {
     }
 }
 
-/// A setting of a table or a feature; none where the key has the form of neither.
+/// A setting of a table, a feature or columns; `None` if the key does not have such a form.
 fn of_part(key: &str) -> Result<Option<Found>, String> {
     let parts: Vec<&str> = key.splitn(3, '.').collect();
     match parts[..] {
@@ -180,7 +180,7 @@ fn of_part(key: &str) -> Result<Option<Found>, String> {
     }
 }
 
-/// A number as it is written in keys, from 1.
+/// Parses a number of a key, at least 1 and without leading zeros.
 pub(crate) fn numbered(text: &str) -> Option<usize> {
     text.parse().ok().filter(|number: &usize| *number > 0 && number.to_string() == text)
 }
@@ -198,7 +198,7 @@ fn unknown(key: &str) -> String {
     format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)")
 }
 
-/// The keys that there are; of tables and features those of the one that `key` may be about.
+/// All keys of the run, and those of the table, feature or columns that `key` may name.
 fn known(key: &str) -> Vec<String> {
     let of_run = SETTINGS.iter().flat_map(Setting::names).map(str::to_owned);
     let parts: Vec<&str> = key.splitn(3, '.').collect();

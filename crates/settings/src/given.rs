@@ -1,19 +1,19 @@
-//! What people give a setting.
+//! Values as users give them.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
-/// What a setting is given: a text, or a list where it comes as one.
+/// A value given for a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Given<'a> {
-    /// From a flag, or one value of a file; of a list its parts with commas between them.
+    /// From a flag, or a single value of a file; a list has commas between its parts.
     Text(&'a str),
-    /// From a file.
+    /// A list of a file.
     List(&'a [String]),
 }
 
 impl Given<'_> {
-    /// One value.
+    /// The value of a setting that is not a list.
     pub(crate) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Text(text) => Ok(text),
@@ -21,11 +21,11 @@ impl Given<'_> {
         }
     }
 
-    /// Several values: `a,b`, or as a file has them, `["a", "b"]`, where they may have commas.
+    /// The values of a list: `a,b`, or as in a file, `["a", "b"]`, where values may have commas.
     pub(crate) fn list(&self) -> Result<Vec<String>, String> {
         match self {
             Self::Text(text) if is_quoted_list(text.trim()) => as_in_a_file(text.trim()),
-            // One text is what it is, as in a list of a file.
+            // A single text is kept as it is, with its spaces, as in a list of a file.
             Self::Text(text) if !text.contains(',') && !text.trim().is_empty() => {
                 Ok(vec![(*text).to_owned()])
             }
@@ -38,8 +38,8 @@ impl Given<'_> {
     }
 }
 
-/// Whether it is meant as a list with brackets; those of a glob such as `[ab]` have no commas or
-/// quotation marks.
+/// Whether a text is meant as a list in brackets. The brackets of a glob such as `[ab]` contain
+/// neither commas nor quotation marks.
 fn is_quoted_list(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('[') else { return false };
     let whole = rest.ends_with(']') && (rest.contains(',') || rest.trim() == "]");
@@ -56,7 +56,7 @@ fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
 impl Display for Given<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Before the colon that follows it.
+            // In quotes, because messages have a colon after it.
             Self::Text(text) if text.is_empty() || text.ends_with(':') => write!(f, "'{text}'"),
             Self::Text(text) => f.write_str(text),
             Self::List(parts) => write!(f, "[{}]", parts.join(", ")),

@@ -1,4 +1,4 @@
-//! When a setting changes nothing in a run, and why.
+//! Why a setting has no effect in a run.
 
 use stepwell_device::Choice;
 
@@ -8,12 +8,12 @@ use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
-/// Why a setting of a `T` changes nothing; none where it does.
+/// Returns why a setting of a `T` has no effect; `None` if it has one.
 pub(crate) type Idle<T> = fn(&T) -> Option<&'static str>;
 
-/// What to say of the settings `chosen` by key that change nothing in a run of `config`.
+/// Notes on the settings `chosen` by key that have no effect in a run of `config`.
 pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    // What a named table takes from the settings for all rows may have its effect there.
+    // Named tables may inherit settings for all rows, which then have an effect there.
     let of_tables =
         |setting: &Setting| !config.tables.is_empty() && setting.key.starts_with("rows.");
     let of_run = SETTINGS.iter().filter(|setting| !of_tables(setting));
@@ -24,7 +24,8 @@ pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
     idle.filter(is_chosen).map(note).collect()
 }
 
-/// The settings of named tables, of features and of columns by key, and why they change nothing.
+/// The settings of named tables, features and columns by key, with the reason if they have no
+/// effect.
 fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
     fn why<T>(config: &Config, setting: &Setting<T>, part: &T) -> Option<&'static str> {
         setting.idle_in(part).or_else(|| (setting.idle_run)(config))
@@ -45,7 +46,7 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
             (ColumnConfig::key(number, setting.key), why(config, setting, column))
         })
     });
-    // Of the places that a table may have, this one alone asks for devices.
+    // Of all places, only this one needs devices.
     let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
     let places = on_devices.map(|table| (table.key("place"), on_the_host(config)));
     tables.chain(features).chain(columns).chain(places).collect()
@@ -55,13 +56,13 @@ pub(crate) fn never<T>(_: &T) -> Option<&'static str> {
     None
 }
 
-/// Why rows are not lent from one mini-batch to the next.
+/// Why rows are never lent.
 pub(crate) fn in_one_mini_batch(config: &Config) -> Option<&'static str> {
     if config.ranks.count == 1 {
-        return Some("one rank has no others");
+        return Some("there is only one rank");
     }
     (config.mini_batches_per_batch() <= 1)
-        .then_some("a batch is one mini-batch: data.batch says how long rows are lent")
+        .then_some("a batch is one mini-batch, and rows are lent for one batch: raise data.batch")
 }
 
 /// Why no device has rows.
@@ -83,7 +84,7 @@ pub(crate) fn without_eval_column(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn with_columns(config: &Config) -> Option<&'static str> {
-    (!config.columns.is_empty()).then_some("the columns are given")
+    (!config.columns.is_empty()).then_some("columns are given")
 }
 
 pub(crate) fn in_plain_columns(config: &Config) -> Option<&'static str> {
@@ -91,11 +92,11 @@ pub(crate) fn in_plain_columns(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn on_the_stream(config: &Config) -> Option<&'static str> {
-    config.data.paths.is_empty().then_some("the built-in stream has no malformed line")
+    config.data.paths.is_empty().then_some("the built-in stream has no malformed lines")
 }
 
 pub(crate) fn on_data(config: &Config) -> Option<&'static str> {
-    (!config.data.paths.is_empty()).then_some("there is data in the place of the built-in stream")
+    (!config.data.paths.is_empty()).then_some("data is given instead of the built-in stream")
 }
 
 pub(crate) fn in_lr(config: &Config) -> Option<&'static str> {
@@ -103,39 +104,39 @@ pub(crate) fn in_lr(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn outside_dcn(config: &Config) -> Option<&'static str> {
-    (config.model.kind != ModelKind::Dcn).then_some("dcn alone has cross layers")
+    (config.model.kind != ModelKind::Dcn).then_some("only dcn has cross layers")
 }
 
 pub(crate) fn outside_dlrm(config: &Config) -> Option<&'static str> {
-    (config.model.kind != ModelKind::Dlrm).then_some("dlrm alone has a bottom part")
+    (config.model.kind != ModelKind::Dlrm).then_some("only dlrm has a bottom part")
 }
 
 pub(crate) fn with_a_life(config: &Config) -> Option<&'static str> {
     let life = &config.life;
     let asks = life.admit_after > 1 || life.admit_probability < 1.0 || life.expire_after > 0;
-    asks.then_some("admission or expiry asks for it already")
+    asks.then_some("admission or expiry needs it already")
 }
 
 pub(crate) fn without_counting(config: &Config) -> Option<&'static str> {
     (config.life.admit_after <= 1).then_some("rows.admit_after is 1")
 }
 
-/// Of a table whose settings are resolved.
+/// Expects a table with resolved settings.
 pub(crate) fn table_with_a_life(table: &TableConfig) -> Option<&'static str> {
     let asks = table.admit_after > Some(1)
         || table.admit_probability.is_some_and(|chance| chance < 1.0)
         || table.expire_after > Some(0);
-    asks.then_some("admission or expiry of the table asks for it already")
+    asks.then_some("the table's admission or expiry needs it already")
 }
 
-/// Of a table whose settings are resolved.
+/// Expects a table with resolved settings.
 pub(crate) fn table_without_counting(table: &TableConfig) -> Option<&'static str> {
-    (table.admit_after <= Some(1)).then_some("admit_after of the table is 1")
+    (table.admit_after <= Some(1)).then_some("the table's admit_after is 1")
 }
 
-/// Of a table whose settings are resolved.
+/// Expects a table with resolved settings.
 pub(crate) fn table_without_embeddings(table: &TableConfig) -> Option<&'static str> {
-    (table.dim == Some(0)).then_some("dim of the table is 0")
+    (table.dim == Some(0)).then_some("the table's dim is 0")
 }
 
 pub(crate) fn without_best(config: &Config) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! All settings as one JSON object, as reports and checkpoints keep them.
+//! All settings as one JSON object, for reports and checkpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::given::Given;
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::table::SETTINGS;
 
-/// Key of the names of all named tables, in their order; where there is none, it is left out.
+/// Key of the names of all named tables, in their order; missing if there are none.
 const TABLES: &str = "tables";
 
 /// All settings of `config` as one flat JSON object.
@@ -34,10 +34,10 @@ pub fn to_json(config: &Config) -> Value {
     Value::Object(all)
 }
 
-/// Settings as [`to_json`] wrote them.
+/// Reads settings that [`to_json`] wrote.
 ///
 /// # Errors
-/// When one cannot be read by this build.
+/// If this build does not know or accept one.
 pub fn from_json(value: &Value) -> Result<Config, String> {
     let mut config = Config::default();
     for name in value[TABLES].as_array().into_iter().flatten() {
@@ -60,7 +60,7 @@ pub fn from_json(value: &Value) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The number of the feature, or of the columns, that the key of a setting is about.
+/// The number of the feature or of the columns in a setting's key.
 fn number_of(key: &str) -> Option<usize> {
     let rest = key.strip_prefix("features.").or_else(|| key.strip_prefix("columns."))?;
     numbered(rest.split('.').next()?)

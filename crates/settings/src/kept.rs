@@ -1,4 +1,4 @@
-//! Which settings make a model what it is, in the order in which digests of jobs take them.
+//! The settings that a model depends on, in the order in which digests of jobs cover them.
 
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
@@ -6,8 +6,8 @@ use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::{Kept, Setting};
 use crate::table::SETTINGS;
 
-/// Keys whose place in the list is its end, not that of the table. Jobs are told apart by digests
-/// of the list: it must stay as it was when their checkpoints were written.
+/// Keys that are at the end of the list instead of their place in the table. Digests of the list
+/// identify jobs, so it must stay as it was when their checkpoints were written.
 const LAST: [&str; 7] = [
     "model.cross_layers",
     "model.bottom",
@@ -18,8 +18,8 @@ const LAST: [&str; 7] = [
     "data.shuffle",
 ];
 
-/// Settings on which the bits of the model depend, by key; those of tables, features and columns
-/// come after all others, and where there are none the list is that of a model without them.
+/// Keys and values of the settings that the bits of the model depend on. Those of tables, features
+/// and columns come last; without any, the list is that of a model without them.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()
@@ -33,13 +33,13 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     all
 }
 
-/// Keys of settings by which places in the data count: a resumed run keeps them, too.
+/// Keys of the settings that define positions in the data, which a resumed run must keep, too.
 pub fn resumed_settings() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter(|setting| setting.kept == Kept::Resumed).map(|setting| setting.key)
 }
 
-/// What a setting of the whole run was, as checkpoints name it, where they name it beyond its
-/// default alone and did not.
+/// The default of a setting of the run or of columns that checkpoints name only if it differs from
+/// its default; `None` for other settings.
 pub fn unnamed_text(key: &str) -> Option<String> {
     let is = |setting: &&Setting| setting.key == key && setting.kept == Kept::BeyondDefault;
     if let Some(setting) = SETTINGS.iter().find(is) {
@@ -51,8 +51,8 @@ pub fn unnamed_text(key: &str) -> Option<String> {
     Some((setting.text)(&ColumnConfig::default()))
 }
 
-/// Tables as all settings together have them: what says no other than the default is no other
-/// model.
+/// Lists tables with all inherited values. Without features, a table equal to the default is left
+/// out, as it does not change the model.
 fn of_tables(config: &Config, all: &mut Vec<(String, String)>) {
     let by_default = TableConfig::default().rules(config);
     for table in config.tables_in_use() {

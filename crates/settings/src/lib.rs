@@ -1,14 +1,14 @@
-//! Settings: what a run is told, and the one table that says of each setting all there is to say.
+//! Settings of a run, and the one table that defines each of them.
 //!
-//! Why       Flags, files of settings, `stepwell config`, `docs/settings.md`, reports, checkpoints
-//!           and the check of a resumed run all speak of the same settings; each learns of a new
-//!           one from its entry in [`SETTINGS`] (of named tables, features and columns in
-//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so that none is
-//!           forgotten anywhere.
-//! How       [`Config`] is what a run reads. An entry says where its setting lies there, its key,
-//!           default, help and check, whether a resumed run must keep it ([`Kept`]), and when it
-//!           changes nothing ([`idle_notes`]); how it is read and shown follows from its type.
-//! Failure   One line that names the key and the mend.
+//! Why       Flags, settings files, `stepwell config`, `docs/settings.md`, reports, checkpoints and
+//!           the check of a resumed run all use the same settings. All of them take a new setting
+//!           from its entry in [`SETTINGS`] (for named tables, features and columns in
+//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so none of them
+//!           can forget it.
+//! How       A run reads a [`Config`]. An entry has its setting's field there, key, default, help
+//!           and check, whether a resumed run must keep it ([`Kept`]), and when it has no effect
+//!           ([`idle_notes`]). The field's type defines how it is parsed and shown.
+//! Failure   One line that names the key and the fix.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The tables of the settings of a named table, and of a feature.
+//! The settings of named tables and of features.
 //!
-//! Their keys are `tables.NAME.` and `features.N.` with that of the entry. What a table leaves out
-//! is as a setting for all rows has it, which the entry names as its default. Checks and the list
-//! of what a resumed run must keep see a table with all of that filled in.
+//! Their keys are `tables.NAME.` and `features.N.` followed by the entry's key. A value that a
+//! table leaves out is inherited from a setting for all rows, which the entry names as its default.
+//! Some checks, and the list of what a resumed run must keep, use a table with these filled in.
 
 use stepwell_engine::Pooling;
 
@@ -20,7 +20,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "dim",
         dim = None,
         Always,
-        "lanes of an embedding (0: first-order weights alone)"
+        "lanes of an embedding (0: only first-order weights)"
     )
     .default_name("`model.dim`")
     .check(|table| given(table.dim, |dim| check::at_most(dim, check::DIM_MAX)))
@@ -39,14 +39,14 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "storage",
         storage = None,
         Always,
-        "f32, f16 or bf16: how its rows keep their weights"
+        "f32, f16 or bf16: format of weights in its rows"
     )
     .default_name("`rows.storage`"),
     setting!(
         TableConfig: "init_range",
         init_range = None,
         Always,
-        "its embeddings begin uniform in plus or minus this"
+        "its initial embedding weights are uniform in plus or minus this"
     )
     .default_name("`model.init_range`")
     .check(|table| given(table.init_range, check::init_range))
@@ -64,7 +64,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "admit_probability",
         admit_probability = None,
         Always,
-        "probability with which an id gets a row, in each mini-batch anew"
+        "probability that an id gets a row, drawn anew in each mini-batch"
     )
     .default_name("`rows.admit_probability`")
     .check(|table| given(table.admit_probability, check::admit_probability)),
@@ -72,14 +72,15 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "expire_after",
         expire_after = None,
         Always,
-        "steps without use after which a row is no more (0: never)"
+        "steps without use after which a row expires (0: never)"
     )
     .default_name("`rows.expire_after`"),
     setting!(
         TableConfig: "history",
         history = None,
         Always,
-        "true: its rows keep step of last use, examples and importance where nothing else asks"
+        "true: its rows keep step of last use, examples and importance even if no other setting \
+         needs them"
     )
     .default_name("`rows.history`")
     .idle(idle::table_with_a_life),
@@ -95,14 +96,14 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "place",
         place = PlaceKind::Tiers,
         Never,
-        "tiers, memory or device: where its rows may lie. In memory there must be room for all of \
-         them; with device those that are used most, and no others, go up to devices"
+        "tiers, memory or device: where its rows may be. With memory, all of them must fit there; \
+         with device, only the most used ones go to devices"
     ),
     setting!(
         TableConfig: "dram",
         dram = None,
         Never,
-        "bytes of its rows in memory with their index and metadata"
+        "bytes of its rows in memory, with their index and metadata"
     )
     .default_name("a share of `tiers.dram`")
     .check(|table| given(table.dram.map(|bytes| bytes.0), check::positive)),
@@ -114,7 +115,7 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
         FeatureConfig: "columns",
         columns = Vec::new(),
         Always,
-        "columns of ids, such as C1,C5-C9: a feature each, all alike"
+        "id columns, such as C1,C5-C9; each becomes a feature with these settings"
     )
     .check(|feature| expanded(&feature.columns).map(|_| ()))
     .text(|feature| {
@@ -124,7 +125,7 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
         FeatureConfig: "table",
         table = EMBEDDING.to_owned(),
         Always,
-        "name of the table that they go into"
+        "name of the table they go into"
     )
     .check(|feature| {
         let is_right = check_name(&feature.table).is_ok();
@@ -134,9 +135,9 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
         FeatureConfig: "pooling",
         pooling = Pooling::Sum,
         Always,
-        "sum, mean, sqrt_n or none (rows one by one, in columns of their own, up to ids)"
+        "sum, mean, sqrt_n or none (each row in its own columns, up to ids rows)"
     ),
-    setting!(FeatureConfig: "ids", ids = 1, Always, "most ids of a bag")
+    setting!(FeatureConfig: "ids", ids = 1, Always, "most ids in a bag")
         .check(|feature| check::within(feature.ids, 1..=check::IDS_MAX)),
     setting!(
         FeatureConfig: "weight",
@@ -147,7 +148,7 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
     .text(|feature| feature.weight.clone().unwrap_or_else(|| "none".to_owned())),
 ];
 
-/// Checks what is given; what is not is checked where it comes from.
+/// Checks a given value; an inherited one is checked by its own setting.
 fn given<T>(value: Option<T>, check: impl Fn(T) -> Result<(), String>) -> Result<(), String> {
     value.map_or(Ok(()), check)
 }

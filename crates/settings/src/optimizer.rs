@@ -1,4 +1,4 @@
-//! What may be said of an optimizer beside its kind and rate. What is not said is as is usual.
+//! The settings of an optimizer other than kind and rate, all with usual defaults.
 
 use crate::check::{Outcome, Plain, right};
 use crate::config::{OptimizerConfig, OptimizerKind};
@@ -6,10 +6,10 @@ use crate::config::{OptimizerConfig, OptimizerKind};
 /// One such setting.
 pub(crate) struct Tuning {
     pub(crate) help: &'static str,
-    /// What is usual.
+    /// The usual value, in words.
     pub(crate) usual: &'static str,
     check: fn(f64) -> Outcome,
-    /// The kinds that have it, and what to say of the others.
+    /// The kinds that have the setting, and why it has no effect for others.
     kinds: &'static [OptimizerKind],
     others: &'static str,
 }
@@ -19,37 +19,37 @@ impl Tuning {
         value.map_or(Ok(()), self.check)
     }
 
-    /// Why it changes nothing with this optimizer.
+    /// Why it has no effect with this optimizer.
     pub(crate) fn idle(&self, optimizer: &OptimizerConfig) -> Option<&'static str> {
         (!self.kinds.contains(&optimizer.kind)).then_some(self.others)
     }
 }
 
-/// By the name of their field.
+/// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
     use super::{OptimizerKind, Tuning, beta_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "what adagrad and adam add to the root that a step is divided by",
-        usual: "1e-10 of adagrad, 1e-8 of adam",
+        help: "term that adagrad and adam add to the root that divides a step",
+        usual: "1e-10 for adagrad, 1e-8 for adam",
         check: eps_of,
         kinds: &[OptimizerKind::Adagrad, OptimizerKind::Adam],
         others: "sgd divides by no root",
     };
     pub(crate) const initial: Tuning = Tuning {
-        help: "what the sums of squares of adagrad begin with",
+        help: "initial value of adagrad's sums of squares",
         usual: "0",
         check: initial_of,
         kinds: &[OptimizerKind::Adagrad],
-        others: "adagrad alone has sums of squares",
+        others: "only adagrad has sums of squares",
     };
     pub(crate) const beta1: Tuning = Tuning {
         help: "decay of adam's first moment, the mean of gradients",
         usual: "0.9",
         check: beta_of,
         kinds: &[OptimizerKind::Adam],
-        others: "adam alone has moments",
+        others: "only adam has moments",
     };
     pub(crate) const beta2: Tuning = Tuning {
         help: "decay of adam's second moment, the mean of their squares",
@@ -58,7 +58,7 @@ pub(crate) mod tunings {
     };
 }
 
-/// An entry of the table of settings: its key, and where it lies.
+/// An entry of the table of settings, from its key and field.
 macro_rules! of_optimizer {
     ($key:literal, $part:ident.$field:ident) => {
         setting!($key, $part.$field = None, BeyondDefault, crate::optimizer::tunings::$field.help)
@@ -71,7 +71,7 @@ pub(crate) use of_optimizer;
 
 fn eps_of(value: f64) -> Outcome {
     let is_right = value as f32 > 0.0 && value <= 1.0;
-    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most 1");
+    let give = format_args!("a number above 0 (in f32, at least 1e-45) and at most 1");
     right(is_right, Plain(value), give)
 }
 
@@ -81,5 +81,5 @@ fn initial_of(sum: f64) -> Outcome {
 
 fn beta_of(part: f64) -> Outcome {
     let is_right = (0.0..1.0).contains(&part) && (part as f32) < 1.0;
-    right(is_right, Plain(part), format_args!("a number from 0 to below 1 (in f32)"))
+    right(is_right, Plain(part), format_args!("a number from 0 to less than 1 (in f32)"))
 }

@@ -11,21 +11,21 @@ use crate::table::SETTINGS;
 const HEAD: &str = "\
 # Settings
 
-Every setting has a key. It is given in a file (`dram = \"8GiB\"` under `[tiers]`), by `--set
-tiers.dram=8GiB`, or as a flag (`--tiers.dram 8GiB`); of several the last of these counts.
-`stepwell config` lists them with the defaults of this machine; bytes may have a unit.
+Every setting has a key. Give it in a file (`dram = \"8GiB\"` under `[tiers]`), by `--set
+tiers.dram=8GiB`, or as a flag (`--tiers.dram 8GiB`); flags win over `--set`, which wins over the
+file. `stepwell config` lists all settings with this machine's defaults. Bytes may have a unit.
 
-A run that resumes must keep those that reach the bits of the model: those with *yes*, and those
-with *where it counts* unless they change nothing (those of `dcn` for another model, those of the
-built-in stream where there is data). All others may change from run to run.
+A resumed run must keep the settings that affect the bits of the model: those marked *yes*, and
+those marked *where it counts* unless they have no effect (those of `dcn` for another model, those
+of the built-in stream if there is data). All others may change between runs.
 
 ";
 
 const TABLES: &str = "
 ## Named tables
 
-A table of any name (1 to 64 ASCII letters, digits, `_` and `-`) has settings of its own, under
-`[tables.NAME]` in a file. What it leaves out is as the setting that stands as its default says.
+A named table (1 to 64 ASCII letters, digits, `_` and `-`) has its own settings, under
+`[tables.NAME]` in a file. One that is left out takes the value of the setting shown as its default.
 [Tables and features](tables.md) has an example.
 
 ";
@@ -33,17 +33,17 @@ A table of any name (1 to 64 ASCII letters, digits, `_` and `-`) has settings of
 const FEATURES: &str = "
 ## Features
 
-With features the model has these and no other, in this order. Each is a `[[features]]` in a file;
-elsewhere they are numbered from 1, and the number after the last one begins another.
+With features, the model has exactly these, in this order. Each is a `[[features]]` in a file;
+elsewhere they are numbered from 1, and the number after the last one adds another.
 
 ";
 
 const DATA: &str = "
 ## Columns of the data
 
-Without columns the data has those of `data.preset`. Each `[[columns]]` in a file is one column or
-several that are alike; elsewhere they are numbered from 1, and the number after the last one begins
-others. [Data](data.md) has examples.
+Without columns, the data has those of `data.preset`. Each `[[columns]]` in a file is one column or
+several with the same settings; elsewhere they are numbered from 1, and the number after the last
+one adds others. [Data](data.md) has examples.
 
 ";
 
@@ -67,7 +67,7 @@ pub fn page() -> String {
     .concat()
 }
 
-/// One line a setting.
+/// Lists settings, one per line.
 fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
     settings.iter().fold(COLUMNS.to_owned(), |page, setting| {
         let Setting { key, help, .. } = setting;
@@ -85,7 +85,7 @@ fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
     })
 }
 
-/// The default of a setting as the page has it.
+/// The default of a setting on the page.
 fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
     match (setting.default_name, default_text(setting, begun)) {
         (Some(name), _) => name.to_owned(),
@@ -94,7 +94,7 @@ fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
     }
 }
 
-/// The default of a setting, which `begun` has, as one may write it; empty for none.
+/// The default of a setting, taken from `begun`, as a user may write it; empty for none.
 pub fn default_text<T>(setting: &Setting<T>, begun: &T) -> String {
     match (setting.default_name, setting.get(begun)) {
         (Some(name), _) => name.replace('`', ""),
@@ -108,7 +108,7 @@ pub fn default_text<T>(setting: &Setting<T>, begun: &T) -> String {
     }
 }
 
-/// A number of bytes with its unit, exactly.
+/// A number of bytes with the largest unit that keeps it exact.
 fn unit(bytes: &str) -> String {
     let number: u64 = bytes.parse().unwrap_or_default();
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];

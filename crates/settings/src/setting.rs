@@ -1,4 +1,4 @@
-//! One setting: all that there is to say of it.
+//! The definition of one setting.
 
 use serde_json::Value;
 
@@ -6,19 +6,19 @@ use crate::config::Config;
 use crate::given::Given;
 use crate::idle::Idle;
 
-/// Whether a setting reaches the bits of the model, so that a resumed run must keep it.
+/// Whether a setting affects the bits of the model, so that a resumed run must keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It does.
+    /// It affects the model.
     Always,
-    /// It does where it has an effect at all.
+    /// It affects the model unless it has no effect at all.
     WhereItCounts,
-    /// It does, and runs from before there was this setting have its default.
+    /// It affects the model; runs older than the setting have its default.
     BeyondDefault,
-    /// It says how the data is read, and so what a place in it is: a resumed run keeps it, and jobs
-    /// are not told apart by it.
+    /// It affects how the data is read, and so what a position in the data means. A resumed run
+    /// must keep it, but digests of jobs leave it out.
     Resumed,
-    /// The model is the same whatever it is.
+    /// It does not affect the model.
     Never,
 }
 
@@ -27,15 +27,16 @@ pub enum Kept {
 /// [`FEATURE_SETTINGS`](crate::FEATURE_SETTINGS).
 #[derive(Debug)]
 pub struct Setting<T = Config> {
-    /// Its name in files, flags and messages; of a table or a feature the last part of it.
+    /// Its name in files, flags and messages; for tables, features and columns, the last part of
+    /// it.
     pub key: &'static str,
-    /// A shorter name, which means the same wherever settings are given.
+    /// A shorter name, accepted wherever settings are given.
     pub short: Option<&'static str>,
-    /// What it means.
+    /// Its meaning.
     pub help: &'static str,
     /// Whether a resumed run must keep it.
     pub kept: Kept,
-    /// What its default is called where it depends on the machine, or is another setting.
+    /// Description of a default that depends on the machine or is another setting.
     pub default_name: Option<&'static str>,
     pub(crate) what: fn() -> String,
     pub(crate) names: fn() -> Vec<&'static str>,
@@ -48,8 +49,8 @@ pub struct Setting<T = Config> {
     pub(crate) idle_run: Idle<Config>,
 }
 
-/// An entry: key, where it lies in its struct (a [`Config`] where none is named) and its default
-/// there, whether it is kept, help.
+/// An entry: key, field of its struct (by default [`Config`]) with the default, whether it is kept,
+/// help.
 macro_rules! setting {
     ($key:literal, $($rest:tt)+) => { setting!(Config: $key, $($rest)+) };
     (
@@ -77,50 +78,50 @@ macro_rules! setting {
 pub(crate) use setting;
 
 impl<T> Setting<T> {
-    /// The same, which is `name` for short.
+    /// Adds the short name `name`.
     pub(crate) const fn short(self, name: &'static str) -> Self {
         Self { short: Some(name), ..self }
     }
 
-    /// The names by which it may be given.
+    /// The key and the short name, if any.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.key].into_iter().chain(self.short)
     }
 
-    /// The same, which is refused where `check` says why: what stands after its key in the message.
+    /// Adds a check, which fails with the part of the message that follows the key.
     pub(crate) const fn check(self, check: fn(&T) -> Result<(), String>) -> Self {
         Self { check, ..self }
     }
 
-    /// The same, which changes nothing where `idle` says why.
+    /// Adds `idle`, which returns why the setting has no effect in its struct.
     pub(crate) const fn idle(self, idle: Idle<T>) -> Self {
         Self { idle, ..self }
     }
 
-    /// The same, which changes nothing in a run where `idle` says why.
+    /// Adds `idle`, which returns why the setting has no effect in a run.
     pub(crate) const fn idle_run(self, idle: Idle<Config>) -> Self {
         Self { idle_run: idle, ..self }
     }
 
-    /// The same, whose default depends on something and is called `name`.
+    /// Adds a description of a default that depends on something.
     pub(crate) const fn default_name(self, name: &'static str) -> Self {
         Self { default_name: Some(name), ..self }
     }
 
-    /// The same, which checkpoints name by `text`.
+    /// Replaces the text by which checkpoints name the value.
     pub(crate) const fn text(self, text: fn(&T) -> String) -> Self {
         Self { text, ..self }
     }
 
-    /// Reads `text` into `part`.
+    /// Parses `text` into `part`.
     ///
     /// # Errors
-    /// One line with key, text and the mend.
+    /// One line with key, text and the fix.
     pub fn set(&self, part: &mut T, text: &str) -> Result<(), String> {
         self.give(part, Given::Text(text))
     }
 
-    /// Reads what was given into `part`.
+    /// Parses a given value into `part`.
     ///
     /// # Errors
     /// As [`Setting::set`].
@@ -138,20 +139,20 @@ impl<T> Setting<T> {
         (self.show)(part)
     }
 
-    /// What it is: a number, bytes, one of some names.
+    /// Its type in words: a number, bytes, one of some names.
     pub fn what(&self) -> String {
         (self.what)()
     }
 
-    /// The names of its values, where it is one of a few; otherwise none.
+    /// The names of its values if it is one of a few; otherwise empty.
     pub fn values(&self) -> Vec<&'static str> {
         (self.names)()
     }
 
-    /// Refuses the value in `part` where it is wrong whatever the others are.
+    /// Refuses a value in `part` that is wrong regardless of other settings.
     ///
     /// # Errors
-    /// One line with key, value and the mend.
+    /// One line with key, value and the fix.
     pub fn check_alone(&self, part: &T) -> Result<(), String> {
         self.check_as(self.key, part)
     }
@@ -161,12 +162,12 @@ impl<T> Setting<T> {
         (self.check)(part).map_err(|why| format!("{key} {why}"))
     }
 
-    /// Why it changes nothing where the others are as in `part`; none where it does.
+    /// Why it has no effect with the other settings of `part`; `None` if it has one.
     pub fn idle_in(&self, part: &T) -> Option<&'static str> {
         (self.idle)(part)
     }
 
-    /// The value in `part` if it reaches the bits of the model, as checkpoints name it.
+    /// The value in `part`, as checkpoints name it, if it affects the bits of the model.
     pub fn kept_in(&self, part: &T) -> Option<String>
     where
         T: Clone,

@@ -15,27 +15,22 @@ use crate::{devices, files, idle, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
-/// Digests of jobs take those that are kept in this order, but for a few
-/// ([`model_settings`](crate::model_settings)): it must stay.
+/// The order must not change: digests of jobs cover the kept settings in this order, except for a
+/// few ([`model_settings`](crate::model_settings)).
 pub const SETTINGS: &[Setting] = &[
     setting!("seed", seed = 1, Always, "seed of all initial values and of the built-in stream"),
-    setting!(
-        "threads",
-        threads = check::cores(),
-        Never,
-        "threads that compute; I/O threads come on top"
-    )
-    .default_name("all cores")
-    .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
+    setting!("threads", threads = check::cores(), Never, "compute threads; I/O threads are extra")
+        .default_name("all cores")
+        .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
     tiers::MEMORY,
     devices::DEVICE,
     setting!(
         "ranks.count",
         ranks.count = 1,
         Never,
-        "`ranks` for short: how many train one model, each with `threads` and `tiers` of its own, \
-         at most one for each of `train.blocks` and one that serves (`sync.dense`); in step they \
-         do not change the model"
+        "`ranks` for short: number of ranks that train one model, each with its own `threads` and \
+         `tiers`; at most `train.blocks`, plus one server for some `sync.dense`; in step, it does \
+         not change the model"
     )
     .short("ranks")
     .check(|config| check::within(config.ranks.count, 1..=check::RANKS_MAX)),
@@ -43,15 +38,15 @@ pub const SETTINGS: &[Setting] = &[
         "ranks.exchange",
         ranks.exchange = ExchangeKind::Owner,
         Never,
-        "owner: rows travel in every mini-batch; working_set: a row that one rank alone needs in \
-         several mini-batches of a batch is lent to it for that batch"
+        "owner: rows are exchanged in every mini-batch; working_set: a row that only one rank \
+         needs in several mini-batches of a batch is lent to it for that batch"
     )
     .idle(idle::in_one_mini_batch),
     setting!(
         "ranks.timeout",
         ranks.timeout = 60.0,
         Never,
-        "seconds after which a rank that is a process of its own and is not heard of is given up"
+        "seconds of silence after which a rank in another process is given up"
     )
     .check(|config| {
         let (seconds, most) = (config.ranks.timeout, check::TIMEOUT_MAX);
@@ -68,7 +63,7 @@ pub const SETTINGS: &[Setting] = &[
         Never,
         "files or globs of training data (empty: the built-in stream)"
     ),
-    setting!("data.epochs", data.epochs = 1, Never, "times the training part is read")
+    setting!("data.epochs", data.epochs = 1, Never, "passes over the training part")
         .check(|config| check::positive(config.data.epochs)),
     setting!("data.mini_batch", data.mini_batch = 4096, Always, "examples per step")
         .check(|config| check::count(config.data.mini_batch, check::MINI_BATCH_MAX)),
@@ -82,15 +77,14 @@ pub const SETTINGS: &[Setting] = &[
         "data.shuffle",
         data.shuffle = 0,
         BeyondDefault,
-        "examples in memory that are put into a random order by seed, window after window (0: the \
-         order of the data)"
+        "examples of a window, which is shuffled in memory by seed (0: the order of the data)"
     )
     .check(|config| check::within(config.data.shuffle, 0..=check::SHUFFLE_MAX)),
     setting!(
         "data.streams",
         data.streams = 1,
         BeyondDefault,
-        "parts of the data read side by side, each for its part of every mini-batch"
+        "parts of the data read in parallel, each for its part of every mini-batch"
     )
     .check(|config| check::count(config.data.streams, check::BLOCKS_MAX)),
     setting!(
@@ -103,7 +97,8 @@ pub const SETTINGS: &[Setting] = &[
         "data.eval_fraction",
         data.eval_fraction = 0.1,
         Always,
-        "share of the data for evaluation: of n lines the last round(n times this), a half up"
+        "share of the data for evaluation: of n lines, the last round(n times this), halves \
+         rounded up"
     )
     .check(|config| {
         let share = config.data.eval_fraction;
@@ -115,14 +110,14 @@ pub const SETTINGS: &[Setting] = &[
         "data.skip_max",
         data.skip_max = 0,
         Never,
-        "malformed lines that are skipped; one more, or one over 256 KiB, stops the run"
+        "malformed lines to skip; one more, or a line over 256 KiB, stops the run"
     )
     .idle(idle::on_the_stream),
     setting!(
         "data.cache",
         data.cache = None,
         Never,
-        "packed file that an epoch makes of text, for later epochs and runs to read (empty: none)"
+        "packed file that an epoch makes from text, for later epochs and runs to read (empty: none)"
     ),
     files::PRESET,
     files::FORMAT,
@@ -145,7 +140,7 @@ pub const SETTINGS: &[Setting] = &[
         "synth.vocab_scale",
         synth.vocab_scale = SynthOptions::VOCAB_SCALE,
         WhereItCounts,
-        "vocabulary of the built-in stream, times that of a real sample"
+        "vocabulary of the built-in stream, as a multiple of a real sample's"
     )
     .check(|config| check::part(config.synth.vocab_scale, check::VOCAB_SCALE_MAX))
     .idle(idle::on_data),
@@ -173,7 +168,7 @@ pub const SETTINGS: &[Setting] = &[
         "model.bottom",
         model.bottom = vec![512, 256],
         WhereItCounts,
-        "widths of the layers of dlrm over the dense features; one of model.dim follows them"
+        "widths of dlrm's layers over dense features; a layer of model.dim follows them"
     )
     .check(|config| check::bottom(&config.model.bottom))
     .idle(idle::outside_dlrm),
@@ -181,7 +176,7 @@ pub const SETTINGS: &[Setting] = &[
         "model.init_range",
         model.init_range = 0.01,
         Always,
-        "embeddings begin uniform in plus or minus this"
+        "initial embedding weights are uniform in plus or minus this"
     )
     .check(|config| check::init_range(config.model.init_range))
     .idle(idle::in_lr),
@@ -207,7 +202,7 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.ssd",
         tiers.ssd = None,
         Never,
-        "one directory for all stores (empty: a temporary one)"
+        "directory of all stores (empty: a temporary one)"
     ),
     tiers::INDEX,
     tiers::SEGMENT,
@@ -215,15 +210,15 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.page_cache",
         tiers.page_cache = ByteCount(4 << 30),
         Never,
-        "bytes of segment files that go through the system's page cache; others are read directly"
+        "bytes of segment files read through the system's page cache; the rest is read directly"
     ),
     tiers::HARVEST,
     setting!(
         "tiers.read_unit",
         tiers.read_unit = ByteCount(8 << 10),
         Never,
-        "bytes that are read around a row, as long as others come up with it, at most: pages, a \
-         power of two of them, up to 128KiB (0: its own page alone)"
+        "most bytes read around a row, while that harvests other rows: a power of two of pages, up \
+         to 128KiB (0: only the row's own page)"
     )
     .check(|config| {
         let (unit, most) = (config.tiers.read_unit, ByteCount(128 << 10));
@@ -233,19 +228,19 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.policy",
         tiers.policy = PolicyKind::default(),
         Never,
-        "which rows leave memory first: s3-fifo, lru-lfu or sven"
+        "which rows are evicted from memory first: s3-fifo, lru-lfu or sven"
     ),
     setting!(
         "tiers.space",
         tiers.space = 1.5,
         Never,
-        "most space of the store after a commit, times that of its rows"
+        "limit on the store's space after a commit, as a multiple of its rows' space"
     ),
     setting!(
         "pipeline.lookahead",
         pipeline.lookahead = 2,
         Never,
-        "batches whose rows are held beyond the one that trains; 0: one at a time, no overlap"
+        "batches whose rows are held beyond the one in training (0: one at a time, no overlap)"
     )
     .check(|config| {
         let (lookahead, most) = (config.pipeline.lookahead, check::MINI_BATCHES_KNOWN_MAX);
@@ -256,14 +251,14 @@ pub const SETTINGS: &[Setting] = &[
         "pipeline.horizon",
         pipeline.horizon = 64,
         Never,
-        "batches whose keys are known ahead; where not given, 64 mini-batches in whole batches, at \
+        "batches whose keys are known ahead; if not given, 64 mini-batches in whole batches, at \
          least twice pipeline.lookahead"
     ),
     setting!(
         "pipeline.staleness",
         staleness = 0,
         Always,
-        "steps of training that reads of rows do not see: step t reads as after step t - 1 - this"
+        "steps whose updates a read of rows misses: step t reads rows as of step t - 1 - this"
     )
     .check(|config| check::at_most(config.staleness, check::STALENESS_MAX)),
     setting!(
@@ -277,34 +272,36 @@ pub const SETTINGS: &[Setting] = &[
         "rows.admit_probability",
         life.admit_probability = 1.0,
         Always,
-        "probability with which an id gets a row, in each mini-batch anew"
+        "probability that an id gets a row, drawn anew in each mini-batch"
     )
     .check(|config| check::admit_probability(config.life.admit_probability)),
     setting!(
         "rows.expire_after",
         life.expire_after = 0,
         Always,
-        "steps without use after which a row is no more (0: never)"
+        "steps without use after which a row expires (0: never)"
     ),
     setting!(
         "rows.history",
         life.history = false,
         Always,
-        "true: rows keep step of last use, examples and importance where nothing else asks"
+        "true: rows keep step of last use, examples and importance even if no other setting needs \
+         them"
     )
     .idle(idle::with_a_life),
     setting!(
         "rows.sketch",
         life.sketch = ByteCount(4 << 20),
         WhereItCounts,
-        "bytes of the sketch that counts for rows.admit_after; with 8 an id, one in forty is early"
+        "bytes of the sketch that counts for rows.admit_after; at 8 bytes per id, one in forty is \
+         admitted early"
     )
     .idle(idle::without_counting),
     setting!(
         "rows.storage",
         storage = Storage::F32,
         Always,
-        "f32, f16 or bf16: how rows keep their weights, rounded stochastically to 16 bits"
+        "f32, f16 or bf16: format of weights in rows; 16-bit weights are rounded stochastically"
     ),
     setting!(
         "optim.rows.kind",
@@ -340,14 +337,14 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.every",
         checkpoint.every = 0,
         Never,
-        "steps between checkpoints (0: no matter); one is at the end"
+        "steps between checkpoints (0: no limit); the end of the run writes one, too"
     )
     .idle(idle::without_checkpoints),
     setting!(
         "checkpoint.minutes",
         checkpoint.minutes = 10.0,
         Never,
-        "minutes between checkpoints, where there is a directory for them (0: no matter)"
+        "minutes between checkpoints, if there is a directory for them (0: no limit)"
     )
     .check(|config| {
         let (minutes, most) = (config.checkpoint.minutes, check::MINUTES_MAX);
@@ -359,14 +356,14 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.initial",
         checkpoint.initial = false,
         Never,
-        "true: a checkpoint is written before the first step, too"
+        "true: a checkpoint is also written before the first step"
     )
     .idle(idle::without_checkpoints),
     setting!(
         "checkpoint.keep",
         checkpoint.keep = 2,
         Never,
-        "checkpoints of this run that are kept"
+        "number of this run's checkpoints to keep"
     )
     .check(|config| check::positive(config.checkpoint.keep))
     .idle(idle::without_checkpoints),
@@ -374,7 +371,8 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.best",
         checkpoint.best = BestKind::None,
         Never,
-        "none, logloss or auc: the best evaluated one is kept; `eval` and `predict` take it"
+        "none, logloss or auc: the best evaluated checkpoint is kept, too; `eval` and `predict` \
+         use it"
     )
     .idle(idle::without_best),
 ];

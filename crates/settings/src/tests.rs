@@ -93,7 +93,7 @@ fn a_short_name_means_the_same_and_is_the_one_that_errors_name() {
         found.set(&mut config, "0").unwrap();
         assert_eq!(found.check_alone(&config), Err(format!("{name} is 0: give 1 to 256")));
     }
-    // As reports had it when there was no other name.
+    // As in old reports, before there were other names.
     let old = from_json(&serde_json::json!({ "ranks": 5 })).unwrap();
     assert_eq!(old.ranks.count, 5);
     config.ranks.count = 9;
@@ -106,7 +106,7 @@ fn a_short_name_means_the_same_and_is_the_one_that_errors_name() {
     assert!(names.iter().all(|name| names.iter().filter(|of| of == &name).count() == 1));
 }
 
-/// Checkpoints are told apart by digests of these lists: none of it may ever change.
+/// Digests of these lists identify jobs, so nothing in them may ever change.
 #[test]
 fn what_makes_a_model_is_said_as_it_always_was() {
     let said = |config: &Config| {
@@ -225,7 +225,7 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
         (
             "optim.rows.lr",
             "1e-50",
-            "optim.rows.lr is 1e-50: give a number above 0 (in f32, from 1e-45 on), at most \
+            "optim.rows.lr is 1e-50: give a number above 0 (in f32, at least 1e-45) and at most \
              1000000",
         ),
         (
@@ -262,7 +262,7 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
     ] {
         assert!(given(pairs).contains(why), "{}", given(pairs));
     }
-    // A server computes nothing, and needs no block.
+    // A server computes no gradients and needs no block.
     let blocks = [("train.blocks", "3"), ("sync.rows", "bounded")];
     assert!(given(&blocks).contains("at most 3 ranks"));
     assert_eq!(given(&[&blocks[..], &[("sync.dense", "rdma_wild")]].concat()), "");

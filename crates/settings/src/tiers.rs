@@ -1,16 +1,16 @@
-//! The settings among which `memory` is shared out.
+//! `memory`, and the settings that divide it.
 
 use crate::config::Config;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
-/// Bytes of the whole run.
+/// Limit on the memory of the whole run.
 pub(crate) const MEMORY: Setting = setting!(
     "memory",
     memory = None,
     Never,
-    "most bytes of host memory for the run, all of its ranks on a machine together; tiers.dram, \
-     tiers.index, tiers.harvest and tiers.segment follow from it unless given"
+    "limit in bytes on the run's host memory, all of its ranks on a machine together; tiers.dram, \
+     tiers.index, tiers.harvest and tiers.segment are derived from it unless given"
 )
 .default_name("the sum of the other settings");
 
@@ -19,25 +19,25 @@ pub(crate) const DRAM: Setting = setting!(
     "tiers.dram",
     tiers.dram = None,
     Never,
-    "bytes of the rows in memory with their index and metadata"
+    "bytes of rows in memory, with their index and metadata"
 )
 .default_name("1GiB, or a share of `memory`");
 
-/// Bytes of the index of rows on disk.
+/// Limit on the index of rows on disk.
 pub(crate) const INDEX: Setting =
-    setting!("tiers.index", tiers.index = None, Never, "bytes that the store's index may take")
+    setting!("tiers.index", tiers.index = None, Never, "limit in bytes on the store's index")
         .default_name("1GiB, or a share of `memory`");
 
 /// Bytes of a segment file.
 pub(crate) const SEGMENT: Setting =
     setting!("tiers.segment", tiers.segment = None, Never, "bytes of a segment file")
-        .default_name("64MiB, less in little `memory`");
+        .default_name("64MiB, less if `memory` is small");
 
 /// Bytes of harvested rows.
 pub(crate) const HARVEST: Setting = setting!(
     "tiers.harvest",
     tiers.harvest = None,
     Never,
-    "bytes of rows that come up from pages that are read for others (0: none do)"
+    "bytes of rows harvested from pages read for other rows (0: none)"
 )
-.default_name("64MiB, less in little `memory`");
+.default_name("64MiB, less if `memory` is small");

@@ -1,4 +1,4 @@
-//! Settings as a file has them.
+//! Settings as TOML.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
-/// A file that says all settings of `config`, each below what it means. Those that have no value
-/// stand there as a comment; of named tables and features there is what is said of them.
+/// A settings file with all settings of `config`, each below its help as a comment. A setting
+/// without a value is commented out, or left out for tables, features and columns.
 pub fn to_toml(config: &Config) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -51,7 +51,7 @@ fn put_given<T>(text: &mut String, settings: &[Setting<T>], part: &T) {
     }
 }
 
-/// Columns as a file has them: their type, and what is not as it begins.
+/// Columns as TOML: their type, and the settings that differ from their defaults.
 pub fn column_to_toml(column: &ColumnConfig) -> String {
     let (begun, mut text) = (ColumnConfig::default(), "[[columns]]\n".to_owned());
     for setting in COLUMN_SETTINGS {
@@ -65,7 +65,7 @@ pub fn column_to_toml(column: &ColumnConfig) -> String {
     text
 }
 
-/// A value as a file has it; none for none.
+/// A value as TOML; `None` for null.
 fn literal(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => return None,
@@ -78,10 +78,10 @@ fn literal(value: &Value) -> Option<String> {
     })
 }
 
-/// Columns of a line of help.
+/// Most characters of a line of help.
 const COLUMNS: usize = 96;
 
-/// Lines of whole words.
+/// Wraps a text at spaces.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

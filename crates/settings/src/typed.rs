@@ -1,4 +1,4 @@
-//! What a setting may hold: how each type is read and shown.
+//! The types of settings, and how each is parsed and shown.
 
 use std::path::PathBuf;
 
@@ -18,31 +18,31 @@ use crate::config::{
 };
 use crate::given::Given;
 
-/// A type of settings.
+/// A type that a setting may have.
 pub(crate) trait Typed: Sized {
-    /// What it is, for who is to give one.
+    /// Its name for users.
     fn what() -> String;
 
-    /// The names of its values, where there are few.
+    /// The names of its values if there are few; otherwise empty.
     fn names() -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Reads what was given.
+    /// Parses a given value.
     ///
     /// # Errors
-    /// The mend.
+    /// The fix.
     fn read(given: Given<'_>) -> Result<Self, String>;
 
-    /// As reports and files have it.
+    /// The value in reports and files.
     fn show(&self) -> Value;
 
-    /// As checkpoints name what the model depends on. It must never change: jobs are told apart by
-    /// digests of it.
+    /// The value in checkpoints and digests of jobs. The text must never change, because digests
+    /// identify jobs.
     fn text(&self) -> String;
 }
 
-/// What the type of a field is.
+/// The type of a field in words.
 pub(crate) fn what<C, T: Typed>(_: &dyn Fn(&C) -> &T) -> String {
     T::what()
 }
@@ -84,7 +84,7 @@ numbers! {
     f64, "number", |_| "a number";
 }
 
-/// A whole number in decimal digits; all else as it is.
+/// Converts a hexadecimal, octal or binary number to decimal; returns other texts unchanged.
 fn decimal(text: String) -> String {
     let bases = [("0x", 16), ("0o", 8), ("0b", 2)];
     let found = bases
@@ -93,7 +93,7 @@ fn decimal(text: String) -> String {
     found.map_or(text, |value| value.to_string())
 }
 
-/// What to give in the place of `text`, which is no u64.
+/// What to give instead of `text`, which is not a u64.
 fn whole(text: &str) -> &'static str {
     match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => "a whole number up to 18446744073709551615",
@@ -119,7 +119,7 @@ impl Typed for ByteCount {
     }
 }
 
-/// What may be left out: nothing stands for none.
+/// A value that may be left out: empty text means `None`.
 impl<T: Typed> Typed for Option<T> {
     fn what() -> String {
         T::what()
@@ -152,7 +152,7 @@ impl Typed for PathBuf {
     }
 
     fn show(&self) -> Value {
-        // What is no text was refused where it was given.
+        // A path that is not UTF-8 is refused when it is given.
         json!(self.to_string_lossy())
     }
 
@@ -215,7 +215,7 @@ impl Typed for Vec<String> {
     }
 }
 
-/// Widths of layers: `64,32`, or as files have them and messages show them, `[64, 32]`.
+/// Widths of layers: `64,32`, or as in files and messages, `[64, 32]`.
 impl Typed for Vec<usize> {
     fn what() -> String {
         "list of widths".to_owned()
@@ -237,7 +237,7 @@ impl Typed for Vec<usize> {
     }
 }
 
-/// Numbers: `0.5,1,2`, or as files have them, `[0.5, 1, 2]`.
+/// Numbers: `0.5,1,2`, or as in files, `[0.5, 1, 2]`.
 impl Typed for Vec<f64> {
     fn what() -> String {
         "list of numbers".to_owned()
@@ -257,7 +257,7 @@ impl Typed for Vec<f64> {
     }
 }
 
-/// A list of numbers, without the brackets that files put around it.
+/// Strips the brackets around a list of numbers.
 fn in_brackets(given: Given<'_>) -> Given<'_> {
     match given {
         Given::Text(text) => {
@@ -269,7 +269,7 @@ fn in_brackets(given: Given<'_>) -> Given<'_> {
     }
 }
 
-/// Types of few values, each with a name; how checkpoints have it.
+/// Types with few named values, and the text of a value in checkpoints.
 macro_rules! names {
     ($($type:ident, $text:expr;)+) => { $(
         impl Typed for $type {
@@ -379,7 +379,7 @@ pub fn removed_value(key: &str, text: &str) -> Option<String> {
     })
 }
 
-/// What people call `text`, by which checkpoints name the value of a setting.
+/// The name in settings of a value that checkpoints call `text`.
 pub fn as_given(text: &str) -> &str {
     let models = ModelKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
     let optimizers = OptimizerKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
@@ -387,10 +387,10 @@ pub fn as_given(text: &str) -> &str {
     found.map_or(text, |(_, name)| name)
 }
 
-/// The model of this name.
+/// The model with this name.
 ///
 /// # Errors
-/// The names that there are.
+/// If there is none; the message lists all names.
 pub fn read_model(name: &str) -> Result<ModelKind, String> {
     ModelKind::read(Given::Text(name))
 }

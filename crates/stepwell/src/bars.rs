@@ -1,4 +1,4 @@
-//! Distributions as bars: in text, and as SVG.
+//! Distributions as bar charts, in text and as SVG.
 
 use std::io::IsTerminal;
 
@@ -9,10 +9,10 @@ use crate::say::{Page, put};
 
 /// Columns of the longest bar.
 const WIDTH: u64 = 40;
-/// Parts of a column that a terminal draws, from none to seven eighths.
+/// Eighths of a column that a terminal draws, from none to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Puts a distribution, as it is in JSON, with its quantiles.
+/// Adds a distribution, given as JSON, with its quantiles.
 pub(crate) fn put_bars(page: &mut Page, title: &str, distribution: &Value) {
     let number = |field: &str| distribution[field].as_f64().unwrap_or(f64::NAN);
     put!(
@@ -58,7 +58,7 @@ fn bars_of(distribution: &Value) -> Vec<(String, u64)> {
     .collect()
 }
 
-/// A figure in few digits.
+/// Formats a figure with few digits.
 fn short(figure: f64) -> String {
     let size = figure.abs();
     if figure == 0.0 || (figure.fract() == 0.0 && size < 1e7) {
@@ -71,14 +71,14 @@ fn short(figure: f64) -> String {
     }
 }
 
-/// A figure in so few digits that one of every bar has room below it.
+/// Formats a figure in at most six characters, so that there is room for one below every bar.
 fn narrow(figure: f64) -> String {
     let text = short(figure);
     if text.len() > 6 { format!("{figure:.0e}") } else { text }
 }
 
-/// A bar, of eighths of a column where the terminal has `blocks`; nothing that was counted shows
-/// as nothing.
+/// A bar, with a resolution of eighths of a column if the terminal has `blocks`. Rounds up, so that
+/// only a count of 0 is empty.
 fn bar(count: u64, most: u64, blocks: bool) -> String {
     let eighths = (u128::from(count) * u128::from(WIDTH) * 8).div_ceil(u128::from(most)) as usize;
     match blocks {
@@ -87,13 +87,13 @@ fn bar(count: u64, most: u64, blocks: bool) -> String {
     }
 }
 
-/// Columns and lines of a picture of one distribution, in pixels.
+/// Width and height of the picture of one distribution, in pixels.
 const PICTURE: (u32, u32) = (900, 300);
 
-/// Draws distributions, each with its title and as it is in JSON, below each other.
+/// Draws distributions, given as titles and JSON, below each other.
 ///
 /// # Errors
-/// When the library refuses.
+/// Those of the drawing library.
 pub(crate) fn draw(distributions: &[(String, &Value)]) -> Result<String, String> {
     let mut svg = String::new();
     let rows = distributions.len().max(1);

@@ -1,4 +1,4 @@
-//! What people type, typed: no I/O happens here.
+//! The command line as typed values. No I/O happens here.
 
 mod checkpoints;
 mod count;
@@ -48,13 +48,13 @@ pub(crate) enum Job {
     Eval(EvalArgs),
     /// Write the probability that a checkpoint's model gives to each example
     Predict(PredictArgs),
-    /// Write the rows and the dense part of a checkpoint as tensors that others read
+    /// Write the rows and the dense part of a checkpoint as tensors for other programs
     Export(ExportArgs),
-    /// Make a checkpoint of tensors that were exported, edited perhaps
+    /// Make a checkpoint from exported tensors, which may be edited
     Import(ImportArgs),
-    /// Say in what two checkpoints differ
+    /// Show how two checkpoints differ
     Diff(DiffArgs),
-    /// Show what a checkpoint holds
+    /// Show what a checkpoint contains
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file
     Synth(SynthArgs),
@@ -64,13 +64,13 @@ pub(crate) enum Job {
     Plan(PlanArgs),
     /// List all settings with their meaning and value, or write them all as a settings file
     Config(ConfigListArgs),
-    /// Guess the columns of a data file, and print a file of settings that trains on it
+    /// Guess the columns of a data file, and print a settings file that trains on it
     Schema(SchemaArgs),
-    /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
+    /// Check stores of rows, remove what was set aside, or salvage a damaged one
     Store(StoreArgs),
     /// List the devices that this machine has, or say what is missing
     Device(DeviceArgs),
-    /// Print what a shell needs to complete what is typed
+    /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them into a directory
     Man(ManArgs),
@@ -89,10 +89,10 @@ pub(crate) struct ConfigArgs {
     /// LibFFM, Parquet or packed; text plain, gzip or zstd
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
-    /// Take the built-in stream of clicks instead of data
+    /// Use the built-in stream of clicks instead of data
     #[arg(long, conflicts_with = "data")]
     pub(crate) synth: bool,
-    /// Columns of a well-known data set; for other data `stepwell schema` writes a file of settings
+    /// Columns of a well-known data set; for other data, `stepwell schema` writes a settings file
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// Model to train
@@ -114,10 +114,10 @@ pub(crate) struct ConfigArgs {
 pub(crate) struct ConfigListArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
-    /// Print a file of settings, which `train` takes
+    /// Print a settings file that `train` accepts
     #[arg(long)]
     pub(crate) toml: bool,
-    /// Print one JSON object, of all settings by key
+    /// Print all settings by key as one JSON object
     #[arg(long, conflicts_with = "toml")]
     pub(crate) json: bool,
 }
@@ -127,20 +127,20 @@ pub(crate) struct ConfigListArgs {
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
-    /// Say what ranks on machines of their own would send over links like this one, such as
-    /// 25Gbit,5us: rate and latency
+    /// Forecast what ranks on separate machines would send over links of this rate and latency,
+    /// such as 25Gbit,5us
     #[arg(long, value_name = "LINK")]
     pub(crate) network: Option<String>,
-    /// Say how fast ranks would be, from the report that `stepwell train --report FILE` wrote of
-    /// one rank
+    /// Forecast the speed of ranks from a report that `stepwell train --report FILE` wrote for one
+    /// rank
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Plan index and disk for N rows in all, such as 2000000000, 2e9 or 2G [default: as many as
-    /// the data asks for]
+    /// Plan index and disk for N rows in all, such as 2000000000, 2e9 or 2G [default: the number
+    /// that the data needs]
     #[arg(long, value_name = "N", value_parser = count::count)]
     pub(crate) rows: Option<u64>,
-    /// Plan a run that begins with the model of this checkpoint (of a directory, the newest one),
-    /// as `train --from` does, with its settings where none are given
+    /// Plan a run that begins with the model of this checkpoint (the newest one of a directory), as
+    /// `train --from` does; its settings apply unless given
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) from: Option<PathBuf>,
     /// Print one JSON object
@@ -148,7 +148,8 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
-/// All that can be typed, with flags for the settings of tables and features that have these keys.
+/// The whole command line, with flags for the settings of tables, features and columns with these
+/// keys.
 pub(crate) fn command(of_parts: &[String]) -> Command {
     let all = |command| with_flags(command, of_parts, |_| true);
     let machine = |command| of_checkpoint(with_flags(command, of_parts, of_machine));
@@ -161,10 +162,10 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
     command.after_help(statuses())
 }
 
-/// Reads the command line; ends the process where it is wrong, or asks for help alone.
+/// Reads the command line; exits the process if it only asks for help or the version.
 ///
 /// # Errors
-/// Where the help cannot be written.
+/// If the command line is wrong, or the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let of_parts = keys_of_parts(std::env::args_os());
     let (matches, mut cli) = args::parse::<Cli>(command(&of_parts))?;

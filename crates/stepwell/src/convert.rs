@@ -1,11 +1,11 @@
-//! `stepwell convert`: parses once, so that every later run and epoch need not.
+//! `stepwell convert`: parses once, so that later runs and epochs need not.
 //!
-//! - **How.** One thread reads blocks and deals them out in turn to threads that parse; the main
-//!   thread takes the chunks back in the same turn and writes them, so that examples keep their
-//!   order without being numbered.
-//! - **Failure.** The first error in the order of the input ends it all; nothing of the file is
-//!   left.
-//! - **Bounds.** Two blocks and two chunks for each thread that parses.
+//! - **How.** One thread reads blocks and passes them to parsing threads in rotation. The main
+//!   thread takes chunks from them in the same rotation and writes them, so that examples keep
+//!   their order without being numbered.
+//! - **Failure.** The first error in the order of the input ends the conversion and removes the
+//!   file.
+//! - **Bounds.** Two blocks and two chunks for each parsing thread.
 
 use std::io;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
-/// Threads that parse at most.
+/// Most parsing threads.
 const THREADS_MAX: usize = 1024;
 
 type Parsed = Result<Box<Chunk>, DataError>;
 
 /// Writes a packed file.
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
-    // From the first file on that is tried: none is left behind.
+    // Before any output is tried, so that an interruption leaves no file.
     let signals = Signals::heed()?;
     if args.json {
         say::aside();
@@ -59,11 +59,11 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let input = input(args, layout)?;
     let unfinished = PackedWriter::unfinished(&args.out);
     let out = ("--out", Some(args.out.as_path()));
-    // What is written beside its place must not be an input either.
+    // The unfinished file must not be an input either.
     let read = [input.files(), args.config.as_slice()].concat();
     outputs::check(&[out, ("--out", Some(&unfinished))], &read)?;
     if args.out.exists() && !args.out.is_file() {
-        return Err(format!("{path} is no file: name another place for a packed file").into());
+        return Err(format!("{path} is not a file: name another place for a packed file").into());
     }
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
@@ -99,7 +99,7 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The columns of the data, where they are not plain.
+/// The columns of the data; `None` if they are plain.
 fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, Failure> {
     let config = with_statistics(&config(args).map_err(Failure::Usage)?)?;
     config.layout().map_err(Failure::Usage)
@@ -115,8 +115,7 @@ fn config(args: &ConvertArgs) -> Result<Config, String> {
         settings::find("data.preset")?.set(&mut config, preset)?;
         if !config.columns.is_empty() {
             return Err(format!(
-                "--preset {preset} says what the columns are, and so does --config: give one of \
-                 them"
+                "--preset {preset} defines the columns, and so does --config: give one of them"
             ));
         }
     }
@@ -137,7 +136,7 @@ fn input(args: &ConvertArgs, layout: Option<Arc<Layout>>) -> Result<Input, DataE
     })
 }
 
-/// What was written.
+/// Figures of a written file.
 struct Converted {
     examples: u64,
     /// Malformed lines that were skipped.
@@ -145,13 +144,13 @@ struct Converted {
     cut_lists: Vec<CutColumn>,
 }
 
-/// What was written; or why there is no file.
+/// Converts the input; the inner error says why there is no file.
 fn convert(
     args: &ConvertArgs,
     input: &Input,
     stop: &StopRequest,
 ) -> Result<Result<Converted, String>, DataError> {
-    // Packed files may be joined and packed again, whatever their bags are like.
+    // Packed files with bags of any size may be joined and packed again.
     let layout = input.layout().map(Arc::as_ref);
     let schema = layout.map_or(Schema::CRITEO, Layout::schema);
     let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(schema) };
@@ -162,7 +161,7 @@ fn convert(
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);
     let mut cut_lists = CutLists::default();
     let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new("examples", total));
-    // A thread that begins with too little address space ends the program.
+    // A thread that starts with too little address space aborts the program.
     let wants = Wants { bytes: 0, mapped: 0, threads: threads as u64, processes: 1 };
     if let Some(why) = lacks(&wants) {
         return Ok(Err(format!("--threads {threads}: {why}; give fewer")));
@@ -172,7 +171,7 @@ fn convert(
             Ok(chunks) => chunks,
             Err(why) => return Ok(Err(format!("--threads {threads}: {why}; give fewer"))),
         };
-        // An error returns, which drops the receivers, which ends the other threads.
+        // Returning an error drops the receivers, which ends the other threads.
         let turns = (0..threads).cycle();
         for chunk in turns.map_while(|turn| chunks[turn].recv().ok()) {
             if stop.is_made() {
@@ -193,7 +192,8 @@ fn convert(
     if writer.examples() == 0 {
         let skipped = skips.skipped();
         return Ok(Err(format!(
-            "the input has no example ({skipped} malformed lines were skipped): nothing was written"
+            "the input has no examples ({skipped} malformed lines were skipped): nothing was \
+             written"
         )));
     }
     let cut_lists = layout.map_or_else(Vec::new, |layout| cut_lists.of(layout));
@@ -204,10 +204,10 @@ fn cores() -> usize {
     stepwell_base::cores().min(THREADS_MAX)
 }
 
-/// Starts the thread that reads and those that parse; what they parsed comes from each in turn.
+/// Starts the reading thread and the parsing threads; chunks come from the receivers in rotation.
 ///
 /// # Errors
-/// When the system has no room for so many; those that run already end.
+/// If the system cannot start so many threads; those already running end.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     threads: usize,
@@ -227,7 +227,7 @@ fn start<'scope>(
     Ok(chunks)
 }
 
-/// Deals out the blocks of `source`, an error in the place of one; until nobody takes them.
+/// Sends the blocks of `source`, or the error that ends them, in rotation until a receiver is gone.
 fn read(mut source: Source, blocks: &[SyncSender<Result<Block, DataError>>]) {
     for turn in (0..blocks.len()).cycle() {
         let mut block = Block::default();
@@ -243,7 +243,7 @@ fn read(mut source: Source, blocks: &[SyncSender<Result<Block, DataError>>]) {
     }
 }
 
-/// Parses every other block.
+/// Parses the blocks that one thread receives.
 fn parse(
     decoder: &Decoder,
     blocks: &Receiver<Result<Block, DataError>>,

@@ -1,4 +1,4 @@
-//! `stepwell device`: what this machine has beside its processors.
+//! `stepwell device`: lists this machine's devices.
 
 use serde_json::json;
 
@@ -6,13 +6,13 @@ use crate::cli::DeviceArgs;
 use crate::failure::Failure;
 use crate::say;
 
-/// Lists devices, or says what is missing.
+/// Reports that this build has no devices.
 #[cfg(not(feature = "cuda"))]
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
     none(args, "this program was built without devices (cargo's feature cuda)".to_owned())
 }
 
-/// Says why there is no device, for machines, too, where that is asked for.
+/// Reports why there is no device, with `--json` also as JSON.
 fn none(args: &DeviceArgs, why: String) -> Result<(), Failure> {
     if args.json {
         say::json(&json!({ "devices": [], "lacks": why }))?;
@@ -20,7 +20,7 @@ fn none(args: &DeviceArgs, why: String) -> Result<(), Failure> {
     Err(Failure::Error(why))
 }
 
-/// Lists devices, or says what is missing.
+/// Lists devices, or reports what is missing.
 #[cfg(feature = "cuda")]
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
     cuda::run(args)
@@ -39,7 +39,7 @@ mod cuda {
     use crate::failure::Failure;
     use crate::say::{self, Page, put};
 
-    /// What compiling all kernels for a device came to: seconds, or what the compiler says.
+    /// Result of compiling all kernels for a device: seconds, or the compiler's error.
     type Compiled = Result<f64, String>;
 
     pub(super) fn run(args: &DeviceArgs) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ mod cuda {
         Err(Failure::Error("no device can be used".to_owned()))
     }
 
-    /// Compiles all kernels, whatever was kept of earlier times.
+    /// Compiles all kernels without the cache.
     fn compile(device: &FoundDevice) -> Compiled {
         let begin = Instant::now();
         let compiler = Compiler::find()?.with_cache(None);
@@ -78,7 +78,7 @@ mod cuda {
         format!("{major}.{minor}")
     }
 
-    /// A library's version, or what is missing.
+    /// A library's version, or why it is missing.
     fn library(version: &Result<(u32, u32), String>) -> String {
         version.clone().map_or_else(|lacks| lacks, shown)
     }

@@ -1,8 +1,8 @@
 //! `stepwell diff`.
 //!
-//! The models of two checkpoints are equal where no bit of dense part and rows differs, optimizer
-//! state and history included, and both are of one step. Settings are shown and do not count: what
-//! they change shows in the model.
+//! The models of two checkpoints are equal if they are of the same step, and no bit of dense part
+//! and rows differs, including optimizer state and history. Settings are shown but don't count:
+//! their effects show in the model.
 
 mod dense;
 mod rows;
@@ -19,7 +19,7 @@ use crate::failure::{FAILED, Failure};
 use crate::say::{self, Page, put};
 use crate::snapshots::{largest_index, refuse_lack};
 
-/// Says in what two checkpoints differ; the status says whether they do.
+/// Shows how two checkpoints differ; the exit status says whether they do.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let open = |path| {
         let opened = Checkpoint::open(path)?;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
         Ok::<_, Failure>(opened)
     };
     let (a, b) = (open(&args.a)?, open(&args.b)?);
-    // One store of A is open at a time, and all of B that have rows of a table.
+    // One store of A is open at a time, and all stores of B with rows of one table.
     refuse_lack(largest_index(&a, false) + largest_index(&b, true))?;
     let whole = compare(&a, &b, args.top)?;
     let mut page = Page::default();
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
         show(&mut page, &whole);
     }
     match page.say() {
-        // The status tells, whoever has heard how much.
+        // The exit status says it even if the reader closed the pipe.
         Ok(()) | Err(Failure::Unheard) if whole["differ"] == true => Err(Failure::Said(FAILED)),
         said => said,
     }
@@ -76,7 +76,7 @@ fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, Failure>
     }))
 }
 
-/// What the rows of each table mean.
+/// The specification of each table.
 fn specs(of: &Checkpoint) -> Result<Vec<TableSpec>, Failure> {
     let specs = (0..of.tables()).map(|number| of.table(number));
     Ok(specs.collect::<Result<_, _>>()?)
@@ -108,7 +108,7 @@ fn show(page: &mut Page, whole: &Value) {
     show_only(page, whole, "tables");
 }
 
-/// Names that one of both has.
+/// Shows names that only one of both has.
 fn show_only(page: &mut Page, of: &Value, what: &str) {
     for name in ["a", "b"] {
         let field = format!("{what}_only_in_{name}");
@@ -125,7 +125,7 @@ fn show_dense(page: &mut Page, dense: &Value) {
     let entries = ["layers", "state"].into_iter().filter_map(|of| dense[of].as_array());
     for entry in entries.flatten() {
         let count = |field: &str| entry[field].as_u64().unwrap_or(0);
-        // What is counts in truth, or keys, differs by no number.
+        // Counts and keys have no numeric difference.
         let number = |field: &str| entry[field].as_f64().map(|value| format!("{value:.3e}"));
         let number = |field: &str| number(field).unwrap_or_else(|| "-".to_owned());
         put!(
@@ -139,7 +139,11 @@ fn show_dense(page: &mut Page, dense: &Value) {
         );
     }
     for name in dense["state_of_other_shape"].as_array().into_iter().flatten() {
-        put!(page, "  {}: in one of both, or of another length", name.as_str().unwrap_or_default());
+        put!(
+            page,
+            "  {}: only in one of them, or of another length",
+            name.as_str().unwrap_or_default()
+        );
     }
     show_only(page, dense, "layers");
 }

@@ -1,9 +1,9 @@
-//! How figures of rows are distributed, in bounded memory.
+//! Distributions of rows' figures, in bounded memory.
 //!
-//! How       A figure is counted by the first bits of its number: its power of two, and a 32nd of
-//!           that. Whole numbers below 64 have a place of their own, so that their quantiles are
-//!           exact; those of others are at most 3 % too small.
-//! Bounds    A count for each place that occurred: 65,536 at most, however many figures there are.
+//! How       A figure is counted by its first bits: its power of two, divided into 32 parts. Whole
+//!           numbers below 64 have their own places, so that their quantiles are exact; other
+//!           quantiles are at most 3 % too small.
+//! Bounds    A count for each place that occurs: at most 65,536, for any number of figures.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 /// Bits of a place within its power of two.
 const PLACE_BITS: u32 = 5;
-/// Bits of an f64 behind those of its place.
+/// Bits of an f64 after those of its place.
 const SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - PLACE_BITS;
-/// Bars of a picture at most.
+/// Most bars of a picture.
 const BARS_MAX: usize = 24;
-/// Parts of all figures below which quantiles are told.
+/// Names and ranks of the reported quantiles.
 const QUANTILES: [(&str, f64); 7] = [
     ("p1", 0.01),
     ("p10", 0.1),
@@ -26,12 +26,12 @@ const QUANTILES: [(&str, f64); 7] = [
     ("p99", 0.99),
 ];
 
-/// How figures that are not negative are distributed.
+/// A distribution of figures; negative ones count as 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distribution {
     places: BTreeMap<u64, u64>,
     count: u64,
-    /// Figures that are no finite numbers.
+    /// Number of figures that are not finite.
     others: u64,
     sum: f64,
     least: f64,
@@ -41,9 +41,9 @@ pub(crate) struct Distribution {
 /// Figures of neighbouring powers of two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bar {
-    /// The least figure that it counts.
+    /// Inclusive lower bound.
     pub(crate) from: f64,
-    /// The first that it does not; of the bar of zero, zero.
+    /// Exclusive upper bound; 0 for the bar of zeros.
     pub(crate) to: f64,
     pub(crate) count: u64,
 }
@@ -65,7 +65,7 @@ impl Distribution {
         self.sum += figure;
     }
 
-    /// The figure below which so large a part of all lies; 0 where there are none.
+    /// The quantile for a part of all figures; 0 if there are none.
     fn quantile(&self, part: f64) -> f64 {
         let wanted = ((part * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -76,7 +76,7 @@ impl Distribution {
         place.map_or(0.0, |(place, _)| start(*place).clamp(self.least, self.most))
     }
 
-    /// Counts by power of two, or by several, so that a picture has room for them.
+    /// Counts by one or several powers of two, at most [`BARS_MAX`] and one for zeros.
     pub(crate) fn bars(&self) -> Vec<Bar> {
         let positive = self.places.iter().filter(|(place, _)| **place > 0);
         let powers = positive.clone().map(|(place, count)| (place >> PLACE_BITS, *count));
@@ -101,7 +101,7 @@ impl Distribution {
         bars
     }
 
-    /// All figures.
+    /// The whole distribution.
     pub(crate) fn to_json(&self) -> Value {
         let quantiles =
             QUANTILES.iter().map(|(name, part)| ((*name).to_owned(), self.quantile(*part).into()));
@@ -126,14 +126,14 @@ fn start(place: u64) -> f64 {
     f64::from_bits(place << SHIFT)
 }
 
-/// The items of the greatest figures.
+/// The items with the greatest figures.
 pub(crate) struct Top<T> {
     most: usize,
     items: Vec<(f64, T)>,
 }
 
 impl<T: Ord> Top<T> {
-    /// So many at most.
+    /// Keeps at most `most` items.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, items: Vec::new() }
     }

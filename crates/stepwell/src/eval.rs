@@ -14,7 +14,7 @@ use crate::score::{Scoring, UNSCORED, with_newest};
 use crate::signals::Signals;
 use crate::{outputs, say, table};
 
-/// Scores data with the model of a checkpoint, and says how good the scores are.
+/// Scores data with the model of a checkpoint, and prints metrics of the scores.
 pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     if args.json {

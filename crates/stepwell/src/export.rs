@@ -1,8 +1,8 @@
 //! `stepwell export`.
 //!
-//! A table is scanned twice: for how many rows it has, which every shape begins with, and for the
-//! rows. No more of it is in memory than buffers and the store's index. The directory has its name
-//! once all is in it.
+//! A table is scanned twice: to count its rows, as shapes come before values, and to write them.
+//! Only buffers and the store's index are in memory. The directory gets its name when it is
+//! complete.
 
 mod format;
 mod ids;
@@ -31,10 +31,11 @@ use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::{VisitRow, each_row, largest_index, refuse_lack};
 
-/// Sections of the dense part that have a value for each parameter; others are counts, or of rows.
+/// Sections of the dense part with a value for each parameter; other sections are counts, or
+/// belong to rows.
 pub(crate) const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
 
-/// Writes what a checkpoint holds as tensors.
+/// Writes a checkpoint as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     if args.json {
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         refuse_lack(largest_index(&checkpoint, true))?;
         return ids::run(args, (&checkpoint, ids), &signals);
     }
-    // Of the dense part a format may take a copy.
+    // A format may copy the dense part.
     refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;
     let export = Export::of(args, &checkpoint, signals.stop())?;
     let folder = Folder::begin(&args.to)?;
@@ -72,7 +73,7 @@ struct Export<'a> {
     checkpoint: &'a Checkpoint,
     format: Format,
     state: bool,
-    /// The step after which rows were trained that are wanted.
+    /// Only rows trained after this step are written.
     since: Option<u64>,
     stop: StopRequest,
 }
@@ -90,7 +91,7 @@ impl<'a> Export<'a> {
         Ok(Self { checkpoint, format, state, since, stop })
     }
 
-    /// Writes all of it into `folder`; gives how many rows there are.
+    /// Writes everything into `folder`; returns the number of rows.
     fn write(&self, folder: &Path) -> Result<u64, Failure> {
         self.dense(&self.format.place(folder, "dense"))?;
         let tables = 0..self.checkpoint.tables();
@@ -108,7 +109,7 @@ impl<'a> Export<'a> {
         let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
         if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();
-            let why = format!("{path}: its dense part is not that of its settings");
+            let why = format!("{path}: its dense part does not match its settings");
             return Err(Failure::Damage(why));
         }
         let of_section = |section: &str, parameter: &ParameterSpec| Tensor {
@@ -136,7 +137,7 @@ impl<'a> Export<'a> {
         Ok(file.finish().map_err(fail)?)
     }
 
-    /// What is said of all tensors.
+    /// Texts about all tensors.
     fn about(&self) -> Vec<(&'static str, String)> {
         let since = self.since.map(|since| ("since", since.to_string()));
         [("step", self.checkpoint.step.to_string())].into_iter().chain(since).collect()
@@ -176,7 +177,7 @@ impl<'a> Export<'a> {
         Ok(rows)
     }
 
-    /// Visits the rows of a table that are wanted, with their keys.
+    /// Visits the rows of a table to write, with their keys.
     fn each_row(
         &self,
         (number, spec): (usize, &TableSpec),
@@ -190,8 +191,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Refuses to tell which rows were trained after a step where no row says it, or there is no such
-/// step.
+/// Refuses a step after the checkpoint's, and tables whose rows have no history.
 fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), Failure> {
     if since > checkpoint.step {
         let step = checkpoint.step;
@@ -211,15 +211,15 @@ fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `mlp1/weight` as others have it: `mlp1.weight`.
+/// Converts `mlp1/weight` to the usual notation `mlp1.weight`.
 pub(crate) fn dotted(name: &str) -> String {
     name.replace('/', ".")
 }
 
-/// What of a row is written or read, and where it lies.
+/// The parts of a row that are exported or imported.
 pub(crate) struct Parts<'a> {
     spec: &'a TableSpec,
-    /// Lanes behind the weights: name, lanes, what they are.
+    /// Parts after the weights: name, lanes, kind.
     pub(crate) rest: Vec<(&'static str, usize, Kind)>,
 }
 
@@ -231,7 +231,8 @@ impl<'a> Parts<'a> {
         Self { spec, rest: rest.map(|part| (part.name, part.lanes, kind(part.holds))).collect() }
     }
 
-    /// The tensors of so many rows. Those of the weights have each its own.
+    /// The tensors of this many rows, one for each part; the weights have two, one for embeddings
+    /// and one for first-order weights.
     pub(crate) fn tensors(&self, rows: u64) -> Vec<Tensor> {
         let tensor = |name: &str, kind, lanes: Option<usize>| Tensor {
             name: name.to_owned(),
@@ -258,7 +259,7 @@ impl<'a> Parts<'a> {
         file.put(2, bytemuck::cast_slice(first_order))?;
         let mut at = self.spec.weight_lanes();
         for (number, (_, lanes, _)) in self.rest.iter().enumerate() {
-            // Numbers of 32 bits lie in lanes as their bits.
+            // Lanes of u32 have the number's bits.
             file.put(3 + number, bytemuck::cast_slice(&row[at..at + lanes]))?;
             at += lanes;
         }

@@ -1,4 +1,4 @@
-//! Configuration files: TOML, flattened to keys, each remembered with its line.
+//! Settings files: TOML, flattened to keys with their lines.
 //!
 //! A value that is wrong by itself is refused here, where its line is known.
 
@@ -10,10 +10,10 @@ use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
 use crate::say;
 
-/// Reads the settings of `path` into `config`; the keys that it sets.
+/// Reads the settings of `path` into `config`; returns the keys that it sets.
 ///
 /// # Errors
-/// One line with file, line, key and the mend.
+/// One line with file, line, key and the fix.
 pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, String> {
     let name = path.display().to_string();
     let hint = |error: String| match path.extension().is_some_and(|end| end == "toml") {
@@ -26,13 +26,13 @@ pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, Stri
     apply(&name, &text, config)
 }
 
-/// Where and why `text` is no TOML.
+/// The message for a `text` that is not TOML.
 fn no_toml(name: &str, text: &str, error: &toml::de::Error) -> String {
     let line = line_of(text, error.span().map_or(0, |span| span.start));
     format!("{name}:{line}: {}", error.message())
 }
 
-/// Reads the settings of `text`, which came from `name`, into `config`; the keys that it sets.
+/// Reads the settings of `text`, from file `name`, into `config`; returns the keys that it sets.
 ///
 /// # Errors
 /// As [`read`].
@@ -49,8 +49,8 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
     Ok(keys)
 }
 
-/// Columns of a file are all that there are, with the features and tables of the same file; so are
-/// its features.
+/// Clears what a file replaces as a whole: its columns replace all columns, features and tables;
+/// its features replace all features.
 fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
     let has = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
     if has("columns") {
@@ -62,7 +62,7 @@ fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
     }
 }
 
-/// Gives `config` one thing that was found.
+/// Applies one entry of a file to `config`.
 fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(), String> {
     match value? {
         Value::Table(name) => config.table_mut(&name).map(|_| ()),
@@ -82,28 +82,29 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
     }
 }
 
-/// What a file says at one place.
+/// One entry of a file.
 struct Found {
-    /// Whole key of a setting, a table or a feature.
+    /// Whole key of a setting, table, feature or columns.
     key: String,
-    /// Where in the text it stands.
+    /// Byte offset in the text.
     at: usize,
     value: Result<Value, String>,
 }
 
-/// A value as the file has it.
+/// The value of an entry.
 enum Value {
     One(String),
     List(Vec<String>),
-    /// The table of this name is there.
+    /// The head of the table with this name.
     Table(String),
-    /// The feature of this number is there.
+    /// The head of the feature with this number.
     Feature(usize),
-    /// The columns of this number are there.
+    /// The head of the columns with this number.
     Columns(usize),
 }
 
-/// All that a file says: settings of the run, then tables, columns and features, each in its order.
+/// All entries of a file: settings of the run, then tables, columns and features, each in the
+/// file's order.
 fn flat(table: &DeTable<'_>) -> Vec<Found> {
     let mut found = Vec::new();
     let (mut tables, mut features, mut columns) = (Vec::new(), Vec::new(), Vec::new());
@@ -123,7 +124,7 @@ fn flat(table: &DeTable<'_>) -> Vec<Found> {
 
 type Name<'a> = Spanned<DeString<'a>>;
 
-/// What is in a table, as the file has it one after the other.
+/// The entries of a table in the order of the file.
 fn in_order<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t Name<'a>, &'t Spanned<DeValue<'a>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -171,7 +172,7 @@ fn flatten_tables(key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<
     }
 }
 
-/// What a file has several of without names, and how each is begun there.
+/// Parts that a file has in numbered arrays.
 #[derive(Clone, Copy)]
 struct Numbered {
     name: &'static str,
@@ -237,7 +238,7 @@ fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// A whole number as the file has it.
+/// A whole number in the file's base.
 fn as_written(number: &DeInteger<'_>) -> String {
     let prefix = match number.radix() {
         16 => "0x",

@@ -1,9 +1,9 @@
-//! A directory that a command makes: it has its name once all is in it.
+//! A directory that a command creates: it gets its name only when it is complete.
 //!
-//! How       It is filled under a name of its own beside its place. A mark in it says that name,
-//!           and is locked while the run goes on. So the next run with the same target removes what
-//!           one that was killed left there, wherever that was moved or mounted since, and nothing
-//!           that is somebody's: a copy beside it has another name.
+//! How       It is filled next to its place under a temporary name. A mark in it has that name and
+//!           is locked while the run is alive. The next run with the same target removes what a
+//!           killed run left there, even if that was moved or mounted elsewhere in between, and
+//!           nothing else: a user's copy next to it has another name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -15,28 +15,28 @@ use stepwell_engine::identity;
 
 /// The file that marks an unfinished directory.
 const MARK: &str = ".stepwell-unfinished";
-/// More than a mark holds.
+/// More bytes than a mark has.
 const MARK_BYTES_MAX: u64 = 256;
-/// Longest name of which an unfinished directory's is made: names have 255 bytes at most.
+/// Longest target name that the temporary name includes: names have at most 255 bytes.
 const NAME_MAX: usize = 180;
 
-/// A directory that is being filled; dropped before it is finished it leaves nothing.
+/// A directory that is being filled. Dropping it before it is finished removes it.
 pub(crate) struct Folder {
     pub(crate) unfinished: PathBuf,
     target: PathBuf,
-    /// The mark, locked, until it is finished.
+    /// The mark, locked until the directory is finished.
     mark: Option<File>,
 }
 
 impl Folder {
-    /// Begins the directory that will be at `target`, where there is nothing yet.
+    /// Creates the directory that will be at `target`, which must not exist yet.
     pub(crate) fn begin(target: &Path) -> Result<Self, String> {
         let fail = |why: &str| Err(format!("--out {}: {why}", target.display()));
         if target.symlink_metadata().is_ok() {
-            return fail("is there already: name a directory to make");
+            return fail("already exists: name a new directory");
         }
         let Some(name) = target.file_name() else {
-            return fail("name a directory to make");
+            return fail("name a new directory");
         };
         let name = name.to_string_lossy();
         let name = if name.len() > NAME_MAX { "" } else { &*name };
@@ -45,12 +45,12 @@ impl Folder {
         match Self::make(target, &prefix) {
             Ok(folder) => Ok(folder),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                fail("there is no directory to make it in: make that first")
+                fail("its parent directory is missing: create that first")
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                fail("it would lie in a file: name another place")
+                fail("its parent is a file: name another place")
             }
-            Err(error) => fail(&format!("cannot be made: {error}{}", mend(&error))),
+            Err(error) => fail(&format!("cannot be created: {error}{}", mend(&error))),
         }
     }
 
@@ -59,14 +59,14 @@ impl Folder {
         for number in 0u32.. {
             let unfinished = target.with_file_name(format!("{prefix}{process}-{number}"));
             match fs::create_dir(&unfinished) {
-                // A process before this one that had its number.
+                // Left by an earlier process with the same number.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
             let mut folder = Self { unfinished, target: target.to_owned(), mark: None };
             match folder.lay_mark() {
                 Ok(()) => return Ok(folder),
-                // Another run took it for one that was left, before it had its mark.
+                // Another run took it for a leftover and removed it before it had its mark.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -74,13 +74,13 @@ impl Folder {
         Err(ErrorKind::AlreadyExists.into())
     }
 
-    /// Marks the directory, which is empty.
+    /// Marks the directory, which must be empty.
     fn lay_mark(&mut self) -> io::Result<()> {
         let path = self.unfinished.join(MARK);
         let mut mark = File::create_new(&path)?;
         match mark.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(ErrorKind::NotFound.into()),
-            // Where nobody can lock it, as on some network file systems, nobody will.
+            // Without locks, as on some network file systems, nobody else can lock it either.
             Err(TryLockError::Error(_)) | Ok(()) => {}
         }
         path.symlink_metadata()?;
@@ -89,18 +89,18 @@ impl Folder {
         Ok(())
     }
 
-    /// The name that it will have.
+    /// The name that the directory will have.
     pub(crate) fn name(&self) -> String {
         self.target.display().to_string()
     }
 
-    /// Gives it its name, which lasts from then on.
+    /// Gives the directory its name, durably.
     pub(crate) fn finish(self) -> Result<(), String> {
         let fail = |error: io::Error| cannot_write(&self.target, &error);
         if self.target.symlink_metadata().is_ok() {
-            // An empty directory would be replaced, and it is somebody else's.
+            // Renaming would replace somebody else's empty directory.
             let name = self.name();
-            return Err(format!("--out {name}: is there since: name a directory to make"));
+            return Err(format!("--out {name}: was created since: name a new directory"));
         }
         fs::remove_file(self.unfinished.join(MARK)).map_err(fail)?;
         let said = |error: stepwell_disk::Error| error.to_string();
@@ -114,17 +114,17 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Its descriptor may be the one that removing needs.
+        // Frees its descriptor, which removing may need.
         self.mark = None;
-        // Nothing is there once it has its name; and nobody is left to be told.
+        // Fails if the directory already has its name; other errors cannot be reported here.
         let _ = remove(&self.unfinished);
     }
 }
 
-/// Removes a directory and all in it, with one descriptor at a time: where there are no more is
-/// where something is to be removed.
+/// Removes a directory and its contents with only one open descriptor, because running out of
+/// descriptors is a reason to remove it.
 fn remove(directory: &Path) -> io::Result<()> {
-    // An entry would hold its directory open.
+    // A `DirEntry` keeps its directory open.
     let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
         Ok((entry.path(), entry.file_type()?.is_dir()))
@@ -137,19 +137,19 @@ fn remove(directory: &Path) -> io::Result<()> {
     fs::remove_dir(directory)
 }
 
-/// What the mark of a directory says.
+/// The text of a directory's mark.
 fn mark_of(directory: &Path) -> String {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     format!("made by stepwell: {name}\n")
 }
 
-/// What that of an earlier build says.
+/// The text of a mark by an earlier build.
 fn mark_before(directory: &Path) -> Option<String> {
     identity(&FileDisk::open(directory).ok()?, directory).ok()
 }
 
-/// Removes what killed runs left in `folder` under names that begin with `prefix`; what cannot be
-/// removed stays for the next one.
+/// Removes what killed runs left in `folder` under names with this `prefix`. What cannot be removed
+/// stays for the next run.
 fn sweep(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -157,14 +157,14 @@ fn sweep(folder: &Path, prefix: &str) {
             if let Some(_lock) = left(&path) {
                 let _ = fs::remove_dir_all(&path);
             } else {
-                // A kill before it was marked leaves it empty; others are not removed.
+                // A kill before the mark leaves an empty directory; other ones are not removed.
                 let _ = fs::remove_dir(&path);
             }
         }
     }
 }
 
-/// The lock of a directory that a run made and nobody fills any longer.
+/// The locked mark of a directory that a killed run left; `None` for any other.
 fn left(path: &Path) -> Option<File> {
     if !path.symlink_metadata().ok()?.is_dir() {
         return None;
@@ -178,17 +178,17 @@ fn left(path: &Path) -> Option<File> {
     let mut text = String::new();
     (&mark).take(MARK_BYTES_MAX).read_to_string(&mut text).ok()?;
     let alone = || fs::read_dir(path).is_ok_and(|found| found.count() == 1);
-    // A kill while it was marked leaves a part of the mark, and nothing else.
+    // A kill while writing the mark leaves a part of it and nothing else.
     let is_of = |whole: String| text == whole || (whole.starts_with(&text) && alone());
     (is_of(mark_of(path)) || mark_before(path).is_some_and(is_of)).then_some(mark)
 }
 
-/// The directory that a path lies in.
+/// The parent directory of a path.
 fn above(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that could not be written, and the mend.
+/// The message for a file that cannot be written, with the fix.
 pub(crate) fn cannot_write(path: &Path, why: &io::Error) -> String {
     format!("cannot write {}: {why}{}", path.display(), mend(why))
 }

@@ -1,11 +1,11 @@
-//! `stepwell import`: a checkpoint from tensors, the other way round than `stepwell export`.
+//! `stepwell import`: a checkpoint from tensors, the inverse of `stepwell export`.
 //!
-//! How       What no tensor has comes from another checkpoint: settings, position in the data, what
-//!           rows mean, and what admission and stale reads need. Rows go through a store of their
-//!           own, whose snapshot is the checkpoint's, as a run writes it. The directory has its
-//!           name once all is in it.
-//! Bounds    The index of a store, about eleven bytes a row; its buffers; 2 MiB of rows; the dense
-//!           part.
+//! How       Another checkpoint supplies what tensors lack: settings, position in the data, meaning
+//!           of rows, and the state of admission and stale reads. Rows go into a new store, whose
+//!           snapshot becomes the checkpoint's, as in a run. The directory gets its name when it is
+//!           complete.
+//! Bounds    The index of a store, about eleven bytes per row; its buffers; 2 MiB of rows; the
+//!           dense part.
 
 mod dense;
 mod reader;
@@ -35,7 +35,7 @@ use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::refuse_lack;
 
-/// Makes a checkpoint of tensors.
+/// Makes a checkpoint from tensors.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     if args.json {
@@ -71,14 +71,14 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Makes the checkpoint in `folder`; gives how many rows it has.
+    /// Makes the checkpoint in `folder`; returns its number of rows.
     fn make(&self, folder: &Path) -> Result<u64, Failure> {
         let dense = dense::read(&self.path("dense"), self.like, self.fresh_state)?;
         let tables: Result<Vec<TableSpec>, _> =
             (0..self.like.tables()).map(|number| self.like.table(number)).collect();
         let tables = tables?;
         self.refuse_others(&tables)?;
-        // All of them are looked at before the first row goes anywhere.
+        // All tensors are checked before the first row is written.
         let open = tables.iter().map(|spec| {
             let path = self.path(&format!("table-{}", spec.name));
             TableTensors::open(&path, (self.like, spec), self.fresh_state)
@@ -109,7 +109,7 @@ impl Import<'_> {
         self.tensors.join(format!("{name}.safetensors"))
     }
 
-    /// Refuses tensors of tables that are not there.
+    /// Refuses tensors of tables that the checkpoint `like` does not have.
     fn refuse_others(&self, tables: &[TableSpec]) -> Result<(), String> {
         for entry in fs::read_dir(self.tensors).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -123,7 +123,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Which tables share a store, as in the checkpoint that is like this one.
+    /// The tables that share a store, as in the checkpoint `like`.
     fn groups(&self, tables: &[TableSpec]) -> Result<Vec<GroupTables>, Failure> {
         let mut groups: Vec<GroupTables> = Vec::new();
         for number in 0..tables.len() {
@@ -158,7 +158,7 @@ impl Import<'_> {
     ) -> Result<Group, Failure> {
         let spec = &tables[members.tables[0]];
         let rows = members.tables.iter().map(|number| tensors[*number].rows).sum();
-        // As they were, so that a run goes on with the sizes that it had.
+        // The same page size as before, so that a resumed run keeps its sizes.
         let page_bytes = self.page_bytes(members.tables[0]);
         let options = StoreOptions {
             page_bytes,
@@ -180,21 +180,21 @@ impl Import<'_> {
         Ok(group)
     }
 
-    /// The length of segments: that of the run, or what so many rows take where that is less, since
-    /// the room for a whole one is taken at once.
+    /// The length of segments: the run's, or what this many rows take if that is less, because a
+    /// whole segment's space is allocated at once.
     fn segment_bytes(&self, rows: u64, (row_bytes, page_bytes): (usize, usize)) -> u64 {
         let config = RunState::read(self.like).map_err(|error| error.to_string());
         let config = config.and_then(|state| settings::from_json(&state.config));
         let of_run = config.ok().and_then(|config| config.tiers.segment);
         let of_run = of_run.unwrap_or(TierConfig::SEGMENT).0;
         let row = row_bytes.max(page_bytes).next_multiple_of(4096) as u64;
-        // Heads of rows and pages, the footer, and a few pages whatever there is.
+        // Heads of rows and pages, the footer, and a few pages to spare.
         let enough = rows.saturating_mul(row_bytes as u64 + 64).saturating_add(8 * row + (1 << 20));
-        // More than any segment has, so that rounding up finds room.
+        // The bound exceeds any segment, and rounding up cannot overflow.
         of_run.min(enough.min(1 << 40).next_multiple_of(4096))
     }
 
-    /// The pages of a table's rows; 0 for those that the rows ask for, where they cannot be read.
+    /// The page size of a table's store; 0, the default for its rows, if it cannot be read.
     fn page_bytes(&self, table: usize) -> usize {
         let rows = self.like.rows_of(table).ok().and_then(|rows| rows.first());
         let disk = rows.and_then(|rows| FileDisk::open(&rows.path).ok());
@@ -203,8 +203,8 @@ impl Import<'_> {
     }
 }
 
-/// Refuses tensors of another step than that of the checkpoint that is `like` this one, with other
-/// keys, or of some of the rows; who edits them may have lost what they say of themselves.
+/// Refuses tensors that say they are from another step than the checkpoint `like`, have other keys,
+/// or have only some rows. Editing them may have removed these texts.
 fn check_about(file: &TensorReader, like: &Checkpoint) -> Result<(), String> {
     if let Some(since) = file.about("since") {
         return Err(file.wrong(format_args!(

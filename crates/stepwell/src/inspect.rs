@@ -14,10 +14,10 @@ use crate::say::{self, Page, put};
 use crate::snapshots::{largest_index, refuse_lack};
 use crate::{bars, outputs};
 
-/// Rows that are listed at most: four times as many wait to be sorted, of 16 bytes each.
+/// Most rows to list; four times as many are kept for sorting, of 16 bytes each.
 const TOP_MAX: usize = 1 << 20;
 
-/// Shows what a checkpoint holds.
+/// Shows what a checkpoint contains.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     if args.top > TOP_MAX {
         let why = format!("--top {}: give at most {TOP_MAX}", args.top);
@@ -71,8 +71,8 @@ fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
     checkpoint.meta["tables"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The tables as the run was set up, where a checkpoint of an earlier build does not say it itself;
-/// none where this build cannot tell.
+/// The tables according to the run's settings, for a checkpoint of an earlier build without them;
+/// empty if this build cannot read the settings.
 fn specs_of_run(checkpoint: &Checkpoint) -> Vec<TableSpec> {
     let state = RunState::read(checkpoint).ok();
     let config = state.and_then(|state| stepwell_settings::from_json(&state.config).ok());
@@ -83,7 +83,7 @@ fn dense_count(checkpoint: &Checkpoint) -> usize {
     checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
 }
 
-/// What the snapshots of one table hold.
+/// Figures of one table's snapshots.
 #[derive(Default)]
 struct Held {
     rows: u64,
@@ -93,7 +93,7 @@ struct Held {
     segments: usize,
     bytes: u64,
     index_bytes: u64,
-    /// Bytes that the live rows would take alone.
+    /// Bytes that only the live rows would take.
     bytes_live: f64,
     by_live: [u64; 10],
     row_bytes: u64,
@@ -121,9 +121,8 @@ impl Held {
     }
 }
 
-/// What a table's snapshots hold, one of each rank. `existing` says which rows are the table's,
-/// where it shares the store, and which of them exist, and after which step; without it all of them
-/// do.
+/// Figures of a table's snapshots, one from each rank. `existing`, the table and a step, tells
+/// which rows of a shared store belong to the table and exist after the step; without it, all do.
 fn table(
     snapshots: &[Rows],
     meta: &Value,
@@ -135,7 +134,7 @@ fn table(
     let (mut longest, mut held, mut spread) = (Top::new(top), Held::default(), Spread::default());
     for snapshot in snapshots {
         let (store, manifest) = open_rows(&snapshot.path)?;
-        // The scan passes over most expired rows; who tells for certain is the row itself.
+        // The scan skips most expired rows; the row itself tells for certain.
         let scanned = store.scan_live(&mut |key, _used, row| {
             let lanes = lanes(row);
             if existing
@@ -189,7 +188,7 @@ fn table(
     }))
 }
 
-/// Length of the weights at the front of a row.
+/// Euclidean norm of the weights at the front of a row.
 fn norm(lanes: &[f32], storage: Storage, weights: usize) -> f64 {
     if lanes.len() < storage.lanes(weights) {
         return f64::NAN;
@@ -198,7 +197,7 @@ fn norm(lanes: &[f32], storage: Storage, weights: usize) -> f64 {
     (0..weights).map(|index| f64::from(view.get(index)).powi(2)).sum::<f64>().sqrt()
 }
 
-/// How the rows of a table keep their weights; earlier builds wrote f32 and did not say so.
+/// Format of weights in a table's rows; f32 if it is missing, as in earlier builds.
 fn storage(meta: &Value) -> Result<Storage, String> {
     let Some(name) = meta.get("storage").and_then(Value::as_str) else { return Ok(Storage::F32) };
     let known = Storage::ALL.into_iter().find(|storage| storage.name() == name);
@@ -210,7 +209,7 @@ fn storage(meta: &Value) -> Result<Storage, String> {
     })
 }
 
-/// How the rows of a table are distributed, where they say it.
+/// Distributions over the rows of a table.
 #[derive(Default)]
 struct Spread {
     norms: Distribution,
@@ -230,7 +229,7 @@ impl Spread {
         }
     }
 
-    /// Ages and examples are null where rows have no history.
+    /// Ages and examples are null if rows have no history.
     fn to_json(&self, has_history: bool) -> Value {
         let of_history = |of: &Distribution| has_history.then(|| of.to_json());
         json!({
@@ -241,14 +240,14 @@ impl Spread {
     }
 }
 
-/// What the distributions of a table are called, by field.
+/// Fields and titles of a table's distributions.
 const SPREAD: [(&str, &str); 3] = [
     ("norms", "length of the weights"),
     ("ages", "steps since the last use"),
     ("examples", "examples that a row was trained on"),
 ];
 
-/// All distributions that there are, with the title of each.
+/// All distributions of a table, with their titles.
 fn spread_of(table: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     let all = SPREAD.iter().map(|(field, title)| (*title, &table["distributions"][*field]));
     all.filter(|(_, distribution)| distribution.is_object())
@@ -330,10 +329,10 @@ fn show_table(page: &mut Page, table: &Value) {
     }
 }
 
-/// What a row means, where the checkpoint says it.
+/// Shows the meaning of a row if the checkpoint has it.
 fn show_meaning(page: &mut Page, table: &Value) {
     let Some(lanes) = table["lanes"].as_array() else {
-        put!(page, "  a row: what an earlier build's settings say, the checkpoint itself does not");
+        put!(page, "  a row: from an earlier build's settings, not from the checkpoint");
         return;
     };
     let part = |part: &Value| {
@@ -353,7 +352,7 @@ fn show_meaning(page: &mut Page, table: &Value) {
     );
     put!(page, "  changes: {}", settings_of(&table["optimizer"]));
     match table["life"].as_object() {
-        None => put!(page, "  exists: from its first use on, for ever"),
+        None => put!(page, "  exists: from its first use on, forever"),
         Some(life) => {
             let admission = settings_of(&life["admission"]);
             put!(page, "  exists: admitted {admission}; {}", expiry(&life["expire_after"]));
@@ -363,12 +362,12 @@ fn show_meaning(page: &mut Page, table: &Value) {
 
 fn expiry(after: &Value) -> String {
     match after.as_u64() {
-        Some(0) | None => "for ever".to_owned(),
+        Some(0) | None => "forever".to_owned(),
         Some(steps) => format!("expires after {steps} steps without use"),
     }
 }
 
-/// What has a name, and its settings: `adagrad, eps 1e-10, initial 0.0, lr 0.1`.
+/// A name followed by its settings: `adagrad, eps 1e-10, initial 0.0, lr 0.1`.
 fn settings_of(named: &Value) -> String {
     let name = named["name"].as_str().unwrap_or("").to_owned();
     let settings = named.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");

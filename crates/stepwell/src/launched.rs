@@ -1,11 +1,10 @@
 //! Ranks that are processes: `mpirun -n 4 stepwell train ...`.
 //!
-//! - **How.** Every process finds out by itself whether an MPI launcher started it. Rank 0 reads
-//!   the settings and spreads them, shows how the run goes, and writes the one report. What ends
-//!   the run is said once: by rank 0, in whosever words, or by rank 1 where rank 0 is lost. All end
-//!   with a status that says so.
-//! - **Failure.** Builds that differ are refused before anything else is said, as they may not
-//!   understand each other.
+//! - **How.** Every process detects by itself whether an MPI launcher started it. Rank 0 reads and
+//!   broadcasts the settings, shows progress and writes the one report. An error of any rank is
+//!   printed once: by rank 0, or by rank 1 if rank 0 is lost. All ranks exit with an error status.
+//! - **Failure.** Ranks first compare their builds and refuse different ones, which might not
+//!   understand each other's messages.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,24 +22,24 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::train::{self, Prepared};
 
-/// The program of each rank, for rank 0: gather.
+/// Gather of each rank's program to rank 0.
 const PROGRAM: Tag = Tag(100);
-/// The settings, from rank 0: broadcast.
+/// Broadcast of the settings from rank 0.
 const SETTINGS: Tag = Tag(101);
-/// How long they wait for each other: barrier.
+/// Barrier that sets how long ranks wait for each other.
 const PATIENCE: Tag = Tag(102);
 
-/// Nothing is left to do, and all heard of it: barrier.
+/// Barrier after all ranks know that nothing is left to do.
 const DONE: Tag = Tag(103);
 
-/// Bytes of the program that are read at once.
+/// Bytes of the program per read.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Why a rank ends.
 pub(crate) enum Ended {
-    /// For a reason of its own.
+    /// It failed itself.
     Own(Failure),
-    /// Because of others.
+    /// Other ranks failed.
     Others(FabricError),
 }
 
@@ -72,7 +71,7 @@ impl From<TrainError> for Ended {
 }
 
 impl Ended {
-    /// As the failure of a command that has no others to speak for it.
+    /// The failure, for a command without other ranks that report it.
     pub(crate) fn into_failure(self) -> Failure {
         match self {
             Self::Own(failure) => failure,
@@ -81,10 +80,10 @@ impl Ended {
     }
 }
 
-/// The ranks that were launched with this process; none where there are no others.
+/// Joins the ranks launched with this process; `None` if there are no others.
 ///
 /// # Errors
-/// When they cannot be joined.
+/// If they cannot be joined.
 #[cfg(feature = "mpi")]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     let joined = stepwell_fabric::mpi::join(stepwell_fabric::mpi::Options::default());
@@ -95,19 +94,19 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
 /// Refuses to be one of several processes.
 ///
 /// # Errors
-/// Where a launcher started several.
+/// If a launcher started several.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     launcher::refuse(|size| {
         format!(
-            "an MPI launcher started {size} processes, and this build knows no MPI: build it with \
+            "an MPI launcher started {size} processes, and this build lacks MPI: build it with \
              --features mpi, or train with --ranks {size} in one process"
         )
     })?;
     Ok(None)
 }
 
-/// Trains as one of the ranks of `fabric`, and says why they end where that is for this one to say.
+/// Trains as one of the ranks of `fabric`, and prints why they end if this rank has to report it.
 pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let ended = match train_as_rank(args, &fabric) {
         Ok(()) => return Ok(()),
@@ -117,14 +116,14 @@ pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let leader_is_lost =
         fabric.rank() == 1 && matches!(&ended, Ended::Others(FabricError::Lost { rank: 0, .. }));
     let status = ended.into_failure().say(leads || leader_is_lost);
-    // Nobody ends before what there is to say was said: a launcher may kill the others then.
+    // After the message is printed, because a launcher may kill other ranks once one has ended.
     drop(fabric);
     Err(Failure::Said(status))
 }
 
 fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     let signals = Signals::heed()?;
-    // Without a word of others each is on a machine of its own.
+    // Unless the launcher says otherwise, each rank has its own machine.
     let here = launcher::size_here().unwrap_or(1).clamp(1, fabric.size());
     let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: Some(here) };
     let tells = |failure: &Ended| {
@@ -158,19 +157,19 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
     if is_done { end_together(fabric) } else { Ok(()) }
 }
 
-/// Nobody goes while others may still hear of it as a loss.
+/// Waits for all ranks, so that none takes another's exit for a loss.
 fn end_together(fabric: &Fabric) -> Result<(), Ended> {
     fabric.wait(Barrier::start(DONE))?;
     fabric.end();
     Ok(())
 }
 
-/// What rank 0 tells the others.
+/// The message from rank 0 to the others.
 struct Told {
     config: Config,
-    /// The model that all begin with, as [`WarmStart::to_text`] has it.
+    /// The model that all ranks begin with, from [`WarmStart::to_text`].
     from: Option<String>,
-    /// Nothing is left to train.
+    /// Whether nothing is left to train.
     is_done: bool,
 }
 
@@ -193,18 +192,18 @@ impl Told {
     }
 }
 
-/// What a process runs.
+/// Version and build of a process's program.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     version: String,
-    /// XXH3-64 of the bytes of its file, as builds of one version may differ.
+    /// XXH3-64 of the program's file, as builds of one version may differ.
     build: u64,
 }
 
 impl Program {
     fn own() -> Result<Self, String> {
         let build = checksum_of("/proc/self/exe").map_err(|error| {
-            format!("cannot read the program that runs, to compare it with other ranks: {error}")
+            format!("cannot read this program's file, to compare it with other ranks': {error}")
         })?;
         Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), build })
     }
@@ -215,7 +214,7 @@ impl Program {
         message
     }
 
-    /// That of another rank; an earlier version may say less.
+    /// Reads another rank's program. An earlier version may send less.
     fn read(message: &Message) -> Self {
         let mut reader = message.reader();
         let version = String::from_utf8_lossy(reader.take().unwrap_or_default()).into_owned();
@@ -223,7 +222,7 @@ impl Program {
         Self { version, build: build.unwrap_or_default() }
     }
 
-    /// What rank `rank` runs that rank 0, which runs this, does not.
+    /// The message if rank `rank` runs another program than rank 0, which runs this one.
     fn differs(&self, rank: usize, theirs: &Self) -> Option<String> {
         if self == theirs {
             return None;
@@ -252,7 +251,7 @@ fn checksum_of(path: &str) -> std::io::Result<u64> {
     }
 }
 
-/// Refuses builds that differ: rank 0 hears which each rank runs.
+/// Refuses different builds: rank 0 gathers and compares the programs of all ranks.
 fn check_builds(fabric: &Fabric) -> Result<(), Ended> {
     let message = Program::own()?.into_message(fabric.message());
     let all = fabric.wait(Gather::start(fabric, PROGRAM, 0, message)?)?;
@@ -278,7 +277,7 @@ mod tests {
         );
         let other = own.differs(1, &program("0.2.0", 8)).unwrap();
         assert!(other.contains("another build of stepwell 0.2.0 than rank 0"), "{other}");
-        // What said no more than its version is another build.
+        // A rank that sends only its version has another build.
         let mut message = Message::default();
         message.put("0.2.0".as_bytes());
         assert!(own.differs(1, &Program::read(&message)).is_some());

@@ -1,4 +1,4 @@
-//! The `stepwell` program: reads what people type, runs the job, prints what came of it.
+//! The `stepwell` program: reads the command line, runs the command, prints its results.
 
 #![forbid(unsafe_code)]
 

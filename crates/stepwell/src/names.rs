@@ -1,4 +1,4 @@
-//! Texts of columns, record by record, beside the scores of the same records.
+//! Texts of columns, read record by record along with the scores of the same records.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use stepwell_settings::Config;
 
 use crate::failure::Failure;
 
-/// Names of records, in the order of the data.
+/// Texts of columns that name records, in the order of the data.
 pub(crate) struct Names {
     texts: Texts,
-    /// The flag that names them.
+    /// The flag that names the columns.
     flag: &'static str,
-    /// The columns that they stand in.
+    /// The columns.
     pub(crate) columns: Vec<String>,
-    /// Examples of a block that are read and not yet scored.
+    /// Texts of a block that are read but whose examples are not scored yet.
     ahead: VecDeque<Vec<u8>>,
 }
 
 impl Names {
-    /// Those of `columns`, which `flag` names, in the files that `config` names to evaluate on.
+    /// Opens the texts of `columns`, which `flag` names, in the files that `config` evaluates on.
     pub(crate) fn open(
         config: &Config,
         (flag, columns): (&'static str, &[String]),
@@ -29,7 +29,8 @@ impl Names {
         let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
         if let Some(path) = paths.iter().find(|path| is_stream(path)) {
             return Err(Failure::Error(format!(
-                "{said} reads the data a second time, and {} can be read once: write it to a file",
+                "{said} reads the data a second time, and {} can be read only once: write it to a \
+                 file",
                 path.display()
             )));
         }
@@ -37,19 +38,19 @@ impl Names {
         let wrong = |error: DataError| match error {
             // The fix is in the flag, not in the data or the settings.
             DataError::NoColumn { path, column, near: Some(near), .. } => Failure::Usage(format!(
-                "{flag} {column}: {} has no column {column}; is it {near}?",
+                "{flag} {column}: {} has no column {column}; did you mean {near}?",
                 path.display()
             )),
             error if error.is_of_settings() => Failure::Usage(format!("{said}: {error}")),
             error => Failure::Error(format!("{said}: {error}")),
         };
         let (mut texts, mut ahead) = (texts.map_err(wrong)?, Vec::new());
-        // By now it is known whether records have these columns.
+        // Reading the first block shows whether records have these columns.
         texts.next(&mut ahead).map_err(wrong)?;
         Ok(Self { texts, flag, columns: columns.to_vec(), ahead: ahead.into() })
     }
 
-    /// The names of the next record, one of each column.
+    /// The next record's texts, one for each column.
     pub(crate) fn next(&mut self) -> Result<Vec<Vec<u8>>, String> {
         while self.ahead.is_empty() {
             let mut texts = Vec::new();

@@ -1,5 +1,5 @@
-//! `stepwell completions` and `stepwell man`: what the definition of the command line says, for
-//! shells and as pages of the manual.
+//! `stepwell completions` and `stepwell man`: shell completions and manual pages from the
+//! definition of the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::failure::{Failure, STATUSES};
 use crate::say::tell;
 use crate::{outputs, say};
 
-/// Prints completions.
+/// Prints a shell's completion script.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(&[]), "stepwell", &mut script);
@@ -47,7 +47,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The commands below one that have pages.
+/// The subcommands of a command that have pages.
 fn below(command: &Command) -> impl Iterator<Item = &Command> {
     let below = command.get_subcommands();
     below.filter(|below| !below.is_hide_set() && below.get_name() != "help")
@@ -58,24 +58,24 @@ fn file_of(command: &Command, directory: &Path) -> PathBuf {
     directory.join(format!("{}.1", name(command)))
 }
 
-/// The files of the pages of a command and of those below it.
+/// The files of the pages of a command and its subcommands.
 fn files(command: &Command, directory: &Path) -> Vec<PathBuf> {
     let of_below = below(command).flat_map(|below| files(below, directory));
     std::iter::once(file_of(command, directory)).chain(of_below).collect()
 }
 
-/// Writes the pages of a command and of those below it; gives how many.
+/// Writes the pages of a command and its subcommands; returns their number.
 fn write(command: &Command, directory: &Path) -> Result<usize, String> {
     outputs::write_text(&file_of(command, directory), &page(command)?)?;
     below(command).map(|below| write(below, directory)).try_fold(1, |all, pages| Ok(all + pages?))
 }
 
-/// `stepwell-store-check`.
+/// The name of a command's page, such as `stepwell-bench-ssd`.
 fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
 
-/// The statuses that the program ends with, as a part of a page.
+/// The exit statuses as a section of a page.
 fn statuses() -> String {
     let items = STATUSES.iter().map(|(status, what)| format!(".TP\n\\fB{status}\\fR\n{what}\n"));
     format!(".SH \"EXIT STATUS\"\n{}", items.collect::<String>())
@@ -85,7 +85,7 @@ fn page(command: &Command) -> Result<String, String> {
     let mut page = Vec::new();
     let mut named = command.clone().name(name(command));
     if command.get_name() == "stepwell" {
-        // They have a part of their own.
+        // Its text on exit statuses has its own section.
         named = named.after_help(None::<&str>);
     }
     let source = concat!("stepwell ", env!("CARGO_PKG_VERSION"));

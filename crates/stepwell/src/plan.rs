@@ -18,7 +18,7 @@ use crate::statistics::with_statistics;
 use crate::train;
 use crate::warm_start::{FromCheckpoint, check_data};
 
-/// Prints the capacity plan and, where a network or a profile is given, the forecast.
+/// Prints the capacity plan and, if a network or a profile is given, the forecast.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let from = args.from.as_deref().map(FromCheckpoint::open).transpose()?;
     let base = from.as_ref().map(FromCheckpoint::base);
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         }
     };
     if forecast.is_some() && !config.in_step() {
-        let note = "ranks would be out of step; the forecast is what they send and reach in step";
+        let note = "ranks would be out of step; the forecast is for ranks in step";
         capacity.notes.push(note.to_owned());
     }
     capacity.notes.extend(memory_note(&config));
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     page.say()
 }
 
-/// What is known of a network and of one rank's costs; none where nothing is asked for.
+/// The given network and profile of one rank; `None` if neither is given.
 fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
     if args.network.is_none() && args.profile.is_none() {
         return Ok(None);
@@ -86,7 +86,7 @@ fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
     Ok(Some(Known { network, profile }))
 }
 
-/// Note that rows on disk would lie in a file system that is in memory.
+/// Note that rows on disk would be in a file system in memory.
 pub(crate) fn memory_note(config: &Config) -> Option<String> {
     const KINDS: [i64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
     let place = config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
@@ -94,14 +94,14 @@ pub(crate) fn memory_note(config: &Config) -> Option<String> {
     let about = rustix::fs::statfs(there).ok()?;
     KINDS.contains(&(about.f_type as i64)).then(|| {
         format!(
-            "rows on disk go to {0}, which is in memory (tmpfs): they take memory beside this \
-             plan, up to what `df {0}` has left; name a directory on a disk as tiers.ssd",
+            "rows on disk go to {0}, which is in memory (tmpfs): they take memory in addition to \
+             this plan, up to what `df {0}` has left; name a directory on a disk as tiers.ssd",
             place.display()
         )
     })
 }
 
-/// The plan in one line, one more for devices, and its notes.
+/// The plan in one line, another line for devices, and its notes.
 pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
     let bounds = capacity.budget.bounds().iter();
@@ -125,7 +125,7 @@ pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
     page
 }
 
-/// The figures that `memory` was shared out into.
+/// The settings that `memory` is divided into.
 fn shared_out(capacity: &Capacity) -> [(&'static str, ByteCount); 4] {
     let TierOptions { dram, index, harvest, segment, .. } = *capacity.tiers.options();
     [
@@ -142,7 +142,7 @@ fn put_notes(page: &mut Page, capacity: &Capacity) {
     }
 }
 
-/// The plan of a rank, and the sum of all where there are several.
+/// The plan of a rank, and the sum over ranks if there are several.
 pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
     let whose = if ranks > 1 { " of each rank" } else { "" };
@@ -201,15 +201,15 @@ fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
         put_predicted(page, &format!("{ranks} ranks on as many machines would train"), predicted);
     }
     if known.profile.is_none() {
-        put!(page, "how fast ranks compute is not known: make a profile on such a machine with");
+        put!(page, "the ranks' compute speed is not known: make a profile on such a machine with");
         put!(page, "  {MAKE}");
         put!(page, "and the same settings, and give it as --profile FILE");
     }
 }
 
-/// A profile whose run took so much longer than its work was made beside other work.
+/// Ratio of a profile's time to its work above which the machine was also doing other work.
 const SLACK_MUCH: f64 = 1.5;
-/// Microseconds of a second.
+/// Microseconds per second.
 const MICROS: f64 = 1e6;
 
 fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
@@ -224,7 +224,7 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
         put!(
             page,
             "  the profile's run took {slack:.1} times as long as its work explains: make the \
-             profile on a machine that does nothing else"
+             profile on an idle machine"
         );
     }
     if *processor_seconds > 0.0 {
@@ -238,7 +238,7 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
     }
 }
 
-/// The same for machines.
+/// The plan and the forecast as JSON.
 fn of_machines(
     capacity: &Capacity,
     ranks: usize,

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(why.to_owned()));
     }
     say::aside();
-    // What went to standard output cannot be taken back, and is not said twice.
+    // Scores on standard output cannot be taken back, so a second try must not repeat them.
     let begun = Cell::new(false);
     let report = with_newest(&args.score.checkpoint, |checkpoint| {
         if out.is_none() && begun.get() {
@@ -66,8 +66,8 @@ fn predict(
     let mut scoring = Scoring::of(&args.score, checkpoint)?;
     if scoring.chose("data.skip_max") {
         return Err(Failure::Usage(
-            "data.skip_max: every line is to have its score, so that malformed ones cannot be \
-             skipped; mend or remove them"
+            "data.skip_max: every line needs a score, so malformed ones cannot be skipped; fix or \
+             remove them"
                 .to_owned(),
         ));
     }
@@ -87,7 +87,7 @@ fn predict(
     });
     let told = Arc::<Scores>::clone(&scores);
     let observer: Arc<dyn Observer> = match args.unlabelled {
-        // Figures of labels that are not there say nothing.
+        // Without labels, there are no metrics.
         true => told,
         false => Arc::new(Observers(vec![Arc::clone(&around.observer), told])),
     };
@@ -95,16 +95,16 @@ fn predict(
     let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
     let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
     match file.failed.take() {
-        // It stopped for that.
+        // This error stopped the run.
         Some(Failed::Writing(why)) => Err(file.cannot_write(why)),
         Some(Failed::Names(why)) => Err(why.into()),
         None => outcome.and_then(|report| file.finish().map(|()| report)),
     }
 }
 
-/// Writes scores as they come.
+/// Writes scores as they are computed.
 struct Scores {
-    /// Made where scores cannot be written.
+    /// Stops the run if scores cannot be written.
     stop: StopRequest,
     file: Mutex<ScoreFile>,
 }

@@ -1,4 +1,5 @@
-//! A file of records, of texts and numbers: CSV, TSV or Parquet, or CSV as somebody reads it.
+//! Records of texts and numbers, written as CSV, TSV or Parquet files, or as CSV to standard
+//! output.
 
 mod parquet;
 
@@ -13,10 +14,10 @@ use crate::failure::Failure;
 use crate::outputs::Output;
 use crate::say;
 
-/// Bytes of text that are written at once.
+/// Bytes of text per write.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What such a file may not end in: those are other formats.
+/// Extensions of other formats, which are refused.
 const OTHERS: [&str; 26] = [
     "gz",
     "zst",
@@ -46,38 +47,37 @@ const OTHERS: [&str; 26] = [
     "safetensors",
 ];
 
-/// Refuses a name that says another format.
+/// Refuses a name with the extension of another format.
 pub(crate) fn check_name(flag: &str, path: &Path) -> Result<(), String> {
     if end_of(path).is_some_and(|end| OTHERS.contains(&&*end)) {
         return Err(format!(
-            "{flag} {}: what is written is plain CSV or TSV, or Parquet: name it .csv, .tsv or \
-             .parquet",
+            "{flag} {}: only plain CSV, TSV or Parquet is written: name it .csv, .tsv or .parquet",
             path.display()
         ));
     }
     Ok(())
 }
 
-/// What the name of a file ends in, in small letters.
+/// The extension of a file, in lower case.
 fn end_of(path: &Path) -> Option<String> {
     path.extension().map(|end| end.to_string_lossy().to_lowercase())
 }
 
-/// Records as a file, or as what somebody reads.
+/// A writer of records to a file or to standard output.
 pub(crate) struct RecordFile {
     to: Form,
-    /// What the file is called, in messages.
+    /// The file's name in messages.
     name: Option<String>,
-    /// The first line of a text, until it is written: not before the first record.
+    /// The first line of a text until it is written, with the first record.
     header: Option<Vec<u8>>,
 }
 
 /// How records are written.
 enum Form {
-    /// Fields with this between them.
+    /// Fields with this separator.
     Text(BufWriter<Target>, u8),
     Parquet(Box<Records<BufWriter<Target>>>),
-    /// Nothing more is: it is whole.
+    /// Nothing: all records are written.
     Whole,
 }
 
@@ -103,8 +103,8 @@ impl Write for Target {
 }
 
 impl RecordFile {
-    /// Begins the file `out` of columns of texts, and of numbers behind them; its name says how
-    /// they are written in it.
+    /// Begins the file `out` with columns of texts followed by columns of numbers. Its extension
+    /// decides the format.
     pub(crate) fn begin(
         out: Option<&Path>,
         texts: &[String],
@@ -134,12 +134,12 @@ impl RecordFile {
         Ok(Self { to, name, header })
     }
 
-    /// Whether its texts have to be UTF-8.
+    /// Whether the format is Parquet, whose texts must be UTF-8.
     pub(crate) fn is_parquet(&self) -> bool {
         matches!(self.to, Form::Parquet(_))
     }
 
-    /// Adds a record; as text, the shortest numbers that are read as the same bits.
+    /// Adds a record. In text, numbers have the fewest digits that parse to the same bits.
     pub(crate) fn put(
         &mut self,
         texts: Vec<Vec<u8>>,
@@ -175,7 +175,7 @@ impl RecordFile {
         }
     }
 
-    /// Gives the file its name, once all is in it.
+    /// Writes the rest and gives the file its name.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.put_header().map_err(|why| self.cannot_write(why))?;
         let whole = match std::mem::replace(&mut self.to, Form::Whole) {
@@ -195,7 +195,7 @@ impl RecordFile {
         finished.map_err(|why| self.cannot_write(why))
     }
 
-    /// That it cannot be written.
+    /// The failure to write it.
     pub(crate) fn cannot_write(&self, why: io::Error) -> Failure {
         match &self.name {
             None => say::written(Err(why)).err().unwrap_or(Failure::Unheard),
@@ -204,7 +204,7 @@ impl RecordFile {
     }
 }
 
-/// A text as a field: in quotes where it would not be one field otherwise.
+/// A text as a field, in quotes if it has special characters.
 fn field(text: &[u8], separator: u8) -> Vec<u8> {
     if !text.iter().any(|byte| [separator, b'"', b'\n', b'\r'].contains(byte)) {
         return text.to_vec();

@@ -1,4 +1,4 @@
-//! Settings of a run, put together from a file, flags and what the data needs.
+//! Combines the settings of a run from a file and flags.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use stepwell_settings::{self as settings, Config};
 use crate::cli::ConfigArgs;
 use crate::{file, say};
 
-/// The job of `stepwell train` without arguments.
+/// The settings of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
 
-/// Puts the settings of a run together, upon those of a `base` where there is one; the keys that
-/// somebody chose come with them.
+/// Combines the settings of a run, on top of those of a `base` if there is one. Also returns the
+/// keys that the user chose.
 pub(crate) fn config(
     args: &ConfigArgs,
     base: Option<Config>,
@@ -21,8 +21,8 @@ pub(crate) fn config(
     resolve(args, example, base.unwrap_or_default())
 }
 
-/// Puts settings together, upon those of `example` where no file is named; the keys that somebody
-/// chose come with them.
+/// Combines settings, on top of those of `example` if no file is named. Also returns the keys that
+/// the user chose.
 pub(crate) fn resolve(
     args: &ConfigArgs,
     example: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) fn resolve(
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
         if args.config.is_none() {
-            // Those of a base would be in its place.
+            // The base's columns would replace the preset.
             config.columns.clear();
         }
         chosen.push("data.preset".to_owned());
@@ -54,7 +54,7 @@ pub(crate) fn resolve(
     if let Some(directory) = &args.checkpoint {
         if directory.to_str().is_none() {
             let directory = directory.display();
-            return Err(format!("--checkpoint {directory}: settings are texts: name it in UTF-8"));
+            return Err(format!("--checkpoint {directory}: the path is not UTF-8: rename it"));
         }
         config.checkpoint.dir = Some(directory.clone());
     }
@@ -66,8 +66,8 @@ pub(crate) fn resolve(
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     if let Some(preset) = args.preset.as_ref().filter(|_| config.data.paths.is_empty()) {
         return Err(format!(
-            "--preset {preset} says how data is laid out, and none is given: name it with --data, \
-             or leave --preset out"
+            "--preset {preset} describes data, and none is given: name it with --data, or leave \
+             out --preset"
         ));
     }
     adapt_horizon(&mut config, &chosen);
@@ -77,7 +77,8 @@ pub(crate) fn resolve(
     Ok((config, chosen))
 }
 
-/// Unsets the tiers of the built-in example that nobody chose if `memory` is to decide them.
+/// Unsets the sizes of tiers in the built-in example unless the user chose them, so that they are
+/// derived from `memory`.
 fn leave_to_memory(config: &mut Config, chosen: &[String]) {
     let tiers = &mut config.tiers;
     let figures = [
@@ -92,8 +93,8 @@ fn leave_to_memory(config: &mut Config, chosen: &[String]) {
     }
 }
 
-/// Refuses to train with the settings of a file that name no data: whoever wrote it has some. The
-/// built-in stream is asked for by name, or by its own settings.
+/// Refuses to train with a settings file that names no data, because the built-in stream would not
+/// be intended. It must be chosen with `--synth` or its own settings.
 pub(crate) fn check_data(
     args: &ConfigArgs,
     config: &Config,
@@ -110,7 +111,7 @@ pub(crate) fn check_data(
     }
 }
 
-/// Refuses data that names a file twice: each epoch would train it twice.
+/// Refuses data that names a file twice, because each epoch would train on it twice.
 pub(crate) fn check_repeats(config: &Config) -> Result<(), String> {
     let is_file = |path: &&String| !stepwell_data::is_stream(Path::new(path));
     let paths: Vec<&String> = config.data.paths.iter().filter(is_file).collect();
@@ -126,7 +127,7 @@ pub(crate) fn check_repeats(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Whether the data is chosen, by its flag or by its key.
+/// Whether the user chose the data, by flag or by key.
 fn names_data(args: &ConfigArgs) -> bool {
     let is_key =
         |pair: &String| pair.split('=').next().is_some_and(|key| key.trim() == "data.paths");
@@ -135,8 +136,8 @@ fn names_data(args: &ConfigArgs) -> bool {
         || args.by_key.iter().any(|(key, _)| key == "data.paths")
 }
 
-/// Turns the default horizon, which counts mini-batches, into whole batches, and keeps a horizon
-/// that nobody chose at twice the lookahead or more. That of a checkpoint counts batches already.
+/// Unless the user chose a horizon: converts the default, which counts mini-batches, to whole
+/// batches, and raises it to at least twice the lookahead. A checkpoint's already counts batches.
 fn adapt_horizon(config: &mut Config, chosen: &[String]) {
     if !chosen.iter().any(|key| key == "pipeline.horizon") {
         let (default, own) = (Config::default().pipeline.horizon, config.pipeline.horizon);
@@ -154,14 +155,14 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
-        // Spaces are part of a text, but not around the sign.
+        // Spaces are part of a value, unless there are spaces before the equals sign.
         let value = if key.ends_with(' ') { value.trim() } else { value };
         give(config, key.trim(), value)?;
     }
     Ok(())
 }
 
-/// Reads one setting, and refuses what is wrong by itself under the name that was given.
+/// Sets one setting by the given name, and refuses a value that is wrong by itself.
 pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     let setting = settings::look_up(key)?;
     setting.set(config, value)?;
@@ -169,16 +170,16 @@ pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), St
     setting.check_alone(config)
 }
 
-/// Why settings that somebody chose change nothing: a line for each.
+/// A note for each chosen setting that has no effect.
 pub(crate) fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
     let known = settings::idle_notes(chosen, config);
     if config.device != Choice::Auto {
         return known;
     }
-    // Whether there are devices is known only when somebody looks, which is for settings of theirs.
+    // Looking for devices is only worth it if a setting depends on them.
     let on_the_host = Config { device: Choice::Host, ..config.clone() };
     let on_the_host = settings::idle_notes(chosen, &on_the_host);
-    // Why those that are there are not used, a run says itself.
+    // The run itself reports why existing devices are not used.
     let is_none = || Choice::Auto.offer(&|_| {}).is_ok_and(|offer| offer.is_none());
     if known != on_the_host && is_none() { on_the_host } else { known }
 }

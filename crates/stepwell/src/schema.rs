@@ -1,4 +1,4 @@
-//! `stepwell schema`: what the columns of a file probably are, as settings that run.
+//! `stepwell schema`: guesses the columns of a file, as settings that train on it.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::failure::Failure;
 use crate::say::tell;
 use crate::{outputs, say};
 
-/// Steps of an epoch at least: fewer learn little.
+/// Least steps of an epoch, as fewer learn little.
 const STEPS_LEAST: u64 = 200;
-/// Examples of a mini-batch at most, which is the default.
+/// Most examples of a mini-batch, which is the default.
 const MINI_BATCH_MAX: u64 = 4096;
 
-/// Prints a file of settings, or writes it.
+/// Prints or writes a settings file.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         if out.is_file() && !args.force {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let guess = guess(&args.file)?;
     let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.1));
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
-        say::note("no column looks like a label: give one of them type = \"label\"");
+        say::note("no column looks like a label: give one type = \"label\"");
     }
     if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..) | Guessed::Valued { .. })) {
         say::note("no column looks like an id: give one type = \"id\", or a number buckets");
@@ -37,19 +37,20 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let Some(out) = &args.out else { return say::whole(&text) };
     outputs::write_text(out, &text)?;
     let (columns, out) = (counted(guess.columns.len() as u64, "column"), out.display());
-    tell!("{columns} in {out}: look at them, correct what is wrong, and `stepwell train {out}`");
+    tell!("{columns} in {out}: check them, correct what is wrong, then run `stepwell train {out}`");
     Ok(())
 }
 
-/// Examples of a mini-batch with which an epoch of so many records has steps enough.
+/// Examples of a mini-batch such that an epoch of this many records has at least [`STEPS_LEAST`]
+/// steps.
 fn mini_batch(records: u64) -> u64 {
-    // A tenth is evaluated on.
+    // A tenth is for evaluation.
     let of_step = (records - records / 10) / STEPS_LEAST;
     let power = of_step.checked_ilog2().map_or(1, |power| 1 << power);
     power.min(MINI_BATCH_MAX)
 }
 
-/// The settings.
+/// The text of the settings file.
 fn text(path: &Path, guess: &Guess) -> String {
     let name = path.display().to_string();
     let looked = guess.records;
@@ -68,8 +69,8 @@ fn text(path: &Path, guess: &Guess) -> String {
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
     text += &format!(
-        "# Examples of a step, so few that an epoch of {records} records, which the file has at\n\
-         # least, about, makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
+        "# Examples of a step. The file has at least about {records} records: an epoch of that \
+         many\n# makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {
         text += "trim = true\n";
@@ -88,7 +89,7 @@ fn text(path: &Path, guess: &Guess) -> String {
     text
 }
 
-/// Columns that follow each other and are alike.
+/// Adjacent columns with the same settings.
 struct Alike {
     config: ColumnConfig,
     notes: Vec<(String, String)>,
@@ -151,7 +152,7 @@ fn config_of(name: &str, guessed: &Guessed) -> ColumnConfig {
     }
 }
 
-/// A text within a comment, which a line break would end.
+/// A text for a comment, with line breaks and other control characters escaped.
 fn shown(text: &str) -> String {
     let shown = |c: char| match c.is_control() {
         true => c.escape_default().to_string(),
@@ -160,7 +161,7 @@ fn shown(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// A text as a file of settings has it.
+/// A text as a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! What `eval` and `predict` have in common: a checkpoint's model scores data.
+//! Scoring data with a checkpoint's model, for `eval` and `predict`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::say::{self, say};
 use crate::signals::Signals;
 use crate::train::{data_files, surroundings};
 
-/// What becomes of scoring that is stopped.
+/// Message of scoring that is interrupted.
 pub(crate) const UNSCORED: &str = "interrupted: a part of the data was not scored";
 
-/// How often the newest of several checkpoints is looked for, while a run replaces them.
+/// Number of tries to read the newest checkpoint while a run replaces them.
 const TRIES: usize = 5;
 
-/// Settings of training alone; a key that ends in a point stands for all that begin with it.
+/// Settings that only training uses; a key that ends in a point means all that begin with it.
 const IDLE: [&str; 8] = [
     "data.epochs",
     "data.cache",
@@ -36,8 +36,8 @@ const IDLE: [&str; 8] = [
     "ranks.",
 ];
 
-/// Does `work` with the checkpoint in `path`, or with the best one in it where that is known, or
-/// with the newest: again where it was removed meanwhile, as a run does with old ones.
+/// Does `work` with the checkpoint at `path`, or with the best one in that directory if it is
+/// known, otherwise with the newest. Tries again if a run removed the checkpoint in the meantime.
 pub(crate) fn with_newest<T>(
     path: &Path,
     work: impl Fn(&Checkpoint) -> Result<T, Failure>,
@@ -65,7 +65,7 @@ pub(crate) fn with_newest<T>(
     )))
 }
 
-/// Data about to be scored.
+/// Data to score with a checkpoint's model.
 pub(crate) struct Scoring<'a> {
     checkpoint: &'a Checkpoint,
     repaired: bool,
@@ -75,11 +75,11 @@ pub(crate) struct Scoring<'a> {
 }
 
 impl<'a> Scoring<'a> {
-    /// The settings of the run that wrote `checkpoint`, changed as `args` say.
+    /// Takes the settings of the run that wrote `checkpoint`, changed by `args`.
     pub(crate) fn of(args: &ScoreArgs, checkpoint: &'a Checkpoint) -> Result<Self, Failure> {
         let state = RunState::read(checkpoint)?;
         let mut config = settings::from_json(&state.config)?;
-        // Whoever scores has devices of his own, and bits of a digest are of none.
+        // Scoring has its own devices, and the digest does not depend on them.
         (config.device, config.dense_place) = (Choice::default(), DensePlace::default());
         config.tiers.hbm = None;
         set_all(&mut config, &args.set).map_err(Failure::Usage)?;
@@ -92,14 +92,14 @@ impl<'a> Scoring<'a> {
         }
         let chosen = chosen(args);
         note_idle(&chosen, &config);
-        // Nothing is kept, so nothing that lies in a directory is in its way.
+        // Nothing is kept, so existing files in these directories don't matter.
         (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
         state.check_model(&config, checkpoint)?;
         let on_tail = config.data.eval_paths.is_empty() && !config.data.paths.is_empty();
         let is_trained = args.data.is_empty() && !chosen.iter().any(|key| key == "data.paths");
         if let Some(why) = (on_tail && is_trained).then(|| state.other_data(&config)).flatten() {
             say::warn(format_args!(
-                "checkpoint {} {why}: what is scored may be no part that was kept for evaluation; \
+                "checkpoint {} {why}: the scored data may not be the part kept for evaluation; \
                  name data with --data",
                 checkpoint.path.display()
             ));
@@ -111,12 +111,12 @@ impl<'a> Scoring<'a> {
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
 
-    /// Whether somebody chose the setting of that key.
+    /// Whether the user chose the setting with this key.
     pub(crate) fn chose(&self, key: &str) -> bool {
         self.chosen.iter().any(|chosen| chosen == key)
     }
 
-    /// Refuses to score the data that a model was trained on unasked.
+    /// Refuses to score the data that a model was trained on, unless the user names it.
     pub(crate) fn has_evaluation(&self) -> Result<(), String> {
         let data = &self.config.data;
         let splits = self.config.layout()?.is_some_and(|layout| layout.splits());
@@ -130,12 +130,12 @@ impl<'a> Scoring<'a> {
         ))
     }
 
-    /// What is read.
+    /// The paths that are read.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         data_files(&self.config).chain([self.checkpoint.path.clone()]).collect()
     }
 
-    /// Says what is about to be done.
+    /// Prints what is about to be done.
     pub(crate) fn announce(&self, doing: &str) {
         let Checkpoint { path, step, .. } = self.checkpoint;
         say!("{doing} {} after step {step}", path.display());
@@ -150,13 +150,13 @@ impl<'a> Scoring<'a> {
         }
     }
 
-    /// Hears the plan and says none of it.
+    /// A listener that takes the plan without printing it.
     pub(crate) fn on_plan_unsaid(&self) -> Arc<dyn Fn(&Capacity) + Send + Sync> {
         let (progress, config) = (Arc::clone(&self.progress), self.config.clone());
         Arc::new(move |capacity| progress.planned(&config, capacity))
     }
 
-    /// Scores all of it.
+    /// Scores all of the data.
     pub(crate) fn run(&self, around: &Surroundings, signals: &Signals) -> Result<Report, Failure> {
         let report = stepwell_train::evaluate(&self.config, around, self.checkpoint);
         self.progress.finish();
@@ -167,7 +167,7 @@ impl<'a> Scoring<'a> {
     }
 }
 
-/// Refuses data that a run named from another directory than this one.
+/// Fails if data named by the checkpoint is missing; suggests that the current directory is wrong.
 fn find_data(config: &Config) -> Result<(), Failure> {
     let DataConfig { paths, eval_paths, .. } = &config.data;
     for of in [paths, eval_paths].into_iter().filter(|of| !of.is_empty()) {
@@ -176,8 +176,8 @@ fn find_data(config: &Config) -> Result<(), Failure> {
         let here = std::env::current_dir().ok().filter(|_| relative);
         return Err(match (here, error) {
             (Some(here), error @ DataError::Path { .. }) => Failure::Error(format!(
-                "{error}: the checkpoint names it so, and it was looked for in {}; name the data \
-                 with --data, or go to where the model was trained",
+                "{error}: this name is from the checkpoint, and it was looked up in {}; name the \
+                 data with --data, or run where the model was trained",
                 here.display()
             )),
             (_, error) => error.into(),
@@ -186,13 +186,13 @@ fn find_data(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The keys that somebody chose.
+/// The keys that the user chose.
 fn chosen(args: &ScoreArgs) -> Vec<String> {
     let pairs = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim().to_owned()));
     pairs.chain(args.by_key.iter().map(|(key, _)| key.clone())).collect()
 }
 
-/// Says which of the keys that were `chosen` change nothing where nothing is trained.
+/// Prints notes on `chosen` settings that have no effect on scoring.
 fn note_idle(chosen: &[String], config: &Config) {
     let of_training = |key: &String| {
         IDLE.iter().any(|idle| key == idle || (idle.ends_with('.') && key.starts_with(idle)))

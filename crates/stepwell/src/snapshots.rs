@@ -1,4 +1,4 @@
-//! The rows of a checkpoint, one after the other.
+//! Visits the rows of a checkpoint.
 
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
@@ -9,17 +9,17 @@ use stepwell_ssd::{Manifest, StoreOptions};
 
 use crate::failure::Failure;
 
-/// Threads that open a store, of a few rows and of many, and those of its reads.
+/// Threads that open a store, of a few rows or of many, including its read threads.
 const THREADS: u64 = 3;
-/// Bytes of reads, of writes and of rows that wait.
+/// Bytes for buffers of reads, writes and rows.
 const BUFFER_BYTES: u64 = 96 << 20;
 
-/// Bytes of the largest index of a store of a checkpoint's; where `together`, of those that all
-/// ranks have of one table group.
+/// Bytes of the largest index among a checkpoint's stores; if `together`, of the largest sum over
+/// the stores that all ranks have of one table group.
 pub(crate) fn largest_index(checkpoint: &Checkpoint, together: bool) -> u64 {
     let mut of_groups: Vec<u64> = Vec::new();
     for rows in &checkpoint.rows {
-        // What cannot be read is told when it is opened.
+        // Opening a store that cannot be read fails later.
         let manifest = FileDisk::open(&rows.path).ok().and_then(|disk| Manifest::load(&disk).ok());
         let bytes = manifest.map_or(0, |manifest| {
             let rows = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
@@ -33,26 +33,26 @@ pub(crate) fn largest_index(checkpoint: &Checkpoint, together: bool) -> u64 {
     of_groups.into_iter().max().unwrap_or(0)
 }
 
-/// Bytes of the index of a store of so many rows.
+/// Bytes of the index of a store with `rows` rows.
 pub(crate) fn index_bytes(rows: u64, row_bytes: usize) -> u64 {
     // A scan has a bit for each row.
     StoreOptions::new(0, row_bytes).index_bytes_for(rows) + rows / 8
 }
 
-/// Refuses what takes so many bytes, beside buffers, where this process has no room for them.
+/// Fails if this process has no room for so many bytes and the buffers.
 pub(crate) fn refuse_lack(bytes: u64) -> Result<(), String> {
     let bytes = bytes.saturating_add(BUFFER_BYTES);
     let wants = Wants { bytes, mapped: 0, threads: THREADS, processes: 1 };
     lacks(&wants).map_or(Ok(()), Err)
 }
 
-/// What is done with the row of a key.
+/// A visitor of a key's row.
 pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), Failure> + 'a;
 
-/// Visits the rows of table `number` that exist, with their keys, in no particular order.
+/// Visits the existing rows of table `number` with their keys, in no particular order.
 ///
 /// # Errors
-/// The visitor's, at once; when a row cannot be read; and when somebody asks to `stop`.
+/// The visitor's first error; if a row cannot be read; on a request to `stop`.
 pub(crate) fn each_row(
     checkpoint: &Checkpoint,
     (number, spec): (usize, &TableSpec),

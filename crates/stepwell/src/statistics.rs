@@ -1,4 +1,4 @@
-//! Settings completed by what the data says.
+//! Completes settings with statistics of the data.
 
 use stepwell_base::stop::StopRequest;
 use stepwell_settings::Config;
@@ -6,8 +6,8 @@ use stepwell_settings::Config;
 use crate::failure::Failure;
 use crate::say;
 
-/// The same settings with the statistics of the data that columns are standardised by, which are
-/// said where they were not given.
+/// The same settings, with missing statistics of standardised columns computed from the data and
+/// printed.
 pub(crate) fn with_statistics(config: &Config) -> Result<Config, Failure> {
     let stop = StopRequest::of_process();
     let (filled, notes) = stepwell_train::with_statistics(config, &stop)?;

@@ -1,4 +1,4 @@
-//! `stepwell store`: checking stores and salvaging what is left of them.
+//! `stepwell store`: checks, purges and repairs stores.
 
 mod purge;
 mod repair;
@@ -17,18 +17,18 @@ use crate::cli::{StoreArgs, StoreJob};
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
 
-/// Files of which a checkpoint has at least one, where not all are lost.
+/// Files of a checkpoint; a damaged one has at least one of them.
 const OF_CHECKPOINTS: [&str; 3] = ["checkpoint.json", "dense.bin", "CHECKSUMS"];
-/// Keys of a damaged page that are printed at most.
+/// Most keys of a damaged page that are printed.
 const KEYS_SHOWN: usize = 4;
-/// What follows the name of a directory that a repair has not finished.
+/// End of the name of an unfinished repair's directory.
 const PARTIAL: &str = ".partial";
-/// The file in it that stands for the lock of the repair while it goes on.
+/// File in that directory that is locked during the repair.
 const REPAIR_LOCK: &str = "repair.lock";
-/// Damages that are printed at most; the JSON has all.
+/// Most damages that are printed; the JSON has all.
 const DAMAGES_SHOWN: usize = 50;
 
-/// Checks or repairs stores.
+/// Checks, purges or repairs stores.
 pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     match &args.job {
         StoreJob::Check { directories, json } => check(directories, *json),
@@ -37,22 +37,22 @@ pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the directories hold.
+/// The contents of the named directories.
 struct Named {
-    /// The only one, where it is a checkpoint.
+    /// The only directory, if it is a checkpoint.
     checkpoint: Option<PathBuf>,
     /// Directories of each store.
     stores: Vec<Vec<PathBuf>>,
 }
 
-/// The stores that the directories hold: one over all of them, or, where the only one has no
-/// manifest, those in the directories below it, as a checkpoint has them, or a run, each rank of it
-/// in a directory of its own.
+/// The stores in the directories: one store over all of them; or, if the only directory is not a
+/// store, the stores in directories below it, as in a checkpoint or in a run, where each rank has
+/// its own directory.
 fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let mut real = Vec::new();
     for directory in directories {
         if !directory.is_dir() {
-            return Err(format!("{} is no directory", directory.display()));
+            return Err(format!("{} is not a directory", directory.display()));
         }
         let path = directory
             .canonicalize()
@@ -76,7 +76,7 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let of_ranks = Scratch::ranks_in(home).into_iter().flat_map(fs::read_dir).flatten();
     let all = listed.chain(of_ranks).flatten();
     let mut below: Vec<PathBuf> = all.map(|entry| entry.path()).collect();
-    // A checkpoint's tables count even where nothing is left of them.
+    // A checkpoint's tables count even if their stores are lost.
     let is_table = |path: &Path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         path.is_dir() && name.is_some_and(|name| name.starts_with("rows-"))
@@ -88,8 +88,8 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     }
     if below.is_empty() && checkpoint.is_none() {
         return Err(format!(
-            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); of \
-             a directory of checkpoints name one of them",
+            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); if \
+             it holds checkpoints, name one of them",
             home.display()
         ));
     }
@@ -100,7 +100,7 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
 fn refuse_several(directories: &[PathBuf]) -> Result<(), String> {
     for (number, path) in directories.iter().enumerate().filter(|_| directories.len() > 1) {
         let why = if number > 0 && path.join(MANIFEST_NAME).is_file() {
-            "has a manifest, as only the first directory of a store has"
+            "has a manifest, which only the first directory of a store has"
         } else if !is_store(path) && holds_stores(path) {
             "holds other stores"
         } else {
@@ -118,7 +118,7 @@ fn is_store(path: &Path) -> bool {
     path.join(MANIFEST_NAME).is_file() || has_segments(path)
 }
 
-/// Whether there are stores in the directories below; segments that were set aside are none.
+/// Whether there are stores in the directories below, not counting segments that were set aside.
 fn holds_stores(path: &Path) -> bool {
     let listed = fs::read_dir(path).into_iter().flatten().flatten();
     listed.into_iter().any(|entry| entry.file_name() != "set-aside" && is_store(&entry.path()))
@@ -132,18 +132,18 @@ fn is_partial(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PARTIAL))
 }
 
-/// Why the directory of a repair that has not finished is no store.
+/// Why the directory of an unfinished repair cannot be used.
 fn partial(path: &Path) -> String {
     let lock = FileDisk::open(path).and_then(|disk| disk.lock_shared(REPAIR_LOCK));
-    // What is gone by now has its own name.
+    // If it is gone, the repair has just finished.
     if matches!(lock, Ok(None)) || !path.exists() {
         return repairing(path);
     }
-    format!("{} is left from a repair that was cut short: remove it", path.display())
+    format!("{} is left from an interrupted repair: remove it", path.display())
 }
 
 fn repairing(path: &Path) -> String {
-    format!("{} is in use: a repair writes there; wait for that to end", path.display())
+    format!("{} is in use: a repair writes there; wait for its end", path.display())
 }
 
 fn has_segments(path: &Path) -> bool {
@@ -151,7 +151,7 @@ fn has_segments(path: &Path) -> bool {
     listed.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_segment))
 }
 
-/// Keeps the checkpoints that stores are parts of from being removed, also where they are damaged.
+/// Keeps the checkpoints that stores belong to from being removed, even damaged ones.
 fn leases(stores: &[Vec<PathBuf>]) -> Result<Vec<Lease>, String> {
     let leases = stores.iter().flatten().map(|path| Lease::over(path));
     leases.collect::<Result<_, _>>().map_err(|error| error.to_string())
@@ -179,7 +179,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
         let mut faults = faults(&opened);
         is_damage |= opened.as_ref().map_or_else(|error| error.is_damage(), |_| !faults.is_empty());
         if faults.is_empty() {
-            // Whole as the rows may be by themselves, `train` and `eval` refuse other ones.
+            // Rows that are intact but not the saved ones are refused by `train` and `eval`.
             let rows = opened.and_then(|checkpoint| checkpoint.check_rows());
             is_damage |= rows.as_ref().is_err_and(|error| error.is_damage());
             faults.extend(rows.err().map(|error| error.to_string()));
@@ -198,7 +198,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
                 }
                 all.push(json!({ "directories": say::paths(&store), "checked": checked }));
             }
-            // The other tables of a checkpoint are looked at all the same.
+            // The other tables of a checkpoint are still checked.
             Err(error) => {
                 is_damage |= matches!(error, Failure::Damage(_));
                 let error = error.to_string();
@@ -220,19 +220,19 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong with a checkpoint beside its rows.
+/// Faults of a checkpoint other than damaged rows.
 fn faults(opened: &stepwell_engine::Result<Checkpoint>) -> Vec<String> {
     let checkpoint = match opened {
         Ok(checkpoint) => checkpoint,
         Err(error) => return vec![error.to_string()],
     };
     let missing = checkpoint.rows.iter().filter(|rows| !rows.path.is_dir());
-    let why = |rows: &Rows| format!("{} is missing, a table's rows", rows.path.display());
+    let why = |rows: &Rows| format!("{}, with a table's rows, is missing", rows.path.display());
     missing.map(why).collect()
 }
 
-/// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may
-/// be the damaged one: so all of them are, or not.
+/// Shows the files of a checkpoint other than rows, as all intact or not: if one is damaged, it may
+/// be the one with the checksums.
 fn show_parts(path: &Path, opened: &stepwell_engine::Result<Checkpoint>) -> Page {
     let mut page = Page::default();
     let at = |name: &str| path.join(name).display().to_string();
@@ -266,7 +266,7 @@ fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
     if checked.aside.files > 0 {
         put!(
             page,
-            "  in set-aside, no part of it: {}, {}, which `stepwell store purge` removes",
+            "  in set-aside, not part of it: {}, {}, which `stepwell store purge` removes",
             counted(checked.aside.files, "file"),
             ByteCount(checked.aside.bytes)
         );
@@ -285,10 +285,10 @@ fn show_damage(page: &mut Page, damage: &Damage) {
         keys.iter().take(KEYS_SHOWN).map(|key| format!("{:016x}", key.0)).collect();
     let keys = match keys.len() {
         0 => String::new(),
-        1 => format!("; key {} lies there", shown[0]),
+        1 => format!("; affects key {}", shown[0]),
         count => {
             let rest = if count > KEYS_SHOWN { " …" } else { "" };
-            format!("; {count} keys lie there: {}{rest}", shown.join(", "))
+            format!("; affects {count} keys: {}{rest}", shown.join(", "))
         }
     };
     put!(page, "  {} at offset {offset}: {what}{keys}", path.display());

@@ -19,7 +19,7 @@ use crate::signals::Signals;
 
 /// Writes the built-in click stream.
 pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
-    // From the first file on that is tried: none is left behind.
+    // Before any output is tried, so that an interruption leaves no file.
     let signals = Signals::heed()?;
     let path = args.out.display();
     if args.out.is_file() && !args.force {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How text is packed.
+/// Compression of the text.
 #[derive(Clone, Copy)]
 enum Packing {
     Plain,
@@ -56,7 +56,7 @@ enum Packing {
     Zstd,
 }
 
-/// How a file of that name is packed.
+/// The compression that a file's name calls for.
 fn packing_of(path: &Path) -> Result<Packing, String> {
     const OTHERS: [&str; 6] = ["xz", "bz2", "lz4", "zip", "parquet", "packed"];
     let end = path.extension().map(|end| end.to_string_lossy().to_lowercase());
@@ -68,13 +68,13 @@ fn packing_of(path: &Path) -> Result<Packing, String> {
                 "packed" => "`stepwell convert --synth` writes packed files",
                 _ => "name it .tsv, .tsv.gz or .tsv.zst",
             };
-            Err(format!("--out {}: what is written is text: {mend}", path.display()))
+            Err(format!("--out {}: only text is written: {mend}", path.display()))
         }
         _ => Ok(Packing::Plain),
     }
 }
 
-/// Writes all of the stream, or says why not.
+/// Writes the whole stream.
 fn write(
     options: &SynthOptions,
     packing: Packing,
@@ -90,7 +90,7 @@ fn write(
             packed.finish().map_err(say)?;
         }
         Packing::Zstd => {
-            // The level that the library has where none is named.
+            // 0 is the library's default level.
             let mut packed = zstd::Encoder::new(&mut out, 0).map_err(say)?;
             all(&mut packed)?;
             packed.finish().map_err(say)?;
@@ -99,7 +99,7 @@ fn write(
     out.flush().map_err(say)
 }
 
-/// Writes until somebody asks to stop.
+/// A writer that fails after a request to stop.
 struct Stoppable<W> {
     out: W,
     stop: StopRequest,

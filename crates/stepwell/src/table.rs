@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Figures as text.
 
 use serde_json::Value;
 use stepwell_base::{ByteCount, counted};
@@ -58,10 +58,10 @@ fn put_rows(page: &mut Page, rows: &Rows) {
     rows.iter().for_each(|(name, value)| put!(page, "{name:<16}{value}"));
 }
 
-/// Rows of a table: a name, and what is to be said of it.
+/// Rows of a table: names and values.
 type Rows = Vec<(&'static str, String)>;
 
-/// The figures of a training run that people want to know.
+/// The most important figures of a training run.
 pub(crate) fn figures(report: &Report) -> Rows {
     let mut figures = Rows::new();
     let to = &mut figures;
@@ -102,7 +102,7 @@ pub(crate) fn figures(report: &Report) -> Rows {
     figures
 }
 
-/// The rows of the table that an evaluation has too.
+/// The table of an evaluation.
 pub(crate) fn metrics(report: &Report) -> Page {
     let (mut page, mut rows) = (Page::default(), Rows::new());
     put_metrics(&mut rows, report);
@@ -113,7 +113,7 @@ pub(crate) fn metrics(report: &Report) -> Page {
     page
 }
 
-/// A line for each column some of whose ids had no row.
+/// A line for each column with ids that had no row.
 pub(crate) fn lacking(report: &Report) -> Vec<String> {
     let tables = report.ids_by_column.iter().map(|of| of.table.as_str());
     let is_one = tables.clone().all(|table| Some(table) == tables.clone().next());
@@ -137,7 +137,7 @@ fn put_groups(to: &mut Rows, report: &Report) {
         to,
         "AUC by group",
         &format!(
-            "{} within {}, over {} with {}; {} with one label alone left out{sampled}",
+            "{} within {}, over {} with {}; {} with only one label left out{sampled}",
             figure(metrics.group_auc),
             column,
             counted(metrics.groups, "group"),
@@ -147,7 +147,7 @@ fn put_groups(to: &mut Rows, report: &Report) {
     );
 }
 
-/// How far ranks were out of step, where they were.
+/// How far ranks were out of step, if they were.
 fn put_apart(to: &mut Rows, report: &Report) {
     let all: Vec<_> = report.by_rank.iter().filter_map(|rank| rank.ranks?.apart).collect();
     if all.is_empty() {
@@ -246,7 +246,7 @@ fn put_disk(to: &mut Rows, report: &Report) {
     );
 }
 
-/// What the disk holds for nobody.
+/// Rows on disk that were set aside.
 fn put_aside(to: &mut Rows, report: &Report) {
     for SetAside { directory, files, bytes } in &report.tiers.disk.set_aside {
         if *files > 0 {
@@ -270,8 +270,8 @@ fn row(to: &mut Rows, name: &'static str, value: &str) {
     to.push((name, value.to_owned()));
 }
 
-/// All settings with their meaning and value; those that tables and features may have, with their
-/// default.
+/// All settings with their help and value. If there are no named tables, features or columns, their
+/// settings are listed with the defaults.
 pub(crate) fn settings(config: &Config) -> Page {
     let mut page = Page::default();
     put_settings(&mut page, "", SETTINGS, config);

@@ -1,4 +1,4 @@
-//! `stepwell train` and `stepwell plan`.
+//! `stepwell train`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use crate::statistics::with_statistics;
 use crate::warm_start::{self, FromCheckpoint, Warm};
 use crate::{outputs, plan, table};
 
-/// Trains, alone or as one of the ranks that were launched.
+/// Trains, alone or as one of several launched ranks.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     if let Some(fabric) = launched::join()? {
         return launched::run(args, fabric);
     }
-    // From the first file on that is tried: none is left behind.
+    // Before any output is tried, so that an interruption leaves no file.
     let signals = Signals::heed()?;
     let prepared = prepare(args, None).map_err(|failure| signals.or_interrupted(failure, EARLY))?;
     lead(args, prepared, &signals, None).map_err(Ended::into_failure)
 }
 
-/// What becomes of a run that is stopped before its first step.
+/// Message of a run that is stopped before its first step.
 pub(crate) const EARLY: &str = "interrupted before the first step: there is nothing to keep";
 
-/// What a run is made of.
+/// A run that is ready to start.
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     limits: Option<Limits>,
-    /// Where it begins with the model of a checkpoint.
+    /// The course of a warm start; `None` for other runs.
     pub(crate) warm: Option<Warm>,
 }
 
-/// Reads settings and limits, and looks at where the report goes; `launched` is how many processes
+/// Reads settings and limits, and checks the outputs. `launched` is the number of processes that
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let from = args.from.as_deref().map(FromCheckpoint::open).transpose()?;
@@ -72,7 +72,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
     resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
-    // A run that goes on reads what it read before; a warm start reads each file once.
+    // A resumed run reads the same data as before; a warm start reads each file once.
     let goes_on = matches!(args.resume, Some(Resume::Always));
     if !goes_on && (from.is_none() || args.again) {
         resolve::check_repeats(&config).map_err(Failure::Usage)?;
@@ -83,7 +83,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     if config.sync.dense.name() == "rna" && config.sync.age == 0 {
         say::note(
-            "sync.age = 0 drops each gradient that any update overtakes, which may be nearly all \
+            "sync.age = 0 drops every gradient that any update overtakes, which may be nearly all \
              of them",
         );
     }
@@ -100,7 +100,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     Ok(Prepared { config, limits, warm })
 }
 
-/// Refuses a directory of events that cannot be one.
+/// Refuses a directory that cannot have TensorBoard's events.
 fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
     let kept = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
     let is_own = |of: &Option<PathBuf>| of.as_ref().is_some_and(|of| are_one(directory, of));
@@ -111,7 +111,7 @@ fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
     outputs::check_directory("--tensorboard", directory)
 }
 
-/// Settings that make no sense are refused by the names that were `chosen`.
+/// Refuses wrong settings, by the names that the user has `chosen`.
 pub(crate) fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
     if !config.data.labels {
         return Err("data.labels = false: without labels there is nothing to learn; `stepwell \
@@ -128,12 +128,12 @@ fn name_of_ranks(chosen: &[String]) -> &'static str {
     if is_whole.is_some_and(|key| key == "ranks.count") { "ranks.count" } else { "ranks" }
 }
 
-/// There are as many ranks as processes.
+/// Sets the number of ranks to the number of processes.
 fn join(config: &mut Config, chosen: &[String], size: usize) -> Result<(), String> {
     let (given, name) = (config.ranks.count, name_of_ranks(chosen));
     if given != 1 && given != size {
         return Err(format!(
-            "{name} = {given}, and {size} processes were launched: leave {name} out"
+            "{name} = {given}, and {size} processes were launched: leave out {name}"
         ));
     }
     config.ranks.count = size;
@@ -152,7 +152,7 @@ fn placement(args: &TrainArgs, warm: Option<&Warm>) -> Placement {
     }
 }
 
-/// Trains, shows how it goes, and reports: alone, with ranks in this process, or as the first of
+/// Trains, shows progress and reports: alone, with ranks in this process, or as the first of
 /// `ranks`.
 pub(crate) fn lead(
     args: &TrainArgs,
@@ -173,7 +173,7 @@ pub(crate) fn lead(
     };
     say!("{}", headline(&config));
     let progress = Arc::new(Progress::of_training(&config));
-    // Launched ranks end after the same step, which they agree upon.
+    // Launched ranks agree on the step after which they stop.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];
     let mut around = Surroundings {
@@ -220,15 +220,15 @@ pub(crate) fn lead(
     }
 }
 
-/// Shows what came of a run, and writes it where that was asked for.
+/// Prints the report of a run, and writes it if a file was named.
 fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
     tell!("{}", table::report(report).text().trim_end());
     if config.checkpoint.dir.is_none() && !report.interrupted {
-        say!("no --checkpoint was given: the model ended with this run");
+        say!("no --checkpoint was given: the model was not kept");
     }
     outputs::write(args.report.as_deref(), report)?;
     if args.json {
-        // Who asked for a stop wants to know how to go on, whoever reads the report.
+        // After an interruption, the message on how to continue matters more than this error.
         match say::json(report) {
             Err(unheard) if !report.interrupted => return Err(unheard),
             _ => {}
@@ -237,7 +237,7 @@ fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), 
     Ok(())
 }
 
-/// Trains as one of the other `ranks`, with the settings of the first, and shows nothing.
+/// Trains as another of `ranks`, with the settings of rank 0, and prints nothing.
 pub(crate) fn follow(
     args: &TrainArgs,
     (config, from): (&Config, Option<WarmStart>),
@@ -267,16 +267,16 @@ pub(crate) fn follow(
     }
 }
 
-/// What became of a run that was stopped, and what is missing where that is little.
+/// Message of an interrupted run, which says so if only the digest is missing.
 fn ended_early(args: &TrainArgs, config: &Config, report: &Report) -> String {
     let line = interrupted(args, config, report.steps);
     match report.through {
-        true => format!("{line}; all was trained and evaluated, the digest alone is missing"),
+        true => format!("{line}; training and evaluation are complete, only the digest is missing"),
         false => line,
     }
 }
 
-/// What became of a run that was stopped before a step of its own.
+/// Message of a run that was interrupted before its own first step.
 fn interrupted_early(config: &Config) -> String {
     let newest = config.checkpoint.dir.as_ref().and_then(|directory| {
         Some((directory, list(&FileDisk::open(directory).ok()?).ok()?.pop()?.0))
@@ -290,25 +290,25 @@ fn interrupted_early(config: &Config) -> String {
     }
 }
 
-/// What became of a run that was stopped after so many steps, and how to go on.
+/// Message of a run that was interrupted after so many steps, with how to continue.
 fn interrupted(args: &TrainArgs, config: &Config, steps: u64) -> String {
     match &config.checkpoint.dir {
         _ if steps == 0 => EARLY.to_owned(),
         Some(_) if args.from.is_some() => {
-            format!("interrupted after step {steps}: run the same command again to go on")
+            format!("interrupted after step {steps}: run the same command again to continue")
         }
         Some(directory) => format!(
-            "interrupted after step {steps}: go on with --checkpoint {} --resume",
+            "interrupted after step {steps}: continue with --checkpoint {} --resume",
             directory.display()
         ),
         None => format!(
-            "interrupted after step {steps}: nothing is kept, since no --checkpoint was given"
+            "interrupted after step {steps}: nothing is kept, because no --checkpoint was given"
         ),
     }
 }
 
-/// The configuration, the limits, the data, and the checkpoints and stores that lie where a run
-/// keeps its own.
+/// The paths that a run reads: settings, limits, data, data cache, the checkpoint of `--from`, and
+/// directories of existing checkpoints and stores.
 fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     let places = [&config.checkpoint.dir, &config.tiers.ssd].into_iter().flatten();
     let listed = places.flat_map(std::fs::read_dir).flatten().flatten();
@@ -318,20 +318,20 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     data_files(config).chain(files).chain(kept).collect()
 }
 
-/// The files that a configuration names as data.
+/// The files that the settings name as data.
 pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
     let patterns = [&config.data.paths, &config.data.eval_paths].into_iter();
     let of_files = |names: &Vec<String>| {
-        // A stream is not waited for before it is known that it can be read.
+        // Resolving a stream here might wait for it.
         let is_file = |name: &&String| !stepwell_data::is_stream(Path::new(name));
         let files: Vec<&String> = names.iter().filter(is_file).collect();
-        // Patterns that name nothing are refused later, by what reads them.
+        // Patterns without a match are refused later, when they are read.
         stepwell_data::resolve(&files).unwrap_or_default()
     };
     patterns.flat_map(of_files)
 }
 
-/// What surrounds a run on the command line.
+/// The surroundings of a run started from the command line.
 pub(crate) fn surroundings(
     config: &Config,
     placement: Placement,
@@ -377,7 +377,7 @@ fn headline(config: &Config) -> String {
     )
 }
 
-/// Says what was chosen and changes nothing.
+/// Prints notes on chosen settings and flags that have no effect.
 fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
     resolve::idle_notes(chosen, config).iter().for_each(say::note);
     if args.force && config.checkpoint.dir.is_none() && config.tiers.ssd.is_none() {

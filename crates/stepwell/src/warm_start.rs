@@ -1,4 +1,4 @@
-//! `stepwell train --from`: settings and course of a run that begins with a checkpoint's model.
+//! `stepwell train --from`: settings and course of a warm start.
 
 use std::path::{Path, PathBuf};
 
@@ -15,32 +15,33 @@ use crate::score::Scoring;
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
-/// A checkpoint that a run is to begin with.
+/// The checkpoint that a run begins with.
 pub(crate) struct FromCheckpoint {
     checkpoint: Checkpoint,
     was: Config,
 }
 
-/// Refuses settings without data, and, to `evaluate_first`, a stream.
+/// Refuses settings without data and, for `evaluate_first`, data from a stream.
 pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
-        let why = "--from goes on with other data, and none is given: name it with --data";
+        let why = "--from trains on other data, and none is given: name it with --data";
         return Err(Failure::Usage(why.to_owned()));
     }
     let is_stream = |path: &String| stepwell_data::is_stream(Path::new(path));
     if let Some(stream) = config.data.paths.iter().find(|path| evaluate_first && is_stream(path)) {
         return Err(Failure::Usage(format!(
-            "--evaluate-first reads the data twice, and {stream} comes by once: leave it out"
+            "--evaluate-first reads the data twice, and {stream} can be read only once: leave it \
+             out"
         )));
     }
     Ok(())
 }
 
-/// What the run does.
+/// The course of the run.
 pub(crate) struct Warm {
     pub(crate) start: Option<WarmStart>,
     pub(crate) placement: Placement,
-    /// All of the data was trained before: nothing is left to do.
+    /// Whether all of the data was trained before, so nothing is left to do.
     pub(crate) is_done: bool,
     /// Step of the model.
     pub(crate) step: u64,
@@ -59,7 +60,7 @@ impl FromCheckpoint {
         &self.checkpoint
     }
 
-    /// Settings of the checkpoint, without data files, evaluation part and directories.
+    /// The checkpoint's settings, without data files, evaluation part, directories and ranks.
     pub(crate) fn base(&self) -> Config {
         let mut base = self.was.clone();
         let by_default = Config::default();
@@ -72,8 +73,8 @@ impl FromCheckpoint {
         base
     }
 
-    /// Fills in the statistics of standardised columns: those of the checkpoint for columns it has,
-    /// those of the data for the others.
+    /// Fills in missing statistics of standardised columns: from the checkpoint for columns it has,
+    /// from the data for the others.
     pub(crate) fn with_statistics(&self, mut config: Config) -> Result<Config, Failure> {
         let lacking = config.without_statistics().map_err(Failure::Usage)?;
         let fill = |column: &mut ColumnConfig, names: &[String]| {
@@ -108,7 +109,7 @@ impl FromCheckpoint {
         })
     }
 
-    /// Decides what the run does, and reduces `config` to the data that is left.
+    /// Decides the course of the run, and reduces `config` to the remaining data.
     pub(crate) fn decide(
         self,
         args: &TrainArgs,
@@ -132,7 +133,7 @@ impl FromCheckpoint {
         notes.iter().for_each(say::note);
         if args.force && same_place {
             return Err(Failure::Usage(format!(
-                "--force would set aside {}, which --from begins with: leave --force out",
+                "--force would set aside {}, which --from reads: leave out --force",
                 from.display()
             )));
         }
@@ -152,7 +153,7 @@ impl FromCheckpoint {
                 // An existing path is never read as a pattern.
                 let text = path.to_str().map(str::to_owned);
                 text.ok_or_else(|| {
-                    format!("{}: settings are texts: name it in UTF-8", path.display())
+                    format!("{}: the path is not UTF-8: rename the file", path.display())
                 })
             };
             config.data.paths = paths.iter().map(text).collect::<Result<_, _>>()?;
@@ -167,7 +168,7 @@ impl FromCheckpoint {
     }
 }
 
-/// Restores the evaluation part of a run that goes on, unless it was chosen anew.
+/// Restores the evaluation part of a run that resumes, unless the user chose another.
 fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
     let keeps = |key: &str| !chosen.iter().any(|chosen| chosen == key);
     let data = &mut config.data;
@@ -189,7 +190,7 @@ fn keep_evaluation(config: &mut Config, was: DataConfig, chosen: &[String]) {
 }
 
 impl Warm {
-    /// Says that nothing is left to do.
+    /// Reports that nothing is left to do.
     pub(crate) fn tell_done(&self, args: &TrainArgs) -> Result<(), Failure> {
         let Self { step, .. } = self;
         let said = json!({ "trained_before": true, "steps": step });
@@ -199,12 +200,12 @@ impl Warm {
         }
         tell!(
             "nothing to train: all of this data was trained before (step {step}); --again trains \
-             on it once more"
+             on it again"
         );
         Ok(())
     }
 
-    /// Evaluates the model that the run begins with on the data that it is about to train on.
+    /// Evaluates the model that the run begins with on the data that it will train on.
     pub(crate) fn evaluate_first(
         &self,
         config: &Config,
@@ -212,7 +213,7 @@ impl Warm {
     ) -> Result<Option<Report>, Failure> {
         let Some(start) = self.start.as_ref().filter(|start| !start.goes_on()) else {
             say::note(
-                "--evaluate-first has no effect, because the run goes on in the middle of its data",
+                "--evaluate-first has no effect, because the run resumes in the middle of its data",
             );
             return Ok(None);
         };
@@ -227,7 +228,7 @@ impl Warm {
         let mut scoring = Scoring::of(&args, &checkpoint)?;
         (scoring.config.threads, scoring.config.device) = (config.threads, config.device.clone());
         scoring.config.tiers = settings::TierConfig { ssd: None, ..config.tiers.clone() };
-        scoring.announce("evaluating first, on the data to come,");
+        scoring.announce("evaluating first, on the new data,");
         let mut around = scoring.surroundings(signals);
         around.on_plan = scoring.on_plan_unsaid();
         scoring.run(&around, signals).map(Some)

@@ -15,11 +15,11 @@ use common::{SMALL, Workshop, read_json};
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_stepwell");
 
-/// `mpirun` of so many processes, before its program.
+/// `mpirun` with this number of processes, without its program.
 fn mpirun(shop: &Workshop, ranks: &str) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--bind-to", "none", "-n", ranks]).current_dir(shop.path(""));
-    // Where tests run as root, and where sockets between processes are not allowed.
+    // For tests that run as root, or without sockets between processes.
     let allow = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
     command.envs(allow.map(|name| (name, "1"))).env("TMPDIR", shop.path(""));
     command
@@ -38,7 +38,7 @@ fn launch(shop: &Workshop, ranks: &str, args: &[&str]) -> Output {
     mpirun(shop, ranks).args(args).output().unwrap()
 }
 
-/// What the program says of its end, which is said once.
+/// The program's last message, which must be printed only once.
 fn said(output: &Output) -> String {
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -48,7 +48,7 @@ fn said(output: &Output) -> String {
     lines[0].to_owned()
 }
 
-/// Trains with so many processes, which succeeds, and gives the digest.
+/// Trains with this number of processes, which must succeed; returns the digest.
 fn digest(shop: &Workshop, ranks: &str, data: &str, more: &[&str]) -> String {
     let more = [&["--report", "report.json"], more].concat();
     let output = launch(shop, ranks, &train(data, &more));
@@ -68,7 +68,7 @@ fn processes_train_the_model_of_one() {
     for ranks in ["2", "4"] {
         assert_eq!(digest(&shop, ranks, &data, &["--data.epochs", "2"]), oracle, "{ranks}");
     }
-    // With rows that they lend each other.
+    // With lent rows.
     let lends = ["--ranks.exchange", "working_set", "--set", "data.batch=1024"];
     let lends = [&lends[..], &["--data.epochs", "2"]].concat();
     assert_eq!(digest(&shop, "3", &data, &lends), oracle);
@@ -76,7 +76,7 @@ fn processes_train_the_model_of_one() {
     let lent = report["by_rank"].as_array().unwrap().iter();
     let lent = lent.map(|rank| rank["ranks"]["rows_borrowed"].as_u64().unwrap());
     assert!(lent.sum::<u64>() > 0, "{report}");
-    // A checkpoint of two processes, and four that go on from it.
+    // A checkpoint of two processes, and four that resume from it.
     let keeps = ["--checkpoint", "saved", "--tiers.ssd", "rows"];
     digest(&shop, "2", &data, &[&keeps[..], &["--data.epochs", "1"]].concat());
     let goes_on = [&keeps[..], &["--data.epochs", "2", "--resume"]].concat();
@@ -88,7 +88,7 @@ fn processes_begin_with_the_model_of_a_checkpoint() {
     let shop = Workshop::new();
     let all = shop.examples("all.tsv", 1280);
     let text = std::fs::read_to_string(&all).unwrap();
-    // Whole mini-batches of 64 examples.
+    // Full mini-batches of 64 examples.
     let lines: Vec<&str> = text.lines().collect();
     let days: Vec<String> = lines.chunks(640).map(|lines| lines.join("\n") + "\n").collect();
     let paths = [shop.text("day_1.tsv"), shop.text("day_2.tsv")];
@@ -99,7 +99,7 @@ fn processes_begin_with_the_model_of_a_checkpoint() {
     digest(&shop, "2", &paths[0], &keeps);
     let from = [&keeps[..], &["--from", "saved"]].concat();
     assert_eq!(digest(&shop, "3", &paths[1], &from), oracle);
-    // All of them know that nothing is left to do.
+    // All processes know that nothing is left to do.
     let output = launch(&shop, "3", &train(&paths[1], &from));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("trained before"), "{said}");
@@ -145,13 +145,13 @@ fn what_ends_all_is_said_once() {
         long.contains("ranks.count = 2, and 3 processes") && long.contains("leave ranks.count")
     );
     let report = fails(&["--report", "no/where.json"]);
-    assert!(report.contains("there is no directory no: make it"), "{report}");
+    assert!(report.contains("there is no directory no: create it"), "{report}");
     assert!(fails(&["--checkpoint", "saved", "--resume"]).contains("no directory saved"));
     let mut text = std::fs::read_to_string(&data).unwrap();
     text.insert_str(text.match_indices('\n').nth(999).unwrap().0 + 1, "bad\n");
     std::fs::write(&data, text).unwrap();
     assert!(fails(&[]).contains("line 1001"));
-    // What is wrong at one rank alone is said, too.
+    // An error of only one rank is also printed.
     std::fs::create_dir(shop.path("rows")).unwrap();
     std::fs::write(shop.path("rows/rank-2"), "in the way").unwrap();
     let one = fails(&["--tiers.ssd", "rows"]);
@@ -191,7 +191,7 @@ fn builds_that_differ_are_refused() {
     assert!(why.ends_with("launch the same build everywhere"), "{why}");
 }
 
-/// The processes of ranks that train on `data`, not their launcher.
+/// The processes of ranks that train on `data`, without their launcher.
 fn processes(data: &str, launcher: u32) -> Vec<String> {
     let mine = format!("train --data {data}");
     let found = Command::new("pgrep").args(["-f", &mine]).output().unwrap().stdout;
@@ -207,7 +207,7 @@ fn a_rank_that_hangs_is_named_after_the_time_that_was_given() {
     let more = ["--data.epochs", "3000", "--ranks.timeout", "3"];
     command.args(train(&data, &more)).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut launcher = command.spawn().unwrap();
-    // Its headline, then its plan, comes when all have heard the settings.
+    // Headline and plan are printed when all ranks have the settings.
     let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
     lines.find(|line| line.as_ref().unwrap().contains("for each of 2 ranks")).unwrap().unwrap();
     let ranks = processes(&data, launcher.id());
@@ -222,7 +222,7 @@ fn a_rank_that_hangs_is_named_after_the_time_that_was_given() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Trains on three processes, of which one is killed once there is a checkpoint; all end soon.
+/// Trains with three processes and kills one after the first checkpoint; all must end soon.
 fn kill_one(shop: &Workshop, data: &str, more: &[&str]) {
     let mut command = mpirun(shop, "3");
     command.args(train(data, more)).stdout(Stdio::null()).stderr(Stdio::null());
@@ -249,7 +249,7 @@ fn a_killed_process_ends_all_and_others_go_on() {
     let data = shop.examples("data.tsv", 3000);
     let keeps = ["--data.epochs", "40", "--checkpoint", "saved", "--checkpoint.every", "5"];
     kill_one(&shop, &data, &keeps);
-    // On fewer, as far as the first epochs.
+    // With fewer processes, for the first epochs.
     let oracle = digest(&shop, "1", &data, &["--data.epochs", "40"]);
     let resume = [&keeps[..], &["--resume"]].concat();
     assert_eq!(digest(&shop, "2", &data, &resume), oracle);
@@ -267,7 +267,7 @@ fn a_killed_process_ends_all_that_are_out_of_step_and_others_go_on() {
         let steps = read_json(&shop.path("report.json"))["steps"].clone();
         let oracle = digest(&shop, "1", &data, &["--data.epochs", "20"]);
         assert_eq!(steps, read_json(&shop.path("report.json"))["steps"], "{dense}");
-        // Of three ranks every sum meets in another order: there is no oracle for these bits.
+        // With three ranks, sums have varying orders, so there is no oracle for these bits.
         assert_ne!((dense, resumed), ("rna", oracle));
     }
 }

@@ -10,7 +10,7 @@ use super::say_figures;
 use crate::cli::{BenchHbmArgs, file_of};
 use crate::end::OrEnd;
 
-/// Their times are kept.
+/// Most rounds, as the times of all are kept.
 const ROUNDS_MAX: usize = 1_000_000;
 
 pub(super) fn run(args: &BenchHbmArgs) -> Result<(), Failure> {

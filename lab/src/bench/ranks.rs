@@ -8,10 +8,10 @@ use super::{config, models, say_figures};
 use crate::cli::{BenchRanksArgs, file_of};
 use crate::end::OrEnd;
 
-/// Settings that `bench ranks` alone chooses.
+/// Settings that only `bench ranks` chooses.
 pub(super) const OWN: [(&str, &str); 5] = [
-    ("ranks", "two ranks are measured beside one, and bytes of two and four"),
-    ("threads", "ranks of one thread are measured beside a rank of two"),
+    ("ranks", "two ranks are measured against one, and bytes of two and four"),
+    ("threads", "ranks of one thread are measured against a rank of two"),
     ("train.blocks", "ranks have equal parts of 8 blocks"),
     ("tiers.dram", "it follows from the rows"),
     ("tiers.ssd", "give --dir"),
@@ -26,7 +26,7 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
         )
     })?;
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
+        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
     }
     let inputs: Vec<_> = args.data.iter().cloned().collect();
     outputs::check(&[("--json", file_of(&args.json))], &inputs)?;
@@ -136,13 +136,13 @@ fn show_exchanges(page: &mut Page, figures: &ranks::Figures, parts: &[Part]) {
     if parts.contains(&Part::Exchange) && figures.alltoallv_over_raw.is_none() {
         let how = match cfg!(feature = "mpi") {
             true => "there is no such launcher: name one with --launcher, such as mpirun -n 2",
-            false => "this build knows no MPI: build it with --features mpi",
+            false => "this build lacks MPI: build it with --features mpi",
         };
-        put!(page, "messages over MPI beside MPI_Alltoallv: not measured, {how}");
+        put!(page, "messages over MPI against MPI_Alltoallv: not measured, {how}");
     }
 }
 
-/// The figures that are asked for.
+/// Shows the worst figure of each part.
 fn show_worst(page: &mut Page, figures: &ranks::Figures) {
     let mut line = |name: &str, figure: Option<f64>| {
         if let Some(figure) = figure {
@@ -155,13 +155,13 @@ fn show_worst(page: &mut Page, figures: &ranks::Figures) {
     line("time on a slow network over longest, most", figures.wall_over_longest);
 }
 
-/// By pair, in thousands.
+/// Rates of each pair, in thousands.
 fn rates(of: &[f64]) -> String {
     let all: Vec<String> = of.iter().map(|rate| format!("{:.1}", rate / 1e3)).collect();
     format!("{} K", all.join(" "))
 }
 
-/// By pair.
+/// Seconds of each pair.
 fn seconds(of: &[f64]) -> String {
     let all: Vec<String> = of.iter().map(|seconds| format!("{seconds:.2}")).collect();
     all.join(" ")

@@ -1,4 +1,4 @@
-//! What `stepwell-lab bench` takes.
+//! Arguments of `stepwell-lab bench`.
 
 use std::path::PathBuf;
 
@@ -24,9 +24,9 @@ pub(crate) enum BenchJob {
     Hbm(BenchHbmArgs),
     /// Training out of core, against memory and the raw disk
     Train(BenchTrainArgs),
-    /// Training steps alone, against what the processor can do
+    /// Training steps alone, against the processor's limits
     Cpu(BenchCpuArgs),
-    /// Several ranks, against one, against memory and against a network
+    /// Several ranks, against one rank, memory and a network
     Ranks(BenchRanksArgs),
     /// One of the processes that `bench ranks` launches
     #[cfg(feature = "mpi")]
@@ -37,8 +37,8 @@ pub(crate) enum BenchJob {
 /// `stepwell-lab bench ranks`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchRanksArgs {
     /// A directory on the disk to be measured, with room for the examples and the rows twice
@@ -47,7 +47,7 @@ pub(crate) struct BenchRanksArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Train on this file, best a packed one (else on the built-in stream, packed)
+    /// Train on this file, preferably a packed one (default: the built-in stream, packed)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
     pub(crate) data: Option<PathBuf>,
     /// Ids of all slots
@@ -59,25 +59,25 @@ pub(crate) struct BenchRanksArgs {
     /// Examples of a run
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) examples: u64,
-    /// Pairs of runs, whose order changes and of which the median counts: best an odd number
+    /// Pairs of runs in alternating order, of which the median counts; preferably an odd number
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
-    /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
-    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside
-    /// one of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr
-    /// on 1 Gbit/s and 50 us; late, four ranks that are held up for 0 to 50 ms in every step, by
-    /// each protocol beside in step
+    /// Parts to measure (default: all): exchange, messages from every rank to every rank; bytes,
+    /// what ranks send in a step, for deepfm and lr; memory, two ranks of one thread against one of
+    /// two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr on 1
+    /// Gbit/s and 50 us; late, four ranks delayed by 0 to 50 ms in every step, each protocol
+    /// against in step
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) parts: Vec<String>,
-    /// What launches processes with MPI, where the program is built with the feature mpi
+    /// Command that launches processes with MPI, if the program is built with the feature mpi
     #[arg(long, default_value = "mpirun --oversubscribe -n 2", value_name = "COMMAND")]
     pub(crate) launcher: String,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
     /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd, and of
-    /// rows.* rows.storage alone
+    /// rows.* only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -85,8 +85,8 @@ pub(crate) struct BenchRanksArgs {
 /// `stepwell-lab bench train`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchTrainArgs {
     /// A directory on the disk to be measured, with room for the rows five times
@@ -101,7 +101,7 @@ pub(crate) struct BenchTrainArgs {
     /// Exponent of the ids' frequencies
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Give all slots as many ids (else in the proportions of real data)
+    /// Give all slots the same number of ids (default: in the proportions of real data)
     #[arg(long)]
     pub(crate) equal: bool,
     /// Examples that are trained first and not counted
@@ -116,20 +116,18 @@ pub(crate) struct BenchTrainArgs {
     /// Percentages of the rows that memory has slots for
     #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) shares: Vec<f64>,
-    /// Stores that runs begin with: aged, as long training leaves them, or loaded, once and in
-    /// random order
+    /// Stores that runs begin with: aged, as after long training, or loaded once in random order
     #[arg(long, default_value = "aged,loaded", value_delimiter = ',', value_name = "LIST")]
     pub(crate) store: Vec<String>,
     /// Leave out the runs with every row in memory
     #[arg(long)]
     pub(crate) only_out_of_core: bool,
-    /// Leave out the plain run beside each run out of core, which is the same with
-    /// tiers.harvest=0
+    /// Leave out the plain run for each run out of core, which is the same with tiers.harvest=0
     #[arg(long)]
     pub(crate) no_plain: bool,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
-    /// tiers.page_cache, and of rows.* rows.storage alone
+    /// not data except its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
+    /// tiers.page_cache, and of rows.* only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -137,8 +135,8 @@ pub(crate) struct BenchTrainArgs {
 /// `stepwell-lab bench cpu`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, not from synth.*: it measures that \
+                  many distinct ids."
 )]
 pub(crate) struct BenchCpuArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -166,8 +164,8 @@ pub(crate) struct BenchCpuArgs {
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) threads: Vec<usize>,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* data.mini_batch alone,
-    /// and of rows.* rows.storage alone
+    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* only data.mini_batch,
+    /// and of rows.* only rows.storage
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -186,7 +184,7 @@ pub(crate) struct BenchHbmArgs {
     /// as many [default: 1GiB, 256KiB on an emulated device]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes: Option<ByteCount>,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -197,10 +195,10 @@ pub(crate) struct BenchMemArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Keys that are asked for
+    /// Keys to look up
     #[arg(long, default_value_t = 80_000_000, value_name = "N")]
     pub(crate) keys: u64,
-    /// Rows that there is room for
+    /// Rows that fit in memory
     #[arg(long, default_value_t = 16_000_000, value_name = "N")]
     pub(crate) slots: u64,
     /// Bytes of a row
@@ -212,10 +210,10 @@ pub(crate) struct BenchMemArgs {
     /// Keys of a look-up, before repetitions are left out
     #[arg(long, default_value_t = 16_384, value_name = "N")]
     pub(crate) batch: u64,
-    /// Keys drawn in all
+    /// Total number of keys drawn
     #[arg(long, default_value_t = 16_000_000, value_name = "N")]
     pub(crate) lookups: u64,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -228,10 +226,9 @@ pub(crate) struct BenchSsdArgs {
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table.
     ///
-    /// Among them `row_space_worst`: the most bytes that a row takes in a full segment, over those
-    /// of its payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same
-    /// of rows of 64 bytes, each of which has a head of 16 and 9 in the list, so that it is 1.39
-    /// by arithmetic.
+    /// They include `row_space_worst`, the most bytes of a row in a full segment over those of its
+    /// payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same for
+    /// rows of 64 bytes, each of which has a head of 16 and 9 in the list: 1.39 by arithmetic.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
     /// Rows of the store
@@ -252,13 +249,13 @@ pub(crate) struct BenchSsdArgs {
     /// Seconds of each measurement of reads
     #[arg(long, default_value_t = 5.0, value_name = "S")]
     pub(crate) seconds: f64,
-    /// How many times all rows are overwritten
+    /// Number of times that all rows are overwritten
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) overwrites: u64,
-    /// Rounds, of which the median counts
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Keys that the index grows to without a hint, a million at least (0: not measured)
+    /// Keys that the index grows to without a hint, at least a million (0: not measured)
     #[arg(long, default_value_t = 100_000_000, value_name = "N")]
     pub(crate) index_rows: u64,
 }

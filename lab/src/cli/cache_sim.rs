@@ -1,4 +1,4 @@
-//! What `stepwell-lab cache-sim` takes.
+//! Arguments of `stepwell-lab cache-sim`.
 
 use std::path::PathBuf;
 
@@ -15,27 +15,27 @@ pub(crate) struct CacheSimArgs {
     /// web07 i32be, with w106 u32be
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) format: String,
-    /// Sizes of the slab: parts of the distinct keys (0.01), or slots (5000)
+    /// Sizes of the slab, as fractions of the distinct keys (0.01) or as slots (5000)
     #[arg(long, default_value = "0.01,0.1", value_name = "SIZES", allow_hyphen_values = true)]
     pub(crate) sizes: String,
     /// Policies to try: all, or some of their names
     #[arg(long, default_value = "all", value_name = "NAMES")]
     pub(crate) policies: String,
-    /// Accesses of a mini-batch, whose keys are counted once and held together
+    /// Accesses per mini-batch, whose keys are counted once and held together
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) mini_batch: usize,
     /// Mini-batches whose keys are known ahead
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) window: usize,
-    /// Count reads of rows that left the slab, which lie on pages of so many in the order in which
-    /// they left; compaction is left out (27 where --read-unit or --harvest is given)
+    /// Count reads of rows that left the slab, with this many rows on a page in the order in which
+    /// they left, without compaction (default with --read-unit or --harvest: 27)
     #[arg(long, value_name = "ROWS")]
     pub(crate) rows_per_page: Option<usize>,
-    /// Count reads, each of so many neighbouring pages (1)
+    /// Count reads, each of this many neighbouring pages (default: 1)
     #[arg(long, value_name = "PAGES")]
     pub(crate) read_unit: Option<usize>,
-    /// Count reads where rows beside those that are read wait for their use, if it is within
-    /// --window, so many at once (0)
+    /// Count reads with at most this many harvested rows, which are kept for a use within --window
+    /// (default: 0)
     #[arg(long, value_name = "ROWS")]
     pub(crate) harvest: Option<usize>,
     /// Print all figures as JSON; with FILE, write them there and print the tables

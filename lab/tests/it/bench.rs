@@ -153,7 +153,7 @@ fn messages_of_ranks_are_measured() {
         "--json",
         "ranks.json",
     ]);
-    assert!(said.contains("messages over MPI beside MPI_Alltoallv: not measured"), "{said}");
+    assert!(said.contains("messages over MPI against MPI_Alltoallv: not measured"), "{said}");
     let figures = shop.report("ranks.json");
     assert!(figures["alltoallv_over_raw"].is_null());
     let ratio = figures["threads_alltoallv_over_memcpy"].as_f64().unwrap();

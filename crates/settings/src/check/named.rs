@@ -1,4 +1,4 @@
-//! What named tables and features may be, alone and together.
+//! Checks of named tables, features and columns.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::config::{
 };
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
-/// Most ids of all bags of an example, and so most features.
+/// Most ids in all bags of an example, and so most features.
 pub(crate) const IDS_MAX: usize = 65_536;
 
 impl Config {
@@ -18,7 +18,7 @@ impl Config {
         for table in &self.tables {
             check_name(&table.name)?;
             if !names.insert(table.name.as_str()) {
-                return Err(format!("tables.{} is there twice: give it once", table.name));
+                return Err(format!("tables.{} is given twice: give it once", table.name));
             }
             self.check_table(table)?;
         }
@@ -34,8 +34,8 @@ impl Config {
         }
         if table.place == PlaceKind::Memory && table.dram.is_none() {
             return Err(format!(
-                "{} is memory, and nothing says how much of it: give {}, the bytes that hold all \
-                 of its rows, such as 64MiB",
+                "{} is memory, and its size is missing: give {}, enough bytes for all of its rows, \
+                 such as 64MiB",
                 table.key("place"),
                 table.key("dram")
             ));
@@ -43,8 +43,8 @@ impl Config {
         let expires = table.rules(self).life.expire_after > 0;
         if table.place == PlaceKind::Memory && expires {
             return Err(format!(
-                "{} is memory, where rows that expired would keep their room: give {} = 0, or \
-                 leave place out",
+                "{} is memory, where expired rows would not free their memory: give {} = 0, or \
+                 leave out place",
                 table.key("place"),
                 table.key("expire_after")
             ));
@@ -62,7 +62,7 @@ impl Config {
             true => table.key(key),
             false => format!("rows.{key}"),
         };
-        // What the table takes from all rows it may also have otherwise.
+        // The table can override a rule that it inherits.
         let inherited = ["admit_after", "admit_probability"].into_iter().find(|key| !is_given(key));
         let mend = inherited.map_or_else(
             || "give one of them".to_owned(),
@@ -71,7 +71,7 @@ impl Config {
         check_admission(&table.rules(self).life, &key_of, &mend)
     }
 
-    /// Refuses columns of which no example can be made, and columns where there is no data.
+    /// Refuses columns from which no example can be made, and columns without data.
     fn check_columns(&self) -> Outcome {
         for (column, number) in self.columns.iter().zip(1..) {
             for setting in COLUMN_SETTINGS {
@@ -81,8 +81,8 @@ impl Config {
         let layout = self.drafted()?.layout()?;
         if layout.is_some() && self.data.paths.is_empty() && self.data.eval_paths.is_empty() {
             return Err(
-                "the built-in stream has columns of its own: name data, or leave columns, \
-                        data.preset, data.trim and data.missing out"
+                "the built-in stream has its own columns: name data, or leave out columns, \
+                 data.preset, data.trim and data.missing"
                     .to_owned(),
             );
         }
@@ -107,8 +107,8 @@ impl Config {
             ids += columns.len() * feature.ids;
             if ids > IDS_MAX {
                 return Err(format!(
-                    "features.1 to features.{number} take {ids} ids of an example, their columns \
-                     times ids: give fewer columns, or ids, for {IDS_MAX} at most"
+                    "features.1 to features.{number} take {ids} ids per example (columns times \
+                     ids): give fewer columns or ids, at most {IDS_MAX} in all"
                 ));
             }
         }
@@ -117,13 +117,13 @@ impl Config {
             let mini_batch = self.data.mini_batch;
             return Err(format!(
                 "data.mini_batch is {mini_batch}, and an example may have {ids} ids: give at most \
-                 {most}, or features fewer ids"
+                 {most}, or give features fewer ids"
             ));
         }
         Ok(())
     }
 
-    /// Refuses a table that nothing goes into.
+    /// Refuses a table that no feature uses.
     fn check_used(&self) -> Outcome {
         let named: BTreeSet<&str> = match self.features.is_empty() {
             true => [EMBEDDING].into(),
@@ -132,7 +132,7 @@ impl Config {
         match self.tables.iter().find(|table| !named.contains(table.name.as_str())) {
             None => Ok(()),
             Some(TableConfig { name, .. }) => Err(format!(
-                "tables.{name} is named by no feature: give [[features]] with table = \"{name}\" \
+                "tables.{name} is used by no feature: give [[features]] with table = \"{name}\" \
                  and its columns, or leave it out"
             )),
         }
@@ -141,5 +141,5 @@ impl Config {
 
 fn no_table(number: usize, name: &str) -> String {
     let key = FeatureConfig::key(number, "table");
-    format!("{key} is {name}, which is no table: give [tables.{name}], or the name of another one")
+    format!("{key} is {name}, which is not a table: give [tables.{name}], or name another table")
 }

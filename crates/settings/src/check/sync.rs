@@ -1,11 +1,11 @@
-//! What ranks that need not be in step refuse.
+//! Checks of settings for ranks that are out of step.
 
 use super::Outcome;
 use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
 use stepwell_device::Choice;
 
 impl Config {
-    /// Refuses ways to agree that do not go together, or with something else.
+    /// Refuses protocols that do not match `sync.rows`, and settings that need ranks in step.
     pub(super) fn check_sync(&self) -> Outcome {
         let (sync, dense) = (&self.sync, self.sync.dense.name());
         if sync.dense != DenseKind::BSP && sync.rows == RowsKind::Exact {
@@ -26,7 +26,7 @@ impl Config {
             Err(format!("sync.rows = {rows} and {what}: {why}; give {mend}, or {in_step}"))
         };
         if self.ranks.exchange == ExchangeKind::WorkingSet {
-            let why = "rows that are lent are updated in step";
+            let why = "lent rows are updated in step";
             return refuse(
                 "ranks.exchange = working_set".to_owned(),
                 why,
@@ -37,12 +37,12 @@ impl Config {
             let what = format!("pipeline.staleness = {}", self.staleness);
             return refuse(
                 what,
-                "that counts steps which all ranks take together",
+                "it counts steps that all ranks take together",
                 "pipeline.staleness = 0",
             );
         }
         if self.dense_place == DensePlace::Device {
-            let why = "what agrees on dense parameters moves them in the host's memory";
+            let why = "protocols move dense parameters in the host's memory";
             return refuse("train.dense = device".to_owned(), why, "train.dense = host");
         }
         if !matches!(self.device, Choice::Host | Choice::Auto) {

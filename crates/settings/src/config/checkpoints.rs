@@ -1,38 +1,38 @@
-//! What is kept of a run, and when.
+//! Settings of checkpoints.
 
 use std::path::PathBuf;
 
 /// Where and when checkpoints are written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckpointConfig {
-    /// Directory; none for no checkpoints.
+    /// Directory; `None` for no checkpoints.
     pub dir: Option<PathBuf>,
-    /// Steps between checkpoints; 0 for one at the end.
+    /// Steps between checkpoints; 0 for no limit.
     pub every: u64,
-    /// Minutes of training between checkpoints at most; 0 where time does not count.
+    /// Most minutes of training between checkpoints; 0 for no limit.
     pub minutes: f64,
     /// Whether one is written before the first step.
     pub initial: bool,
-    /// Checkpoints of this run that are kept.
+    /// Number of this run's checkpoints to keep.
     pub keep: usize,
-    /// By which figure one more is kept, the best evaluated one.
+    /// Metric by which the best evaluated checkpoint is kept, too.
     pub best: BestKind,
 }
 
-/// By which figure a checkpoint is the best.
+/// Metric by which a checkpoint is the best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BestKind {
-    /// None is.
+    /// No checkpoint is kept as the best.
     #[default]
     None,
-    /// The least log loss; of a label that is a number the least RMSE.
+    /// The least log loss; for a label that is a number, the least RMSE.
     Logloss,
     /// The largest AUC.
     Auc,
 }
 
 impl BestKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Logloss, Self::Auc];
 
     /// Its name in settings.

@@ -1,4 +1,4 @@
-//! Columns of the data: what each is, and what becomes of it.
+//! Columns of the data, and how examples are made from them.
 
 use std::sync::Arc;
 
@@ -12,54 +12,54 @@ use super::names::expanded;
 use super::{Config, PresetKind, presets};
 use crate::columns::COLUMN_SETTINGS;
 
-/// Columns of the data that are alike.
+/// Columns of the data with the same settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnConfig {
-    /// Their names, and ranges of them, such as `C5-C9`.
+    /// Their names and ranges of names, such as `C5-C9`.
     pub names: Vec<String>,
-    /// What they are.
+    /// Their type.
     pub kind: ColumnType,
-    /// Columns of the data that they are made of; empty for those of their own names.
+    /// Source columns in the data; empty for the columns of the same names.
     pub of: Vec<String>,
-    /// Of a label: what is made small.
+    /// For a label: the loss to minimize.
     pub loss: Loss,
-    /// Of a label: texts that count as 1, all others as 0; empty if it is a number.
+    /// For a label: texts that count as 1, all others as 0; empty if it is a number.
     pub positive: Vec<String>,
-    /// Of a number: the function of it that the model gets.
+    /// For a number: the function that is applied to it.
     pub transform: TransformKind,
-    /// Of a number that is standardised: its mean, one for each name.
+    /// For a standardised number: its mean, one for each name.
     pub mean: Vec<f64>,
-    /// Of a number that is standardised: its standard deviation, one for each name.
+    /// For a standardised number: its standard deviation, one for each name.
     pub deviation: Vec<f64>,
-    /// Of a number: smaller ones are this.
+    /// For a number: least value; smaller ones become this.
     pub low: Option<f64>,
-    /// Of a number: larger ones are this.
+    /// For a number: greatest value; larger ones become this.
     pub high: Option<f64>,
-    /// Of a number: what stands for a missing one; none for a feature of 0.
+    /// For a number: replacement for a missing one; `None` for a feature of 0.
     pub fill: Option<f64>,
-    /// Of a number: whether one more feature says that it is missing.
+    /// For a number: whether another feature is 1 where it is missing.
     pub indicator: bool,
-    /// Of an id: whose ids they are; none for the column's own.
+    /// For an id: namespace of the ids; `None` for the column's own.
     pub namespace: Option<String>,
-    /// Of an id: bounds that make a number an id.
+    /// For an id: bounds of the buckets that turn a number into an id.
     pub buckets: Vec<f64>,
-    /// Of an id: what of a date or a time it is.
+    /// For an id: the part of a date or a time that it is.
     pub part: TimePart,
-    /// Of a list: what is between two ids.
+    /// For a list: separator of ids.
     pub separator: String,
     /// For a list: the mark between an id and its value, or the column that has the values. Unset
     /// if all values are 1 or the format has them.
     pub values: Option<String>,
-    /// Of a list: ids that are taken; further ones are left out.
+    /// For a list: most ids to use; further ones are left out.
     pub ids: usize,
-    /// Of an id: what a missing one is.
+    /// For an id: meaning of a missing one.
     pub missing: MissingKind,
 }
 
-/// What a column is.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColumnType {
-    /// What is to be learned.
+    /// What the model learns to predict.
     Label,
     /// How much an example counts.
     Weight,
@@ -70,12 +70,12 @@ pub enum ColumnType {
     Id,
     /// A list of ids.
     Ids,
-    /// Nothing that matters.
+    /// Not used.
     Ignored,
 }
 
 impl ColumnType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] =
         [Self::Label, Self::Weight, Self::Dense, Self::Id, Self::Ids, Self::Ignored];
 
@@ -92,7 +92,7 @@ impl ColumnType {
     }
 }
 
-/// A function of a number.
+/// A function applied to a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransformKind {
     /// The number itself.
@@ -105,7 +105,7 @@ pub enum TransformKind {
 }
 
 impl TransformKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Log1p, Self::Standardise];
 
     /// Its name in settings.
@@ -118,10 +118,10 @@ impl TransformKind {
     }
 }
 
-/// What a missing id is.
+/// Meaning of a missing id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKind {
-    /// An id of its own.
+    /// Its own id.
     #[default]
     Own,
     /// No id.
@@ -129,7 +129,7 @@ pub enum MissingKind {
 }
 
 impl MissingKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Own, Self::None];
 
     /// Its name in settings.
@@ -141,7 +141,7 @@ impl MissingKind {
     }
 }
 
-/// Every setting as its list begins it.
+/// All settings with the defaults of their table.
 impl Default for ColumnConfig {
     fn default() -> Self {
         let mut column = Self {
@@ -176,7 +176,7 @@ impl ColumnConfig {
         format!("columns.{number}.{setting}")
     }
 
-    /// Its columns, one for each name.
+    /// The columns, one for each name.
     fn columns(&self) -> Result<Vec<Column>, String> {
         let names = expanded(&self.names).map_err(|why| format!("names {why}"))?;
         if !self.of.is_empty() && names.len() > 1 {
@@ -193,7 +193,7 @@ impl ColumnConfig {
         names.iter().enumerate().map(column).collect()
     }
 
-    /// What the column is whose name is number `at` of `count`.
+    /// The kind of the column with name number `at` of `count`.
     fn kind_of(&self, at: usize, count: usize) -> Result<ColumnKind, String> {
         Ok(match self.kind {
             ColumnType::Ignored => ColumnKind::Ignored,
@@ -232,8 +232,8 @@ impl ColumnConfig {
                 if (means, deviations) != (count, count) {
                     return Err(format!(
                         "transform is standardise, with {means} numbers in mean and {deviations} \
-                         in deviation for {count} names: give one of each for each name, or none, \
-                         and training computes them"
+                         in deviation for {count} names: give one of each per name, or none and \
+                         let training compute them"
                     ));
                 }
                 Transform::Standardise { mean: self.mean[at], deviation: self.deviation[at] }
@@ -242,7 +242,7 @@ impl ColumnConfig {
     }
 }
 
-/// A separator, some of which have names.
+/// The separator with this text or name.
 fn separator_of(text: &str) -> String {
     match text {
         "space" => " ",
@@ -253,10 +253,10 @@ fn separator_of(text: &str) -> String {
 }
 
 impl Config {
-    /// The columns of the data, where they are not the plain ones of Criteo's click logs.
+    /// The columns of the data; `None` if they are the plain ones of Criteo's click logs.
     ///
     /// # Errors
-    /// One line with the key of what is wrong and the mend.
+    /// One line with the wrong key and the fix.
     pub fn layout(&self) -> Result<Option<Arc<Layout>>, String> {
         let data = &self.data;
         let is_plain = matches!(data.format, Format::Auto | Format::Tsv)
@@ -269,11 +269,11 @@ impl Config {
         }
     }
 
-    /// Entries of `columns`, counted from 1, that are standardised by statistics which nobody gave,
-    /// and the names of their columns.
+    /// Entries of `columns`, counted from 1, that are standardised without given statistics, and
+    /// the names of their columns.
     ///
     /// # Errors
-    /// Names of which none can be made.
+    /// If names are wrong.
     pub fn without_statistics(&self) -> Result<Vec<(usize, Vec<String>)>, String> {
         let lacks = |of: &ColumnConfig| {
             let is_standardised =
@@ -288,8 +288,8 @@ impl Config {
         lacking.map(names).collect()
     }
 
-    /// The same settings, with some number in the place of each of these statistics: what columns
-    /// there are does not depend on them.
+    /// The same settings with placeholders for missing statistics, as the columns do not depend on
+    /// their values.
     ///
     /// # Errors
     /// As [`Config::without_statistics`].
@@ -302,7 +302,7 @@ impl Config {
         Ok(drafted)
     }
 
-    /// The same with its labels, where the data is scored without them.
+    /// The layout with labels, even if the data is scored without them.
     ///
     /// # Errors
     /// As [`Config::layout`].
@@ -315,10 +315,10 @@ impl Config {
         labelled.layout()
     }
 
-    /// The columns of the data with their names, plain ones, too.
+    /// The columns of the data by name, including plain ones.
     ///
     /// # Errors
-    /// One line with the key of what is wrong and the mend.
+    /// One line with the wrong key and the fix.
     pub fn named_layout(&self) -> Result<Layout, String> {
         let preset = presets::of(self.data.preset);
         let own = !self.columns.is_empty();
@@ -347,7 +347,7 @@ impl Config {
         layout.map_err(|error| error.to_string())
     }
 
-    /// By which column the data is split; files to evaluate on are a split by themselves.
+    /// The rule that splits the data by a column; `None` if there are files for evaluation.
     fn split(&self) -> Option<SplitRule> {
         let data = &self.data;
         let column = data.eval_column.clone().filter(|_| data.eval_paths.is_empty())?;
@@ -359,15 +359,15 @@ impl Config {
         Some(SplitRule { column, by })
     }
 
-    /// The columns of this number, counted from 1; those after the last are begun.
+    /// The columns with this number, counted from 1; adds the ones after the last.
     ///
     /// # Errors
-    /// Which numbers there are.
+    /// If the number is too high; the message names the next one.
     pub fn column_mut(&mut self, number: usize) -> Result<&mut ColumnConfig, String> {
         let count = self.columns.len();
         if !(1..=count + 1).contains(&number) {
             let next = count + 1;
-            return Err(format!("columns.{number} has no one before it: give columns.{next}"));
+            return Err(format!("columns.{number} skips a number: give columns.{next}"));
         }
         if number > count {
             self.columns.push(ColumnConfig::default());
@@ -376,7 +376,7 @@ impl Config {
     }
 }
 
-/// The one byte that a separator of fields is.
+/// A separator of fields as a byte.
 fn one_byte(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         [byte] if !may_separate(*byte) => Err(format!(

@@ -1,17 +1,17 @@
-//! What runs on devices.
+//! Where the dense part runs.
 
 /// Where the dense part of a model is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DensePlace {
-    /// By the processor.
+    /// On the processor.
     #[default]
     Host,
-    /// By every device, each for a part of the mini-batch.
+    /// On every device, each for a part of the mini-batch.
     Device,
 }
 
 impl DensePlace {
-    /// All of them.
+    /// All places.
     pub const ALL: [Self; 2] = [Self::Host, Self::Device];
 
     /// Its name in settings.

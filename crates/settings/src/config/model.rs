@@ -1,8 +1,8 @@
-//! Which model, and its shape.
+//! Kind and shape of the model.
 
 use stepwell_nn::Precision;
 
-/// Which model.
+/// Kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelKind {
     /// Logistic regression.
@@ -18,7 +18,7 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Lr, Self::WideDeep, Self::DeepFm, Self::Dcn, Self::Dlrm];
 
     /// Its name in settings.
@@ -33,10 +33,10 @@ impl ModelKind {
     }
 }
 
-/// What is trained.
+/// The model to train.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// Which model.
+    /// Kind of the model.
     pub kind: ModelKind,
     /// Lanes of an embedding.
     pub dim: usize,
@@ -44,12 +44,12 @@ pub struct ModelConfig {
     pub hidden: Vec<usize>,
     /// Cross layers of `dcn`.
     pub cross_layers: usize,
-    /// Widths of the layers under the interaction of `dlrm`, before the one of width `dim`.
+    /// Widths of the layers of `dlrm`'s bottom part, without the last one, of width `dim`.
     pub bottom: Vec<usize>,
-    /// Embeddings begin uniform in [-range, range).
+    /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
-    /// What the operands of matrix products are rounded to.
+    /// Rounding of the operands of matrix products.
     pub precision: Precision,
-    /// Blocks that every mini-batch is cut into, the unit of summation.
+    /// Blocks of every mini-batch, the unit of summation.
     pub blocks: usize,
 }

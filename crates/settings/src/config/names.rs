@@ -1,18 +1,18 @@
-//! Names of columns, and ranges of them: `C5-C9` for several. Plain data has `C1` and on for ids
-//! and `I1` and on for dense values; other data has the names that its layout says.
+//! Names of columns, and ranges of names such as `C5-C9`. Plain data has id columns named from
+//! `C1` on and dense columns from `I1` on; other data has the names of its layout.
 
 use stepwell_data::Layout;
 
 use super::FeatureConfig;
 
-/// Most columns of ids that one feature of the settings may name, and the last that has a name.
+/// Most id columns of one entry of features, and the number of the last one with a name.
 pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl FeatureConfig {
-    /// Its columns of ids, counted from 0, in the order in which they are named: a feature each.
+    /// Its id columns in plain data, counted from 0, in the order of their names.
     ///
     /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
+    /// What is wrong, and the fix. Whether the data has the columns is not checked.
     pub fn columns_of(&self) -> Result<Vec<usize>, String> {
         let mut columns = Vec::new();
         for name in &self.columns {
@@ -23,32 +23,31 @@ impl FeatureConfig {
             }
         }
         match (columns.is_empty(), twice(&columns)) {
-            (true, _) => Err("is empty: give one column of ids or more, such as C1".to_owned()),
+            (true, _) => Err("is empty: give at least one id column, such as C1".to_owned()),
             (_, Some(column)) => Err(format!("has C{} twice: name it once", column + 1)),
             _ => Ok(columns),
         }
     }
 
-    /// As [`FeatureConfig::columns_of`], in data of `layout`, or in plain data where there is none.
+    /// As [`FeatureConfig::columns_of`], in data of `layout`, or in plain data if it is `None`.
     ///
     /// # Errors
-    /// What is wrong, and the mend.
+    /// What is wrong, and the fix.
     pub fn columns_in(&self, layout: Option<&Layout>) -> Result<Vec<usize>, String> {
         let Some(layout) = layout else { return self.columns_of() };
         let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
         let find = |name: &String| {
             known.iter().position(|known| known == name).ok_or_else(|| {
-                format!("has {name}, which is no column of ids: there are {}", listed(&known))
+                format!("has {name}, which is not an id column: there are {}", listed(&known))
             })
         };
         expanded(&self.columns)?.iter().map(find).collect()
     }
 
-    /// As [`FeatureConfig::weight_column`], in data of `layout`, or in plain data where there is
-    /// none.
+    /// As [`FeatureConfig::weight_column`], in data of `layout`, or in plain data if it is `None`.
     ///
     /// # Errors
-    /// What is wrong, and the mend.
+    /// What is wrong, and the fix.
     pub fn weight_in(&self, layout: Option<&Layout>) -> Result<Option<usize>, String> {
         let (Some(name), Some(layout)) = (&self.weight, layout) else {
             return self.weight_column();
@@ -58,15 +57,15 @@ impl FeatureConfig {
             Some(column) => Ok(Some(column)),
             None => {
                 let known: Vec<&str> = known.into_iter().flatten().collect();
-                Err(format!("is {name}, which is no dense column: there are {}", listed(&known)))
+                Err(format!("is {name}, which is not a dense column: there are {}", listed(&known)))
             }
         }
     }
 
-    /// The dense column whose value weights its bags, counted from 0.
+    /// The dense column in plain data whose value weights its bags, counted from 0.
     ///
     /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
+    /// What is wrong, and the fix. Whether the data has the column is not checked.
     pub fn weight_column(&self) -> Result<Option<usize>, String> {
         let Some(name) = &self.weight else { return Ok(None) };
         let column = numbered(name, 'I').ok_or_else(|| {
@@ -76,10 +75,10 @@ impl FeatureConfig {
     }
 }
 
-/// All names that `names` stand for: ranges are taken apart.
+/// Expands the ranges in `names`.
 ///
 /// # Errors
-/// What stands after the key: none, too many, or the same one twice.
+/// If there are no names, too many, or one twice, as the part of a message that follows the key.
 pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for name in names {
@@ -97,12 +96,12 @@ pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(format!("has {} twice: name it once", pair[0])),
-        None if all.is_empty() => Err("is empty: name one column or more".to_owned()),
+        None if all.is_empty() => Err("is empty: name at least one column".to_owned()),
         None => Ok(all),
     }
 }
 
-/// Prefix and numbers of a range such as `C5-C9`; none for the name of one column.
+/// Prefix and numbers of a range such as `C5-C9`; `None` for the name of one column.
 fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     let Some((first, last)) = name.split_once('-') else { return Ok(None) };
     let (Some(first), Some(last)) = (split_number(first), split_number(last)) else {
@@ -114,7 +113,7 @@ fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     let ((prefix, first), (_, last)) = (first, last);
     if first > last {
         let mend = format!("{prefix}{last}-{prefix}{first}");
-        return Err(format!("has {name}, which goes down: give {mend}"));
+        return Err(format!("has {name}, which is descending: give {mend}"));
     }
     if last - first >= COLUMNS_MAX {
         return Err(format!("has more than {COLUMNS_MAX} columns: give fewer"));
@@ -122,7 +121,7 @@ fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     Ok(Some((prefix, first, last)))
 }
 
-/// A name that ends in a number, taken apart.
+/// Splits a name that ends in a number into prefix and number.
 fn split_number(name: &str) -> Option<(&str, usize)> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (prefix, digits) = name.split_at(name.len() - digits);
@@ -131,7 +130,7 @@ fn split_number(name: &str) -> Option<(&str, usize)> {
     Some((prefix, number))
 }
 
-/// Some names, in a sentence.
+/// Lists names in a message, at most a dozen.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 12;
     let more = if names.len() > SHOWN { " and others" } else { "" };
@@ -141,7 +140,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The names of these columns, as short as can be: `C1, C5-C9`, the same for the same columns.
+/// The names of these columns in the shortest form, such as `C1,C5-C9`: equal columns have equal
+/// texts.
 pub(crate) fn ranges(columns: &[usize]) -> String {
     let runs = columns.chunk_by(|one, next| one + 1 == *next);
     let name = |run: &[usize]| match run {
@@ -157,14 +157,14 @@ fn range(name: &str) -> Result<(usize, usize), String> {
     let (first, last) = name.split_once('-').unwrap_or((name, name));
     match (numbered(first, 'C'), numbered(last, 'C')) {
         (Some(first), Some(last)) if first <= last => Ok((first, last)),
-        (Some(_), Some(_)) => Err(format!("has {name}, which goes down: give {last}-{first}")),
+        (Some(_), Some(_)) => Err(format!("has {name}, which is descending: give {last}-{first}")),
         _ => Err(format!(
-            "has {name}: give columns of ids, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
+            "has {name}: give id columns, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
         )),
     }
 }
 
-/// The column of this name, counted from 0, where it is one with this letter.
+/// The column with this name, counted from 0; `None` unless it has this letter.
 fn numbered(name: &str, letter: char) -> Option<usize> {
     let digits = name.strip_prefix(letter)?;
     let is_plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -172,7 +172,7 @@ fn numbered(name: &str, letter: char) -> Option<usize> {
     (1..=COLUMNS_MAX).contains(&number).then(|| number - 1)
 }
 
-/// A column that is named twice.
+/// The first column that occurs twice.
 fn twice(columns: &[usize]) -> Option<usize> {
     let mut sorted = columns.to_vec();
     sorted.sort_unstable();
@@ -210,18 +210,18 @@ mod tests {
 
     #[test]
     fn what_names_no_columns_is_answered_with_the_mend() {
-        let give = "give columns of ids, C1 to C65536, or ranges such as C5-C9";
+        let give = "give id columns, C1 to C65536, or ranges such as C5-C9";
         for name in ["", "C", "C0", "C01", "C+1", "C-1", "X3", "I3", "c3", "C65537", "C1-", "-C1"] {
             assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
         }
         for name in ["C1-C2-C3", "C1-5", "C1 - C5", "C99999999999999999999999", "Cé"] {
             assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
         }
-        let down = "has C9-C5, which goes down: give C5-C9";
+        let down = "has C9-C5, which is descending: give C5-C9";
         assert_eq!(columns(&["C9-C5"]), Err(down.to_owned()));
         let twice = "has C6 twice: name it once";
         assert_eq!(columns(&["C6", "C5-C9"]), Err(twice.to_owned()));
-        let empty = "is empty: give one column of ids or more, such as C1";
+        let empty = "is empty: give at least one id column, such as C1";
         assert_eq!(columns(&[]), Err(empty.to_owned()));
         let many = "has more than 65536 columns: give fewer";
         assert_eq!(columns(&["C1-C65536"; 1000]), Err(many.to_owned()));

@@ -1,11 +1,11 @@
-//! Layouts of data that many people have.
+//! Layouts of well-known data sets.
 
 use super::{ColumnConfig, ColumnType, TransformKind};
 
-/// A layout that has a name.
+/// A named layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PresetKind {
-    /// Criteo's click logs: a label, 13 numbers, 26 ids, between tabs.
+    /// Criteo's click logs: a label, 13 numbers and 26 ids, separated by tabs.
     #[default]
     Criteo,
     /// Census income of UCI (`adult.data`).
@@ -17,7 +17,7 @@ pub enum PresetKind {
 }
 
 impl PresetKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Criteo, Self::Adult, Self::Avazu, Self::MovieLens];
 
     /// Its name in settings.
@@ -31,14 +31,14 @@ impl PresetKind {
     }
 }
 
-/// Columns, and how files are read that have them.
+/// The columns of a data set, and how its files are read.
 pub(super) struct Preset {
     pub(super) columns: Vec<ColumnConfig>,
     pub(super) trim: bool,
     pub(super) missing: &'static [&'static str],
 }
 
-/// Some columns that are alike: names and ranges, what they are, what is done to them.
+/// Columns with the same settings: names and ranges, type, rule.
 struct Alike(&'static [&'static str], ColumnType, Rule);
 
 enum Rule {
@@ -58,7 +58,7 @@ const CRITEO: &[Alike] = &[
     Alike(&["C1-C26"], Id, Plain),
 ];
 
-/// In the order of `adult.data`, which has no header; statistics are those of its 32,561 rows.
+/// In the order of `adult.data`, which has no header. The statistics are over its 32,561 rows.
 const ADULT: &[Alike] = &[
     Alike(&["age"], Dense, Standardise(&[38.58], &[13.64])),
     Alike(&["workclass"], Id, Plain),

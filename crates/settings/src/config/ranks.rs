@@ -1,28 +1,28 @@
-//! Ranks, and how rows travel between them.
+//! Ranks, and how they exchange rows.
 
 /// Ranks that train one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RanksConfig {
-    /// How many.
+    /// Number of ranks.
     pub count: usize,
-    /// How rows travel between them.
+    /// How ranks exchange rows.
     pub exchange: ExchangeKind,
-    /// Seconds after which one that is not heard of is given up.
+    /// Seconds of silence after which a rank is given up.
     pub timeout: f64,
 }
 
-/// How rows travel between ranks.
+/// How ranks exchange rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeKind {
-    /// In every mini-batch: weights from the owner, gradients back, which updates the row.
+    /// In every mini-batch: the owner sends weights, gets gradients and updates the row.
     Owner,
-    /// The same, but for rows that one rank alone needs in several mini-batches of a batch: these
-    /// are that rank's while the batch lasts.
+    /// As `Owner`, except that a row that only one rank needs in several mini-batches of a batch is
+    /// lent to it for that batch.
     WorkingSet,
 }
 
 impl ExchangeKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Owner, Self::WorkingSet];
 
     /// Its name in settings.

@@ -1,4 +1,4 @@
-//! How ranks agree.
+//! How ranks agree on the model.
 
 use std::fmt::{Display, Formatter};
 
@@ -9,15 +9,15 @@ use super::Config;
 /// How ranks agree on the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncConfig {
-    /// Of the dense part.
+    /// How ranks agree on dense parameters.
     pub dense: DenseKind,
-    /// How old the rows may be that a rank reads.
+    /// Which updates the rows that a rank reads may miss.
     pub rows: RowsKind,
-    /// Steps whose updates bounded rows may miss, and the dense part in tables.
+    /// Steps whose updates bounded rows may miss, and under `geeps` dense parameters.
     pub staleness: u64,
     /// Ranks that `rna` probes for each sum.
     pub probes: usize,
-    /// Updates of the dense part after which `rna` drops a gradient.
+    /// Greatest age, in dense updates, of a gradient that `rna` does not drop.
     pub age: u64,
 }
 
@@ -28,20 +28,20 @@ impl SyncConfig {
     }
 }
 
-/// How ranks agree on the dense part.
+/// How ranks agree on dense parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenseKind {
-    /// By a protocol between them.
+    /// By a protocol between ranks.
     Protocol(Kind),
-    /// It is tables of a parameter server, of which every rank is a shard: they add updates that
-    /// ranks computed.
+    /// In tables of a parameter server, with a shard on every rank; the tables add updates that
+    /// ranks compute.
     Geeps,
 }
 
 impl DenseKind {
-    /// The sum of all ranks' gradients, for which all wait.
+    /// The sum of all ranks' gradients, for which all ranks wait.
     pub const BSP: Self = Self::Protocol(Kind::Bsp);
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = {
         let mut all = [Self::Geeps; 7];
         let mut place = 0;
@@ -68,8 +68,8 @@ impl DenseKind {
         }
     }
 
-    /// Which of the ranks' dense parts are the model: their mean. In tables parameters are the same
-    /// for all, but each rank's optimizer has a state of its own.
+    /// The ranks whose dense parts are averaged into the model. In tables, parameters are the same
+    /// on all ranks, but each rank's optimizer has its own state.
     pub fn model_of(self, ranks: usize) -> std::ops::Range<usize> {
         match self {
             Self::Protocol(kind) => kind.model_of(ranks),
@@ -90,19 +90,19 @@ impl Display for DenseKind {
     }
 }
 
-/// How old the rows may be that a rank reads.
+/// Which updates the rows that a rank reads may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsKind {
-    /// They have the updates of all steps before.
+    /// None: they have the updates of all earlier steps.
     Exact,
-    /// They miss those of the last few steps at most.
+    /// Those of the last few steps.
     Bounded,
-    /// They miss those of as many steps as are in flight.
+    /// Those of all steps in flight.
     Async,
 }
 
 impl RowsKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Exact, Self::Bounded, Self::Async];
 
     /// Its name in settings.
@@ -116,26 +116,25 @@ impl RowsKind {
 }
 
 impl Config {
-    /// Whether ranks wait for each other in every step: then the model is that of one rank, bit for
-    /// bit.
+    /// Whether ranks wait for each other in every step. The model is then bit for bit that of one
+    /// rank.
     pub fn in_step(&self) -> bool {
         self.ranks.count == 1 || self.sync.rows == RowsKind::Exact
     }
 
-    /// Whether another run of several ranks gives another model, of this same configuration.
+    /// Whether runs of this configuration may give different models.
     pub fn depends_on_time(&self) -> bool {
         let waits = self.sync.rows == RowsKind::Bounded && self.sync.staleness == 0;
         let repeats = waits && matches!(self.sync.dense, DenseKind::BSP | DenseKind::Geeps);
         !(repeats || self.in_step())
     }
 
-    /// Ranks before the first that computes: a server of the dense part.
+    /// Number of ranks that only serve dense parameters; they come before the learners.
     pub fn servers(&self) -> usize {
         usize::from(!self.in_step() && self.sync.dense.has_server())
     }
 
-    /// Steps that a rank may be ahead of the last one that all ranks have ended, where they are not
-    /// in step.
+    /// Most steps that a rank may be ahead of the last step that all ranks have ended; 0 in step.
     pub fn ahead_max(&self) -> u64 {
         match self.sync.rows {
             RowsKind::Exact => 0,

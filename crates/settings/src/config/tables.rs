@@ -1,4 +1,4 @@
-//! Tables that a model names itself, and the features that go into them.
+//! Named tables, and the features that go into them.
 
 use stepwell_base::ByteCount;
 use stepwell_engine::Pooling;
@@ -7,59 +7,59 @@ use stepwell_optim::Storage;
 use super::{Config, LifeConfig, OptimizerConfig, OptimizerKind};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
-/// The table of all columns of ids where no feature is given; it is there by itself.
+/// The table that exists without being named; without features, it has all id columns.
 pub const EMBEDDING: &str = "embedding";
 /// Longest name of a table.
 const NAME_MAX: usize = 64;
 
-/// A table; what it does not say is as the settings for all rows have it.
+/// A named table. Unset values are inherited from the settings for all rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
     /// Its name.
     pub name: String,
-    /// Lanes of an embedding; 0 for first-order weights alone.
+    /// Lanes of an embedding; 0 for only first-order weights.
     pub dim: Option<usize>,
     /// Optimizer of its rows.
     pub optimizer: Option<OptimizerKind>,
     /// Learning rate of its rows.
     pub lr: Option<f64>,
-    /// How rows keep their weights.
+    /// Format of weights in its rows.
     pub storage: Option<Storage>,
-    /// Embeddings begin uniform in [-range, range).
+    /// Initial embedding weights are uniform in [-range, range).
     pub init_range: Option<f64>,
-    /// Occurrences of a key before it gets a row.
+    /// Occurrences of a key until it gets a row.
     pub admit_after: Option<u8>,
-    /// Probability with which a key gets a row, in each mini-batch anew.
+    /// Probability that a key gets a row, drawn anew in each mini-batch.
     pub admit_probability: Option<f64>,
-    /// Steps without use after which a row is no more; 0 for never.
+    /// Steps without use after which a row expires; 0 for never.
     pub expire_after: Option<u64>,
-    /// Whether rows keep a history where nothing else asks.
+    /// Whether rows keep a history even if no other setting needs it.
     pub history: Option<bool>,
     /// Bytes of the sketch that counts occurrences.
     pub sketch: Option<ByteCount>,
-    /// Where its rows may lie.
+    /// Where its rows may be.
     pub place: PlaceKind,
-    /// Bytes of its rows in memory; none for a share of `tiers.dram`.
+    /// Bytes of its rows in memory; `None` for a share of `tiers.dram`.
     pub dram: Option<ByteCount>,
 }
 
-/// What holds for the rows of one table.
+/// The settings of one table's rows, with none unset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRules {
     /// Lanes of an embedding.
     pub dim: usize,
     /// Optimizer of its rows.
     pub optimizer: OptimizerConfig,
-    /// How rows keep their weights.
+    /// Format of weights in its rows.
     pub storage: Storage,
-    /// Embeddings begin uniform in [-range, range).
+    /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
-    /// When rows come to exist and cease to.
+    /// When rows start and stop existing.
     pub life: LifeConfig,
 }
 
 impl TableConfig {
-    /// The table of this name, with nothing said of it.
+    /// The table with this name and nothing set.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -69,7 +69,7 @@ impl TableConfig {
         format!("tables.{}.{setting}", self.name)
     }
 
-    /// The same table with all said that it takes from settings for all rows.
+    /// The same table with all inherited values filled in.
     pub(crate) fn resolved(&self, config: &Config) -> Self {
         let TableRules { dim, optimizer, storage, init_range, life } = self.rules(config);
         Self {
@@ -87,7 +87,7 @@ impl TableConfig {
         }
     }
 
-    /// Its optimizer, where `rows` have theirs: what is said of that one counts for no other.
+    /// Its optimizer. Other values of `rows`, such as `eps`, apply only if the kind is the same.
     fn optimizer(&self, rows: &OptimizerConfig) -> OptimizerConfig {
         let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
         match kind == rows.kind {
@@ -96,7 +96,7 @@ impl TableConfig {
         }
     }
 
-    /// What holds for its rows in a run of `config`.
+    /// The settings of its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
         let (rows, life) = (&config.rows, &config.life);
         TableRules {
@@ -115,20 +115,20 @@ impl TableConfig {
     }
 }
 
-/// Where the rows of a table may lie.
+/// Where the rows of a table may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlaceKind {
     /// In every tier.
     #[default]
     Tiers,
-    /// In memory, all of them.
+    /// All in memory.
     Memory,
-    /// In every tier, but on devices only those that are used most.
+    /// In every tier, but only the most used ones on devices.
     Device,
 }
 
 impl PlaceKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Tiers, Self::Memory, Self::Device];
 
     /// Its name in settings.
@@ -141,18 +141,18 @@ impl PlaceKind {
     }
 }
 
-/// Columns of ids that go into one table, each pooled alike: a feature each.
+/// Id columns that go into one table with the same settings; each becomes a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureConfig {
-    /// Names of the columns, such as `C3`, and ranges of them, such as `C5-C9`.
+    /// Names of the columns, such as `C3`, and ranges of names, such as `C5-C9`.
     pub columns: Vec<String>,
     /// Name of the table.
     pub table: String,
     /// How the rows of a bag become one embedding.
     pub pooling: Pooling,
-    /// Ids that a bag has at most.
+    /// Most ids in a bag.
     pub ids: usize,
-    /// Dense column, such as `I3`, whose value weights the bag; none for no weight.
+    /// Dense column, such as `I3`, whose value weights the bag; `None` for no weight.
     pub weight: Option<String>,
 }
 
@@ -163,7 +163,7 @@ impl FeatureConfig {
     }
 }
 
-/// Every setting as its list begins it, without a name.
+/// All settings with the defaults of their table, and no name.
 impl Default for TableConfig {
     fn default() -> Self {
         let mut table = Self {
@@ -186,7 +186,7 @@ impl Default for TableConfig {
     }
 }
 
-/// Every setting as its list begins it.
+/// All settings with the defaults of their table.
 impl Default for FeatureConfig {
     fn default() -> Self {
         let mut feature = Self {
@@ -202,8 +202,8 @@ impl Default for FeatureConfig {
 }
 
 impl Config {
-    /// The tables of a run that [`Config::check`] takes: `embedding` first where it is in use,
-    /// whether it is given or not, then the others in their order.
+    /// The tables of a run that passes [`Config::check`]: `embedding` first if it is used, whether
+    /// given or not, then the others in their order.
     pub fn tables_in_use(&self) -> Vec<TableConfig> {
         let is_embedding = |table: &&TableConfig| table.name == EMBEDDING;
         let used = self.features.is_empty() || self.features.iter().any(|of| of.table == EMBEDDING);
@@ -213,10 +213,10 @@ impl Config {
         first.into_iter().chain(others.cloned()).collect()
     }
 
-    /// The table of this name, begun as the last one where there is none.
+    /// The table with this name; adds it as the last one if it is missing.
     ///
     /// # Errors
-    /// What is wrong with the name, and the mend.
+    /// If the name is not allowed; the message has the fix.
     pub fn table_mut(&mut self, name: &str) -> Result<&mut TableConfig, String> {
         check_name(name)?;
         let at = self.tables.iter().position(|table| table.name == name);
@@ -227,15 +227,15 @@ impl Config {
         Ok(&mut self.tables[at])
     }
 
-    /// The feature of this number, counted from 1; the one after the last is begun.
+    /// The feature with this number, counted from 1; adds the one after the last.
     ///
     /// # Errors
-    /// Which numbers there are.
+    /// If the number is too high; the message names the next one.
     pub fn feature_mut(&mut self, number: usize) -> Result<&mut FeatureConfig, String> {
         let count = self.features.len();
         if !(1..=count + 1).contains(&number) {
             let next = count + 1;
-            return Err(format!("features.{number} has no one before it: give features.{next}"));
+            return Err(format!("features.{number} skips a number: give features.{next}"));
         }
         if number > count {
             self.features.push(FeatureConfig::default());
@@ -244,7 +244,7 @@ impl Config {
     }
 }
 
-/// Refuses a name that no table may have.
+/// Refuses a name that is not allowed for tables.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(fits) {

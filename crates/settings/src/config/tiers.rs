@@ -9,26 +9,25 @@ use stepwell_mem::PolicyKind;
 /// Memory and disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierConfig {
-    /// Bytes of each device for rows; none for nine tenths of what it offers.
+    /// Bytes of each device for rows; `None` for nine tenths of its free memory.
     pub hbm: Option<ByteCount>,
-    /// How rows are found there.
+    /// How a step finds rows on a device.
     pub lookup: Lookup,
-    /// Mini-batches in which uses are counted, for tables whose most used rows go to devices.
+    /// Mini-batches that count uses of rows, for tables whose most used rows go to devices.
     pub warm_up: usize,
-    /// Bytes of the slab with its index and metadata; none for a share of `memory`, or 1 GiB.
+    /// Bytes of the slab with its index and metadata; `None` for a share of `memory`, or 1 GiB.
     pub dram: Option<ByteCount>,
-    /// Directory of the store; none for a temporary one.
+    /// Directory of all stores; `None` for a temporary one.
     pub ssd: Option<PathBuf>,
-    /// Bytes that the store's index may take; none for a share of `memory`, or 1 GiB.
+    /// Limit in bytes on the store's index; `None` for a share of `memory`, or 1 GiB.
     pub index: Option<ByteCount>,
-    /// Bytes of a segment file; none for what suits `memory`, or 64 MiB.
+    /// Bytes of a segment file; `None` for 64 MiB, less if `memory` is small.
     pub segment: Option<ByteCount>,
-    /// Bytes of segment files that go through the system's page cache.
+    /// Bytes of segment files read through the system's page cache.
     pub page_cache: ByteCount,
-    /// Bytes of rows loaded from pages that were read for other rows; none for what suits `memory`,
-    /// or 64 MiB.
+    /// Bytes of harvested rows; `None` for 64 MiB, less if `memory` is small.
     pub harvest: Option<ByteCount>,
-    /// Most bytes that are read around a row for the sake of its neighbours.
+    /// Most bytes read around a row to harvest other rows.
     pub read_unit: ByteCount,
     /// Most space of the store after a commit, as a multiple of its live rows'.
     pub space: f64,

@@ -1,4 +1,4 @@
-//! Documents name settings as the table has them.
+//! Documents name only settings that exist.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -22,7 +22,7 @@ fn the_page_lists_every_setting_with_its_default() {
     );
 }
 
-/// The words of a document that look like keys: `data.epochs` between backticks.
+/// The words in backticks of a document that look like keys, such as `data.epochs`.
 fn named(text: &str) -> Vec<&str> {
     let of_run = SETTINGS.iter().filter_map(|setting| Some(setting.key.split_once('.')?.0));
     let groups = of_run.chain(["tables", "features"]).map(|group| format!("{group}."));

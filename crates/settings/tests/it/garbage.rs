@@ -1,5 +1,5 @@
-//! Whatever keys and values are given in whatever order: nothing panics, what is refused is
-//! refused in one line, and what is accepted is kept by reports as it is.
+//! Random keys and values in random order: nothing panics, errors are one line, and reports keep
+//! accepted values unchanged.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -52,9 +52,9 @@ const VALUES: [&str; 38] = [
     "é\n",
 ];
 
-/// Keys that there are, and some that there are not.
+/// Known keys and some unknown ones.
 fn keys() -> impl Strategy<Value = String> {
-    // What space may be is for the store to say.
+    // The store checks the range of tiers.space.
     let run = SETTINGS.iter().map(|setting| setting.key).filter(|key| *key != "tiers.space");
     let run = run.map(str::to_owned).collect::<Vec<_>>();
     let of_table = TABLE_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
@@ -77,7 +77,7 @@ fn values() -> impl Strategy<Value = String> {
     prop_oneof![9 => select(&VALUES[..]).prop_map(str::to_owned), 1 => "\\PC{0,12}"]
 }
 
-/// The settings with one more, where it is accepted.
+/// The settings with another value given, if it is accepted.
 fn given(config: &Config, key: &str, value: &str) -> Result<Config, String> {
     let found = look_up(key)?;
     let mut config = config.clone();
@@ -87,12 +87,12 @@ fn given(config: &Config, key: &str, value: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// What holds for settings that are accepted one by one.
+/// Checks settings whose values were accepted one by one.
 fn is_kept(config: &Config) {
     let json: Value = serde_json::from_str(&to_json(config).to_string()).unwrap();
     assert_eq!(from_json(&json).as_ref(), Ok(config));
     let layout = config.layout();
-    // The file that says all settings is read as them.
+    // A layout agrees with its schema.
     if let Ok(Some(layout)) = &layout {
         let schema = layout.schema();
         assert_eq!(layout.dense_names().len().max(1), schema.dense);

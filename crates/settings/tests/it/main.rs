@@ -1,4 +1,4 @@
-//! Settings, from text to text.
+//! Tests of settings: parsing, checks, texts.
 
 mod documented;
 mod fields;

@@ -1,4 +1,4 @@
-//! Tables and features that a user names.
+//! Named tables and features.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -9,14 +9,14 @@ use stepwell_settings::{
     to_json,
 };
 
-/// The default settings with these.
+/// The default settings with these values.
 fn with(pairs: &[(&str, &str)]) -> Config {
     let mut config = Config::default();
     pairs.iter().for_each(|(key, text)| look_up(key).unwrap().set(&mut config, text).unwrap());
     config
 }
 
-/// Two tables, not in the order of their letters, and eleven features.
+/// Two tables, not in alphabetical order, and eleven features.
 fn rich() -> Config {
     let mut config = with(&[
         ("tables.users.dim", "0"),
@@ -42,7 +42,7 @@ fn rich() -> Config {
     config
 }
 
-/// What the list of a model says of tables and features.
+/// The settings of tables and features in a model's list.
 fn said(config: &Config) -> String {
     let count = model_settings(&Config::default()).len();
     let parts = model_settings(config).into_iter().skip(count);
@@ -118,7 +118,7 @@ fn what_makes_a_model_is_said_with_all_settings_together() {
     let feature = "features.1.columns=C1,C5-C8 features.1.table=users features.1.pooling=sum \
                    features.1.ids=1 features.1.weight=none";
     assert_eq!(said(&config), format!("{users} {feature}"));
-    // A default that is given, or columns written otherwise, make no other model.
+    // Giving a default, or writing columns in another way, does not change the model.
     let before = said(&config);
     for (key, text) in [
         ("tables.users.lr", "0.02"),
@@ -130,7 +130,7 @@ fn what_makes_a_model_is_said_with_all_settings_together() {
         look_up(key).unwrap().set(&mut config, text).unwrap();
         assert_eq!(said(&config), before, "{key} = {text}");
     }
-    // Nor do settings for all rows that the table has otherwise; they are listed as ever.
+    // Nor do settings for all rows that the table overrides; they are still listed.
     look_up("model.dim").unwrap().set(&mut config, "4").unwrap();
     assert_eq!(said(&config), before);
     assert!(model_settings(&config).contains(&("model.dim".to_owned(), "4".to_owned())));
@@ -193,12 +193,12 @@ fn keys_that_name_nothing_are_answered_with_the_mend() {
     }
     let mut config = Config::default();
     let gap = look_up("features.2.ids").unwrap().set(&mut config, "3").unwrap_err();
-    assert_eq!(gap, "features.2 has no one before it: give features.1");
+    assert_eq!(gap, "features.2 skips a number: give features.1");
     let kind = look_up("tables.a.lr").unwrap().set(&mut config, "fast").unwrap_err();
     assert_eq!(kind, "tables.a.lr = fast: give a number");
 }
 
-/// One table `a` that a feature names, and what else is said.
+/// A table `a` that a feature uses, with these values.
 fn refused(pairs: &[(&str, &str)]) -> String {
     let base = [("features.1.columns", "C1"), ("features.1.table", "a"), ("tables.a.dim", "8")];
     with(&[&base[..], pairs].concat()).check().unwrap_err()
@@ -211,19 +211,19 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
         (
             "tables.a.lr",
             "0",
-            "is 0.0: give a number above 0 (in f32, from 1e-45 on), at most 1000000",
+            "is 0.0: give a number above 0 (in f32, at least 1e-45) and at most 1000000",
         ),
         ("tables.a.init_range", "-1", "is -1: give a number from 0 to 1000"),
         ("tables.a.admit_after", "0", "is 0: give 1 to 255"),
         ("tables.a.admit_probability", "0", "is 0: give more than 0 and at most 1"),
         ("tables.a.dram", "0", "is 0: give at least 1"),
-        ("features.1.columns", "", "is empty: name one column or more"),
+        ("features.1.columns", "", "is empty: name at least one column"),
         (
             "features.1.columns",
             "C1, I3",
-            "has I3: give columns of ids, C1 to C65536, or ranges such as C5-C9",
+            "has I3: give id columns, C1 to C65536, or ranges such as C5-C9",
         ),
-        ("features.1.columns", "C9-C5", "has C9-C5, which goes down: give C5-C9"),
+        ("features.1.columns", "C9-C5", "has C9-C5, which is descending: give C5-C9"),
         ("features.1.columns", "C1,C1", "has C1 twice: name it once"),
         ("features.1.table", "a b", "is a b: give the name of a table"),
         ("features.1.ids", "0", "is 0: give 1 to 65536"),
@@ -262,21 +262,21 @@ fn what_does_not_go_together_is_answered_with_the_mend() {
     assert_eq!(refused(&sketch), "tables.a.sketch is 63 B: give at least 64 bytes");
     assert_eq!(
         refused(&[("tables.a.place", "memory")]),
-        "tables.a.place is memory, and nothing says how much of it: give tables.a.dram, the bytes \
-         that hold all of its rows, such as 64MiB"
+        "tables.a.place is memory, and its size is missing: give tables.a.dram, enough bytes for \
+         all of its rows, such as 64MiB"
     );
     assert_eq!(
         refused(&[("features.1.table", "b")]),
-        "features.1.table is b, which is no table: give [tables.b], or the name of another one"
+        "features.1.table is b, which is not a table: give [tables.b], or name another table"
     );
-    let unused = "is named by no feature: give [[features]] with table = \"b\" and its columns, or \
+    let unused = "is used by no feature: give [[features]] with table = \"b\" and its columns, or \
                   leave it out";
     assert_eq!(refused(&[("tables.b.dim", "8")]), format!("tables.b {unused}"));
     let alone = with(&[("tables.b.dim", "8")]).check().unwrap_err();
     assert_eq!(alone, format!("tables.b {unused}"));
     let mut twice = with(&[("tables.embedding.dim", "8")]);
     twice.tables.push(twice.tables[0].clone());
-    assert_eq!(twice.check().unwrap_err(), "tables.embedding is there twice: give it once");
+    assert_eq!(twice.check().unwrap_err(), "tables.embedding is given twice: give it once");
     let memory = [
         ("tables.a.place", "memory"),
         ("tables.a.dram", "1MiB"),
@@ -291,8 +291,8 @@ fn what_does_not_go_together_is_answered_with_the_mend() {
 fn ids_of_an_example_are_bounded() {
     let many = |count: u64| {
         format!(
-            "take {count} ids of an example, their columns times ids: give fewer columns, or ids, \
-             for 65536 at most"
+            "take {count} ids per example (columns times ids): give fewer columns or ids, at most \
+             65536 in all"
         )
     };
     let error = refused(&[("features.1.columns", "C1-C65536"), ("features.1.ids", "65536")]);
@@ -314,12 +314,12 @@ fn what_changes_nothing_is_told_where_it_was_chosen() {
         }
         idle_notes(&keys, &config)
     };
-    let sketch = "tables.a.sketch has no effect, because admit_after of the table is 1";
+    let sketch = "tables.a.sketch has no effect, because the table's admit_after is 1";
     assert_eq!(notes(&[("tables.a.sketch", "1KiB")]), [sketch]);
-    let history = "tables.a.history has no effect, because admission or expiry of the \
-         table asks for it already";
+    let history = "tables.a.history has no effect, because the table's admission or expiry needs \
+                   it already";
     assert_eq!(notes(&[("tables.a.admit_after", "2")]), [history]);
-    let range = "tables.a.init_range has no effect, because dim of the table is 0";
+    let range = "tables.a.init_range has no effect, because the table's dim is 0";
     assert_eq!(notes(&[("tables.a.dim", "0")]), [range, history]);
     let lr = "has no effect, because lr has neither embeddings nor hidden layers";
     let told = notes(&[("model.kind", "lr")]);

@@ -1,5 +1,5 @@
-//! No setting is forgotten: every field of a configuration has its entry in the table, and what an
-//! entry says of its setting is so.
+//! No setting is forgotten: every field of a configuration has an entry in the table, and the
+//! entry's claims are true.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -16,7 +16,7 @@ fn all(config: &Config) -> Value {
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
-/// `part` with another value of a setting, and its text; one that is right by itself.
+/// `part` with another valid value of a setting, and the value's text.
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
     let short =
         ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sven", "9,8", "memory", "mean", "C3"];
@@ -49,7 +49,7 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
     texts.into_iter().find_map(change).unwrap_or_else(|| panic!("{}: no other value", setting.key))
 }
 
-/// Configurations in which different settings count.
+/// Configurations in which different settings have an effect.
 fn grounds() -> Vec<Config> {
     let with = |pairs: &[(&str, &str)]| {
         let mut config = Config::default();
@@ -97,7 +97,7 @@ fn what_is_shown_is_read_again() {
     }
 }
 
-/// What the list of a model says of a setting.
+/// The value of a setting in a model's list.
 fn listed(config: &Config, key: &str) -> Option<String> {
     model_settings(config).into_iter().find(|(known, _)| known == key).map(|(_, value)| value)
 }
@@ -153,7 +153,7 @@ fn the_help_of_a_name_lists_all_names() {
     assert!(count >= 20, "{count}");
 }
 
-/// Each entry changes its field and no other, and no field is without one.
+/// Each entry changes exactly one field, and every field has an entry.
 fn covers<T: Clone + PartialEq>(
     settings: &[Setting<T>],
     begun: &T,
@@ -185,7 +185,7 @@ fn no_setting_of_a_table_or_feature_is_forgotten() {
     );
 }
 
-/// A configuration with two tables, of which one is in memory, and two features.
+/// A configuration with two features and two tables, one of them in memory.
 fn with_parts() -> Config {
     let mut config = Config::default();
     for (key, text) in [
@@ -211,7 +211,7 @@ fn a_setting_of_a_table_or_feature_is_kept_as_its_entry_says() {
             let mut other = config.clone();
             other.tables[at] = changed(setting, &config.tables[at]).0;
             let key = format!("tables.{}.{}", config.tables[at].name, setting.key);
-            // The sketch counts in the table that counts.
+            // The sketch matters only for a table that counts occurrences.
             let reaches = match setting.kept {
                 Kept::Always | Kept::BeyondDefault => true,
                 Kept::WhereItCounts => at == 1,

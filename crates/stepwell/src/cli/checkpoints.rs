@@ -1,4 +1,4 @@
-//! What people type about a checkpoint.
+//! Arguments of commands on checkpoints.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use clap::{Args, ValueHint};
 
 use crate::export::Format;
 
-/// A model and what it scores.
+/// A model and the data that it scores.
 #[derive(Debug, Args)]
 pub(crate) struct ScoreArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Data to score: a file or glob, such as the model was trained on, in any format (may be given
-    /// several times)
+    /// Data to score: a file or glob, with the columns that the model was trained on, in any format
+    /// (may be given several times)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Any setting by its key
@@ -29,20 +29,20 @@ pub(crate) struct ScoreArgs {
 
 /// `stepwell eval`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --data it scores the evaluation part of the training data.")]
+#[command(after_help = "Without --data, it scores the evaluation part of the training data.")]
 pub(crate) struct EvalArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
-    /// Write every figure to this file, as JSON
+    /// Write all figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Print the report as one JSON object; all else goes to standard error
+    /// Print the report as one JSON object; everything else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
-    /// Measure the AUC within the examples of each value of this column of the data, too
+    /// Also measure the AUC among examples with the same value in this column of the data
     #[arg(long, value_name = "COLUMN")]
     pub(crate) group: Option<String>,
-    /// Compute the model's digest, too, which reads every row
+    /// Also compute the model's digest, which reads every row
     #[arg(long)]
     pub(crate) digest: bool,
 }
@@ -53,19 +53,19 @@ pub(crate) struct EvalArgs {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
-    /// Column of the data whose values are written before the scores (may be given several times)
+    /// Column of the data to write before the scores (may be given several times)
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Vec<String>,
-    /// Write the labels before the scores, too
+    /// Also write the labels before the scores
     #[arg(long, conflicts_with = "unlabelled")]
     pub(crate) label: bool,
     /// The data has no label column
     #[arg(long, alias = "unlabeled")]
     pub(crate) unlabelled: bool,
-    /// File of scores: CSV, or TSV or Parquet where it is named so; - for CSV on standard output
+    /// File of scores: CSV, TSV or Parquet by its name; - means CSV on standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
-    /// Print how many scores were written as one JSON object; --out has to name a file
+    /// Print the number of scores as one JSON object; --out must name a file
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -76,30 +76,29 @@ pub(crate) struct ExportArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Directory to make: the dense part, and table-NAME for each table; with --ids a file, of CSV,
-    /// or TSV or Parquet where it is named so
+    /// Directory to create for the dense part and a table-NAME for each table; with --ids, a file:
+    /// CSV, TSV or Parquet by its name
     #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
-    /// Write the embeddings of the ids in this file alone, which names their column in its first
-    /// line
+    /// Write only the embeddings of the ids in this file, whose first line names their column
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "state", "since"])]
     pub(crate) ids: Option<PathBuf>,
-    /// Id column of the model that the ids are of
+    /// Id column of the model that the ids belong to
     #[arg(long, value_name = "NAME", requires = "ids")]
     pub(crate) column: Option<String>,
-    /// Table that has their rows, where the column has some in several
+    /// Table with their rows, if the column has rows in several
     #[arg(long, value_name = "NAME", requires = "ids")]
     pub(crate) table: Option<String>,
     /// Format of the tensors; `import` reads safetensors
     #[arg(long, value_enum, default_value = "safetensors", value_name = "NAME")]
     pub(crate) format: Format,
-    /// Optimizer state and history, too
+    /// Also write optimizer state and history
     #[arg(long)]
     pub(crate) state: bool,
     /// Print what was written as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only rows that were trained after this step, which rows with a history tell
+    /// Write only rows trained after this step; needs rows with a history
     #[arg(long, value_name = "STEP")]
     pub(crate) since: Option<u64>,
     /// Accept rows that `store repair` made in place of the checkpoint's own
@@ -110,20 +109,20 @@ pub(crate) struct ExportArgs {
 /// `stepwell import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Directory that `stepwell export --state` made, edited perhaps
+    /// Directory that `stepwell export --state` made; its tensors may be edited
     #[arg(value_name = "TENSORS")]
     pub(crate) tensors: PathBuf,
-    /// The checkpoint, or a directory of checkpoints, that has all else: settings, position in the
-    /// data, what rows mean
+    /// Checkpoint, or directory of checkpoints, that supplies the rest: settings, position in the
+    /// data, meaning of rows
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) like: PathBuf,
-    /// Directory of checkpoints to make, with one in it, of the same step
+    /// Directory of checkpoints to create, with one checkpoint of the same step
     #[arg(long = "out", alias = "to", value_name = "DIR")]
     pub(crate) to: PathBuf,
-    /// Take weights alone; optimizer state and history begin anew
+    /// Import only weights; optimizer state and history start anew
     #[arg(long)]
     pub(crate) fresh_state: bool,
-    /// Print what was made as one JSON object
+    /// Print what was created as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -131,24 +130,24 @@ pub(crate) struct ImportArgs {
 /// `stepwell diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The status is 0 where the models are equal, 1 where they differ. It is 1 or \
-                        more, with a line on standard error, where they cannot be compared; 3 \
-                        where one is damaged."
+    after_help = "The exit status is 0 if the models are equal and 1 if they differ. If they \
+                  cannot be compared, it is 1 or more, with a line on standard error; 3 if one is \
+                  damaged."
 )]
 pub(crate) struct DiffArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "A")]
     pub(crate) a: PathBuf,
-    /// Another one
+    /// The other checkpoint, or a directory of checkpoints
     #[arg(value_name = "B")]
     pub(crate) b: PathBuf,
-    /// Rows to list of each table, those that changed most first
+    /// Rows to list per table, the most changed ones first
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take rows that `store repair` made in place of those that a checkpoint was saved with
+    /// Accept rows that `store repair` made in place of a checkpoint's own
     #[arg(long)]
     pub(crate) repaired: bool,
 }
@@ -162,7 +161,7 @@ pub(crate) struct InspectArgs {
     /// Rows to list, those with the longest weights first
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
-    /// Draw how norms, ages and counts of rows are distributed into this file
+    /// Draw the distributions of norms, ages and counts of rows into this file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) svg: Option<PathBuf>,
     /// Print one JSON object

@@ -1,13 +1,13 @@
-//! Counts as people write them: `2000000000`, `2e9`, `2G`, `1.5M`.
+//! Counts in the usual notations: `2000000000`, `2e9`, `2G`, `1.5M`.
 
-/// Decimal units; sizes in bytes have their own.
+/// Decimal units. Sizes in bytes have other ones.
 const UNITS: [(char, u64); 4] =
     [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000), ('t', 1_000_000_000_000)];
 
-/// Reads a count.
+/// Parses a count.
 ///
 /// # Errors
-/// How to write one.
+/// If it is not one; the message shows the notations.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let wrong = || "write a count, for example 2000000000, 2e9 or 2G".to_owned();
     let lower = text.trim().to_ascii_lowercase().replace('_', "");

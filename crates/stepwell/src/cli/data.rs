@@ -1,4 +1,4 @@
-//! What people type about files of data.
+//! Arguments of commands on data files: `synth`, `convert`, `schema`.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use stepwell_data::SynthOptions;
 
 /// `stepwell synth`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --seed, --examples and --vocab-scale it is the stream that \
-                        `stepwell train` without data draws.")]
+#[command(after_help = "Without --seed, --examples and --vocab-scale, it is the stream that \
+                        `stepwell train` uses without data.")]
 pub(crate) struct SynthArgs {
-    /// File to write, compressed where its name ends in .gz or .zst
+    /// File to write, compressed if its name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Number of examples, of about 300 bytes each as plain text
@@ -24,7 +24,7 @@ pub(crate) struct SynthArgs {
     /// Seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Vocabulary, times that of a real sample
+    /// Vocabulary, as a multiple of a real sample's
     #[arg(
         long,
         visible_alias = "synth.vocab_scale",
@@ -43,22 +43,22 @@ pub(crate) struct SynthArgs {
 /// `stepwell convert`.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// Settings in TOML, of which the columns count
+    /// Settings in TOML, of which only the columns are used
     #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
     pub(crate) config: Option<PathBuf>,
     /// Columns of a well-known data set
     #[arg(long, visible_alias = "data.preset", value_name = "NAME", conflicts_with = "synth")]
     pub(crate) preset: Option<String>,
-    /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
+    /// Data in the order of training: files or globs; plain, gzip, zstd or packed
     #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Take the built-in click stream instead of files
+    /// Use the built-in click stream instead of files
     #[arg(long)]
     pub(crate) synth: bool,
     /// Packed file to write
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Malformed lines that are skipped; one more ends the conversion
+    /// Malformed lines to skip; one more ends the conversion
     #[arg(
         long,
         visible_alias = "data.skip_max",
@@ -82,7 +82,7 @@ pub(crate) struct ConvertArgs {
     /// Seed of the stream
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "inputs")]
     pub(crate) seed: u64,
-    /// Vocabulary of the stream, times that of a real sample
+    /// Vocabulary of the stream, as a multiple of a real sample's
     #[arg(
         long,
         visible_alias = "synth.vocab_scale",
@@ -102,13 +102,13 @@ pub(crate) struct ConvertArgs {
 /// `stepwell schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The file: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
+    /// File of data: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// File of settings to write; without it they are printed
+    /// Settings file to write; without it, the settings are printed
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the file of settings if it exists
+    /// Replace the settings file if it exists
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
 }

@@ -1,15 +1,14 @@
-//! What people type about devices.
+//! Arguments of `stepwell device`.
 
 use clap::Args;
 
 /// `stepwell device`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It ends with 0 where there is a device that can be used, and with 1 where \
-                        there is none, whatever is missing."
+    after_help = "Exits with 0 if a device can be used, otherwise with 1, whatever is missing."
 )]
 pub(crate) struct DeviceArgs {
-    /// Compile all kernels for each device, and say how long it takes
+    /// Compile all kernels for each device, and print how long it takes
     #[arg(long)]
     pub(crate) compile: bool,
     /// Print one JSON object

@@ -1,4 +1,4 @@
-//! Flags of settings: one for each, by its key.
+//! Flags of settings: one for each, named by its key.
 
 use std::ffi::OsString;
 
@@ -6,22 +6,22 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use stepwell_cli::args::Named;
 use stepwell_settings::{Config, SETTINGS, Setting, default_text};
 
-/// Settings that have another flag, too, and which that is; of both the last one counts, but for
-/// `--data`, of which there may be several.
+/// Settings that have a second flag, and that flag. Of both, the last one given counts, except for
+/// `--data`, which may be given several times.
 const ALSO: [(&str, &str); 4] = [
     ("data.paths", "data"),
     ("data.preset", "preset"),
     ("model.kind", "model"),
     ("checkpoint.dir", "checkpoint"),
 ];
-/// Names that people know for settings.
+/// Well-known names of settings.
 const ALIASES: [(&str, &str); 4] = [
     ("data.skip_max", "skip-max"),
     ("data.epochs", "epochs"),
     ("data.mini_batch", "batch-size"),
     ("model.dim", "dim"),
 ];
-/// The flag that sets all learning rates, and which these are.
+/// The flag that sets all learning rates, and their settings.
 const RATE: &str = "lr";
 const RATES: [&str; 2] = ["optim.rows.lr", "optim.dense.lr"];
 
@@ -37,7 +37,8 @@ const SHOWN: [&str; 8] = [
     "tiers.ssd",
 ];
 
-/// Whether a setting is one of the machine, which an evaluation chooses anew.
+/// Whether a setting depends on the machine and not on the model, so that a command that scores
+/// may choose it anew.
 pub(super) fn of_machine(key: &str) -> bool {
     let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
     let of_table =
@@ -54,8 +55,8 @@ pub(super) fn of_machine(key: &str) -> bool {
     tiers || of_table || others.contains(&key)
 }
 
-/// The keys of settings of named tables and of features that stand as flags among `args`: there is
-/// no list of them.
+/// The keys of settings of named tables, features and columns that occur as flags in `args`, as
+/// there is no list of all such keys.
 pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let key = |arg: OsString| {
         let flag = arg.to_str()?.strip_prefix("--")?;
@@ -73,8 +74,8 @@ pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String>
     keys
 }
 
-/// A flag for each setting, and for those of tables and features with these keys; the help shows
-/// those that are wanted.
+/// Adds a flag for each setting, and for those of tables, features and columns with these keys.
+/// The help shows the wanted ones.
 pub(super) fn with_flags(
     command: Command,
     of_parts: &[String],
@@ -89,37 +90,38 @@ pub(super) fn with_flags(
             None => command,
         }
     });
-    let rate = flag(RATE).help("Learning rate of rows and dense parameters, whose settings win");
+    let rate =
+        flag(RATE).help("Learning rate of rows and dense parameters; their own settings win");
     let command = with_helps(command.arg(rate.hide(!wanted(RATES[0]))));
     of_parts.iter().fold(command, |command, key| command.arg(flag(key).hide(true)))
 }
 
-/// A help of what most people need, and one of all.
+/// Adds a help on common flags, and one on all flags.
 fn with_helps(command: Command) -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     let all = Arg::new("help_all").long("help-all").action(ArgAction::HelpLong);
     command
         .disable_help_flag(true)
-        .arg(help.help("Print help of what most runs need"))
-        .arg(all.help("Print help of all flags, with one for each setting"))
+        .arg(help.help("Print help on common flags"))
+        .arg(all.help("Print help on all flags, one for each setting"))
 }
 
-/// The same of a command that takes what is not given from a checkpoint.
+/// Changes the defaults shown by a command that takes settings not given from a checkpoint.
 pub(super) fn of_checkpoint(command: Command) -> Command {
     SETTINGS.iter().fold(command, |command, setting| {
         command.mut_arg(setting.key, |flag| {
-            // Whoever scores has devices of his own.
+            // Scoring does not use the devices that the model was trained on.
             let default = match setting.key {
                 "device" => "auto",
                 "train.dense" => "host",
-                _ => "as the model was trained",
+                _ => "as in training",
             };
             flag.help(format!("{} [default: {default}]", setting.help))
         })
     })
 }
 
-/// The flag of a setting, which says its default and the names that it may have.
+/// The flag of a setting; its help shows the default and the possible names.
 fn flag_of(setting: &Setting, command: &Command) -> Arg {
     let (help, default) = (setting.help, default_text(setting, &Config::default()));
     let help = match default.as_str() {
@@ -150,18 +152,18 @@ fn flag(key: &str) -> Arg {
         .allow_negative_numbers(true)
 }
 
-/// The flag of a setting's short name; of the two the last one counts.
+/// The flag of a setting's short name. Of both flags, the last one given counts.
 fn short_flag(short: &'static str, key: &'static str) -> Arg {
     let help = format!("short for --{key}");
     flag(short).overrides_with(key).help(help).hide_short_help(true)
 }
 
-/// The values that came by flags of [`with_flags`], by key.
+/// The values given with the flags of [`with_flags`], by key.
 pub(super) fn by_key(matches: &ArgMatches, of_parts: &[String]) -> Vec<(String, String)> {
     let of_run = SETTINGS.iter().flat_map(Setting::names);
     let keys = of_run.map(str::to_owned).chain(of_parts.iter().cloned());
     let rate: Option<String> = matches.get_one(RATE).cloned();
-    // First, so that the rate of one of them wins.
+    // First, so that a rate's own flag wins.
     let rates = rate.iter().flat_map(|rate| RATES.map(|key| (key.to_owned(), rate.clone())));
     let given = keys.filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value)));
     rates.chain(given).collect()

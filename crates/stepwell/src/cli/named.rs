@@ -1,10 +1,11 @@
-//! Arguments that are one of a few names.
+//! Arguments that are one of a few names, which help and completions list. The parser accepts any
+//! text: the code that reads the setting refuses unknown names, in one line with the key.
 
 use clap::Command;
 use stepwell_cli::args::Named;
 use stepwell_settings::{Config, ModelKind, PresetKind};
 
-/// Lists the names of models and layouts in the help.
+/// Adds the names of models, presets and policies to the arguments that take them.
 pub(super) fn with_names(command: Command) -> Command {
     let models = || Named(ModelKind::ALL.map(ModelKind::name).to_vec());
     let presets = || Named(PresetKind::ALL.map(PresetKind::name).to_vec());

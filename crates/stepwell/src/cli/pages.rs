@@ -1,4 +1,4 @@
-//! What people type for pages about what people type.
+//! Arguments of `stepwell completions` and `stepwell man`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ For example:
   stepwell completions zsh > ~/.zfunc/_stepwell
   stepwell completions fish > ~/.config/fish/completions/stepwell.fish")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
 }
@@ -25,13 +25,13 @@ For example:
   stepwell man store check | man -l -
   stepwell man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command whose page is printed, such as train or store check (default: stepwell itself)
+    /// Command whose page is printed, such as train or bench ssd (default: stepwell itself)
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]
     pub(crate) of: Vec<String>,
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Replace pages that are there
+    /// Replace existing pages
     #[arg(long, requires = "dir")]
     pub(crate) force: bool,
 }

@@ -1,4 +1,4 @@
-//! What `stepwell train` takes.
+//! Arguments of `stepwell train`.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,21 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::ConfigArgs;
 
-/// How it is used.
+/// The text below the help.
 const EXAMPLES: &str = "\
-Every setting is a flag by its key: --help-all shows them all, and `stepwell config` lists them with
-their values. Defaults are those of a run on data; without data and settings it trains the built-in
-example, which has its own.
+Every setting is also a flag, named by its key: --help-all shows all flags, and `stepwell config`
+lists all settings with their values. The defaults shown are for a run on data; without data and
+settings, a run trains the built-in example, which has its own.
 
 Examples:
   stepwell train
-      a DeepFM on a built-in stream of clicks, to see how it goes
+      trains a DeepFM on a built-in stream of clicks, as a first try
   stepwell train --data 'day_*.tsv.gz' --model dcn --checkpoint saved --html run.html
-      trains on files, keeps checkpoints, and draws how it went
+      trains on files, keeps checkpoints, and draws curves
   stepwell train --from saved --data day_2.csv --checkpoint saved --evaluate-first
-      trains on the next day's data, and says how good the model was for it before
+      trains on the next day's data, after measuring how well the old model scores it
   stepwell train run.toml --tiers.dram 8GiB --checkpoint saved --resume=auto --quiet --json
-      goes on where it ended, with settings from a file, and prints its report for a script";
+      resumes where it stopped, with settings from a file, and prints its report for a script";
 
 /// `stepwell train`.
 #[derive(Debug, Args)]
@@ -32,27 +32,27 @@ Examples:
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
-    /// Write every figure of the run to this file, as JSON
+    /// Write all figures of the run to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write progress to this file, as lines of JSON; a run that is resumed adds to it
+    /// Write progress to this file, as lines of JSON; a resumed run appends to it
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
-    /// Write progress for TensorBoard, to a new file of events in this directory
+    /// Write progress for TensorBoard, to a new event file in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorboard: Option<PathBuf>,
-    /// Write progress to this file, as one page of pictures for a browser, about every ten seconds
-    /// and at the end
+    /// Write progress to this file, as an HTML page of charts, about every ten seconds and at the
+    /// end
     #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the report as one JSON object; all else goes to standard error
+    /// Print the report as one JSON object; everything else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
-    /// Put the limits that `stepwell-lab bench cpu --json FILE` measured on this machine beside the
-    /// report's kernels and layers
+    /// Compare the report's kernels and layers with the limits that `stepwell-lab bench cpu --json
+    /// FILE` measured on this machine
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub(crate) limits: Option<PathBuf>,
-    /// Resume from the newest checkpoint; with =auto, start anew where there is none
+    /// Resume from the newest checkpoint; with =auto, start anew if there is none
     #[arg(
         long,
         value_name = "auto",
@@ -61,17 +61,17 @@ pub(crate) struct TrainArgs {
         default_missing_value = "always"
     )]
     pub(crate) resume: Option<Resume>,
-    /// Begin with the model of this checkpoint (of a directory, the newest one) and train on other
-    /// data, with its settings where none are given; run again, it goes on where it was stopped
+    /// Begin with the model of this checkpoint (the newest one of a directory) and train on other
+    /// data; its settings apply unless given. If stopped, run the same command again to continue
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
-    /// Train on data once more that was trained before
+    /// Train again on data that the model was already trained on
     #[arg(long, requires = "from")]
     pub(crate) again: bool,
-    /// Evaluate the model of --from on the data first, before it is trained on
+    /// Evaluate the model of --from on the new data before training on it
     #[arg(long, requires = "from")]
     pub(crate) evaluate_first: bool,
-    /// Leave out the digest of the model, which reads every row once more at the end
+    /// Leave out the digest of the model, which reads every row again at the end
     #[arg(long)]
     pub(crate) no_digest: bool,
     /// Accept rows that `store repair` made in place of the checkpoint's own
@@ -82,11 +82,11 @@ pub(crate) struct TrainArgs {
     pub(crate) force: bool,
 }
 
-/// When a run may go on from a checkpoint.
+/// Whether a run must resume from a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Resume {
     /// There must be a checkpoint
     Always,
-    /// Start anew where there is no checkpoint
+    /// Start anew if there is no checkpoint
     Auto,
 }

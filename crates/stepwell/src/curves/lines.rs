@@ -1,6 +1,6 @@
 //! Curves as lines of JSON: `--metrics FILE`.
 //!
-//! A line is written at once and whole, so that who follows the file sees no half of one.
+//! Each line is one write, so that a program that follows the file never sees a part of one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,13 +18,13 @@ use crate::say;
 pub(super) struct Lines {
     path: PathBuf,
     goes_on: bool,
-    /// Not opened before the first line, so that a run which is refused leaves an older file as it
-    /// was.
+    /// Opened for the first line, so that a run that fails before it leaves an older file
+    /// unchanged.
     file: Option<File>,
 }
 
 impl Lines {
-    /// Lines that go to `path`; behind those that are there where a run `goes_on`.
+    /// Lines that go to `path`; a run that `goes_on` appends them.
     pub(super) fn new(path: &Path, goes_on: bool) -> Self {
         Self { path: path.to_owned(), goes_on, file: None }
     }
@@ -60,7 +60,7 @@ impl Sink for Lines {
             "examples": at.examples,
         });
         if let (Value::Object(line), Value::Object(figures)) = (&mut line, figures) {
-            // What an evaluation counts is not what was trained on.
+            // An evaluation's examples are not those trained on.
             line.extend(figures.into_iter().filter(|(name, _)| name != "examples"));
         }
         let mut file = match self.file.take() {

@@ -1,12 +1,13 @@
-//! How a run goes, drawn while it goes: as lines of JSON for programs (`--metrics`), as events for
-//! TensorBoard (`--tensorboard`), as a page for people (`--html`).
+//! Curves of a run, written while it runs: as lines of JSON for programs (`--metrics`), as events
+//! for TensorBoard (`--tensorboard`), as an HTML page (`--html`).
 //!
-//! - **How.** [`Curves`] alone is told by the run, and counts. At most every second, and at the end
-//!   of each epoch, it takes a [`Sample`] of all that was counted; that and what happens beside it
-//!   goes to each [`Sink`], which knows its format and nothing else.
-//! - **Failure.** Where no more can be written, that is said once and the run goes on.
-//! - **Cost.** Bounded: scores of [`SCORES_MAX`] examples (256 KiB), two samples, and what a sink
-//!   says of itself; all of it within the plan's "code and allocator".
+//! - **How.** [`Curves`] observes the run and keeps counts. At most every second, and at the end
+//!   of each epoch, it takes a [`Sample`] of all counts. Samples and other events go to each
+//!   [`Sink`], which only knows its format.
+//! - **Failure.** If a sink cannot be written, that is reported once and the run continues without
+//!   it.
+//! - **Cost.** Bounded: scores of [`SCORES_MAX`] examples (256 KiB), two samples, and the cost that
+//!   each sink documents; all of it within the plan's "code and allocator".
 
 mod lines;
 mod page;
@@ -37,52 +38,52 @@ use crate::say;
 /// Least time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Least time between two looks at the tiers, which wait for the stores' locks.
+/// Least time between two looks at the tiers, which take the stores' locks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Scores of which an AUC is made; of more examples between two samples the first ones count.
+/// Most scores for an AUC; of more examples between two samples, only the first ones count.
 pub(crate) const SCORES_MAX: usize = 1 << 16;
 
-/// Where a run is.
+/// The position of a run.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    /// Since it began.
+    /// Seconds since the run began.
     seconds: f64,
-    /// Of the last mini-batch that was trained.
+    /// Step of the last trained mini-batch.
     step: u64,
     examples: u64,
 }
 
-/// What there is to draw.
+/// An event to draw.
 #[derive(Debug)]
 enum Event<'a> {
     /// The bounds on memory are known.
     Planned(&'a Budget),
-    /// It trains; `recent` tells of the time since the sample before, where there is one.
+    /// A sample of training; `recent` covers the time since the previous sample, if any.
     Training { now: &'a Sample, recent: Option<Recent> },
     /// The training part of an epoch is over.
     Epoch(&'a Metrics),
-    /// An evaluation is over; `best` is what can be reached at all.
+    /// An evaluation is over; `best` has the best reachable metrics.
     Evaluation { metrics: &'a Metrics, best: Option<&'a Metrics> },
     /// A checkpoint was written.
     Saved(&'a Path),
-    /// The run is over: its report, or why it has none.
+    /// The run is over, with its report or the reason why it has none.
     Ended(Result<&'a Report, &'a str>),
 }
 
 /// A format of curves.
 trait Sink: Send {
-    /// What it writes, for messages.
+    /// The name of its output, for messages.
     fn name(&self) -> String;
 
     /// Adds an event.
     ///
     /// # Errors
-    /// Those of the file; nothing is added any more then.
+    /// Those of the file; the sink is then not used any more.
     fn take(&mut self, at: Moment, event: &Event<'_>) -> io::Result<()>;
 }
 
-/// Told by the training thread, tells all sinks.
+/// Observes the training thread and passes events to all sinks.
 pub(crate) struct Curves {
     began: Instant,
     clocks: Arc<StageClocks>,
@@ -90,20 +91,21 @@ pub(crate) struct Curves {
 }
 
 struct State {
-    /// Those that can be written.
+    /// The sinks that can still be written.
     sinks: Vec<Box<dyn Sink>>,
-    /// Up to the last mini-batch that was trained.
+    /// Counts up to the last trained mini-batch.
     now: Sample,
-    /// When it was looked at the tiers.
+    /// Time of the last look at the tiers.
     looked: Option<Instant>,
-    /// When the last sample was taken, and what it was.
+    /// The last sample and its time.
     taken: Option<(Instant, Sample)>,
-    /// Scores since then.
+    /// Scores since the last sample.
     scores: Meter,
-    /// Sum of the losses of epochs that are over.
+    /// Sum of the losses of previous epochs.
     loss_before: f64,
-    /// When the last mini-batch was trained, and whether others were evaluated since.
+    /// Time of the last trained mini-batch.
     trained_at: Option<Instant>,
+    /// Whether there was an evaluation since then.
     evaluating: bool,
 }
 
@@ -131,7 +133,7 @@ impl State {
 }
 
 impl Curves {
-    /// The curves that `args` ask for; none where they ask for none.
+    /// The curves that `args` name; `None` if they name none.
     pub(crate) fn of(args: &TrainArgs, config: &Config) -> Option<Arc<Self>> {
         let goes_on = args.resume.is_some();
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
@@ -161,17 +163,17 @@ impl Curves {
         Some(Arc::new(Self { began, clocks, state: Mutex::new(state) }))
     }
 
-    /// A driver that measures the stages for them.
+    /// A driver that measures how busy the stages are.
     pub(crate) fn driver(&self) -> Watched {
         Watched(Arc::clone(&self.clocks))
     }
 
-    /// The plan is made.
+    /// Takes the plan's bounds on memory.
     pub(crate) fn planned(&self, budget: &Budget) {
         self.tell_now(&Event::Planned(budget));
     }
 
-    /// The run is over: its report, or why it has none.
+    /// Ends the curves with the run's report, or the reason why it has none.
     pub(crate) fn ended(&self, outcome: Result<&Report, &str>) {
         self.with(|state| {
             self.catch_up(state);
@@ -196,13 +198,13 @@ impl Curves {
         state.sinks.retain_mut(|sink| match sink.take(at, event) {
             Ok(()) => true,
             Err(why) => {
-                say::warn(format_args!("cannot write {} ({why}): the run goes on", sink.name()));
+                say::warn(format_args!("cannot write {} ({why}): the run continues", sink.name()));
                 false
             }
         });
     }
 
-    /// Takes a sample, and tells of it.
+    /// Takes a sample and passes it to the sinks.
     fn sample(&self, state: &mut State) {
         state.now.auc = state.scores.take().auc;
         state.now.busy = self.clocks.busy();
@@ -235,7 +237,7 @@ impl Observer for Curves {
     fn trained(&self, scored: Scored<'_>) {
         let Scored { logits, labels, .. } = scored;
         self.with(|state| {
-            // Of several labels, or of numbers, there is no one AUC.
+            // Several labels, or numbers, have no single AUC.
             if !state.now.is_log_loss {
                 return;
             }
@@ -251,7 +253,7 @@ impl Observer for Curves {
         self.with(|state| {
             if snapshot.purpose == Purpose::Evaluate {
                 state.evaluating = true;
-                // A run that goes on may evaluate first.
+                // A resumed run may evaluate first.
                 state.now.step = snapshot.step;
                 return;
             }

@@ -1,28 +1,28 @@
-//! What was counted up to a moment, and what two moments say of the time between them.
+//! Counts up to a moment, and figures of the time between two moments.
 
 use serde::Serialize;
 use stepwell_train::Held;
 
-/// All that was counted up to a moment, by this process.
+/// All counts of this process up to a moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
-    /// Since the run began.
+    /// Seconds since the run began.
     pub(crate) seconds: f64,
-    /// Those but for evaluations.
+    /// Seconds without evaluations.
     pub(crate) training_seconds: f64,
     pub(crate) step: u64,
     pub(crate) examples: u64,
     /// Sum of the losses of all examples, each before it was trained on.
     pub(crate) loss_sum: f64,
-    /// Mean loss of the epoch at hand.
+    /// Mean loss of the current epoch.
     pub(crate) loss: Option<f64>,
-    /// Whether that is the log loss of one label.
+    /// Whether `loss` is the log loss of one label.
     pub(crate) is_log_loss: bool,
-    /// Of the examples since the sample before, up to [`SCORES_MAX`](super::SCORES_MAX).
+    /// AUC of the examples since the previous sample, up to [`SCORES_MAX`](super::SCORES_MAX).
     pub(crate) auc: Option<f64>,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Part of what was planned whose rows were on their device, where there are devices.
+    /// Share of planned keys with their rows on their device; `None` without devices.
     pub(crate) on_devices: Option<f64>,
     pub(crate) evictions: u64,
     pub(crate) initialized: u64,
@@ -32,28 +32,28 @@ pub(crate) struct Sample {
     pub(crate) held: Held,
     /// Seconds that each stage was busy.
     pub(crate) busy: Vec<(&'static str, f64)>,
-    /// Most memory that the process had.
+    /// Peak memory of the process.
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// What happened between two samples.
+/// Figures of the time between two samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Recent {
     pub(crate) examples_per_second: Option<f64>,
     pub(crate) loss: Option<f64>,
-    /// Of the distinct keys that were planned: those in memory, from disk, and new.
+    /// Shares of the planned distinct keys: in memory, from disk, new.
     pub(crate) shares: Option<[f64; 3]>,
-    /// Seconds that each stage was busy in a second.
+    /// Busy seconds of each stage per second.
     pub(crate) busy: Vec<(&'static str, f64)>,
 }
 
 impl Sample {
-    /// Rows in memory, but for those that the run began with.
+    /// Rows in memory, without those that the run began with.
     pub(crate) fn memory_rows(&self) -> u64 {
         self.misses.saturating_sub(self.evictions)
     }
 
-    /// What happened since `before`.
+    /// Figures of the time since `before`.
     pub(crate) fn since(&self, before: &Self) -> Recent {
         let examples = self.examples.saturating_sub(before.examples) as f64;
         let seconds = self.training_seconds - before.training_seconds;
@@ -69,7 +69,7 @@ impl Sample {
         Recent {
             examples_per_second: (seconds > 0.0 && examples > 0.0).then(|| examples / seconds),
             loss: (examples > 0.0).then(|| (self.loss_sum - before.loss_sum) / examples),
-            // Rows are counted when they come up, a moment after they were planned.
+            // Rows are counted when they are loaded, a moment after they are planned.
             shares: (planned > 0.0).then(|| shares.map(|count| (count / planned).min(1.0))),
             busy: busy.collect(),
         }
@@ -106,7 +106,7 @@ mod tests {
             ..Sample::default()
         };
         let recent = now.since(&before);
-        // Two of the four seconds were an evaluation's.
+        // An evaluation took two of the four seconds.
         assert_eq!(recent.examples_per_second, Some(1000.0));
         assert_eq!(recent.loss, Some(0.4));
         assert_eq!(recent.shares, Some([0.75, 0.1, 0.15]));

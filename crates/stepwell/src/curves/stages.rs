@@ -1,5 +1,5 @@
-//! Where the time of each stage goes, while it goes: the driver of threads, with a look at the
-//! clock around each poll that moves something. Used where somebody draws curves alone.
+//! Busy time of each stage while the run is going: the driver of threads, which also measures each
+//! poll that makes progress. Used only for curves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, Stage, Threads};
 
-/// Seconds that stages were busy, by name; those of several workers or ranks together.
+/// Seconds that stages were busy, by name, summed over workers and ranks.
 #[derive(Debug, Default)]
 pub(crate) struct StageClocks(Mutex<Vec<(&'static str, Arc<AtomicU64>)>>);
 
@@ -23,7 +23,7 @@ impl StageClocks {
         clock
     }
 
-    /// Seconds so far, in the order of the pipeline.
+    /// Busy seconds so far, in the order of the pipeline.
     pub(super) fn busy(&self) -> Vec<(&'static str, f64)> {
         let clocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds =
@@ -32,7 +32,7 @@ impl StageClocks {
     }
 }
 
-/// A thread for each stage, and its clock.
+/// A driver with a thread and a clock for each stage.
 #[derive(Debug)]
 pub(crate) struct Watched(pub(crate) Arc<StageClocks>);
 

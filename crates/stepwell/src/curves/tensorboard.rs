@@ -1,14 +1,14 @@
-//! Curves as TensorBoard reads them: `--tensorboard DIR`.
+//! Curves for TensorBoard: `--tensorboard DIR`.
 //!
 //! ```text
 //!   file     record*
 //!   record   length u64 | masked CRC-32C of it u32 | Event | masked CRC-32C of that u32
 //! ```
 //!
-//! Little-endian; an `Event` is a message of protocol buffers, as TensorFlow's `event.proto` and
-//! `summary.proto` have them, of which these are the parts that are written. Each process begins a
-//! file of its own, so that a run which goes on leaves the earlier one as it is; it says at which
-//! step it begins, and TensorBoard drops what the earlier one had from there on.
+//! Little-endian. An `Event` is a protocol buffers message as in TensorFlow's `event.proto` and
+//! `summary.proto`; the types here have only the parts that are written. Each process begins its
+//! own file, so a resumed run leaves the earlier one unchanged. The file has the step at which it
+//! begins, and TensorBoard drops the earlier file's events from there on.
 //!
 //! - **Cost.** One record at a time, of some KiB.
 
@@ -25,9 +25,9 @@ use super::{Event, Moment, Recent, Sample, Sink};
 
 /// CRC-32C.
 const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
-/// What is added to a rotated sum, so that sums of sums are no sums.
+/// Added to a rotated sum, so that a sum over sums is not a valid sum.
 const MASK_DELTA: u32 = 0xa282_ead8;
-/// What names of files of events begin with.
+/// Prefix of the names of event files.
 pub(crate) const PREFIX: &str = "events.out.tfevents.";
 
 /// `Event`.
@@ -63,7 +63,7 @@ struct Summary {
 struct Scalar {
     #[prost(string, tag = "1")]
     tag: String,
-    /// One of several kinds of values there; it is written where it is zero, too.
+    /// One of several kinds of values in the message; also written if it is zero.
     #[prost(float, optional, tag = "2")]
     simple_value: Option<f32>,
 }
@@ -137,7 +137,7 @@ impl Scalars {
 /// A file of events in a directory.
 pub(super) struct EventFile {
     directory: PathBuf,
-    /// Made with the first event, so that a run which is refused leaves none.
+    /// Created with the first event, so that a run that fails before it leaves none.
     file: Option<File>,
 }
 
@@ -146,7 +146,7 @@ impl EventFile {
         Self { directory: directory.to_owned(), file: None }
     }
 
-    /// Begins the file of a process whose first event is of `step`.
+    /// Begins the file of a process, with the step of its first event.
     fn begin(&self, step: u64) -> io::Result<File> {
         fs::create_dir_all(&self.directory)?;
         let (seconds, process) = (seconds_since_1970() as u64, std::process::id());
@@ -185,7 +185,7 @@ impl Sink for EventFile {
             Event::Planned(_) | Event::Ended(_) => return Ok(()),
         }
         if scalars.0.is_empty() && !matches!(event, Event::Saved(_)) {
-            // An epoch of which nothing was left.
+            // An epoch without remaining examples.
             return Ok(());
         }
         let what = match event {
@@ -212,7 +212,7 @@ fn put(file: &mut File, step: u64, what: What) -> io::Result<()> {
     file.write_all(&framed(&event.encode_to_vec()))
 }
 
-/// A record of the bytes `event`.
+/// A record with the bytes `event`.
 fn framed(event: &[u8]) -> Vec<u8> {
     let length = (event.len() as u64).to_le_bytes();
     let sums = [masked(&length), masked(event)].map(u32::to_le_bytes);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn records_are_those_of_tensorflow() {
-        // The first record of any file that TensorFlow 2.12 writes, but for its time.
+        // The first record of any file that TensorFlow 2.12 writes, except its time.
         let event = Record {
             wall_time: 0.0,
             step: 0,

@@ -1,4 +1,4 @@
-//! In what the dense parts of two checkpoints differ.
+//! Differences of the dense parts of two checkpoints.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The section of the parameters.
 const PARAMETERS: &str = VECTORS[0];
 
-/// What two vectors of the same length differ by.
+/// Difference of two vectors of the same length.
 struct Difference {
     values: usize,
     changed: usize,
@@ -30,14 +30,15 @@ impl Difference {
             }
             difference.changed += 1;
             let by = (f64::from(*a) - f64::from(*b)).abs();
-            // What is no number differs by no number, and that shall be seen.
+            // A NaN must show up as the greatest difference.
             difference.most = if by.is_nan() { by } else { difference.most.max(by) };
             difference.sum += by;
         }
         difference
     }
 
-    /// Where the values are `numbers`, and not counts or keys in the bits of such, by how much.
+    /// The difference as JSON; the amounts are null unless the values are `numbers`, and not counts
+    /// or keys stored in the bits of numbers.
     fn to_json(&self, name: &str, numbers: bool) -> Value {
         json!({
             "name": name,
@@ -92,7 +93,7 @@ pub(super) fn compare(a: &Checkpoint, b: &Checkpoint) -> Result<Value, Failure> 
     }))
 }
 
-/// Names of all sections but the parameters, of either.
+/// Names of all sections of either checkpoint, except the parameters.
 fn names(a: &Checkpoint, b: &Checkpoint) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in a.dense.sections.iter().chain(&b.dense.sections) {
@@ -108,7 +109,7 @@ fn section<'a>(of: &'a Checkpoint, name: &str) -> Option<&'a [f32]> {
     found.map(|(_, values)| values.as_slice())
 }
 
-/// Names of the parameters and where they lie.
+/// Names of the parameters and their ranges in the section.
 fn parameters(of: &Checkpoint) -> Result<Vec<(String, Range<usize>)>, Failure> {
     let state = RunState::read(of)?;
     let config = settings::from_json(&state.config)?;

@@ -1,10 +1,11 @@
-//! In what the rows of a table differ in two checkpoints.
+//! Differences of a table's rows in two checkpoints.
 //!
-//! How       The rows of A come in the order of its files; some thousands at once are looked up in
-//!           B. Rows that B alone has are those of a scan of it that were not met.
-//! Bounds    The indexes of the table's stores in both, 8 to 11 bytes a row; 8 MiB of rows of each,
-//!           or a row; a distribution; the rows that are listed.
-//! Cost      Both are read once; of B a page for each row of A where B has them in another order.
+//! How       The rows of A are scanned in the order of its files and looked up in B, some thousands
+//!           at once. A scan of B counts its rows, and so those that only B has.
+//! Bounds    The indexes of the table's stores in both, 8 to 11 bytes per row; 8 MiB of rows of
+//!           each, or one row; a distribution; the listed rows.
+//! Cost      One scan of both, and look-ups in B, with a page for each row of A if B has the rows
+//!           in another order.
 
 use serde_json::{Value, json};
 use stepwell_base::Key;
@@ -17,9 +18,9 @@ use crate::distribution::{Distribution, Top};
 use crate::failure::Failure;
 use crate::snapshots::each_row;
 
-/// Bytes of rows that are looked up at once, where a row is not longer.
+/// Bytes of rows per look-up, unless one row is longer.
 const BYTES_AT_ONCE: usize = 8 << 20;
-/// Bytes of files that go through the system's page cache: look-ups come back to their pages.
+/// Bytes of files read through the system's page cache, as look-ups return to their pages.
 const CACHED_BYTES: u64 = 4 << 30;
 
 /// A table of a checkpoint.
@@ -30,12 +31,12 @@ pub(super) struct Table<'a> {
     pub(super) spec: &'a TableSpec,
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 struct Comparison<'a> {
     a: Table<'a>,
     b: Table<'a>,
     view: RowsView,
-    /// Rows of A that wait to be looked up.
+    /// Rows of A for the next look-up.
     keys: Vec<Key>,
     rows: Vec<f32>, // (keys, lanes of A)
     found: Found,
@@ -50,10 +51,10 @@ struct Found {
     top: Top<(Key, Norms)>,
 }
 
-/// The lengths of a row's weights in A and in B, as bits.
+/// The norms of a row's weights in A and in B, as bits.
 type Norms = [u64; 2];
 
-/// All differences of the rows of two tables; `top` of them are listed.
+/// All differences of the rows of two tables; lists the `top` most changed rows.
 pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, Failure> {
     let found = Found {
         only_a: 0,
@@ -82,7 +83,7 @@ pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, F
     Ok(found.into_json(a.spec, rows_b))
 }
 
-/// The rows of a table, to be looked up.
+/// Opens the rows of a table for look-ups.
 fn view(of: Table<'_>) -> Result<RowsView, Failure> {
     let rows = of.checkpoint.rows_of(of.number)?;
     let disk = FileDisk::open(&rows[0].path)?;
@@ -96,7 +97,7 @@ fn view(of: Table<'_>) -> Result<RowsView, Failure> {
 }
 
 impl Comparison<'_> {
-    /// Looks the waiting rows up in B.
+    /// Looks up the collected rows in B.
     fn look_up(&mut self) -> Result<(), Failure> {
         let (a, b) = (self.a.spec, self.b.spec);
         let salted: Vec<Key> = self.keys.iter().map(|key| key.salted(b.salt())).collect();
@@ -138,7 +139,7 @@ impl Found {
             squares.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         }
         let [distance, norm_a, norm_b] = squares.map(f64::sqrt);
-        // The same bits are no distance apart, whether they are numbers or not.
+        // Equal bits have distance 0, even for NaN.
         let distance = if same { 0.0 } else { distance };
         self.distances.add(distance);
         if !same {

@@ -1,4 +1,4 @@
-//! `eval --group`: the AUC within the examples of each value of a column.
+//! `eval --group`: the AUC among examples with the same value in a column.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,9 +12,9 @@ use crate::score::Scoring;
 /// Measures groups as their examples are scored.
 pub(super) struct Groups {
     column: String,
-    /// Labels of an example, of which the first is measured.
+    /// Number of labels per example; the first is measured.
     labels: usize,
-    /// Made where the data cannot be read.
+    /// Stops the evaluation if the data cannot be read.
     stop: StopRequest,
     state: Mutex<State>,
 }
@@ -26,14 +26,14 @@ struct State {
 }
 
 impl Groups {
-    /// Groups by `column` of what is about to be scored.
+    /// Prepares to group the examples of `scoring` by `column`.
     pub(super) fn open(scoring: &mut Scoring<'_>, column: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| Failure::Usage(format!("--group {column}: {why}"));
         if scoring.config.data.eval_paths.is_empty() {
-            return Err(wrong("its texts are read beside the data: name the data with --data"));
+            return Err(wrong("its values are read from the data: name it with --data"));
         }
         if scoring.chose("data.skip_max") {
-            return Err(wrong("every line has to be an example: leave data.skip_max out"));
+            return Err(wrong("every line must be an example: leave out data.skip_max"));
         }
         scoring.config.data.skip_max = 0;
         let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
@@ -50,12 +50,12 @@ impl Groups {
         })
     }
 
-    /// The same, which makes this request where the data cannot be read.
+    /// Sets the request that is made if the data cannot be read.
     pub(super) fn stopped_by(self, stop: &StopRequest) -> Self {
         Self { stop: stop.clone(), ..self }
     }
 
-    /// The outcome of an evaluation with the figures of its groups.
+    /// Adds the figures of the groups to the outcome of an evaluation.
     pub(super) fn report(&self, outcome: Result<Report, Failure>) -> Result<Report, Failure> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = state.failed.take() {

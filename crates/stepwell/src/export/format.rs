@@ -1,8 +1,8 @@
-//! How tensors are written: one way for each format.
+//! The formats of exported tensors.
 //!
-//! Why       Whoever reads them has a library for one of them at hand.
-//! How       A sink is told all tensors before the first value, takes values of all of them side by
-//!           side, and never holds more of one than its buffer.
+//! Why       Readers have a library for at least one of them.
+//! How       A sink gets all shapes before the first value, takes values of all tensors
+//!           alternately, and keeps a bounded buffer for each.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,29 +16,29 @@ use super::tensors::{Tensor, TensorFile};
 /// A format of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A file of the dense part and one of each table
+    /// A file for the dense part and one for each table
     Safetensors,
-    /// NumPy's: a directory of the dense part and one of each table, a file for each tensor
+    /// NumPy's: a directory for the dense part and one for each table, with a file for each tensor
     Npy,
-    /// A file of the dense part and one of each table, with a record for each row
+    /// A file for the dense part and one for each table, with a record for each row
     Parquet,
 }
 
 /// Texts about the tensors of a file, by name.
 pub(crate) type About<'a> = [(&'a str, String)];
 
-/// Takes the values of tensors.
+/// A writer of tensors.
 pub(crate) trait Sink {
-    /// Adds values to tensor number `tensor`, as bytes, little-endian. Of a table each row gives
-    /// its values to all tensors in order before the next one does.
+    /// Adds values, as little-endian bytes, to tensor number `tensor`. For a table, the values of
+    /// one row are added to all tensors in order before those of the next row.
     fn put(&mut self, tensor: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes what waits, down to the disk.
+    /// Writes and syncs the buffered values.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 impl Format {
-    /// The place of the tensors called `name` in `folder`.
+    /// The path of the tensors called `name` in `folder`.
     pub(crate) fn place(self, folder: &Path, name: &str) -> PathBuf {
         folder.join(match self {
             Self::Safetensors => format!("{name}.safetensors"),
@@ -47,7 +47,7 @@ impl Format {
         })
     }
 
-    /// Begins the tensors of the dense part, each of which comes whole.
+    /// Begins the tensors of the dense part, each of which is added as a whole.
     pub(crate) fn dense(
         self,
         path: &Path,
@@ -60,7 +60,7 @@ impl Format {
         }
     }
 
-    /// Begins the tensors of a table, all of which have an entry for each row.
+    /// Begins the tensors of a table, each with an entry for each row.
     pub(crate) fn table(
         self,
         path: &Path,

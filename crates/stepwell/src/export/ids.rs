@@ -1,4 +1,4 @@
-//! `export --ids`: the embeddings of given ids, as records of an id and numbers.
+//! `export --ids`: the embeddings of given ids, as records of an id and its numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::record_file::{RecordFile, check_name};
 use crate::say::{self, tell};
 use crate::signals::Signals;
 
-/// Ids that are looked up at once.
+/// Ids per look-up.
 const IDS_AT_ONCE: usize = 4096;
 
 /// Writes the embeddings of the ids in the file `ids`.
@@ -49,7 +49,7 @@ pub(super) fn run(
             let keys = keys.ok_or_else(|| made_of_others(&name)).map_err(Failure::Usage)?;
             for (id, (weights, is_initial)) in ids.iter().zip(rows.of(&keys)?) {
                 if file.is_parquet() && str::from_utf8(id).is_err() {
-                    let why = "an id is not UTF-8, as texts in Parquet are: write CSV";
+                    let why = "an id is not UTF-8, which Parquet requires: write CSV";
                     return Err(format!("--ids {}: {why}", args.to.display()).into());
                 }
                 written += 1;
@@ -77,8 +77,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The id column that the ids of a file are of, by number, and their texts: the one of this name,
-/// or the only one that the file has.
+/// The number of the id column of a file's ids, and their texts. The column is the one with this
+/// name, or the file's only one.
 fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize, Texts), Failure> {
     let known: Vec<&str> = layout.id_names().into_iter().map(|(name, _)| name).collect();
     let number = |name: &str| known.iter().position(|known| *known == name);
@@ -89,38 +89,37 @@ fn texts_of(path: &Path, column: Option<&str>, layout: &Layout) -> Result<(usize
     };
     if let Some(name) = column {
         let number = number(name).ok_or_else(|| {
-            Failure::Usage(format!("--column {name}: no column of ids: there are {names}"))
+            Failure::Usage(format!("--column {name}: is not an id column: there are {names}"))
         })?;
-        // Without a line of names all lines are ids.
+        // If the first line does not name the column, all lines are ids.
         let header = if has_column(path, name) { None } else { Some(false) };
         return Ok((number, open(name, header)?));
     }
     let found: Vec<&str> = known.iter().copied().filter(|name| has_column(path, name)).collect();
     match found.as_slice() {
-        // A file that cannot be read says so by itself.
+        // A file that cannot be read has its own error.
         [] => open(known.first().copied().unwrap_or_default(), Some(false)).and_then(|_| {
             Err(Failure::Usage(format!(
-                "--ids {}: has no column of ids that the model knows ({names}): name the column \
-                 of its ids in its first line, or by --column",
+                "--ids {}: has no id column of the model ({names}): name the column in its first \
+                 line, or with --column",
                 path.display()
             )))
         }),
         [name] => Ok((number(name).unwrap_or_default(), open(name, None)?)),
         several => Err(Failure::Usage(format!(
-            "--ids {}: has {}: name one by --column",
+            "--ids {}: has {}: name one with --column",
             path.display(),
             several.join(", ")
         ))),
     }
 }
 
-/// Whether a file names that column.
+/// Whether a file names this column.
 fn has_column(path: &Path, name: &str) -> bool {
     Texts::open_alone(path, name, None).is_ok_and(|mut texts| texts.next(&mut Vec::new()).is_ok())
 }
 
-/// The table that the ids of id column number `column` have their rows in: the one of this name, or
-/// the only one.
+/// The table with the rows of id column number `column`: the one with this name, or the only one.
 fn table_of(
     config: &Config,
     layout: &Layout,
@@ -144,21 +143,21 @@ fn table_of(
             Err(format!("--table {table}: has no rows for column {name}, which {all} has"))
         }
         (None, [table]) => Ok(table.clone()),
-        (None, _) => Err(format!("--ids: column {name} has rows in {all}: name one by --table")),
+        (None, _) => Err(format!("--ids: column {name} has rows in {all}: name one with --table")),
     }
 }
 
 fn made_of_others(name: &str) -> String {
     format!(
-        "--ids: ids of column {name} are made of a number or of several columns, and not of one \
-         text: `stepwell export` without --ids writes the rows of all"
+        "--ids: ids of column {name} are made from a number or several columns, not from one text: \
+         `stepwell export` without --ids writes all rows"
     )
 }
 
 /// The rows of a table.
 struct RowsOf {
     spec: TableSpec,
-    /// One of each rank that wrote the checkpoint.
+    /// One store of each rank that wrote the checkpoint.
     stores: Vec<View>,
     step: u64,
 }
@@ -178,14 +177,14 @@ impl RowsOf {
         Err(Failure::Damage(format!("{path}: has no table '{table}', which its settings name")))
     }
 
-    /// Names of the numbers of a record.
+    /// Names of a record's numbers.
     fn columns(&self) -> Vec<String> {
         let embedding = (0..self.spec.dim).map(|lane| format!("embedding_{lane}"));
         let first_order = (self.spec.wide > 0).then(|| "first_order".to_owned());
         ["initial".to_owned()].into_iter().chain(embedding).chain(first_order).collect()
     }
 
-    /// The weights of each key, and whether they are initial, since the key has no row.
+    /// The weights of each key, and whether they are initial because the key has no row.
     fn of(&self, keys: &[Key]) -> Result<Vec<(Vec<f32>, bool)>, Failure> {
         let count = self.spec.weight_count();
         let mut weights: Vec<Option<Vec<f32>>> = vec![None; keys.len()];

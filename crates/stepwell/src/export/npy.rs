@@ -1,11 +1,11 @@
-//! NumPy's `.npy` files, one for each tensor, in a directory of their own.
+//! NumPy's `.npy` files: a directory with one for each tensor.
 //!
 //! ```text
 //!   93 'NUMPY' 1 0   u16: length of the header   {'descr': '<f4', ... }␣␣␣␤   values, in C order
 //! ```
 //!
 //! How       A file is open only while values are written to it, so that any number of tensors
-//!           takes one descriptor. Each waits for 256 KiB of values. Texts about them are in
+//!           takes one descriptor. Each tensor buffers 256 KiB of values. Texts about them are in
 //!           `about.json`.
 //! Source    <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>, version 1.0.
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::format::{About, Sink};
 use super::tensors::{BUFFER_BYTES, Kind, Tensor};
 
-/// Values begin at a multiple of this.
+/// Alignment of the first value in the file.
 const ALIGNMENT: usize = 64;
 
 /// A directory of arrays that is being written.
@@ -36,7 +36,7 @@ struct Array {
 }
 
 impl Arrays {
-    /// Makes the directory, and a file in it for each tensor.
+    /// Creates the directory, and a file in it for each tensor.
     pub(crate) fn create(folder: &Path, tensors: &[Tensor], about: &About<'_>) -> io::Result<Self> {
         fs::create_dir(folder)?;
         let texts = about.iter().map(|(name, text)| ((*name).to_owned(), Value::from(&**text)));
@@ -58,7 +58,7 @@ impl Sink for Arrays {
     }
 
     /// # Panics
-    /// When a tensor was given another number of values than its shape says.
+    /// If the number of a tensor's values does not match its shape.
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         for array in &mut self.arrays {
             array.write()?.sync_all()?;
@@ -77,7 +77,7 @@ impl Array {
         Ok(Self { path, at, end: at + tensor.bytes(), waiting: Vec::new() })
     }
 
-    /// Writes what waits; the file, for as long as the caller wants it.
+    /// Writes the buffered values; returns the open file.
     fn write(&mut self) -> io::Result<File> {
         let file = File::options().write(true).open(&self.path)?;
         file.write_all_at(&self.waiting, self.at)?;
@@ -87,7 +87,7 @@ impl Array {
     }
 }
 
-/// What stands before the values. Shapes have two extents at most, so that it is always short.
+/// The bytes before the values. Shapes have at most two extents, so the header is always short.
 fn header(tensor: &Tensor) -> Vec<u8> {
     let kind = match tensor.kind {
         Kind::F32 => "<f4",
@@ -95,7 +95,7 @@ fn header(tensor: &Tensor) -> Vec<u8> {
         Kind::U64 => "<u8",
     };
     let extents: String = tensor.shape.iter().map(|extent| format!("{extent}, ")).collect();
-    // A tuple of one ends in a comma, longer ones need none.
+    // A Python tuple of one ends in a comma; longer ones don't.
     let extents = match tensor.shape.len() {
         1 => extents.trim_end(),
         _ => extents.trim_end_matches(", "),
@@ -109,7 +109,7 @@ fn header(tensor: &Tensor) -> Vec<u8> {
     [MAGIC, &length.to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// The format, version 1.0.
+/// Magic bytes of format version 1.0.
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
 #[cfg(test)]

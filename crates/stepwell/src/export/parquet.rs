@@ -1,10 +1,10 @@
 //! Parquet: a record for each row of a table, and for each tensor of the dense part.
 //!
-//! How       A column of a table is a number where a row has one of it, and else a list of numbers
-//!           that are all there; where it has none there is no column. Rows wait until a row group
-//!           of them is whole, which is then written column by column.
-//! Bounds    A row group of [`GROUP_BYTES`] and a copy of its longest column; of the dense part, a
-//!           copy of all.
+//! How       A part of a row with one number is a column of numbers; one with several is a column
+//!           of lists without nulls; one with none has no column. Rows are collected into a row
+//!           group, which is then written column by column.
+//! Bounds    A row group of [`GROUP_BYTES`] and a copy of its longest column; a copy of the dense
+//!           part.
 //! Cost      Neither keys nor weights compress, so nothing is compressed.
 
 use std::fs::File;
@@ -23,9 +23,9 @@ use parquet::schema::types::{Type, TypePtr};
 use super::format::{About, Sink};
 use super::tensors::{Kind, Tensor};
 
-/// Bytes of values that a row group has at least, but for the last one.
+/// Least bytes of values in a row group, except the last one.
 const GROUP_BYTES: usize = 32 << 20;
-/// Values that are handed on at once.
+/// Values passed to the library at once.
 const VALUES_AT_ONCE: usize = 64 << 10;
 
 type Writer = SerializedFileWriter<File>;
@@ -37,12 +37,12 @@ pub(crate) struct Records {
     columns: Vec<Column>,
 }
 
-/// Values of a column that wait for their row group.
+/// A column with values for the next row group.
 struct Column {
     kind: Kind,
-    /// Values of a record.
+    /// Values per record.
     lanes: usize,
-    /// Whether a record has a list of them, however many that are.
+    /// Whether the values of a record are a list, even if it has only one.
     is_list: bool,
     waiting: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl Records {
     pub(crate) fn create(path: &Path, tensors: &[Tensor], about: &About<'_>) -> io::Result<Self> {
         let column = |tensor: &Tensor| {
             let lanes = tensor.shape.get(1).copied().unwrap_or(1) as usize;
-            // An embedding stays a list where it is of one.
+            // An embedding is a list even if it has one lane.
             let is_list = lanes > 1 || tensor.name == "embedding";
             Column { kind: tensor.kind, lanes, is_list, waiting: Vec::new() }
         };
@@ -64,7 +64,7 @@ impl Records {
         Ok(Self { writer, columns })
     }
 
-    /// Writes the rows that wait as a row group.
+    /// Writes the collected rows as a row group.
     fn write_group(&mut self) -> Outcome<()> {
         let mut group = self.writer.next_row_group()?;
         for column in self.columns.iter_mut().filter(|column| column.lanes > 0) {
@@ -122,7 +122,7 @@ impl Column {
     }
 }
 
-/// Writes values, where each record has a list of so many `lanes`, as that.
+/// Writes values; with `lanes`, as lists of this length.
 fn write<T: DataType>(
     to: &mut SerializedColumnWriter<'_>,
     values: &[T::T],
@@ -131,7 +131,7 @@ fn write<T: DataType>(
     let Some(lanes) = lanes else {
         return to.typed::<T>().write_batch(values, None, None).map(drop);
     };
-    // Whole records at once, and at least one.
+    // Only whole records, and at least one.
     let at_once = (VALUES_AT_ONCE / lanes).max(1) * lanes;
     let defined = vec![1; at_once];
     let repeated: Vec<i16> = (0..at_once).map(|at| i16::from(at % lanes > 0)).collect();
@@ -142,7 +142,7 @@ fn write<T: DataType>(
     Ok(())
 }
 
-/// The field of a column: required, and a list of required ones where a record has several.
+/// The field of a column: required, or a required list of required elements.
 fn field(name: &str, column: &Column) -> Outcome<TypePtr> {
     let unsigned = |bits| Some(LogicalType::integer(bits, false));
     let (physical, logical) = match column.kind {
@@ -189,12 +189,12 @@ fn writer(path: &Path, (name, fields): (&str, Vec<TypePtr>), about: &About<'_>) 
     SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
 }
 
-/// Ends a file, down to the disk.
+/// Ends and syncs a file.
 fn end(writer: Writer) -> io::Result<()> {
     writer.into_inner().map_err(plain)?.sync_all()
 }
 
-/// The failure of the disk that a failure to write Parquet is.
+/// The I/O error that an error of the library wraps.
 fn plain(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(why) => match why.downcast::<io::Error>() {
@@ -213,7 +213,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Begins a file of so many tensors, each of which has a value.
+    /// Begins a file with these tensors.
     pub(crate) fn create(path: &Path, tensors: &[Tensor], about: &About<'_>) -> io::Result<Self> {
         let text = (Physical::BYTE_ARRAY, Some(LogicalType::String));
         let fields = [
@@ -250,7 +250,7 @@ impl Lists {
     }
 }
 
-/// Writes one list, empty perhaps.
+/// Writes one list, which may be empty.
 fn write_one<T: DataType>(to: &mut SerializedColumnWriter<'_>, values: &[T::T]) -> Outcome<()> {
     let levels = values.len().max(1);
     let defined = vec![i16::from(!values.is_empty()); levels];

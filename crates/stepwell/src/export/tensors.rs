@@ -1,10 +1,9 @@
-//! A file of tensors, in the format of safetensors: 8 bytes with the length of a header in JSON,
-//! the header, then the tensors' bytes, one tensor after the other.
+//! Writes safetensors files: 8 bytes with the length of a JSON header, the header, then the bytes
+//! of one tensor after the other.
 //!
-//! - **Why.** The library of that format takes tensors that are whole in memory, and tables are
-//!   not.
-//! - **How.** Shapes are known before the first value, so each tensor has its place, and values of
-//!   all of them are added side by side, each tensor through a buffer of its own.
+//! - **Why.** The format's library needs whole tensors in memory, which tables don't fit.
+//! - **How.** Shapes are known before the first value, so each tensor has its place in the file.
+//!   Values are added to all tensors alternately, through a buffer for each.
 //! - **Source.** <https://github.com/huggingface/safetensors>, whose library reads these files in
 //!   the tests.
 
@@ -17,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use super::format::Sink;
 
-/// Bytes that a tensor's values wait for.
+/// Bytes of a tensor's buffer.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
-/// What the values of a tensor are.
+/// Type of a tensor's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F32,
@@ -45,12 +44,12 @@ impl Kind {
     }
 }
 
-/// A tensor that a file is to have.
+/// Name, type and shape of a tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Extents, the slowest first.
+    /// Extents, the slowest-varying first.
     pub(crate) shape: Vec<u64>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct TensorFile {
     places: Vec<Place>,
 }
 
-/// Where the values of a tensor go.
+/// Where a tensor's values are written.
 struct Place {
     at: u64,
     end: u64,
@@ -93,7 +92,7 @@ impl TensorFile {
             header.insert(tensor.name.clone(), entry);
         }
         let mut header = Value::Object(header).to_string();
-        // Values are aligned where the header ends at a multiple of eight.
+        // Values are aligned if the header's length is a multiple of eight.
         header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
         let file = File::create_new(path)?;
         file.write_all_at(&(header.len() as u64).to_le_bytes(), 0)?;
@@ -113,7 +112,7 @@ impl Sink for TensorFile {
     }
 
     /// # Panics
-    /// When a tensor was given another number of values than its shape says.
+    /// If the number of a tensor's values does not match its shape.
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         for place in &mut self.places {
             place.write(&self.file)?;

@@ -145,8 +145,8 @@ fn features_that_are_none_are_refused_where_they_stand() {
     }
     let feature = |text: &str| error(&format!("[[features]]\n\n[[features]]\n{text}"));
     for (text, answer) in [
-        ("columns = []", "columns is empty: name one column or more"),
-        ("columns = ['C9-C5']", "columns has C9-C5, which goes down: give C5-C9"),
+        ("columns = []", "columns is empty: name at least one column"),
+        ("columns = ['C9-C5']", "columns has C9-C5, which is descending: give C5-C9"),
         ("columns = ['C9', 'C5-C9']", "columns has C9 twice: name it once"),
         ("pooling = 'max'", "pooling = max: give one of sum, mean, sqrt_n, none"),
         ("ids = 0", "ids is 0: give 1 to 65536"),
@@ -172,7 +172,7 @@ fn the_example_of_the_documentation_is_right() {
     assert_eq!(config.tables_in_use().len(), 3);
 }
 
-/// Lines of files, well-formed and not, in all orders.
+/// Lines of files, valid and invalid, in all orders.
 #[test]
 fn no_mixture_of_lines_panics() {
     let lines = [

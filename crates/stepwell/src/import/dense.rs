@@ -1,4 +1,4 @@
-//! The dense part of a checkpoint, from tensors.
+//! Reads the dense part of a checkpoint from tensors.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::export::tensors::{Kind, Tensor};
 use crate::export::{VECTORS, dotted};
 use crate::failure::Failure;
 
-/// The state of adagrad, which begins as a setting says.
+/// The state of adagrad, whose initial value is a setting.
 const SUM: &str = "sum";
-/// Steps of the dense optimizer: where its state begins anew, they do.
+/// The step count of the dense optimizer, which restarts with its state.
 const STEP: &str = "step";
 /// Prefix of the sections with earlier versions of rows, for stale reads.
 const STALE: &str = "ssp ";
 
-/// The dense part of `like`, with the values of the tensors in the file at `path`; with a fresh
-/// state those of the parameters alone.
+/// The dense part of `like`, with values from the tensors in the file at `path`; with
+/// `fresh_state`, only parameters are read.
 pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<Dense, Failure> {
     let file = TensorReader::open(path)?;
     check_about(&file, like)?;
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
     };
     if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_vector(first)) {
         let path = like.path.display();
-        let why = format!("{path}: its dense part is not that of its settings");
+        let why = format!("{path}: its dense part does not match its settings");
         return Err(Failure::Damage(why));
     }
     let name_of = |parameter: &str, section: &str| match section {
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
             if section != VECTORS[0] && !file.has(&tensor.name) {
                 return Err(file
                     .wrong(format_args!(
-                        "has no tensor '{}': export with --state, or say --fresh-state",
+                        "has no tensor '{}': export with --state, or give --fresh-state",
                         tensor.name
                     ))
                     .into());

@@ -1,11 +1,10 @@
-//! Reading a file of tensors, in the format of safetensors, piece by piece.
+//! Reads safetensors files piece by piece.
 //!
-//! Why       The library of that format wants the whole file in memory, and tables are larger.
-//! Bounds    The header, of 100 MB at most, as that library has it; values are read where the
-//!           caller has room for them. A file is open only while it is read, so that any number
-//!           of tables takes one descriptor.
-//! Failure   Whatever is wrong with a header is named in one line; no length that it says is
-//!           believed before it was held against the file's.
+//! Why       The format's library needs the whole file in memory, and tables are larger.
+//! Bounds    The header, at most 100 MB, as in that library; values go into the caller's buffers. A
+//!           file is open only while it is read, so that any number of tables takes one descriptor.
+//! Failure   A wrong header is an error of one line. Its lengths are checked against the file's
+//!           before they are used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +20,7 @@ use stepwell_base::mend;
 
 use crate::export::tensors::{Kind, Tensor};
 
-/// Bytes of a header at most.
+/// Most bytes of a header.
 const HEADER_BYTES_MAX: u64 = 100_000_000;
 /// The entry of texts about all tensors.
 const ABOUT: &str = "__metadata__";
@@ -31,11 +30,11 @@ pub(super) struct TensorReader {
     path: PathBuf,
     tensors: BTreeMap<String, Entry>,
     about: BTreeMap<String, String>,
-    /// Where values begin.
+    /// Offset of the values in the file.
     body: u64,
 }
 
-/// A tensor as the header has it.
+/// A tensor's entry in the header.
 #[derive(Clone, Debug, Deserialize)]
 struct Entry {
     dtype: String,
@@ -43,7 +42,7 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The entries of a header; a name that is there twice is refused.
+/// The entries of a header; deserializing refuses a name that occurs twice.
 struct Header(BTreeMap<String, Value>);
 
 impl<'de> Deserialize<'de> for Header {
@@ -60,7 +59,7 @@ impl<'de> Deserialize<'de> for Header {
                 let mut entries = BTreeMap::new();
                 while let Some((name, entry)) = map.next_entry::<String, Value>()? {
                     if let Some(_twice) = entries.insert(name.clone(), entry) {
-                        return Err(M::Error::custom(format!("tensor '{name}' is there twice")));
+                        return Err(M::Error::custom(format!("tensor '{name}' occurs twice")));
                     }
                 }
                 Ok(Header(entries))
@@ -76,19 +75,19 @@ impl TensorReader {
         let name = path.display();
         let fail = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => format!(
-                "{name} is not there: name a directory that `stepwell export --state` made, in \
-                 the format safetensors"
+                "{name} is missing: name a directory that `stepwell export --state` made, in the \
+                 format safetensors"
             ),
             _ => format!("cannot read {name}: {error}{}", mend(&error)),
         };
         let about = std::fs::metadata(path).map_err(fail)?;
         if !about.is_file() {
-            // A pipe would be waited for, and cannot be read here and there.
-            return Err(format!("{name} is no file: tensors are read from files"));
+            // Opening a pipe would wait, and it has no offsets.
+            return Err(format!("{name} is not a file: tensors are read from files"));
         }
         let file = File::open(path).map_err(fail)?;
         let bytes = about.len();
-        let damaged = |why: String| format!("{name}: {why}: it is no whole file of safetensors");
+        let damaged = |why: String| format!("{name}: {why}: it is not a complete safetensors file");
         let mut length = [0; 8];
         if bytes < 8 {
             return Err(damaged(format!("it has {bytes} bytes")));
@@ -96,7 +95,7 @@ impl TensorReader {
         file.read_exact_at(&mut length, 0).map_err(fail)?;
         let length = u64::from_le_bytes(length);
         if length > HEADER_BYTES_MAX || length > bytes - 8 {
-            return Err(damaged(format!("its header is said to have {length} bytes")));
+            return Err(damaged(format!("its header claims to have {length} bytes")));
         }
         let mut header = vec![0; length as usize];
         file.read_exact_at(&mut header, 8).map_err(fail)?;
@@ -110,12 +109,12 @@ impl TensorReader {
         format!("{}: {why}", self.path.display())
     }
 
-    /// What the file says under a name.
+    /// The file's text with this name.
     pub(super) fn about(&self, name: &str) -> Option<&str> {
         self.about.get(name).map(String::as_str)
     }
 
-    /// Whether there is a tensor.
+    /// Whether there is a tensor with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -125,15 +124,15 @@ impl TensorReader {
         self.tensors.get(name)?.shape.first().copied()
     }
 
-    /// Refuses tensors that nobody asks for.
+    /// Refuses unknown tensors.
     pub(super) fn refuse_others(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
         match self.tensors.keys().find(|name| !known(name)) {
-            Some(other) => Err(self.wrong(format_args!("nothing is known of tensor '{other}'"))),
+            Some(other) => Err(self.wrong(format_args!("has an unknown tensor '{other}'"))),
             None => Ok(()),
         }
     }
 
-    /// Refuses a tensor that is missing, or is not as it is `wanted`.
+    /// Refuses a missing tensor, or one with another type or shape.
     pub(super) fn check(&self, wanted: &Tensor) -> Result<(), String> {
         let Tensor { name, kind, shape } = wanted;
         let Some(found) = self.tensors.get(name) else {
@@ -141,18 +140,18 @@ impl TensorReader {
         };
         if found.dtype != kind.name() {
             let (is, wants) = (&found.dtype, kind.name());
-            return Err(self.wrong(format_args!("tensor '{name}' is of {is}, and not of {wants}")));
+            return Err(self.wrong(format_args!("tensor '{name}' is {is}, not {wants}")));
         }
         if found.shape != *shape {
             let is = &found.shape;
-            let why = format_args!("tensor '{name}' has the shape {is:?}, and not {shape:?}");
+            let why = format_args!("tensor '{name}' has the shape {is:?}, not {shape:?}");
             return Err(self.wrong(why));
         }
         Ok(())
     }
 
-    /// Reads bytes of a tensor that was checked, from its byte `from` on, as many as there is room
-    /// for; where one has no values it may be missing.
+    /// Fills `to` with bytes of a checked tensor, from its byte `from` on. A tensor without values
+    /// may be missing.
     pub(super) fn read(&self, name: &str, from: u64, to: &mut [u8]) -> Result<(), String> {
         let Some(entry) = self.tensors.get(name).filter(|_| !to.is_empty()) else { return Ok(()) };
         let at = self.body + entry.data_offsets[0] + from;
@@ -165,7 +164,7 @@ impl TensorReader {
 
 type Decoded = (BTreeMap<String, Entry>, BTreeMap<String, String>);
 
-/// The entries of a header whose tensors have so many bytes together.
+/// Decodes a header whose tensors have `body` bytes in all.
 fn decode(header: &[u8], body: u64) -> Result<Decoded, String> {
     let Header(mut entries) =
         serde_json::from_slice(header).map_err(|error| format!("its header is wrong ({error})"))?;
@@ -189,13 +188,13 @@ fn decode(header: &[u8], body: u64) -> Result<Decoded, String> {
         at = end;
     }
     if at != body {
-        return Err(format!("its tensors have {at} bytes, and {body} are there"));
+        return Err(format!("its tensors have {at} bytes, but the file has {body}"));
     }
     Ok((tensors, about.transpose()?.unwrap_or_default()))
 }
 
 impl Entry {
-    /// Refuses offsets that are not those of its shape.
+    /// Refuses offsets that don't match the shape.
     fn check(&self, name: &str) -> Result<(), String> {
         let kinds = [Kind::F32, Kind::U32, Kind::U64];
         let kind = kinds.into_iter().find(|kind| kind.name() == self.dtype);
@@ -203,7 +202,7 @@ impl Entry {
         let values = self.shape.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
         let bytes = |kind: Kind| values.and_then(|values| values.checked_mul(kind.bytes()));
         let Some(kind) = kind else {
-            // How long it is nobody knows here; what it is matters only where it is asked for.
+            // An unknown type has an unknown length; it is only an error if the tensor is used.
             return if start <= end {
                 Ok(())
             } else {
@@ -212,7 +211,7 @@ impl Entry {
         };
         if end.checked_sub(start).is_none_or(|length| bytes(kind) != Some(length)) {
             return Err(format!(
-                "tensor '{name}' of shape {:?} lies from byte {start} to {end}",
+                "tensor '{name}' of shape {:?} claims bytes {start} to {end}",
                 self.shape
             ));
         }
@@ -232,7 +231,7 @@ mod tests {
     fn headers_that_lie_are_refused() {
         let whole = r#"{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}"#;
         assert_eq!(decode(whole.as_bytes(), 24).unwrap().0["a"].shape, [2, 3]);
-        assert!(refused(whole, 25).contains("have 24 bytes, and 25 are there"));
+        assert!(refused(whole, 25).contains("have 24 bytes, but the file has 25"));
         for (header, body, part) in [
             ("{", 0, "its header is wrong"),
             ("[]", 0, "an entry for each tensor"),
@@ -244,7 +243,7 @@ mod tests {
             (
                 r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}"#,
                 0,
-                "lies from",
+                "claims bytes",
             ),
             (
                 r#"{"a":{"dtype":"U32","shape":[2],"data_offsets":[0,8]},
@@ -256,7 +255,7 @@ mod tests {
                 r#"{"a":{"dtype":"U32","shape":[0],"data_offsets":[0,0]},
                     "a":{"dtype":"U32","shape":[0],"data_offsets":[0,0]}}"#,
                 0,
-                "'a' is there twice",
+                "'a' occurs twice",
             ),
         ] {
             let why = refused(header, body);

@@ -1,7 +1,7 @@
-//! The rows of a table, from tensors into a store.
+//! Copies the rows of a table from tensors into a store.
 //!
-//! Bounds    1 MiB of rows, or one row, twice; and the store's own.
-//! Failure   A row that cannot be one is named by its number and key, and nothing of it stays.
+//! Bounds    1 MiB of rows, or one row, twice; and the store's own bounds.
+//! Failure   An error in a row names its number and key; the whole import then leaves nothing.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::export::tensors::{Kind, Tensor};
 use crate::progress::Counting;
 use crate::snapshots::index_bytes;
 
-/// Bytes of rows that are read and put at once, where a row is not longer.
+/// Bytes of rows that are read and put at once, unless one row is longer.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// The tensors of a table, which were found to be as they should.
+/// The checked tensors of a table.
 pub(super) struct TableTensors<'a> {
     file: TensorReader,
     spec: &'a TableSpec,
@@ -30,7 +30,7 @@ pub(super) struct TableTensors<'a> {
     fresh_state: bool,
 }
 
-/// Values of some rows, of one tensor after the other, as bytes.
+/// Values of some rows as bytes, by tensor.
 type Columns = Vec<Vec<u8>>;
 
 impl<'a> TableTensors<'a> {
@@ -51,7 +51,7 @@ impl<'a> TableTensors<'a> {
         for (number, tensor) in tensors.iter().enumerate() {
             if number > 2 && !file.has(&tensor.name) {
                 return Err(file.wrong(format_args!(
-                    "has no tensor '{}': export with --state, or say --fresh-state",
+                    "has no tensor '{}': export with --state, or give --fresh-state",
                     tensor.name
                 )));
             }
@@ -84,7 +84,7 @@ impl<'a> TableTensors<'a> {
         outcome
     }
 
-    /// Puts so many rows, from row number `first` on.
+    /// Puts `count` rows, starting at row number `first`.
     fn put_some(&self, store: &Store, (first, count): (u64, usize)) -> Result<(), String> {
         let columns = self.read((first, count))?;
         let keys: Vec<Key> = columns[0]
@@ -105,7 +105,7 @@ impl<'a> TableTensors<'a> {
         put.map_err(|error| error.to_string())
     }
 
-    /// The values of so many rows, by tensor.
+    /// The values of `count` rows from `first` on, by tensor.
     fn read(&self, (first, count): (u64, usize)) -> Result<Columns, String> {
         let mut columns = Columns::new();
         for tensor in &self.tensors {
@@ -117,7 +117,7 @@ impl<'a> TableTensors<'a> {
         Ok(columns)
     }
 
-    /// Refuses a key that has a row already.
+    /// Refuses a key that already has a row.
     fn refuse_twice(&self, store: &Store, (first, keys): (u64, &[Key])) -> Result<(), String> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_by_key(|at| (keys[*at], *at));
@@ -125,7 +125,7 @@ impl<'a> TableTensors<'a> {
         let here = here.map(|pair| pair[1]);
         let twice = here.or_else(|| keys.iter().position(|key| store.contains(*key)));
         twice.map_or(Ok(()), |at| {
-            Err(self.wrong_row(first + at as u64, keys[at], "the key is there twice"))
+            Err(self.wrong_row(first + at as u64, keys[at], "the key occurs twice"))
         })
     }
 
@@ -134,7 +134,7 @@ impl<'a> TableTensors<'a> {
         self.file.wrong(format_args!("row {number} (key {key:016x}): {why}"))
     }
 
-    /// Makes the row of `key` of entry `at` of the columns.
+    /// Makes the row of `key` from entry `at` of the columns.
     fn make(&self, columns: &Columns, at: usize, key: Key, row: &mut [f32]) -> Result<(), String> {
         let spec = self.spec;
         spec.initial_row(key, row);
@@ -146,7 +146,7 @@ impl<'a> TableTensors<'a> {
         let weights: Vec<f32> = weights.map(|four| f32::from_le_bytes(*four)).collect();
         weights.iter().try_for_each(|weight| check_value("weights", *weight))?;
         let end = spec.weight_lanes();
-        // What 16 bits can say stays as it is.
+        // Values that 16 bits can represent stay the same.
         spec.storage.encode(&weights, &mut row[..end], spec.rounding(key, self.step));
         if self.fresh_state {
             if spec.life.is_some() {
@@ -174,7 +174,7 @@ impl<'a> TableTensors<'a> {
     fn check_life(&self, row: &[f32]) -> Result<(), String> {
         let (used, step) = (self.spec.history(row).used, self.step);
         if u64::from(used) > step {
-            return Err(format!("it was last used at step {used}, after step {step}"));
+            return Err(format!("its last use, step {used}, is after step {step}"));
         }
         if !self.spec.exists(row, step) {
             return Err(format!("last used at step {used}, it does not exist after step {step}"));
@@ -183,14 +183,14 @@ impl<'a> TableTensors<'a> {
     }
 }
 
-/// Refuses what is no value of a part of a model.
+/// Refuses a value that this part of a model cannot have.
 pub(super) fn check_value(part: &str, value: f32) -> Result<(), String> {
     let is_sum = part == "sum" || part == "exp_avg_sq";
     if !value.is_finite() {
-        return Err(format!("{value} in {part} is no finite number"));
+        return Err(format!("{value} in {part} is not a finite number"));
     }
     if is_sum && value < 0.0 {
-        return Err(format!("{value} in {part} is below 0, and a sum of squares"));
+        return Err(format!("{value} in {part} is below 0, but it is a sum of squares"));
     }
     Ok(())
 }

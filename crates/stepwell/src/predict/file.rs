@@ -1,4 +1,4 @@
-//! A file of scores: what names records, their labels, and their scores.
+//! A file of scores: texts that name records, labels and scores.
 
 use std::io;
 use std::path::Path;
@@ -9,36 +9,36 @@ use crate::failure::Failure;
 use crate::names::Names;
 use crate::record_file::RecordFile;
 
-/// Scores as they are written.
+/// A file of scores that is being written.
 pub(super) struct ScoreFile {
     file: RecordFile,
-    /// What stands before each score.
+    /// Texts before the scores.
     names: Option<Names>,
-    /// Whether labels stand between both.
+    /// Whether labels are written between texts and scores.
     with_labels: bool,
-    /// Of each logit.
+    /// Loss of each of an example's logits.
     losses: Vec<Loss>,
-    /// Records so far.
+    /// Number of records so far.
     records: u64,
-    /// Why no more is written.
+    /// The error after which nothing more is written.
     pub(super) failed: Option<Failed>,
 }
 
 /// The columns of a file of scores.
 pub(super) struct Columns {
-    /// Those that name records, if any do.
+    /// Columns that name records, if any.
     pub(super) names: Option<Names>,
-    /// What was learned.
+    /// The labels that the model learned.
     pub(super) labels: Vec<Label>,
     /// Whether the labels are written.
     pub(super) with_labels: bool,
 }
 
-/// Why no more is written.
+/// Why writing stopped.
 pub(super) enum Failed {
-    /// The file takes no more.
+    /// The file cannot be written.
     Writing(io::Error),
-    /// The names of records cannot be read, or not be written.
+    /// The names of records cannot be read, or cannot be written in this format.
     Names(String),
 }
 
@@ -49,22 +49,22 @@ impl From<io::Error> for Failed {
 }
 
 impl Columns {
-    /// Names of columns of numbers.
+    /// Names of the columns of numbers.
     fn numbers(&self) -> Vec<String> {
         let labels = self.labels.iter().filter(|_| self.with_labels);
         labels.map(|label| label.name.clone()).chain(scores(&self.labels)).collect()
     }
 
-    /// Refuses columns of one name.
+    /// Refuses two columns with the same name.
     pub(super) fn check(ids: &[String], labels: &[Label], with_labels: bool) -> Result<(), String> {
         let scores = scores(labels);
         for (number, id) in ids.iter().enumerate() {
             let why = if ids[..number].contains(id) {
                 "named twice"
             } else if scores.contains(id) {
-                "scores are in a column of that name: rename the one of the data"
+                "the scores have a column of that name: rename the data's column"
             } else if with_labels && labels.iter().any(|label| label.name == *id) {
-                "--label writes that column: leave one of them out"
+                "--label writes that column: leave out one of them"
             } else {
                 continue;
             };
@@ -72,7 +72,7 @@ impl Columns {
         }
         match labels.iter().find(|label| with_labels && scores.contains(&label.name)) {
             Some(label) => Err(format!(
-                "--label: scores are in a column of the name {}, too: leave --label out",
+                "--label: the scores' column has the name {}, too: leave out --label",
                 label.name
             )),
             None => Ok(()),
@@ -81,7 +81,7 @@ impl Columns {
 }
 
 impl ScoreFile {
-    /// Begins the file `out` of these columns.
+    /// Begins the file `out` with these columns.
     pub(super) fn begin(out: Option<&Path>, columns: Columns) -> Result<Self, Failure> {
         let texts = columns.names.as_ref().map(|names| names.columns.clone()).unwrap_or_default();
         let file = RecordFile::begin(out, &texts, &columns.numbers())?;
@@ -105,33 +105,33 @@ impl ScoreFile {
         Ok(())
     }
 
-    /// What names the next record.
+    /// The texts that name the next record.
     fn next_names(&mut self) -> Result<Vec<Vec<u8>>, String> {
         let Some(names) = &mut self.names else { return Ok(Vec::new()) };
         let texts = names.next()?;
         let odd = texts.iter().position(|text| str::from_utf8(text).is_err());
         match odd.filter(|_| self.file.is_parquet()) {
             Some(at) => Err(format!(
-                "--id {}: the text of record {} is not UTF-8, as texts in Parquet are: write CSV, \
-                 which has it as it is",
+                "--id {}: the text of record {} is not UTF-8, which Parquet requires: write CSV, \
+                 which keeps it unchanged",
                 names.columns[at], self.records
             )),
             None => Ok(texts),
         }
     }
 
-    /// Gives the file its name, once all is in it.
+    /// Writes the rest and gives the file its name.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         self.file.finish()
     }
 
-    /// That it cannot be written.
+    /// The failure to write it.
     pub(super) fn cannot_write(&self, why: io::Error) -> Failure {
         self.file.cannot_write(why)
     }
 }
 
-/// Names of the columns of scores: of several each that of its label.
+/// Names of the columns of scores; with several labels, they include the label's name.
 fn scores(labels: &[Label]) -> Vec<String> {
     match labels {
         [_] => vec!["score".to_owned()],

@@ -1,4 +1,4 @@
-//! What goes by and is counted.
+//! Progress of a command that counts examples or rows.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use super::{BAR_EVERY, FIRST_LINE, LINE_SECONDS, bar_of, shows_bars};
 use crate::say::say;
 
-/// Counts examples or rows while they go by: a bar on a terminal, plain lines otherwise.
+/// Shows how many examples or rows are done: a bar on a terminal, plain lines otherwise.
 pub(crate) struct Counting {
     what: &'static str,
     bar: Option<ProgressBar>,
@@ -16,17 +16,17 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Of `total` of `what`, where that is known.
+    /// Counts `what`, up to `total` if that is known.
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
         let bar = shows_bars().then(|| bar_of(total));
         let began = Instant::now();
         Self { what, bar, began, shown: None }
     }
 
-    /// So many are done.
+    /// Shows that `done` of them are done.
     pub(crate) fn at(&mut self, done: u64) {
         let rate = || done as f64 / self.began.elapsed().as_secs_f64().max(1e-9);
-        // What is over within a second needs no line.
+        // Work that ends within a second needs no line.
         let (since, least) = match self.shown {
             Some(shown) => (shown.elapsed(), Duration::from_secs(LINE_SECONDS)),
             None => (self.began.elapsed(), FIRST_LINE),
@@ -43,7 +43,7 @@ impl Counting {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

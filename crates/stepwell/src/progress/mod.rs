@@ -1,4 +1,4 @@
-//! How the run goes, while it goes: a bar on a terminal, plain lines otherwise.
+//! Progress of a run: a bar on a terminal, plain lines otherwise.
 
 mod counting;
 mod recent;
@@ -27,42 +27,42 @@ use crate::width::columns;
 
 /// Seconds between plain lines.
 const LINE_SECONDS: u64 = 5;
-/// When the first one comes: what is over before that needs none.
+/// Time before the first line: shorter work needs none.
 const FIRST_LINE: Duration = Duration::from_secs(1);
-/// Time between two looks of a bar.
+/// Time between updates of a bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// What is done before the first step.
-const LOOKING: &str = "looking at data and checkpoints";
-/// And then.
+/// First work before the first step.
+const LOOKING: &str = "checking data and checkpoints";
+/// Last work before the first step.
 const OPENING: &str = "opening the tiers";
-/// What is done at the end.
+/// Work at the end.
 const DIGESTING: &str = "computing the digest of the model";
 
-/// Told by the training thread, shows people.
+/// Shows progress as an observer of the training thread.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     mini_batch: u64,
     /// Epochs of the run.
     epochs: u64,
-    /// Whether nothing is trained: then what is scored is what goes by.
+    /// Whether nothing is trained, so that scored examples are counted.
     only_scores: bool,
     waiting: Waiting,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What is waited for no longer, once mini-batches come.
+    /// Whether no mini-batch is done yet.
     waits: bool,
-    /// Examples that are trained on in all, where they are known.
+    /// Total number of examples to train on, if known.
     total: Option<u64>,
-    /// What the last mini-batch was for.
+    /// Purpose of the last mini-batch.
     purpose: Option<Purpose>,
-    /// How fast examples are trained on, evaluations in between included, and how fast those of the
-    /// evaluation at hand are scored.
+    /// Rate of training, including evaluations in between.
     trained: Recent,
+    /// Rate of scoring in the current evaluation.
     scored: Recent,
-    /// Examples that were trained on before this process was.
+    /// Examples trained on before this process started.
     before: Option<u64>,
     /// Epochs that this process has trained.
     epochs: u64,
@@ -70,13 +70,13 @@ struct State {
 }
 
 impl Progress {
-    /// Of a run that trains: a bar where standard error is a terminal.
+    /// Progress of a run that trains.
     pub(crate) fn of_training(config: &Config) -> Self {
         let lines = config.data.paths.is_empty().then_some(config.synth.examples);
         Self::new(config, lines.map(|lines| trained_of(config, lines)))
     }
 
-    /// Of a run that scores alone.
+    /// Progress of a run that only scores.
     pub(crate) fn of_scoring(config: &Config) -> Self {
         Self { only_scores: true, ..Self::new(config, None) }
     }
@@ -97,7 +97,7 @@ impl Progress {
         Self { bar, mini_batch, epochs, only_scores, waiting, state: Mutex::new(state) }
     }
 
-    /// The plan is made: how many lines there are is known, where they were counted.
+    /// Takes the number of lines from the plan, if they were counted.
     pub(crate) fn planned(&self, config: &Config, capacity: &Capacity) {
         let lines = Some(capacity.exact_scores).filter(|lines| *lines < usize::MAX);
         let of_training = config.data.eval_paths.is_empty() && !self.only_scores;
@@ -112,7 +112,7 @@ impl Progress {
         self.waiting.begin(Some(OPENING));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.waiting.begin(None);
         if let Some(bar) = &self.bar {
@@ -120,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// The current epoch after `done` examples; none if there is only one, or if a resumed run
+    /// The current epoch after `done` examples; `None` if there is only one, or if a resumed run
     /// doesn't know how many came before.
     fn epoch(&self, state: &State, done: u64) -> Option<String> {
         let of_epoch = |total: u64| (total / self.epochs).max(1);
@@ -146,12 +146,12 @@ impl Progress {
     }
 }
 
-/// Whether somebody watches.
+/// Whether to show bars: on a terminal, unless quiet.
 fn shows_bars() -> bool {
     std::io::stderr().is_terminal() && !say::is_quiet()
 }
 
-/// How many of `lines` are trained on, in all epochs together.
+/// Number of examples to train on in all epochs, of `lines` lines.
 fn trained_of(config: &Config, lines: u64) -> u64 {
     let of_epoch = lines as f64 * (1.0 - config.data.eval_fraction);
     (of_epoch.round() as u64).saturating_mul(config.data.epochs)
@@ -172,8 +172,8 @@ fn style_of(known: bool) -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Columns that a bar's message must leave free: the bar before it, after `position` examples, and
-/// what the screen leaves free at the end.
+/// Columns that a bar's message must leave free, for the bar before it, after `position` examples,
+/// and for the free columns at the end.
 fn columns_beside(position: u64, is_known: bool) -> usize {
     let before = match is_known {
         true => "################ 100 % ".len(),
@@ -203,7 +203,7 @@ fn parts(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> Vec<Strin
     parts
 }
 
-/// The first parts, as many as fit into a line.
+/// The first parts that fit into a line.
 fn line_of(parts: &[String], columns: Option<usize>) -> String {
     let mut line = String::new();
     for part in parts {
@@ -218,7 +218,7 @@ fn line_of(parts: &[String], columns: Option<usize>) -> String {
     line
 }
 
-/// A time as people say it.
+/// A time in a suitable unit.
 fn time(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.0} s"),
@@ -247,7 +247,7 @@ impl Observer for Progress {
         };
         recent.at(at, examples);
         let rate = recent.rate(at, examples);
-        // Steps before a resume had whole mini-batches, but for the last of an epoch.
+        // Steps before a resume had full mini-batches, except the last of each epoch.
         let of_steps = snapshot.step * self.mini_batch;
         let before = *state.before.get_or_insert(of_steps.saturating_sub(snapshot.examples));
         let every = match (&self.bar, state.shown) {
@@ -255,7 +255,7 @@ impl Observer for Progress {
             (None, None) => FIRST_LINE,
             (None, Some(_)) => Duration::from_secs(LINE_SECONDS),
         };
-        // The first line comes a moment after the first mini-batch.
+        // The first line comes `FIRST_LINE` after the first mini-batch.
         let since = *state.shown.get_or_insert(at);
         if at - since < every {
             return;
@@ -291,7 +291,7 @@ impl Observer for Progress {
     fn epoch_trained(&self, metrics: &Metrics) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.epochs += 1;
-        // A run that goes on does not say how many it has behind it.
+        // A resumed run does not know how many epochs came before.
         let is_whole = state.before.is_none_or(|before| before == 0);
         let number = format!(" {}/{}", state.epochs, self.epochs);
         drop(state);
@@ -316,7 +316,7 @@ impl Observer for Progress {
     }
 
     fn cache_given_up(&self, why: &str) {
-        self.line(&format!("{why}: data.cache is given up, training goes on with the text"));
+        self.line(&format!("{why}: data.cache is abandoned, training continues with the text"));
     }
 
     fn saved(&self, step: u64, path: &Path) {

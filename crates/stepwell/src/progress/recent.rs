@@ -1,19 +1,19 @@
-//! How fast it goes just now.
+//! The recent rate of progress.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long a moment counts.
+/// Time over which the rate is measured.
 const SPAN: Duration = Duration::from_secs(10);
-/// Least time between two moments, so that there are few.
+/// Least time between two kept moments, which bounds their number.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Moments of the last seconds, and what was done by then.
+/// Moments of the last seconds, with the work done by then.
 #[derive(Debug, Default)]
 pub(super) struct Recent(VecDeque<(Instant, u64)>);
 
 impl Recent {
-    /// So much is `done` at `now`.
+    /// Records the work `done` at `now`.
     pub(super) fn at(&mut self, now: Instant, done: u64) {
         while self.0.len() > 1 && self.0.get(1).is_some_and(|(at, _)| now - *at >= SPAN) {
             self.0.pop_front();
@@ -23,7 +23,7 @@ impl Recent {
         }
     }
 
-    /// How much was done in a second, up to `now`; none where nothing is to be compared with.
+    /// Work per second up to `now`; `None` if there is nothing to compare with.
     pub(super) fn rate(&self, now: Instant, done: u64) -> Option<f64> {
         let (at, before) = self.0.front()?;
         let seconds = (now - *at).as_secs_f64();

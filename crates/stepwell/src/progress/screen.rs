@@ -9,7 +9,7 @@ use indicatif::TermLike;
 /// of their terminal, so an echo would start a new line that nobody clears.
 pub(super) const ECHO: u16 = 4;
 
-/// Standard error, [`ECHO`] columns narrower than it is.
+/// Standard error, reported as [`ECHO`] columns narrower than it is.
 #[derive(Debug)]
 pub(super) struct Screen(Term);
 

@@ -1,5 +1,5 @@
-//! What is done before the first step and after the last one: nothing counts it, so that a thread
-//! says what it is, once it takes more than a moment.
+//! Progress of work before the first step and after the last one, which cannot be counted: a thread
+//! reports it if it takes more than a moment.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::FIRST_LINE;
 
-/// What is waited for, and a thread that says it.
+/// The current work, and the thread that reports it.
 pub(super) struct Waiting {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -21,14 +21,14 @@ struct Shared {
 }
 
 struct State {
-    /// What is done, since when, and when to say that next.
+    /// The work, its start, and the time of the next report.
     now: Option<(&'static str, Instant, Instant)>,
     over: bool,
 }
 
 impl Waiting {
-    /// Begins with waiting for `what`, of which `tell` is told after a second and then `every` so
-    /// often.
+    /// Begins to wait for `what`. `tell` gets a line after a second and then at intervals of
+    /// `every`.
     pub(super) fn new(
         what: &'static str,
         every: Duration,
@@ -37,7 +37,7 @@ impl Waiting {
         let state = Mutex::new(State { now: None, over: false });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let told = Arc::clone(&shared);
-        // Without a thread nothing is said, and all else goes on.
+        // If the thread cannot start, only these reports are missing.
         let work = move || told.say_now_and_then(every, &tell);
         let spawn = || Builder::new().name("waiting".to_owned()).spawn(work).ok();
         let thread = if is_bounded() { None } else { spawn() };
@@ -46,15 +46,15 @@ impl Waiting {
         waiting
     }
 
-    /// From now on it is `what` that is waited for, or nothing.
+    /// Switches to waiting for `what`, or for nothing.
     pub(super) fn begin(&self, what: Option<&'static str>) {
         let now = Instant::now();
         self.shared.change(|state| state.now = what.map(|what| (what, now, now + FIRST_LINE)));
     }
 }
 
-/// Whether the addresses of this process are bounded: what the plan says of them knows nothing of a
-/// thread that only talks.
+/// Whether the process's address space is limited. The plan does not count this thread, so there is
+/// none then.
 fn is_bounded() -> bool {
     [Resource::As, Resource::Data].into_iter().any(|of| getrlimit(of).current.is_some())
 }
@@ -76,7 +76,7 @@ impl Shared {
                     *next = now + every;
                     let line = format!("{what}: {seconds} s so far");
                     let next = *next;
-                    // What is said may wait for who reads it, and nobody is to wait for that.
+                    // Printing may block on the reader, and other threads must not wait for that.
                     drop(state);
                     tell(&line);
                     state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.shared.change(|state| state.over = true);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say any more, however it ended.
+            // Its result does not matter.
             let _ = thread.join();
         }
     }
@@ -128,7 +128,7 @@ mod tests {
         assert!(begun.elapsed() >= FIRST_LINE);
         assert!(told.recv().unwrap().starts_with("opening: "));
         waiting.begin(None);
-        // One may have been on its way.
+        // A line may already have been sent.
         let left = std::iter::from_fn(|| told.recv_timeout(every * 20).ok()).count();
         assert!(left <= 2 + (begun.elapsed() - FIRST_LINE).as_millis() as usize / 10, "{left}");
         waiting.begin(Some("computing"));

@@ -1,4 +1,4 @@
-//! Records as Parquet: columns of texts, and of numbers behind them.
+//! Records as Parquet: columns of texts followed by columns of numbers.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-/// Records of a row group, which wait in memory until they are so many.
+/// Records of a row group, which are collected in memory.
 const GROUP_RECORDS: usize = 128 << 10;
 
 /// Writes records.
 pub(super) struct Records<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    /// Of each column of texts.
+    /// Values that are not written yet, for each column of texts.
     names: Vec<Vec<ByteArray>>,
-    /// Of each column of numbers.
+    /// Values that are not written yet, for each column of numbers.
     numbers: Vec<Vec<f32>>,
 }
 
 impl<W: Write + Send> Records<W> {
-    /// Begins a file of columns of texts, and of numbers behind them.
+    /// Begins a file with columns of texts followed by columns of numbers.
     pub(super) fn begin(to: W, texts: &[String], numbers: &[String]) -> io::Result<Self> {
         let text = |name: &String| {
             Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
@@ -48,7 +48,7 @@ impl<W: Write + Send> Records<W> {
         Ok(Self { writer, names, numbers })
     }
 
-    /// One more record.
+    /// Adds a record.
     pub(super) fn put(
         &mut self,
         texts: Vec<Vec<u8>>,
@@ -59,7 +59,7 @@ impl<W: Write + Send> Records<W> {
         if self.waiting() < GROUP_RECORDS { Ok(()) } else { self.write_group().map_err(plain) }
     }
 
-    /// Records that are not written yet.
+    /// Number of records that are not written yet.
     fn waiting(&self) -> usize {
         self.numbers.first().map_or(0, Vec::len)
     }
@@ -83,7 +83,7 @@ impl<W: Write + Send> Records<W> {
         group.close().map(drop)
     }
 
-    /// Writes what waits, and the end of the file.
+    /// Writes the last records and the end of the file.
     pub(super) fn finish(mut self) -> io::Result<W> {
         if self.waiting() > 0 {
             self.write_group().map_err(plain)?;
@@ -92,7 +92,7 @@ impl<W: Write + Send> Records<W> {
     }
 }
 
-/// An error of the library as one of the system, which it wraps.
+/// The I/O error that an error of the library wraps.
 fn plain(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

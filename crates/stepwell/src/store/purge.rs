@@ -15,8 +15,8 @@ use super::{name, named, open};
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
 
-/// Removes what was set aside in the stores that the directories hold; of stores and checkpoints
-/// that were set aside themselves, all.
+/// Removes what was set aside in the stores of the directories. Stores and checkpoints that were
+/// set aside as a whole are removed completely.
 pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let (kept, directories): (Vec<PathBuf>, Vec<PathBuf>) =
         directories.iter().cloned().partition(|path| holds_checkpoints(path));
@@ -24,14 +24,14 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let removed = removed.map(|path| purge_checkpoints(path));
     let checkpoints = removed.collect::<Result<Vec<_>, _>>()?;
     let stores = match directories[..] {
-        // There are checkpoints, and something may lie beside them.
+        // Only directories of checkpoints were named.
         [] => Vec::new(),
         _ => named(&directories)?.stores,
     };
     let whole = stores.iter().flatten().all(|store| is_aside(store));
     let (mut said, mut all, mut errors) = (Ok(()), Vec::new(), Vec::new());
     for store in stores {
-        // The other tables of a run are purged all the same.
+        // The other tables of a run are still purged.
         match if whole { purge_whole(&store) } else { purge(&store) } {
             Ok(removed) => {
                 if !json {
@@ -55,20 +55,20 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     if errors.is_empty() { said } else { Err(errors.join("; ").into()) }
 }
 
-/// Whether checkpoints lie there, which are no store.
+/// Whether a directory has checkpoints or was made for checkpoints that were set aside.
 fn holds_checkpoints(path: &Path) -> bool {
     let Ok(disk) = FileDisk::open(path) else { return false };
     let has_some = || list(&disk).is_ok_and(|found| !found.is_empty());
     is_set_aside(&disk).is_ok_and(|is| is) || has_some()
 }
 
-/// Checkpoints that were removed from a directory that they had been moved into.
+/// Checkpoints that were removed from a directory where they had been set aside.
 #[derive(Serialize)]
 struct Removed {
     directory: String,
     files: u64,
     bytes: u64,
-    /// What is no run's, and stays.
+    /// Entries that no run made, which are kept.
     others: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ fn purge_checkpoints(path: &Path) -> Result<Removed, Failure> {
     let others = stepwell_engine::purge(&disk)?;
     let after = count();
     if others.is_empty() {
-        // What came meanwhile stays, and the directory with it.
+        // Fails if something was added in the meantime, which is kept.
         let _ = fs::remove_dir(path);
     }
     let (directory, others) = (say::path(path), say::paths(&others));
@@ -92,7 +92,7 @@ fn show_checkpoints(removed: &[Removed]) -> Page {
         let files = counted(*files, "file");
         put!(page, "{directory}: {files} of checkpoints removed, {}", ByteCount(*bytes));
         for other in others {
-            put!(page, "  {other} was not made there by a run, and stays");
+            put!(page, "  {other} was not made there by a run, and is kept");
         }
     }
     page
@@ -102,7 +102,7 @@ fn purge(store: &[PathBuf]) -> Result<Aside, String> {
     Store::purge(&open(store)?).map_err(|error| error.to_string())
 }
 
-/// Whether a store lies in a directory that `train` put it into, out of the way of another.
+/// Whether a store is in a directory `set-aside-N`, where `train` put it.
 fn is_aside(store: &Path) -> bool {
     let real = store.canonicalize().unwrap_or_else(|_| store.to_owned());
     let above = real.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -110,8 +110,7 @@ fn is_aside(store: &Path) -> bool {
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
-/// Removes all of a store that was set aside as a whole, and its directory where nothing else is
-/// in it.
+/// Removes a store that was set aside as a whole, and its directory if nothing else is in it.
 fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
     let mut removed = Aside::default();
     for (path, disk) in store.iter().zip(open(store)?) {
@@ -124,7 +123,7 @@ fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
             removed.others.extend(of_one.others);
         }
         disk.remove(LOCK_NAME).map_err(|error| error.to_string())?;
-        // What is somebody's stays, and its directories with it.
+        // Other files are kept, and so are the directories with them.
         let emptied =
             [Some(path.join("set-aside")), Some(path.clone()), path.parent().map(Path::to_owned)];
         emptied.into_iter().flatten().for_each(|path| drop(fs::remove_dir(path)));
@@ -132,7 +131,7 @@ fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
     Ok(removed)
 }
 
-/// What `train` put out of the way in the directories, and is removed where it is named.
+/// What `train` set aside in the directories; it is removed if it is named itself.
 fn set_aside(directories: &[PathBuf]) -> Vec<SetAside> {
     let mut found: Vec<SetAside> =
         directories.iter().flat_map(|path| Scratch::aside_in(path)).collect();
@@ -162,7 +161,7 @@ fn show(store: &[PathBuf], removed: &Aside) -> Page {
     let files = counted(removed.files, "file");
     put!(page, "{}: {files} removed, {}", name(store), ByteCount(removed.bytes));
     for other in &removed.others {
-        put!(page, "  set-aside/{other} is none of a store, and stays");
+        put!(page, "  set-aside/{other} is not part of a store, and is kept");
     }
     page
 }

@@ -15,7 +15,7 @@ use super::{faults, leases, name, named, open, repairing};
 use crate::failure::Failure;
 use crate::say::{self, Page, put, tell};
 
-/// Salvages the stores that the directories hold into new ones.
+/// Salvages the stores in the directories into new ones.
 pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<(), Failure> {
     let Named { checkpoint, stores } = named(directories)?;
     let _leases = leases(&stores)?;
@@ -32,7 +32,7 @@ pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<()
             _ => into.to_owned(),
         };
         let salvaged = salvage(&store, &target)?;
-        // The work is the new store: it goes on, whoever listens.
+        // Errors in printing are ignored, because the purpose is the new store.
         lost += u64::from(!salvaged.is_whole());
         if json {
             let whole = salvaged.is_whole();
@@ -45,28 +45,28 @@ pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<()
     if json {
         say::json(&all)?;
     }
-    // Rows alone are salvaged: a checkpoint may have lost more.
+    // Only rows are salvaged, and a checkpoint may have lost more.
     let faults = checkpoint.map(|path| faults(&Checkpoint::open(&path))).unwrap_or_default();
     if !faults.is_empty() {
-        let why = format!("rows alone are salvaged: {}", faults.join("; "));
+        let why = format!("only rows are salvaged: {}", faults.join("; "));
         return Err(Failure::Damage(why));
     }
     match lost {
         0 => Ok(()),
         count => {
             let stores = counted(count, "store");
-            let why = format!("of {stores} not everything could be salvaged, see above");
+            let why = format!("{stores} could not be salvaged in full, see above");
             Err(Failure::Damage(why))
         }
     }
 }
 
-/// Whether the stores lie below the directories that were named.
+/// Whether the stores are below the named directories.
 fn is_below(directories: &[PathBuf], stores: &[Vec<PathBuf>]) -> bool {
     stores.iter().flatten().any(|store| !directories.contains(store))
 }
 
-/// Refuses to salvage into what is being salvaged.
+/// Refuses to salvage into a directory that is being salvaged.
 fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     let nearest = into.ancestors().find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -75,7 +75,7 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     let real = directories.iter().filter_map(|path| path.canonicalize().ok());
     match real.into_iter().find(|of| nearest.as_ref().is_some_and(|near| near.starts_with(of))) {
         Some(of) => Err(format!(
-            "{} lies in {}, which is to be salvaged: name a place elsewhere",
+            "{} is in {}, which is to be salvaged: name another place",
             into.display(),
             of.display()
         )),
@@ -83,18 +83,18 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a place that is a file, or lies in one.
+/// Refuses a path that is a file or below one.
 fn refuse_file(into: &Path) -> Result<(), String> {
     match into.ancestors().find(|path| path.exists()) {
         Some(path) if !path.is_dir() => {
-            Err(format!("{} is no directory: --out names a new directory", path.display()))
+            Err(format!("{} is not a directory: --out names a new directory", path.display()))
         }
         _ => Ok(()),
     }
 }
 
-/// Salvages a store into `target`, which comes to be at one stroke: of a run that fails nothing
-/// stays that could be taken for the whole.
+/// Salvages a store into `target`, which appears atomically: a failure leaves nothing that could be
+/// taken for the complete store.
 fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, Failure> {
     let at = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     if fs::read_dir(target).is_ok_and(|mut listed| listed.next().is_some()) {
@@ -120,7 +120,7 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, Failure> {
         Ok(salvaged)
     };
     let outcome = into().inspect_err(|_| {
-        // Whatever else lies there stays.
+        // A parent that was created for it is removed only if it is empty.
         let _ = fs::remove_dir_all(&partial);
         let _ = above.map(fs::remove_dir);
     });
@@ -128,7 +128,7 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, Failure> {
     outcome
 }
 
-/// Makes the directory that a repair writes into, and locks it for as long as it goes on.
+/// Creates the directory that a repair writes into, and locks it for the time of the repair.
 fn begin(partial: &Path) -> Result<(FileDisk, Box<dyn Lock>), String> {
     let mut there = fs::read_dir(partial).into_iter().flatten().flatten();
     if there.any(|entry| entry.file_name() != REPAIR_LOCK) {
@@ -139,7 +139,7 @@ fn begin(partial: &Path) -> Result<(FileDisk, Box<dyn Lock>), String> {
     let Some(lock) = disk.lock(REPAIR_LOCK).map_err(said)? else {
         return Err(repairing(partial));
     };
-    // Another one may have written there, and ended, before this one had the lock.
+    // Another repair may have written there and ended before this one got the lock.
     let found = disk.entries().map_err(said)?;
     if found.iter().any(|(name, _)| name != REPAIR_LOCK) {
         drop(lock);
@@ -161,7 +161,7 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     );
     if salvaged.rows_named > salvaged.rows {
         let (named, lost) = (salvaged.rows_named, salvaged.rows_named - salvaged.rows);
-        put!(page, "  the manifest says {named} rows: at least {lost} are lost in all");
+        put!(page, "  the manifest has {named} rows: at least {lost} are lost in all");
     }
     for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
         put!(page, "  lost: key {:016x}", key.0);
@@ -169,16 +169,15 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     if salvaged.pages_unknown > 0 {
         put!(
             page,
-            "  of {} nothing tells the keys: older versions of their rows may have \
-             been salvaged in their place",
+            "  keys unknown on {}: older versions of their rows may have been salvaged instead",
             counted(salvaged.pages_unknown, "damaged page")
         );
     }
     if salvaged.manifest_lost {
         put!(
             page,
-            "  the manifest was damaged or missing: all segments that lie there were taken, those \
-             of no commit too"
+            "  the manifest was damaged or missing: all segments found were taken, even those of \
+             no commit"
         );
     }
     if salvaged.segments_unlisted > 0 {

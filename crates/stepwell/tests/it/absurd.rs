@@ -1,5 +1,5 @@
-//! Every setting is given values that nobody means: the program ends soon, in good order, and says
-//! what it is about.
+//! Every setting is given absurd values: the program ends soon, in good order, with a message that
+//! names the setting.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::Workshop;
 
-/// Far more than any of them takes beside other tests.
+/// Far more time than any of them takes in parallel with other tests.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Values without a meaning, or with one that no machine has room for.
+/// Values without a meaning, or too large for any machine.
 const ABSURD: [&str; 15] = [
     "",
     "-1",
@@ -31,7 +31,7 @@ const ABSURD: [&str; 15] = [
     "1\n2\u{1b}",
 ];
 
-/// Settings of a machine and a model that are ready in no time.
+/// Settings of a tiny run.
 const BASE: [&str; 18] = [
     "--model.dim",
     "4",
@@ -67,7 +67,7 @@ const COLUMNS: &[&str] = &[
     "columns.3.names=b",
 ];
 
-/// What makes a setting count that would otherwise change nothing.
+/// Settings with which another setting has an effect.
 fn context(key: &str) -> &'static [&'static str] {
     match key {
         "model.cross_layers" => &["--model", "dcn"],
@@ -110,7 +110,7 @@ fn keys(shop: &Workshop) -> Vec<String> {
     keys
 }
 
-/// Runs with a setting; whether it was taken.
+/// Runs with a setting; returns whether it was accepted.
 fn in_good_order(shop: &Workshop, command: &str, key: &str, value: &str) -> bool {
     let pair = format!("{key}={value}");
     let args = [&[command], context(key), &BASE, &["--set", &pair]].concat();
@@ -121,13 +121,13 @@ fn in_good_order(shop: &Workshop, command: &str, key: &str, value: &str) -> bool
     assert!(!error.contains("panicked"), "{command} {pair:?}: {error}");
     let taken = output.status.code() == Some(0);
     if !taken {
-        // Some are wrong, and some name what is not there.
+        // Some are invalid settings, and some name missing files.
         assert!(matches!(output.status.code(), Some(1 | 2)), "{command} {pair:?}: {error}");
         let notes = error.lines().filter(|line| line.starts_with("stepwell: note: ")).count();
         assert_eq!(error.lines().count() - notes, 1, "{command} {pair:?}: {error}");
-        // Data that is not there is named by its path, with which it was given.
+        // An error about missing data names the given path.
         let named = error.contains(key) || key.ends_with("paths");
-        // A column is named as it is called.
+        // An error about a column names the column.
         let named = named || (key.starts_with("columns.") && error.contains("column "));
         assert!(named, "{command} {pair:?}: {error}");
     }
@@ -158,7 +158,7 @@ fn runs_with_absurd_settings() {
     records(&shop);
     for key in keys(&shop) {
         for value in ["", "0", "18446744073709551615", "1e308", "1e-320", "nan"] {
-            // So many epochs, or a file of that length, somebody may want.
+            // A user may want so many epochs or examples.
             let long = key == "data.epochs" || key == "synth.examples";
             if !(long && value.len() > 10) {
                 in_good_order(&shop, "train", &key, value);

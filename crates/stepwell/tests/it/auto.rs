@@ -1,5 +1,5 @@
-//! Which devices are used where nobody names any, and what is said of the others: with libraries
-//! that stand in for NVIDIA's, whose devices have 1 GiB.
+//! Which devices `auto` uses, and the notes on the others; with stand-ins for NVIDIA's libraries,
+//! whose devices have 1 GiB.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
@@ -10,14 +10,14 @@ use crate::common::{SMALL, Workshop};
 
 use self::libraries::libraries;
 
-/// Devices that stand in, of which an environment says what they lack.
+/// Stand-in devices, with environment variables that say what they lack.
 struct StandIn<'a>(&'a [(&'a str, &'a str)]);
 
-/// Others have so much of their memory that none is left beside what libraries want.
+/// Other programs take so much of the devices' memory that only the libraries' share is left.
 const FULL: [(&str, &str); 2] = [("STAND_IN_FREE_0", "512"), ("STAND_IN_FREE_1", "100")];
 
 impl StandIn<'_> {
-    /// Runs the program: whether it succeeded, what it said, and its errors.
+    /// Runs the program; returns whether it succeeded, its output and its errors.
     fn run(&self, shop: &Workshop, args: &[&str]) -> Option<(bool, String, String)> {
         let folder = libraries()?;
         let mut command = shop.command(args);
@@ -50,7 +50,7 @@ fn plan<'a>(more: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-/// The lines of notes that speak of devices that are not used.
+/// The notes about unused devices.
 fn unused(said: &str) -> Vec<&str> {
     said.lines().filter(|line| line.contains(" not used: ") || line.contains("no GPU is")).collect()
 }
@@ -71,11 +71,11 @@ fn full_devices_leave_all_to_the_host() {
         let said = full.ok(&shop, args).unwrap();
         assert_eq!(unused(&said).len(), 1, "{args:?}: {said}");
     }
-    // Who names one is told what is wrong, and nothing of what nobody gave.
+    // If a device is named, the error is about it, and not about other settings.
     let error = full.fails(&shop, &plan(&["--device", "cuda"])).unwrap();
     assert!(error.contains("0 B of cuda:0 are free, and a row of table 'embedding'"), "{error}");
     assert!(!error.contains("tiers.hbm"), "{error}");
-    // What devices are to do is not left undone unasked.
+    // A setting that needs a device is an error, not a note.
     let error = full.fails(&shop, &plan(&["--train.dense", "device"])).unwrap();
     assert!(error.contains("train.dense = device takes "), "{error}");
     let error = full.fails(&shop, &plan(&["--tiers.hbm", "64MiB"])).unwrap();
@@ -135,7 +135,7 @@ fn a_device_that_another_process_holds_is_left_out() {
     assert!(error.contains(&format!("cuda:1 cannot be used: {why}")), "{error}");
 }
 
-/// What training would say of the dense part, a plan says.
+/// A plan has the same notes on the dense part as training.
 #[test]
 fn a_plan_refuses_what_cannot_multiply() {
     let shop = Workshop::new();
@@ -150,7 +150,7 @@ fn a_plan_refuses_what_cannot_multiply() {
     assert!(unused(&said).is_empty(), "rows alone need none: {said}");
 }
 
-/// Who scores has devices of his own, and memory of theirs.
+/// Scoring chooses its own devices and their memory.
 #[test]
 fn scoring_has_no_memory_of_devices_from_training() {
     let shop = Workshop::new();

@@ -1,5 +1,5 @@
-//! Settings of columns that make no sense, and commands that do not suit the data: one line that
-//! names what is wrong and the mend, and nothing left behind.
+//! Invalid settings of columns, and commands that do not match the data: one line that names what
+//! is wrong and the fix, and nothing left behind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -42,7 +42,7 @@ fn columns_that_make_no_sense() {
     more("['user']", &["column user is there twice", "give it once"]);
     more("['x', 'x']", &["more.toml:27: columns.5.names has x twice", "name it once"]);
     more("['']", &["a column has no name"]);
-    more("[]", &["columns.5.names is empty", "name one column or more"]);
+    more("[]", &["columns.5.names is empty", "name at least one column"]);
     more("['C9-C1']", &["columns.5.names has C9-C1", "give C1-C9"]);
     more("['C1-C99999']", &["columns.5.names has more than 65536", "give fewer"]);
     more("['C1-C60000', 'D1-D60000']", &["columns.5.names has more than 65536"]);
@@ -114,19 +114,19 @@ fn settings_beside_columns() {
     file("[columns]\nnames = ['user']", data, &["own.toml:1: columns", "write [[columns]]"]);
     file("columns = ['user']", data, &["own.toml:1: columns", "write [[columns]]"]);
     file("columns = 3", data, &["own.toml:1: columns", "write [[columns]]"]);
-    file(RUN, &[], &["the built-in stream has columns of its own", "name data"]);
+    file(RUN, &[], &["the built-in stream has its own columns", "name data"]);
     let nix = format!("{RUN}\n[[features]]\ncolumns = ['nix']");
     file(&nix, data, &["features.1.columns has nix", "there are user, item, tags"]);
     let weight =
         format!("{RUN}\n[[features]]\ncolumns = ['user', 'item', 'tags']\nweight = 'tags'");
-    file(&weight, data, &["features.1.weight is tags, which is no dense", "there are price"]);
+    file(&weight, data, &["features.1.weight is tags, which is not a dense", "there are price"]);
     for (args, says) in [
         (&["--data.separator", "::"][..], &["data.separator is \"::\"", "one ASCII"][..]),
         (&["--data.separator", "e"], &["data.separator is 'e', which may be part of a field"]),
         (&["--data.separator", "\""], &["may be part of a field"]),
         (&["--data.format", "xml"], &["data.format = xml", "auto, csv, tsv, libsvm"]),
         (&["--preset", "nope"], &["data.preset = nope", "criteo, adult, avazu, movielens"]),
-        (&["--set", "columns.9.names=x"], &["columns.9 has no one before it", "columns.5"]),
+        (&["--set", "columns.9.names=x"], &["columns.9 skips a number", "columns.5"]),
         (&["--set", "columns.0.names=x"], &["numbered from 1, such as columns.1.names"]),
         (&["--set", "columns.names=x"], &["columns.names: give", "such as columns.1.names"]),
         (&["--set", "columns.2=x"], &["columns.2: give", "such as columns.2.names"]),
@@ -159,10 +159,10 @@ fn settings_beside_columns() {
     );
     found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is no directory"]);
     found.row(&shop, &["export", "nowhere", "--to", "out"], 1, &["nowhere", "does not exist"]);
-    // Said, not refused.
+    // A note, not an error.
     let args = ["train", "run.toml", "--data", "rows.csv", "--preset", "adult"];
     let said = String::from_utf8(shop.run(&args).stderr).unwrap();
-    assert!(said.contains("data.preset has no effect, because the columns are given"), "{said}");
+    assert!(said.contains("data.preset has no effect, because columns are given"), "{said}");
     found.finish(50);
 }
 
@@ -242,7 +242,7 @@ fn models_of_other_columns() {
 fn runs_that_go_on_with_other_columns() {
     let (shop, mut found) = (shop(), Found::default());
     shop.ok(&["train", "run.toml", "--data", "rows.csv", "--checkpoint", "saved"]);
-    // A run that goes on keeps every rule of its columns.
+    // A resumed run must keep every rule of its columns.
     for (change, names) in [
         ("columns.1.names=clack", "columns.1.names"),
         ("columns.1.positive=1", "columns.1.positive"),
@@ -262,7 +262,7 @@ fn runs_that_go_on_with_other_columns() {
         let says = [&format!("was trained with {names} = ") as &str, "a resumed run must keep it"];
         found.row(&shop, &[&args[..], &more].concat(), 2, &says);
     }
-    // So does one whose columns were those of everybody.
+    // So must a run with the default columns.
     let plain = shop.examples("plain.tsv", 300);
     let small = ["--set", "model.dim=4", "--set", "model.hidden=8", "--set", "tiers.index=8MiB"];
     let small = [&small[..], &["--set", "data.mini_batch=64", "--checkpoint", "old"]].concat();

@@ -1,5 +1,5 @@
-//! Data of every format that is not as it should be: one line that names file, line, column and
-//! reason, and nothing left behind.
+//! Bad data in every format: one line that names file, line, column and reason, and nothing left
+//! behind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -23,7 +23,7 @@ fn shop() -> Workshop {
     shop
 }
 
-/// Trains on a file of these bytes, and packs it: both are refused alike.
+/// Trains on a file with these bytes and packs it: both fail in the same way.
 fn both(found: &mut Found, shop: &Workshop, name: &str, bytes: &[u8], says: &[&str]) {
     fs::write(shop.path(name), bytes).unwrap();
     named(found, shop, name, says);
@@ -93,7 +93,7 @@ fn first_lines() {
     whole(b"\xFE\xFF\0c\0l", &["UTF-16", "iconv"]);
     let long = format!("click,{}\n{GOOD}", "x".repeat(3 << 20));
     whole(long.as_bytes(), &["no column price"]);
-    // What is right: a mark of the order of bytes, other line ends, a last empty line.
+    // Accepted: a byte order mark, other line ends, a last empty line.
     for good in [
         format!("\u{feff}{HEAD}{GOOD}"),
         format!("{HEAD}{GOOD}\n"),
@@ -111,7 +111,7 @@ fn first_lines() {
 fn lines_of_json() {
     let (shop, mut found) = (shop(), Found::default());
     let mut line = |bytes: &[u8], says: &[&str]| {
-        // With a value in each column, so that nothing else is to be said.
+        // With a value in each column, so that there are no other notes.
         let good = b"{\"click\":1,\"price\":1,\"user\":\"u\",\"item\":1,\"tags\":[\"a\"]}\n";
         let says = [&["line 2"], says].concat();
         both(&mut found, &shop, "a.jsonl", &[good, bytes, b"\n"].concat(), &says);
@@ -190,7 +190,7 @@ fn what_is_no_text() {
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    // A name says nothing of what is in a file.
+    // A file's name does not decide its format.
     fs::write(shop.path("gzip.csv"), &gzip).unwrap();
     shop.ok(&["train", "run.toml", "--data", "gzip.csv"]);
     let mut is = |name: &str, bytes: &[u8], says: &[&str]| {
@@ -208,7 +208,7 @@ fn what_is_no_text() {
     is("none.parquet", b"PAR1", &["is no whole Parquet file"]);
     is("tail.parquet", b"PAR1\0\0\0\0\x04\0\0\0PAR1", &["is no whole Parquet file"]);
     is("a.packed", b"STEPWPAK\x03\0\0\0", &[]);
-    // No files at all.
+    // Not files at all.
     fs::create_dir(shop.path("folder")).unwrap();
     let _socket = UnixListener::bind(shop.path("socket")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(shop.path("pipe")).status().unwrap();
@@ -230,7 +230,7 @@ fn what_is_no_text() {
     found.finish(45);
 }
 
-/// A Parquet file of one row with `columns` as its schema has them, all of whole numbers or texts.
+/// A Parquet file with one row and the schema `columns`, all of whole numbers or texts.
 fn parquet(shop: &Workshop, name: &str, columns: &str) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(&format!("message m {{ {columns} }}")).unwrap());
     let file = fs::File::create(shop.path(name)).unwrap();
@@ -247,7 +247,7 @@ fn parquet(shop: &Workshop, name: &str, columns: &str) -> Vec<u8> {
                 let text = [ByteArray::from("2")];
                 let column = column.typed::<ByteArrayType>();
                 let about = column.get_descriptor();
-                // A value that is there, the first of its row.
+                // A present value, the first of its row.
                 let (defined, repeated) = ([about.max_def_level()], [0]);
                 let is_list = about.max_rep_level() > 0;
                 let (defined, repeated) = (is_list.then_some(defined), is_list.then_some(repeated));
@@ -304,7 +304,7 @@ fn files_of_columns() {
     let footer = garbage.len() - 60;
     garbage[footer..footer + 40].fill(0xAA);
     both(&mut found, &shop, "garbage.parquet", &garbage, &["is no whole Parquet file"]);
-    // Formats that are forced.
+    // Formats forced by a setting.
     fs::write(shop.path("a.csv"), HEAD.to_owned() + GOOD).unwrap();
     for (file, format, says) in [
         ("a.csv", "parquet", "is no Parquet file, and data.format is parquet: give auto"),

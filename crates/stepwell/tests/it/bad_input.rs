@@ -1,4 +1,4 @@
-//! Bad input: one line that names file, line or key, and the mend.
+//! Bad input: one line that names file, line or key, and the fix.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -173,7 +173,7 @@ fn a_directory_without_permission_is_named() {
     std::fs::set_permissions(shop.path(""), Permissions::from_mode(0o755)).unwrap();
     let mut args = vec!["train", "--data", &data, "--checkpoint", "locked/saved"];
     args.extend(SMALL);
-    // Permissions do not bind root, so the program runs as nobody where it can.
+    // Permissions do not bind root, so the program runs as user nobody if possible.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_stepwell")]).args(&args);
     let as_nobody = command.current_dir(shop.path("")).output();
@@ -232,7 +232,7 @@ fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             match output.status.code() {
                 Some(0) => passed += 1,
-                // Never a signal: an allocation that fails aborts.
+                // Never a signal, as from an allocation that fails and aborts.
                 Some(1 | 2) => {
                     refused += 1;
                     assert_eq!(error.trim_end().lines().count(), 1, "{error}");
@@ -244,7 +244,7 @@ fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
         }
     }
     assert!(refused >= 4 && passed >= 2, "{refused} refused, {passed} passed");
-    // Where it is too little for the threads that read the evaluation part before the plan is made.
+    // Too little for the threads that read the evaluation part before the plan is made.
     for kib in (1_050_000..1_300_000).step_by(10_000) {
         let output = run(&format!("-v {kib}"), "8");
         let error = String::from_utf8_lossy(&output.stderr);

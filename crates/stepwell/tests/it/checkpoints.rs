@@ -40,9 +40,9 @@ fn time_decides_when_and_nothing_else() {
     }
     let written = steps(&shop, "often");
     assert!(written.len() > 5 && written.last() == Some(&last), "{written:?}");
-    // One line each, and none of a step twice.
+    // One line for each, and no step twice.
     assert_eq!(said.matches("checkpoint of step").count(), written.len(), "{said}");
-    // From the middle of a batch, too, the run goes on to the same model.
+    // Resumed in the middle of a batch, the run gives the same model.
     let middle = written[written.len() / 2];
     for step in written.iter().filter(|step| **step > middle) {
         fs::remove_dir_all(shop.path(&format!("often/step-{step:012}"))).unwrap();
@@ -74,13 +74,13 @@ fn a_checkpoint_of_step_0_is_the_model_before_the_first_step() {
     let shown = shop.ok(&["inspect", first, "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["step"], &shown["tables"][0]["rows"]), (&0.into(), &0.into()));
-    // Past it, it is not written again.
+    // A run resumed after it does not write it again.
     let mut resumed = args.clone();
     resumed.push("--resume");
     let said = shop.ok(&resumed);
     let note = format!("checkpoint.initial has no effect: the run goes on after step {last}");
     assert!(said.contains(&note), "{said}");
-    // And from it the run is the same.
+    // Resumed from it, the run gives the same model.
     fs::remove_dir_all(shop.path(&format!("saved/step-{last:012}"))).unwrap();
     shop.ok(&resumed);
     let again = shop.report("report.json");
@@ -102,7 +102,7 @@ fn settings_that_change_nothing_are_told_where_they_were_given() {
     let said = notes(&train(&data, &given));
     let lines: Vec<&str> = said.lines().collect();
     let expected = [
-        "synth.examples has no effect, because there is data in the place of the built-in stream",
+        "synth.examples has no effect, because data is given instead of the built-in stream",
         "checkpoint.every has no effect, because no --checkpoint is given",
         "--force has no effect, because neither --checkpoint nor tiers.ssd is given",
     ];
@@ -113,7 +113,7 @@ fn settings_that_change_nothing_are_told_where_they_were_given() {
     assert_eq!(notes(&args).lines().count(), 2);
     args.extend(["--checkpoint", "saved"]);
     assert_eq!(notes(&args), "");
-    // What an evaluation has no use for.
+    // Settings without effect on an evaluation.
     let said = notes(&["eval", "saved", "--set", "data.epochs=3", "--set", "tiers.ssd=x"]);
     assert!(said.contains("data.epochs has no effect, because"), "{said}");
     assert!(said.contains("tiers.ssd has no effect, because"), "{said}");
@@ -155,7 +155,7 @@ fn a_model_without_hidden_layers_is_taken_in_every_form() {
     fs::write(shop.path("run.toml"), "[model]\nhidden = []\n").unwrap();
     let mut file: Vec<&str> = train(&data, &[]);
     file.retain(|arg| *arg != "model.hidden=16,8");
-    // The --set before it goes with the next one.
+    // Its --set is removed with it.
     let place = file.windows(2).position(|two| two == ["--set", "--set"]).unwrap();
     file.remove(place);
     file.insert(1, "run.toml");
@@ -183,7 +183,7 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 800);
     let run = |epochs: &str, best: &str, more: &[&str]| {
-        // Learned by heart soon.
+        // A rate that overfits soon.
         let own = ["--optim.rows.lr=0.5", "--checkpoint=saved", "--checkpoint.keep=1"];
         let all = ["--data.epochs", epochs, "--checkpoint.best", best, "--report", "report.json"];
         let args = [&["train", "--data", &data, "-q"][..], &SMALL, &own, &all, more].concat();
@@ -205,7 +205,7 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
         digests.push(report["model_digest"].clone());
     }
     assert_eq!(digests[0], digests[1]);
-    // A run that goes on knows what was the best before.
+    // A resumed run knows the best checkpoint so far.
     run("2", "logloss", &["--force"]);
     let (mut epochs, _) = evaluated(&shop, "logloss");
     assert_eq!(run("4", "logloss", &["--resume"])["model_digest"], digests[0]);
@@ -215,7 +215,7 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     assert!((found - best).abs() < 1e-7, "{epochs:?}, {found}");
     let said = shop.ok(&["eval", "saved"]);
     assert!(said.contains("is the best evaluated one (logloss "), "{said}");
-    // Without the setting the newest is taken again.
+    // Without the setting, the newest is used again.
     run("5", "none", &["--resume"]);
     let (later, found) = evaluated(&shop, "logloss");
     assert!((found - later.last().unwrap()).abs() < 1e-7, "{later:?} {found}");
@@ -224,7 +224,7 @@ fn the_best_evaluated_checkpoint_stays_and_is_what_is_evaluated() {
     assert!(said.contains("checkpoint.best has no effect"), "{said}");
 }
 
-/// The name is taken from nobody's work: neither from the run's nor from what lies there.
+/// An existing directory with the checkpoint's name is set aside, not replaced.
 #[test]
 fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
     let shop = Workshop::new();
@@ -246,7 +246,8 @@ fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
     shop.ok(&["inspect", "saved"]);
 }
 
-/// It ends as by a signal: what was trained is kept, and the same command goes on with more.
+/// It ends as with a signal: the trained model is kept, and the same command continues with a
+/// larger index.
 #[test]
 fn a_full_index_keeps_what_was_trained() {
     let shop = Workshop::new();
@@ -278,7 +279,7 @@ fn a_full_index_keeps_what_was_trained() {
     }
     assert!(ends > 0);
     assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
-    // Where nothing is kept, that is said.
+    // Without checkpoints, the message says that nothing is kept.
     let error = shop.run(&train(&data, &["--tiers.index", "328KiB"]));
     let said = String::from_utf8(error.stderr).unwrap();
     assert!(!error.status.success(), "{said}");

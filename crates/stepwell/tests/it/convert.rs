@@ -1,4 +1,4 @@
-//! `stepwell convert`: a packed file trains as the data that it was made from.
+//! `stepwell convert`: a packed file trains like the data that it was made from.
 
 use std::fs;
 use std::io::Write;
@@ -72,7 +72,7 @@ fn a_run_on_a_packed_file_goes_on_in_the_middle_of_it() {
         .collect();
     steps.sort();
     assert!(steps.len() > 4, "{steps:?}");
-    // The end of the run is lost, and the run goes on at a place within a block.
+    // Without the last checkpoints, the run resumes within a block.
     for step in &steps[steps.len() / 2..] {
         fs::remove_dir_all(step).unwrap();
     }
@@ -192,7 +192,7 @@ fn what_lies_where_a_file_is_written_is_left_alone() {
     let error = shop.fails(&args);
     assert!(error.contains("out.packed.unfinished: is where"), "{error}");
     assert_eq!(fs::read(shop.path("out.packed.unfinished")).unwrap(), b"a letter");
-    // What a writer that was killed left is taken over.
+    // An unfinished file of a killed writer is replaced.
     for left in [&b""[..], b"STEPWPAK and more", b"STEP"] {
         fs::write(shop.path("out.packed.unfinished"), left).unwrap();
         shop.ok(&args);

@@ -1,4 +1,4 @@
-//! Damaged checkpoints, looked at by every command that reads one.
+//! Damaged checkpoints, read by every command that reads checkpoints.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -13,7 +13,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         if entry.file_name() == "ENDED" {
-            // Without it a run is not known to have ended: nothing is lost.
+            // It only marks the run as ended, so nothing is lost.
             continue;
         }
         match entry.file_type().unwrap().is_dir() {
@@ -25,8 +25,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whatever file of a checkpoint is changed, cut off or missing, a command says so in one line and
-/// leaves nothing; the one that does not read the file does its work.
+/// If any file of a checkpoint is changed, truncated or missing, a command that reads it fails with
+/// one line and leaves nothing; a command that does not read it succeeds.
 #[test]
 fn whatever_is_damaged_is_one_line() {
     let shop = Workshop::new();
@@ -54,7 +54,7 @@ fn whatever_is_damaged_is_one_line() {
             continue;
         }
         let of_rows = path.parent().unwrap() != checkpoint;
-        // The first page of rows has some whatever there is.
+        // The first page of rows is never empty.
         let at = if name.starts_with("segment") { 4096 + 200 } else { whole.len() / 2 };
         let mut changed = whole.clone();
         changed[at] ^= 4;
@@ -73,8 +73,8 @@ fn whatever_is_damaged_is_one_line() {
                 if command[0] == "import" && of_rows {
                     assert!(output.status.success(), "{what}");
                 } else if !(command[0] == "inspect" && name == "manifest.json") {
-                    // Without its manifest there may be nothing to inspect, and what has no
-                    // checkpoint.json is none.
+                    // A store without a manifest may be empty, and a directory without
+                    // checkpoint.json is not a checkpoint.
                     let is_none = name == "checkpoint.json" && bytes.is_none();
                     let status = if is_none { 1 } else { 3 };
                     assert_eq!((output.status.code(), said), (Some(status), 1), "{what}");

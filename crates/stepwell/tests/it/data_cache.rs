@@ -1,4 +1,4 @@
-//! `data.cache`: a run that reads a cache is the run that parses, whatever happened before.
+//! `data.cache`: a run that reads a cache equals the run that parses, whatever happened before.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -11,7 +11,7 @@ use crate::common::{TINY, Workshop, args, same};
 use serde_json::Value;
 
 const CACHE: [&str; 2] = ["--data.cache", "all.cache"];
-/// What a run says and reports.
+/// Output and report of a run.
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> (String, Value) {
     (shop.ok(&args(data, more)), shop.report("report.json"))
 }
@@ -23,7 +23,7 @@ fn fails(shop: &Workshop, data: &[&str], more: &[&str]) -> String {
 const READS: &str = "in the place of the text";
 const MADE: &str = "data cache of ";
 
-/// Three files with malformed lines where they are awkward: at both ends, in a row, and alone.
+/// Three files with malformed lines in awkward places: at both ends, in a row, and alone.
 fn awkward(shop: &Workshop) -> u64 {
     let data = shop.examples("data.tsv", 4000);
     let text = fs::read_to_string(&data).unwrap();
@@ -105,7 +105,7 @@ fn one_cache_serves_every_cut_of_the_data_and_compressed_text() {
         assert!(said.contains(READS), "{said}");
         same(&found, &expected, fraction);
     }
-    // It is a packed file like any other, too.
+    // A cache is also an ordinary packed file.
     let (_, expected) = train(&shop, &[&data], &[]);
     same(&train(&shop, &["all.cache"], &[]).1, &expected, "as data");
 }
@@ -141,7 +141,7 @@ fn a_cache_of_other_data_is_made_anew() {
     let mut flipped = text.clone().into_bytes();
     flipped[label] ^= 1;
     let anew = |bytes: &[u8], why: &str| {
-        // Clocks of files are coarse.
+        // File times have a coarse resolution.
         std::thread::sleep(Duration::from_millis(20));
         fs::write(&data, bytes).unwrap();
         let (_, expected) = train(&shop, &[&data], &[]);
@@ -188,10 +188,10 @@ fn places_and_data_that_cannot_be_are_refused_before_training() {
     fs::write(shop.path("left.unfinished"), "a letter").unwrap();
     refused(&[&data], "left", "left.unfinished: is where a packed file is written");
     let error = shop.fails(&["train", "--data.cache", "new.cache"]);
-    assert!(error.contains("the built-in stream is none"), "{error}");
+    assert!(error.contains("which the built-in stream is not"), "{error}");
     assert_eq!(fs::read(shop.path("mine")).unwrap(), b"a letter");
     assert!(!shop.path("new.cache").exists());
-    // A plan and an evaluation make none.
+    // A plan and an evaluation make no cache.
     let mut plan = args(&[&data], &CACHE);
     plan.splice(0..3, ["plan"]);
     assert!(shop.ok(&plan).contains("data cache"));
@@ -244,7 +244,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
         steps.sort();
         steps
     };
-    // Goes on from the `part`th of the checkpoints that a run leaves, with a cache or without.
+    // Resumes from a run's checkpoint number `part`, with a cache or without.
     let resume = |first: &[&str], part: usize, again: &[&str]| {
         let _ = fs::remove_dir_all(shop.path("saved"));
         train(&shop, &parts, &[&skip[..], &kept, first].concat());
@@ -258,7 +258,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
         }
         said
     };
-    // 57 steps an epoch: checkpoints of steps 8 to 56, then 64 and on.
+    // 57 steps per epoch: checkpoints at steps 8 to 56, then from 64 on.
     for (part, says) in [
         (2, Some("middle: epoch 2 makes it")),
         (9, Some("middle: epoch 3 makes it")),
@@ -271,7 +271,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
         assert_eq!(said.contains(MADE), part < 17, "{part}: {said}");
     }
     let _ = fs::remove_file(shop.path("all.cache"));
-    // Begun with a cache, gone on with, and the other way round.
+    // Begun with a cache and resumed without, and the other way round.
     for (part, first, again) in
         [(2, &CACHE[..], &CACHE[..]), (3, &[], &CACHE), (10, &CACHE, &[]), (17, &CACHE, &CACHE)]
     {
@@ -280,7 +280,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
     }
 }
 
-/// Runs the program where no file may grow beyond `kib`.
+/// Runs the program with a limit of `kib` on the size of files.
 fn limited(shop: &Workshop, kib: u64, args: &[&str]) -> Output {
     let script = format!("ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
     let mut command = Command::new("sh");
@@ -297,7 +297,7 @@ fn a_disk_that_is_full_costs_the_cache_and_nothing_else() {
         train(&shop, &[&data], &CACHE);
         shop.path("all.cache")
     });
-    // The first block, one in the middle, and what is written last of all.
+    // The first block, one in the middle, and the last bytes.
     let kib = whole.unwrap().len() / 1024;
     fs::remove_file(shop.path("all.cache")).unwrap();
     for (epochs, kib, more) in [
@@ -314,11 +314,11 @@ fn a_disk_that_is_full_costs_the_cache_and_nothing_else() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{case}: {said}{error}");
         assert!(said.contains("all.cache: cannot be written after "), "{case}: {said}");
-        assert!(said.contains("goes on with the text") && !said.contains(MADE), "{case}: {said}");
+        assert!(said.contains("continues with the text") && !said.contains(MADE), "{case}: {said}");
         same(&shop.report("report.json"), &expected, &case);
         assert!(!shop.path("all.cache").exists() && !shop.path("all.cache.unfinished").exists());
     }
-    // With room again it is made.
+    // With enough room, it is made.
     assert!(train(&shop, &[&data], &CACHE).0.contains(MADE));
 }
 
@@ -334,7 +334,7 @@ fn a_run_that_is_killed_leaves_no_cache_and_the_next_one_makes_it() {
         assert!(child.try_wait().unwrap().is_none(), "the run ended before it was killed");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Nobody else writes it meanwhile.
+    // Only one run writes it at a time.
     let error = shop.fails(&all);
     assert!(error.contains("is being written by another process"), "{error}");
     child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! `data.cache`: a place that is something else is refused, and what is there stays as it is.
+//! `data.cache`: a path of another file is refused, and the file stays unchanged.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -10,7 +10,7 @@ fn args<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["train", "--data", data, "--data.cache", "all.cache"], &SMALL[..], more].concat()
 }
 
-/// The error of a run that leaves every file as it was.
+/// The error of a run that leaves every file unchanged.
 fn refused(shop: &Workshop, data: &str, more: &[&str], kept: &[&str]) -> String {
     let read = || kept.iter().map(|name| fs::read(shop.path(name)).unwrap()).collect::<Vec<_>>();
     let before = read();
@@ -46,7 +46,7 @@ fn a_whole_file_or_a_link_where_it_is_written() {
     shop.ok(&["convert", "b.tsv", "--out", "all.cache.unfinished"]);
     let error = refused(&shop, "a.tsv", &[], &["all.cache.unfinished"]);
     assert!(error.contains("was packed by `stepwell convert`: rename it"), "{error}");
-    // A run that was stopped at the last moment leaves a whole cache there.
+    // A run stopped at the last moment leaves a complete cache there.
     fs::copy(shop.path("all.cache"), shop.path("all.cache.unfinished")).unwrap();
     shop.ok(&args("a.tsv", &[]));
     assert!(!shop.path("all.cache.unfinished").exists());

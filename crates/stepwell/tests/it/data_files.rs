@@ -1,5 +1,5 @@
-//! What data may be: files of any length, of none, and of numbers in any form; what is no file is
-//! refused at once.
+//! Files of data: of any length, empty, with numbers in any notation; what is not a file is refused
+//! at once.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -16,7 +16,7 @@ fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> Value {
     shop.report("report.json")
 }
 
-/// The one line that a command fails with, in time: what waits or reads for ever is ended.
+/// The error line of a command, which is killed if it waits or reads forever.
 fn fails_soon(command: &mut Command) -> String {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
@@ -36,7 +36,7 @@ fn fails_soon(command: &mut Command) -> String {
     error
 }
 
-/// Every way of naming data, each of which must refuse `path` for a reason that has `why` in it.
+/// Names `path` as data in every way; each must fail with `why` in the message.
 fn refused_everywhere(shop: &Workshop, data: &str, path: &str, why: &str) {
     let cases: [&[&str]; 7] = [
         &["train", "--data", path],
@@ -112,12 +112,12 @@ fn a_line_without_end_is_not_read_to_its_end() {
     }
 }
 
-/// A zstd frame of so many zeros, a multiple of 128 KiB.
+/// A zstd frame of `bytes` zeros, a multiple of 128 KiB.
 fn zeros_in_a_frame(bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0, (17 - 10) << 3];
     let blocks = bytes >> 17;
     for block in 1..=blocks {
-        // A byte that is repeated so many times; whether it is the last block.
+        // A block of one repeated byte, and whether it is the last block.
         let head = (1u32 << 17 << 3) | (1 << 1) | u32::from(block == blocks);
         frame.extend(&head.to_le_bytes()[..3]);
         frame.push(0);
@@ -130,7 +130,7 @@ fn a_window_that_is_too_wide_is_told_from_damage() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 200);
     let text = fs::read(&data).unwrap();
-    // A frame with a window of 2^log bytes, and one block as it is.
+    // A frame with a window of 2^log bytes and one raw block.
     let frame = |log: u8| {
         let head = ((text.len() as u32) << 3) | 1;
         let begin = [0x28, 0xB5, 0x2F, 0xFD, 0, (log - 10) << 3];
@@ -149,7 +149,7 @@ fn a_window_that_is_too_wide_is_told_from_damage() {
             assert!(error.contains(too_wide), "{error}");
         }
     }
-    // In a frame that comes later it is told the same way, and damage as damage.
+    // A later frame gives the same error, and damage is reported as damage.
     fs::write(shop.path("wide.zst"), [frame(20), frame(31)].concat()).unwrap();
     let error = shop.fails(&args(&["wide.zst"], &[]));
     assert!(
@@ -190,7 +190,7 @@ fn parts(shop: &Workshop) -> (String, [&'static str; 1]) {
         ("part-5.tsv", vec![]),
         ("part-6.tsv", lines[2200..].concat().into_bytes()),
         ("part-7.gz", vec![]),
-        // What Spark writes beside a part, and no pattern finds.
+        // A file that Spark writes next to a part, which no pattern matches.
         (".part-1.tsv.crc", b"crc\0\xFF".to_vec()),
     ] {
         fs::write(shop.path("parts").join(name), bytes).unwrap();
@@ -213,7 +213,7 @@ fn empty_files_are_passed_over() {
         let expected = train(&shop, &[&data], more);
         same(&train(&shop, &parts, more_of_parts), &expected, &format!("{more:?}"));
     }
-    // Made, read and read from a place in its middle, the cache of them stands for them.
+    // Their cache gives the same model: when it is made, read, and read from the middle.
     let two = ["--data.epochs", "2", "--data.cache", "cache"];
     let expected = train(&shop, &[&data], &two[..2]);
     same(&train(&shop, &parts, &two), &expected, "making a cache");
@@ -322,7 +322,7 @@ fn nothing_but_empty_files_is_an_error() {
     case(&["train", "--data", &data, "--data.eval_paths", "[ab]"], "and so is the other file");
     case(&["train", "--data", "a", "--data", "c", "--data.cache", "x"], "so is the other file");
     assert!(!shop.path("x").exists());
-    // An empty file is nobody's to write over either.
+    // An empty input must not be overwritten either.
     let error = shop.fails(&["train", "--data", "a", "--data", &data, "--report", "a"]);
     assert!(error.contains("this run reads that file"), "{error}");
 }

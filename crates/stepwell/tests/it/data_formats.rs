@@ -1,5 +1,5 @@
-//! Data of every format and the files of settings that read it: one model, from the start, from a
-//! checkpoint, from a cache, by several ranks; and what a user with a file of his own does.
+//! Data in every format, with settings files that read it: one model, from the start, from a
+//! checkpoint, from a cache, by several ranks; and the workflow of a user with an own file.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -136,7 +136,7 @@ fn train(shop: &Workshop, data: &str, more: &[&str]) -> Value {
 fn every_format_trains_one_model_however_it_is_read() {
     let (shop, files) = shop();
     let expected = train(&shop, files[0], &[]);
-    // It learns something of them.
+    // The model learns something.
     assert!(expected["eval"]["auc"].as_f64().unwrap() > 0.8, "{}", expected["eval"]);
     for file in &files {
         same(&train(&shop, file, &["--threads", "1"]), &expected, file);
@@ -148,7 +148,7 @@ fn every_format_trains_one_model_however_it_is_read() {
         let packed = format!("{file}.packed");
         shop.ok(&["convert", file, "--config", "run.toml", "--out", &packed]);
         same(&train(&shop, &packed, &[]), &expected, &packed);
-        // Ten steps of 38; the rest comes from the checkpoint.
+        // Ten steps of 38; the rest is resumed from the checkpoint.
         let saved = format!("{file}.saved");
         let first = ["--checkpoint", &saved, "--set", "checkpoint.every=13"];
         train(&shop, file, &[&first[..], &["--set", "data.epochs=1"]].concat());
@@ -193,10 +193,10 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
         let split = ["train", "run.toml", "--data", files[0], "--set", "data.eval_column=user"];
         shop.fails(&[&split[..], more].concat())
     };
-    assert!(run(&["--data.cache", "c"]).contains("leave data.cache or data.eval_column out"));
+    assert!(run(&["--data.cache", "c"]).contains("leave out data.cache or data.eval_column"));
     let streams = run(&["--set", "data.streams=2"]);
     assert!(streams.contains("data.streams"), "{streams}");
-    // What matches nothing is no evaluation of nothing.
+    // Values that match nothing are an error, not an empty evaluation.
     let nobody = run(&["--data.eval_values", "nobody"]);
     assert!(nobody.contains("data.eval_values = nobody: no record has one of these"), "{nobody}");
     let later = run(&["--data.eval_from", "1e9"]);
@@ -228,7 +228,7 @@ fn a_file_of_ones_own_becomes_scores() {
     let shop = Workshop::new();
     let rows = rows(3000);
     fs::write(shop.path("mine.csv"), delimited(&rows[..2500], ",", true)).unwrap();
-    // The two commands of somebody who has nothing but a file.
+    // The two commands of a user who only has a file.
     let settings = shop.ok(&["schema", "mine.csv"]);
     fs::write(shop.path("mine.toml"), &settings).unwrap();
     for (column, kind) in
@@ -240,7 +240,7 @@ fn a_file_of_ones_own_becomes_scores() {
         assert_eq!(found, Some(kind), "{column}: {settings}");
     }
     shop.ok(&["train", "mine.toml", "--checkpoint", "saved"]);
-    // Rows that nobody has labelled yet.
+    // Rows without labels.
     let bare: String = delimited(&rows[2500..], ",", true)
         .lines()
         .map(|line| {
@@ -262,7 +262,7 @@ fn a_file_of_ones_own_becomes_scores() {
     }
     assert_eq!(lines.count(), 500);
     assert!(right > 400, "{right} of 500");
-    // With labels the scores are the same, and so is the order of the columns of no matter.
+    // With labels, the scores are the same, and the order of columns does not matter.
     fs::write(shop.path("new.jsonl"), self::lines(&rows[2500..])).unwrap();
     let labelled = shop.ok(&[
         "predict",
@@ -275,7 +275,7 @@ fn a_file_of_ones_own_becomes_scores() {
         "data.header=",
     ]);
     assert_eq!(labelled, scores);
-    // As Parquet they are data again.
+    // Scores in Parquet can be read as data.
     shop.ok(&[&args[..], &["--out", "scores.parquet"]].concat());
     let guessed = shop.ok(&["schema", "scores.parquet"]);
     assert!(guessed.contains("500 records") && guessed.contains("[\"score\"]"), "{guessed}");
@@ -339,7 +339,7 @@ fn examples_learn_from_real_data() {
     assert!(attribution > 0.645, "{attribution}");
 }
 
-/// What a command that succeeds says and prints.
+/// The output on both streams of a command that succeeds.
 fn said(shop: &Workshop, args: &[&str]) -> String {
     let output = shop.run(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

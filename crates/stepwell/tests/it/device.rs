@@ -1,4 +1,4 @@
-//! `stepwell device`: a list of devices, or what is missing, and a status that says which.
+//! `stepwell device`: a list of devices or what is missing, and the exit status.
 
 use crate::common::{SMALL, Workshop};
 
@@ -30,7 +30,7 @@ fn devices_are_listed_or_what_is_missing_is_said_in_one_line() {
     }
 }
 
-/// Libraries that are no libraries are not the end of it.
+/// Files that are not libraries do not end the search.
 #[test]
 fn whatever_a_machine_has_nothing_panics() {
     let shop = Workshop::new();
@@ -47,7 +47,7 @@ fn whatever_a_machine_has_nothing_panics() {
     }
 }
 
-/// A driver's library that is there and of no use is not taken for none.
+/// An unusable driver library is not reported as missing.
 #[test]
 fn a_library_that_cannot_be_opened_is_said() {
     let shop = Workshop::new();
@@ -69,7 +69,7 @@ fn a_library_that_cannot_be_opened_is_said() {
     let (_, [json, _]) = run(&["device", "--json"]);
     let figures: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(figures["lacks"].as_str().unwrap().starts_with(why), "{figures}");
-    // Who asked for no device is told, and trains.
+    // Without a named device, there is a note, and training runs.
     let mut train = vec!["train", "--synth.examples", "640"];
     train.extend(SMALL);
     let (status, [said, _]) = run(&train);

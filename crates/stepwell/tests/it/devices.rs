@@ -1,11 +1,11 @@
-//! The program with rows on devices: emulated ones, which everybody has.
+//! The program with rows on emulated devices, which need no hardware.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::common::{SMALL, TINY, Workshop, args, same};
 
-/// Room on devices for a mini-batch of the small model and a little more.
+/// Device memory for a mini-batch of the small model and a little more.
 const HBM: [&str; 2] = ["--set", "tiers.hbm=1MiB"];
 
 #[test]
@@ -40,8 +40,8 @@ fn devices_do_not_show() {
     }
 }
 
-/// Each table whose weights are rounded begins its numbers at an even word: lists that are full of
-/// distinct ids have room for all of these.
+/// The rounding numbers of each table begin at an even word; lists full of distinct ids have room
+/// for all of them.
 #[test]
 fn lists_have_room_for_every_table_of_16_bits() {
     let shop = Workshop::new();
@@ -73,7 +73,7 @@ fn lists_have_room_for_every_table_of_16_bits() {
     assert_eq!(digest(&["--device", "emulated:1", "--train.dense", "device"]), expected);
 }
 
-/// Lives of one run alternate between devices and the host.
+/// A run that is resumed alternately on devices and on the host.
 #[test]
 fn a_killed_run_goes_on_wherever_it_likes() {
     let shop = Workshop::new();
@@ -120,7 +120,7 @@ fn a_killed_run_goes_on_wherever_it_likes() {
     for figure in ["model_digest", "steps", "rows", "eval"] {
         assert_eq!(report[figure], expected[figure], "{figure}");
     }
-    // Who scores it has no use for them.
+    // Scoring does not need them.
     let eval = shop.ok(&["eval", "saved", "--json", "--digest"]);
     let eval: serde_json::Value = serde_json::from_str(&eval).unwrap();
     assert_eq!(eval["model_digest"], expected["model_digest"]);
@@ -161,7 +161,7 @@ fn what_cannot_be_is_said_with_the_mend() {
     assert!(memory.contains("raise tiers.dram, or choose fewer devices"), "{memory}");
 }
 
-/// The host's own settings say so where there are no devices.
+/// Settings of devices have no effect without devices, and a note says so.
 #[test]
 fn settings_of_devices_that_are_not_there_are_noted() {
     let shop = Workshop::new();
@@ -173,7 +173,7 @@ fn settings_of_devices_that_are_not_there_are_noted() {
     assert!(said.contains("tiers.hbm has no effect, because no device is used"), "{said}");
 }
 
-/// A table whose rows are to go to devices says so where none does.
+/// A note says if a table's rows should go to devices and there are none.
 #[test]
 fn rows_that_never_go_to_devices_are_noted() {
     let shop = Workshop::new();
@@ -203,21 +203,21 @@ fn rows_that_never_go_to_devices_are_noted() {
         let long = on(job, "emulated", &[&stream[..], &["--tiers.warm_up", "5"]].concat());
         assert_eq!(notes(&long), 0, "{job}: {long}");
     }
-    // Lines that nobody counts are known in the end.
+    // The number of lines is known at the end even if they are not counted before.
     let whole = ["--data", &data, "--data.eval_fraction", "0", "--tiers.dram", "32MiB"];
     let short = on("train", "emulated", &[&whole[..], &["--checkpoint", "saved"]].concat());
     let why = "because the run had 10 mini-batches and tiers.warm_up is 100: lower that";
     assert!(short.contains(why) && notes(&short) == 1, "{short}");
     let long = on("train", "emulated", &[&whole[..], &["--tiers.warm_up", "5"]].concat());
     assert_eq!(notes(&long), 0, "{long}");
-    // Who scores did not ask for it.
+    // The setting of training does not apply to scoring.
     for device in ["host", "emulated"] {
         let eval = said(&["eval", "saved", "--data", &data, "--device", device]);
         assert_eq!(notes(&eval), 0, "{eval}");
     }
 }
 
-/// More than half of the host's slots are not made on devices, whatever room they have.
+/// Devices have at most half as many slots as the host, even with more memory.
 #[test]
 fn a_plan_says_what_the_host_leaves_idle_of_devices() {
     let shop = Workshop::new();
@@ -261,7 +261,7 @@ fn scoring_notes_settings_of_devices_that_are_not_there() {
     }
 }
 
-/// Each rank's devices own rows of their own, of which there are key shards for 256.
+/// Each device of each rank owns key shards, so there can be at most 256.
 #[test]
 fn more_owners_than_key_shards_are_refused() {
     let shop = Workshop::new();

@@ -1,4 +1,4 @@
-//! `stepwell diff`: in what two checkpoints differ; and how rows are distributed in one.
+//! `stepwell diff`: how two checkpoints differ; and distributions of rows in one.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{TINY, Workshop, args};
 
-/// What `diff` says, and its status.
+/// The JSON of `diff` and its exit status.
 fn diff(shop: &Workshop, a: &str, b: &str) -> (Value, Option<i32>) {
     let output = shop.run(&["diff", a, b, "--json", "--top", "3"]);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +22,7 @@ fn f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
 }
 
-/// Key and weights of all rows of a table, as they are exported.
+/// Keys and weights of all rows of a table, as exported.
 fn rows(shop: &Workshop, checkpoint: &str, table: &str) -> BTreeMap<u64, Vec<f32>> {
     shop.ok(&["export", checkpoint, "--to", "tensors"]);
     let bytes = fs::read(shop.path(&format!("tensors/table-{table}.safetensors"))).unwrap();
@@ -109,8 +109,8 @@ fn differences_are_those_of_what_is_exported() {
     }
 }
 
-/// Equal models of different settings are equal, whoever wrote them; a bit of a row or of the
-/// dense part is not.
+/// Models with equal bits are equal despite different settings and ranks; one different bit of a
+/// row or of the dense part makes them differ.
 #[test]
 fn equal_models_are_equal_and_a_bit_tells() {
     let shop = Workshop::new();
@@ -169,7 +169,7 @@ fn models_of_other_shapes_differ() {
     shop.run(&["diff", "other", "saved"]);
 }
 
-/// Quantiles, counts and pictures of norms, ages and examples are those of what is exported.
+/// Quantiles, counts and pictures of norms, ages and examples match the exported rows.
 #[test]
 fn rows_are_distributed_as_inspect_says() {
     let shop = Workshop::new();

@@ -1,4 +1,4 @@
-//! Pages that people read: links lead somewhere, the book has every page, commands exist and run.
+//! Documentation: links have targets, the book has every page, commands exist and run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -12,15 +12,15 @@ use crate::common::pages::{
     all_pages, check_commands, lines_of_shell, page, pages_of_the_book, root, taken_apart,
 };
 
-/// Pages of which every fenced file is written and every fenced command is run, from top to bottom.
+/// Pages whose fenced files are written and whose fenced commands are run, from top to bottom.
 const RUN: [&str; 2] = ["docs/data.md", "docs/quick-start.md"];
 
-/// Prose without what stands between backticks.
+/// Prose without the text between backticks.
 fn without_code(prose: &str) -> String {
     prose.split('`').step_by(2).collect()
 }
 
-/// Where links lead, but for those into the web.
+/// Targets of links, except web addresses.
 fn links(prose: &str) -> Vec<String> {
     let prose = without_code(prose);
     let ends = [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"'), ("href=\"", '"')];
@@ -32,7 +32,7 @@ fn links(prose: &str) -> Vec<String> {
     all.filter(|link| !link.contains("://") && !link.starts_with("mailto:")).collect()
 }
 
-/// What a heading is linked by.
+/// Anchors of the headings.
 fn anchors(prose: &str) -> BTreeSet<String> {
     let headings = prose.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim_matches('#')));
     let anchor = |heading: &str| {

@@ -1,4 +1,4 @@
-//! What a run evaluates on is read before it trains: what would stop it then stops it now.
+//! The evaluation part is read before training, so that its errors stop the run at the start.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -37,7 +37,7 @@ fn what_ends_an_evaluation_ends_the_run_before_it_trains() {
     let untrained = |data: &[&str], more: &[&str], why: &str| {
         let error = shop.fails(&args(data, &[&kept[..], more].concat()));
         assert!(error.contains(why), "{error}");
-        // Nothing was begun, so nothing is there.
+        // Nothing was started, so there is no directory.
         assert!(!shop.path("saved").exists(), "{data:?} {more:?}");
     };
     let line = ": line 3000, column 1: the line has 1 column where 40 are expected";
@@ -48,7 +48,7 @@ fn what_ends_an_evaluation_ends_the_run_before_it_trains() {
     untrained(&["bad.packed"], &[], "bad.packed: block 3 (examples 2009 to 3000");
     untrained(&[&data], &["--data.eval_paths", "bad.packed"], "bad.packed: block 3");
     assert!(!shop.path("cache").exists() && !shop.path("cache.unfinished").exists());
-    // Lines that may be skipped are counted by the evaluation, once an epoch, and by nobody else.
+    // Lines that may be skipped are only counted by the evaluation, once per epoch.
     let skip = ["--data.skip_max", "1", "--data.epochs", "2"];
     let report = train(&shop, &[&data], &[&skip[..], &["--data.eval_paths", "bad.gz"]].concat());
     assert_eq!(report["skipped_lines"], 2);
@@ -103,7 +103,7 @@ fn the_evaluation_part_is_the_tail_rounded_a_half_up() {
     }
     let listed = shop.ok(&["config"]);
     let line = listed.lines().find(|line| line.starts_with("data.eval_fraction")).unwrap();
-    assert!(line.contains("of n lines the last round(n times this), a half up"), "{line}");
+    assert!(line.contains("of n lines, the last round(n times this), halves rounded up"), "{line}");
 }
 
 #[test]

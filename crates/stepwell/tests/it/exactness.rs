@@ -47,8 +47,8 @@ impl Case<'_> {
         report
     }
 
-    /// 2 % of the rows' bytes, or the least that holds every mini-batch, with the farthest horizon
-    /// of all cases: what is known ahead takes a few bytes, too.
+    /// 2 % of the rows' bytes, or the least that fits every mini-batch, with the longest horizon of
+    /// all cases, because known keys take a few bytes, too.
     fn least_memory(&self, rows: u64, row_bytes: u64) -> String {
         let mut bytes = rows * row_bytes / 50;
         let base = base(&self.data, self.model);
@@ -122,7 +122,7 @@ fn tiny_tiers_give_the_model_of_the_run_in_memory() {
     }
 }
 
-/// Rows without a wide weight are fewer bytes, so the same memory holds a mini-batch of them.
+/// Rows without a wide weight are smaller, so a mini-batch of them fits the same memory.
 fn other_model(case: &Case<'_>, tiny: &[&str]) {
     let oracle = case.run(&["--pipeline.lookahead", "0", "--tiers.dram", "256MiB"]);
     let mut more = tiny.to_vec();
@@ -132,7 +132,7 @@ fn other_model(case: &Case<'_>, tiny: &[&str]) {
     assert!(report["tiers"]["host"]["evictions"].as_u64() > Some(0), "{}", case.model);
 }
 
-/// Weights of 16 bits have a model of their own, and it is the same through tiny tiers.
+/// 16-bit weights give another model, which is the same through tiny tiers.
 fn every_storage(case: &Case<'_>, tiny: &[&str]) {
     for storage in ["f16", "bf16"] {
         let with = |more: &[&str]| {
@@ -149,12 +149,12 @@ fn every_storage(case: &Case<'_>, tiny: &[&str]) {
     }
 }
 
-/// Which row leaves first decides how fast a run is, and nothing else.
+/// The eviction policy affects only the speed of a run.
 fn every_policy(case: &Case<'_>, tiny: &[&str], oracle: &Value) -> Vec<u64> {
     let mut evictions = Vec::new();
     for policy in ["lru-lfu", "sven"] {
         let mut more = tiny.to_vec();
-        // The list of a policy takes memory, too.
+        // A policy's lists take memory, too.
         let dram = (tiny[1].parse::<u64>().unwrap() * 5 / 4).to_string();
         more[1] = &dram;
         more.extend(["--tiers.policy", policy, "--pipeline.horizon", "1"]);

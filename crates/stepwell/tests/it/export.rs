@@ -1,4 +1,4 @@
-//! `stepwell export`: tensors that others read.
+//! `stepwell export`: tensors for other programs.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -19,7 +19,7 @@ fn u64s(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|eight| u64::from_le_bytes(eight.try_into().unwrap())).collect()
 }
 
-/// Values of a tensor of a file, and its shape.
+/// Values and shape of a tensor in a file.
 fn tensor(shop: &Workshop, file: &str, name: &str) -> (Vec<f32>, Vec<usize>) {
     let bytes = fs::read(shop.path(file)).unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
@@ -32,7 +32,7 @@ fn keys(shop: &Workshop, file: &str) -> Vec<u64> {
     u64s(SafeTensors::deserialize(&bytes).unwrap().tensor("keys").unwrap().data())
 }
 
-/// A logistic regression made by hand of what was exported gives the scores of `predict`.
+/// A logistic regression computed from exported tensors gives the scores of `predict`.
 #[test]
 fn what_is_exported_is_the_model() {
     let shop = Workshop::new();
@@ -157,8 +157,8 @@ fn what_cannot_be_exported_is_one_line_and_leaves_nothing() {
     shop.ok(&args(&[&data], &["--checkpoint", "saved"]));
     fs::create_dir(shop.path("there")).unwrap();
     for (args, part) in [
-        (["saved", "--to", "there"], "is there already: name a directory to make"),
-        (["saved", "--to", "none/out"], "make that first"),
+        (["saved", "--to", "there"], "already exists: name a new directory"),
+        (["saved", "--to", "none/out"], "create that first"),
         (["saved", "--to", "data.tsv/out"], "data.tsv/out"),
         (["saved", "--to", ".."], ".."),
         (["none", "--to", "out"], "none"),
@@ -236,7 +236,7 @@ fn embeddings_of_given_ids_are_those_of_their_rows() {
                 }
             }
         }
-        // A file without names, and one of Parquet.
+        // A file without a header, and a Parquet file.
         let users = ["export", "saved", "--ids", "users.csv", "--column", "user", "--to"];
         shop.ok(&[&users[..], &["users.parquet"]].concat());
         let predicted = shop.ok(&["schema", "users.parquet"]);
@@ -251,12 +251,12 @@ fn ids_that_cannot_be_told_apart_are_refused() {
     for (args, why) in [
         (
             &["--ids", "items.csv"][..],
-            "column item has rows in items, embedding: name one by --table",
+            "column item has rows in items, embedding: name one with --table",
         ),
         (&["--ids", "items.csv", "--table", "none"], "--table none: has no rows for column item"),
-        (&["--ids", "users.csv"], "has no column of ids that the model knows (user, item)"),
-        (&["--ids", "data.csv"], "has user, item: name one by --column"),
-        (&["--ids", "items.csv", "--column", "price"], "--column price: no column of ids"),
+        (&["--ids", "users.csv"], "has no id column of the model (user, item)"),
+        (&["--ids", "data.csv"], "has user, item: name one with --column"),
+        (&["--ids", "items.csv", "--column", "price"], "--column price: is not an id column"),
         (&["--ids", "none.csv"], "none.csv"),
         (&["--ids", "items.csv", "--table", "items", "--to", "x.xlsx"], "name it .csv"),
     ] {

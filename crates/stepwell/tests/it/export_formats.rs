@@ -1,4 +1,4 @@
-//! `stepwell export` in its formats, read by the libraries of each; and what changed since a step.
+//! `stepwell export` in all formats, read by their libraries; and rows changed since a step.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -15,7 +15,7 @@ use crate::common::{Workshop, args};
 /// The bytes of a tensor.
 type Bytes = Vec<u8>;
 
-/// All tensors of a file of safetensors: shape and bytes.
+/// Shape and bytes of all tensors in a safetensors file.
 fn tensors(shop: &Workshop, file: &str) -> BTreeMap<String, (Vec<usize>, Bytes)> {
     let bytes = fs::read(shop.path(file)).unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
@@ -25,7 +25,7 @@ fn tensors(shop: &Workshop, file: &str) -> BTreeMap<String, (Vec<usize>, Bytes)>
     read.tensors().into_iter().map(own).collect()
 }
 
-/// What is trained and exported in all formats: a table of two shapes, state and history.
+/// Trains and exports in all formats: tables of two shapes, state and history.
 fn exported(shop: &Workshop) {
     let data = shop.examples("data.tsv", 2000);
     let more = [
@@ -43,7 +43,7 @@ fn exported(shop: &Workshop) {
     }
 }
 
-/// The values of an array of NumPy's, and what its header says.
+/// Header and values of a NumPy array.
 fn array(shop: &Workshop, file: &str) -> (String, Bytes) {
     let bytes = fs::read(shop.path(file)).unwrap();
     assert_eq!(bytes[..8], *b"\x93NUMPY\x01\x00");
@@ -52,7 +52,7 @@ fn array(shop: &Workshop, file: &str) -> (String, Bytes) {
     (header, bytes[10 + length..].to_vec())
 }
 
-/// A value of a record as the bytes that safetensors have of it.
+/// A value of a record as its bytes in safetensors.
 fn bytes(field: &Field) -> Bytes {
     match field {
         Field::Float(value) => value.to_le_bytes().to_vec(),
@@ -113,7 +113,7 @@ fn all_formats_have_the_same_values() {
     }
 }
 
-/// The Python that tests may use, if it has these modules.
+/// The Python that tests may use; `None` unless it has these modules.
 fn python(modules: &str) -> Option<String> {
     let python = std::env::var("STEPWELL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has = Command::new(&python).args(["-c", &format!("import {modules}")]).output();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{SMALL, Workshop};
 
-/// Runs the program where it may have so many files open; what it says, all of it.
+/// Runs the program with a limit of open files; returns its whole output.
 fn run_with(shop: &Workshop, files: u64, args: &[&str]) -> String {
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")])
@@ -71,7 +71,7 @@ fn a_run_may_have_64_files_open_and_gives_the_same_model() {
     assert_eq!(few["model_digest"], many["model_digest"]);
     let segments = few["tiers"]["disk"]["segments"].as_u64().unwrap();
     assert!(segments > 100, "{segments} segments");
-    // A third of what the process may have open, and what is wanted while all of these are in use.
+    // A third of the process's limit, and more only while all of these are in use.
     let disk = &few["tiers"]["disk"];
     let figure = |name: &str| disk[name].as_u64().unwrap();
     let [open, peak] = [figure("files_open"), figure("files_open_peak")];

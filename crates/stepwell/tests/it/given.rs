@@ -1,4 +1,4 @@
-//! Settings as people give them: in files, by flags and by `--set`.
+//! Settings given in files, by flags and by `--set`.
 
 use std::fs;
 
@@ -121,7 +121,7 @@ fn data_that_is_given_as_settings_is_told_how_it_is_given() {
         let error = shop.fails(&["train", file]);
         assert!(error.ends_with(&format!("write --data {file}")), "{error}");
     }
-    // A file of settings, whatever its name is, says its own.
+    // An error in a settings file names the file, with any extension.
     fs::write(shop.path("run.conf"), "[data]\nepoch = 1\n").unwrap();
     let error = shop.fails(&["train", "run.conf"]);
     assert!(error.contains("run.conf:2") && !error.contains("--data"), "{error}");
@@ -136,7 +136,7 @@ fn optimizers_take_all_of_their_settings_and_keep_them() {
         shop.report("report.json")["model_digest"].clone()
     };
     let usual = digest(&[]);
-    // What is usual, said aloud, is the same model.
+    // Giving the usual values does not change the model.
     assert_eq!(digest(&["--optim.rows.eps", "1e-10", "--optim.rows.initial", "0"]), usual);
     assert_eq!(digest(&["--optim.dense.beta1", "0.9", "--optim.dense.eps", "1e-8"]), usual);
     for (key, value) in [
@@ -158,15 +158,15 @@ fn optimizers_take_all_of_their_settings_and_keep_them() {
         ("optim.rows.eps", "0", "above 0"),
         ("optim.rows.eps", "1e-50", "above 0 (in f32"),
         ("optim.rows.initial", "-1", "from 0"),
-        ("optim.dense.beta1", "1", "below 1"),
-        ("optim.dense.beta2", "0.99999999999", "below 1"),
+        ("optim.dense.beta1", "1", "less than 1"),
+        ("optim.dense.beta2", "0.99999999999", "less than 1"),
     ] {
         let error = shop.fails(&args(&[&data], &[&format!("--{key}"), value]));
         assert!(error.contains(key) && error.contains(part), "{error}");
     }
     let output = shop.run(&args(&[&data], &["--optim.rows.beta1", "0.5"]));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("optim.rows.beta1 has no effect, because adam alone"), "{said}");
+    assert!(said.contains("optim.rows.beta1 has no effect, because only adam"), "{said}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn settings_are_written_as_a_file_that_says_the_same() {
         (report["model_digest"].clone(), report["config"].clone())
     };
     assert_eq!(report(&given), report(&["run.toml"]));
-    // What is listed is what was resolved, and without anything the defaults.
+    // `config` lists the resolved settings; without arguments, the defaults.
     let listed = shop.ok(&["config", "run.toml"]);
     assert!(listed.contains("[\"sven\"]") && listed.contains("tables.a.lr "), "{listed}");
     let defaults = shop.ok(&["config"]);

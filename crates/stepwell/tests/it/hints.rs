@@ -1,4 +1,4 @@
-//! What people who are new to it trip over: the message knows, and says what to do.
+//! Typical mistakes of new users: the message recognizes them and says what to do.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -10,7 +10,7 @@ use std::fs;
 use crate::common::Workshop;
 use crate::common::bad::RUN;
 
-/// Records of the settings of tables of what is refused.
+/// Records for the settings of [`RUN`].
 fn records() -> String {
     let mut text = String::new();
     for n in 0..300_usize {
@@ -31,7 +31,7 @@ fn shop() -> Workshop {
     shop
 }
 
-/// What scoring a file of this text says, which is one line, and nothing on standard output.
+/// The one line of scoring a file with this text, which prints nothing to standard output.
 fn scored(shop: &Workshop, name: &str, text: &str, more: &[&str]) -> String {
     fs::write(shop.path(name), text).unwrap();
     let output = shop.run(&[&["predict", "saved", "-q", "--data", name], more].concat());
@@ -105,10 +105,10 @@ fn data_of_a_checkpoint_is_looked_for_where_it_is_said() {
     for part in ["rows.csv: does not exist", here.to_str().unwrap(), "name the data with --data"] {
         assert!(said.contains(part), "{said}");
     }
-    // What was named here is nothing of the checkpoint's.
+    // The user named this data, so the message does not mention the checkpoint.
     let said = shop.fails(&["eval", "saved", "--data", "none.csv", "-q"]);
     assert!(!said.contains("checkpoint"), "{said}");
-    // Nothing is printed of scores that never came.
+    // Nothing is printed if there are no scores.
     let output = shop.run(&["predict", "saved", "--data", "none.csv"]);
     assert!(output.stdout.is_empty() && output.status.code() == Some(1));
 }
@@ -147,14 +147,14 @@ fn data_without_columns_is_told_how_they_are_named() {
     fs::write(shop.path("rows.csv"), format!("{NAMES}{}", records())).unwrap();
     for more in [&[][..], &["--ranks", "2"], &["--data.eval_fraction", "0"], &["--skip-max", "3"]] {
         let said = shop.fails(&[&["train", "--data", "rows.csv", "-q"], more].concat());
-        // Where some are skipped, that is the first that is not.
+        // If some lines are skipped, it is the first line after them.
         let line = if more.contains(&"3") { "line 4" } else { "line 1" };
         assert!(said.contains(&format!("rows.csv: {line}")), "{said}");
         let hint = "no columns are given, and lines are taken for those of Criteo's click logs: \
                     `stepwell schema rows.csv --out run.toml`";
         assert!(said.contains(hint), "{said}");
     }
-    // The same lines with columns are none that lack them.
+    // With settings of columns, the same lines are not malformed.
     shop.ok(&["schema", "rows.csv", "--out", "run.toml"]);
     fs::write(shop.path("rows.csv"), format!("{NAMES}{}x\n", records())).unwrap();
     let said = shop.fails(&["train", "run.toml", "-q"]);
@@ -184,7 +184,7 @@ fn settings_that_name_no_data_ask_for_it() {
     shop.ok(&[&["train", "run.toml"], &small[..]].concat());
     shop.ok(&[&["train", "run.toml", "--synth"], &small[..]].concat());
     shop.ok(&[&["train"], &small[..]].concat());
-    // Its own settings ask for the stream, in the file as well.
+    // Settings of the stream choose it, even in the file.
     fs::write(shop.path("run.toml"), "[synth]\nexamples = 500\n").unwrap();
     shop.ok(&[&["train", "run.toml"], &small[..3]].concat());
 }
@@ -213,7 +213,7 @@ fn a_guess_is_written_to_a_file_that_is_not_there() {
     }
 }
 
-/// As pandas writes a column of whole numbers of which some are missing.
+/// A column of whole numbers with missing values as pandas writes it.
 #[test]
 fn ids_that_became_numbers_with_a_point_are_ids() {
     let shop = Workshop::new();
@@ -287,12 +287,12 @@ fn misspelt_columns_end_a_command_before_it_begins() {
         ("rows.csv", "Item_ID", "item"),
         ("rows.jsonl", "usr", "user"),
     ] {
-        let said = format!("{column}: {data} has no column {column}; is it {near}?");
+        let said = format!("{column}: {data} has no column {column}; did you mean {near}?");
         refused(&["predict", "saved", "--data", data, "--id", column], &[&format!("--id {said}")]);
         let said = format!("--group {said}");
         refused(&["eval", "saved", "--data", data, "--group", column], &[&said]);
     }
-    // Two columns of nearly the same name.
+    // Two columns with similar names.
     shop.ok(&["train", "both.toml", "--data", "rows.jsonl"]);
 }
 

@@ -1,4 +1,4 @@
-//! `train --html`: a page that is whole by itself, well-formed, and shows what was measured.
+//! `train --html`: a self-contained, well-formed page that shows what was measured.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -28,7 +28,7 @@ fn texts(node: Node<'_, '_>) -> String {
     node.descendants().filter_map(|node| node.text()).collect::<Vec<_>>().join(" ")
 }
 
-/// The series of a chart by name, with how many points each has.
+/// Names of a chart's series, and their numbers of points.
 fn series(figure: Node<'_, '_>) -> Vec<(String, usize)> {
     let of = |group: Node<'_, '_>| {
         let line = group.children().find_map(|node| node.attribute("points"));
@@ -79,7 +79,7 @@ fn a_page_shows_every_figure_and_needs_nothing_else() {
     assert!(figures.contains(report["model_digest"].as_str().unwrap()), "{figures}");
     let auc = format!("{:.4}", report["eval"]["auc"].as_f64().unwrap());
     assert!(texts(by_id(&page, "tiles")).contains(&auc));
-    // Names that somebody chose stand there as they are, and are no part of the page.
+    // Names that a user chose are shown unchanged and are not markup.
     let settings = texts(by_id(&page, "settings"));
     assert!(settings.contains("a<b>&") && settings.contains("model.hidden"), "{settings}");
     assert!(!text.contains("a<b>"));
@@ -111,7 +111,7 @@ fn what_is_refused_leaves_an_older_page_and_what_fails_says_so() {
     let page = parse(&text);
     let header = page.descendants().find(|node| node.has_tag_name("header")).unwrap();
     assert!(texts(header).contains("failed"), "{}", texts(header));
-    // Nothing that is not finished lies beside it.
+    // There is no unfinished file next to it.
     let left = fs::read_dir(shop.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("unfinished")));
 }
@@ -123,7 +123,7 @@ fn a_page_that_cannot_be_written_is_told_and_the_run_goes_on() {
     let output = shop.run(&args(&[&data], &["--html", "/dev/full"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("the run goes on").count(), 1, "{said}");
+    assert_eq!(said.matches("the run continues").count(), 1, "{said}");
     // A device takes the page once, at the end.
     let page = shop.run(&args(&[&data], &["--html", "/dev/stderr", "--quiet"]));
     let text = String::from_utf8(page.stderr).unwrap();
@@ -138,7 +138,7 @@ fn a_page_of_a_run_that_goes_on_is_whole_at_any_time() {
     let args = args(&[&data], &["--html", "run.html", "--data.epochs", "1000000"]);
     let mut run = shop.command(&args);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Before that it is tried whether such a file can be made.
+    // The first file is only a check that it can be written.
     let text = loop {
         let text = fs::read_to_string(shop.path("run.html")).unwrap_or_default();
         if !text.is_empty() {
@@ -153,10 +153,10 @@ fn a_page_of_a_run_that_goes_on_is_whole_at_any_time() {
     let header = page.descendants().find(|node| node.has_tag_name("header")).unwrap();
     assert!(texts(header).contains("running"), "{}", texts(header));
     assert!(text.contains("http-equiv=\"refresh\""), "an open browser follows");
-    assert!(texts(by_id(&page, "rate")).contains("nothing was measured yet"));
+    assert!(texts(by_id(&page, "rate")).contains("nothing measured yet"));
 }
 
-/// Sizes of what was drawn, as a browser lays it out, in the place of the page's title.
+/// Script that replaces the page's title by the sizes of the charts in a browser.
 const MEASURE: &str = "<script>window.addEventListener('load', function () {
 var sizes = Array.from(document.querySelectorAll('svg'), function (svg) {
 var box = svg.getBoundingClientRect(); 
@@ -195,6 +195,6 @@ fn a_browser_draws_it() {
         .collect();
     assert_eq!(sizes.len(), FIGURES.len(), "{sizes:?}");
     assert!(sizes.iter().all(|(width, height)| *width > 100 && *height > 20), "{sizes:?}");
-    // The script ran without a fault: it put what follows the mouse beside each chart.
+    // The page's script ran without an error: it added a tip to each chart.
     assert_eq!(dom.matches("class=\"tip\"").count(), 7);
 }

@@ -33,8 +33,8 @@ fn remove(shop: &Workshop, names: &[&str]) {
     names.iter().for_each(|name| fs::remove_dir_all(shop.path(name)).unwrap());
 }
 
-/// Exported and imported, a checkpoint is the same model, and a run goes on from it as it would
-/// have from the first one.
+/// An exported and imported checkpoint is the same model, and a run resumed from it gives the same
+/// result as from the original.
 #[test]
 fn what_comes_back_is_the_same_model_and_goes_on_alike() {
     let shop = Workshop::new();
@@ -76,7 +76,7 @@ fn what_comes_back_is_the_same_model_and_goes_on_alike() {
     }
 }
 
-/// Weights alone go on with a state of their own, as the optimizer begins.
+/// Importing only weights starts with the optimizer's initial state.
 #[test]
 fn weights_alone_are_taken_where_that_is_asked_for() {
     let shop = Workshop::new();
@@ -88,7 +88,7 @@ fn weights_alone_are_taken_where_that_is_asked_for() {
     shop.ok(&["export", early, "--to", "weights"]);
     let import = ["import", "weights", "--like", early, "--to", "back"];
     let error = shop.fails(&import);
-    assert!(error.contains("exp_avg") && error.contains("say --fresh-state"), "{error}");
+    assert!(error.contains("exp_avg") && error.contains("give --fresh-state"), "{error}");
     shop.ok(&[&import[..], &["--fresh-state"]].concat());
     let predicted = |of: &str| shop.ok(&["predict", of, "--data", &data]);
     assert!(predicted("back") == predicted(early));
@@ -106,8 +106,7 @@ fn weights_alone_are_taken_where_that_is_asked_for() {
 
 type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
-/// Changes a file of tensors with the library of the format, which drops what the file says of
-/// itself.
+/// Changes a file of tensors with the format's library, which drops the file's texts.
 fn edit(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let bytes = fs::read(path).unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
@@ -132,7 +131,7 @@ fn what_was_edited_is_the_model_then() {
     let data = shop.examples("data.tsv", 2000);
     shop.ok(&args(&[&data], &["--checkpoint=saved", "--set=model.kind=lr"]));
     shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
-    // Without rows, and with dense weights of zero, all depends on the bias.
+    // Without rows and with dense weights of zero, scores depend only on the bias.
     edit(&shop.path("tensors/dense.safetensors"), |tensors| {
         tensors.get_mut("linear.weight").unwrap().2.fill(0);
         set(tensors, "linear.bias", 0, 1.0f32.to_le_bytes());
@@ -148,7 +147,7 @@ fn what_was_edited_is_the_model_then() {
     }
 }
 
-/// What 16 bits cannot say becomes one of its neighbours among what they can.
+/// A value that 16 bits cannot represent becomes one of its two neighbours.
 #[test]
 fn weights_of_16_bits_are_rounded_where_they_must_be() {
     let shop = Workshop::new();
@@ -175,7 +174,7 @@ fn weights_of_16_bits_are_rounded_where_they_must_be() {
     assert!((mean - 0.1).abs() < 2e-6, "{mean}");
 }
 
-/// A change of one file of tensors and a part of the line that it is refused with.
+/// A change of a file of tensors, and a part of the error line.
 type Case<'a> = (&'a str, Box<dyn FnOnce(&mut Tensors)>, &'a str);
 
 #[test]
@@ -188,19 +187,19 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
     let (table, dense) = ("tensors/table-embedding.safetensors", "tensors/dense.safetensors");
     let cases: Vec<Case<'_>> = vec![
         (table, Box::new(move |t| set(t, "embedding", 9, nan)), "row 2 (key "),
-        (table, Box::new(move |t| set(t, "embedding", 9, nan)), "NaN in weights is no finite"),
+        (table, Box::new(move |t| set(t, "embedding", 9, nan)), "NaN in weights is not a finite"),
         (table, Box::new(move |t| set(t, "sum", 0, (-1f32).to_le_bytes())), "-1 in sum is below 0"),
         (table, Box::new(|t| drop(t.remove("sum"))), "has no tensor 'sum': export with --state"),
         (table, Box::new(|t| drop(t.remove("keys"))), "has no tensor 'keys'"),
         (table, Box::new(|t| drop(t.remove("embedding"))), "has no tensor 'embedding'"),
-        (table, Box::new(|t| t.get_mut("keys").unwrap().0 = Dtype::I64), "is of I64, and not of"),
+        (table, Box::new(|t| t.get_mut("keys").unwrap().0 = Dtype::I64), "is I64, not"),
         (
             table,
             Box::new(|t| {
                 let (rows, keys) = (t["keys"].1[0], t.get_mut("keys").unwrap());
                 keys.2.copy_within(0..8, 8 * (rows - 1));
             }),
-            "the key is there twice",
+            "the key occurs twice",
         ),
         (
             table,
@@ -216,7 +215,7 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
         (
             table,
             Box::new(|t| drop(t.insert("more".to_owned(), (Dtype::F32, vec![0], vec![])))),
-            "nothing is known of tensor 'more'",
+            "has an unknown tensor 'more'",
         ),
         (dense, Box::new(move |t| set(t, "mlp1.bias", 1, nan)), "tensor 'mlp1.bias': NaN"),
         (dense, Box::new(|t| drop(t.remove("mlp1.bias"))), "has no tensor 'mlp1.bias'"),
@@ -254,21 +253,21 @@ fn refuses_other_files(shop: &Workshop, import: &[&str]) {
     let table = shop.path("tensors/table-embedding.safetensors");
     let whole = fs::read(&table).unwrap();
     for (bytes, part) in [
-        (&whole[..whole.len() - 1], "bytes, and"),
-        (&whole[..100], "its header is said to have"),
+        (&whole[..whole.len() - 1], "bytes, but"),
+        (&whole[..100], "its header claims to have"),
         (&whole[..5], "it has 5 bytes"),
-        (&[255; 64], "its header is said to have 18446744073709551615 bytes"),
+        (&[255; 64], "its header claims to have 18446744073709551615 bytes"),
         (&[&[2, 0, 0, 0, 0, 0, 0, 0][..], b"no"].concat(), "its header is wrong"),
     ] {
         fs::write(&table, bytes).unwrap();
         let error = shop.fails(import);
-        assert!(error.contains(part) && error.contains("no whole file"), "{part}: {error}");
+        assert!(error.contains(part) && error.contains("not a complete"), "{part}: {error}");
     }
     fs::remove_file(&table).unwrap();
-    assert!(shop.fails(import).contains("embedding.safetensors is not there: name a directory"));
+    assert!(shop.fails(import).contains("embedding.safetensors is missing: name a directory"));
     let made = std::process::Command::new("mkfifo").arg(&table).status().unwrap();
     assert!(made.success());
-    assert!(shop.fails(import).contains("is no file: tensors are read from files"));
+    assert!(shop.fails(import).contains("is not a file: tensors are read from files"));
     fs::remove_file(&table).unwrap();
     fs::write(&table, &whole).unwrap();
     let other = shop.path("tensors/table-other.safetensors");
@@ -281,5 +280,5 @@ fn refuses_other_files(shop: &Workshop, import: &[&str]) {
     remove(shop, &["part"]);
     assert!(shop.fails(&["import", "tensors", "--like", "none", "--to", "back"]).contains("none"));
     let into = ["import", "tensors", "--like", "saved", "--to", "saved"];
-    assert!(shop.fails(&into).contains("is there already"));
+    assert!(shop.fails(&into).contains("already exists"));
 }

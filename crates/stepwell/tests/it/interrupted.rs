@@ -1,4 +1,4 @@
-//! Signals: the first stops a run after the step at hand, with a checkpoint of exactly that step;
+//! Signals: the first stops a run after the current step, with a checkpoint of exactly that step;
 //! the second ends it.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use crate::common::{SMALL, TINY, Workshop};
 use stepwell_skip::skipped;
 
-/// Moments at which a run is stopped, by SIGINT and by SIGTERM in turns.
+/// Number of moments at which a run is stopped, alternately by SIGINT and SIGTERM.
 const MOMENTS: u64 = 12;
 const MOMENTS_LONG: u64 = 100;
 
-/// The program with the signals that it would have in a terminal, whatever this test has.
+/// The program with signals as in a terminal, regardless of the test's own.
 fn start(shop: &Workshop, args: &[&str]) -> Child {
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_stepwell")).args(args);
@@ -44,7 +44,7 @@ fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-/// Waits until `path` is there while `child` runs.
+/// Waits until `path` exists while `child` runs.
 fn until(child: &mut Child, path: &std::path::Path) {
     let begun = Instant::now();
     while !path.exists() {
@@ -54,7 +54,7 @@ fn until(child: &mut Child, path: &std::path::Path) {
     }
 }
 
-/// What a stopped run says: its status, the step, and how to go on.
+/// Checks the status and message of a stopped run; returns its step.
 fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{said}{}", text(&output.stdout));
@@ -68,7 +68,7 @@ fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
         assert!(said.contains("before the first step"), "{said}");
         return 0;
     }
-    let line = format!("interrupted after step {steps}: go on with --checkpoint saved --resume");
+    let line = format!("interrupted after step {steps}: continue with --checkpoint saved --resume");
     assert!(said.contains(&line), "{said}");
     assert_eq!(shop.newest(), Some(format!("step-{steps:012}")));
     steps
@@ -94,13 +94,13 @@ fn a_run_that_is_stopped_at_any_moment_loses_nothing() {
         let mut child = start(&shop, &args);
         until(&mut child, &shop.path("rows/rows-0"));
         let begun = Instant::now();
-        // Spread over the run, and not the same places every time.
+        // Spread over the run, at varying places.
         let part = (moment as f64 * 0.618_034).fract();
         std::thread::sleep(took.mul_f64(part * 0.9));
         signal(&child, if moment % 2 == 0 { "INT" } else { "TERM" });
         let output = child.wait_with_output().unwrap();
         if output.status.success() {
-            // The machine was busier when the first run was timed.
+            // The machine was busier when the first run was measured.
             took = took.min(begun.elapsed());
             continue;
         }
@@ -108,7 +108,7 @@ fn a_run_that_is_stopped_at_any_moment_loses_nothing() {
         let steps = check_stopped(&shop, &output, if moment % 2 == 0 { 130 } else { 143 });
         among += u64::from(steps > 0 && steps < whole["steps"].as_u64().unwrap());
         let mut resumed = args.clone();
-        // A run that was stopped before its first step has nothing to go on from.
+        // A run stopped before its first step has no checkpoint to resume from.
         resumed.push(if steps > 0 { "--resume" } else { "--resume=auto" });
         shop.ok(&resumed);
         let report = shop.report("report.json");
@@ -146,14 +146,14 @@ fn the_checkpoint_of_a_stop_is_that_of_a_run_that_never_stopped() {
     never_stopped(&[]);
 }
 
-/// Rows that ranks lend each other are back by then.
+/// Lent rows are back at their owners by then.
 #[test]
 fn the_checkpoint_of_a_stop_of_ranks_is_too() {
     let lends = ["--ranks.exchange", "working_set", "--set", "data.batch=512"];
     never_stopped(&[&["--ranks", "3"], &lends[..]].concat());
 }
 
-/// Stops a run of `more`, and compares what it kept with a checkpoint of one rank that goes on.
+/// Stops a run with `more`, and compares its checkpoint with that of one rank that was not stopped.
 fn never_stopped(more: &[&str]) {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 6000);
@@ -165,7 +165,7 @@ fn never_stopped(more: &[&str]) {
     child.wait_with_output().unwrap();
     let step = shop.newest().unwrap();
     let number = step.strip_prefix("step-").unwrap().trim_start_matches('0').to_owned();
-    // A run that writes the checkpoint of that step because it is due, and goes on.
+    // A run that writes a regular checkpoint at that step and continues.
     let mut other = train(&data, &["--checkpoint", "other", "--checkpoint.every", &number]);
     other.extend(["--checkpoint.keep", "1000000", "--checkpoint.minutes", "0"]);
     shop.ok(&other);
@@ -184,10 +184,10 @@ fn never_stopped(more: &[&str]) {
     assert!(dense("saved") == dense("other"), "{step}");
 }
 
-/// What a stream asks for.
+/// Settings that data from a stream needs.
 const ONCE: [&str; 4] = ["--data.epochs", "1", "--data.eval_fraction", "0"];
 
-/// A run of data from standard input, of which the first steps come and then nothing.
+/// A run on data from standard input that stalls after the first steps.
 fn stalled(shop: &Workshop, more: &[&str]) -> (Child, UnixStream) {
     let data = shop.examples("data.tsv", 12_000);
     let (input, mut feed) = UnixStream::pair().unwrap();
@@ -224,13 +224,13 @@ fn a_checkpoint_comes_in_time_and_a_stop_is_heeded_though_data_stalls() {
     assert!(said.contains("interrupted after step") && said.contains("--resume"), "{said}");
 }
 
-/// Whatever waits for its first bytes, of a pipe or of a server, ends when it is asked to.
+/// A command that waits for the first bytes of a pipe or a server ends on a signal.
 #[test]
 fn a_stop_is_heeded_before_the_first_byte() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);
     shop.ok(&train(&data, &["--checkpoint", "saved"]));
-    // A server that takes connections and never answers.
+    // A server that accepts connections and never answers.
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/data.tsv", server.local_addr().unwrap());
     let is_remote = cfg!(feature = "remote");
@@ -260,7 +260,7 @@ fn a_stop_is_heeded_before_the_first_byte() {
     assert!(!shop.path("scores.csv").exists() && !shop.path("data.packed").exists());
 }
 
-/// Rows that lie on another file system than checkpoints are copied, which a stop does not end.
+/// Rows on another file system than checkpoints are copied, and a stop does not cut that short.
 #[test]
 fn the_checkpoint_of_a_stop_is_written_to_another_file_system() {
     let shop = Workshop::new();
@@ -292,7 +292,7 @@ fn evaluations_are_stopped_too() {
     shop.ok(&train(&data, &["--checkpoint", "saved"]));
     let more = shop.examples("more.tsv", 100_000);
     let many = vec![more.as_str(); 40].join(",");
-    // Counting the lines that it evaluates takes a while, too.
+    // Counting the lines of the evaluation part takes a while, too.
     let paths = format!("data.eval_paths={many}");
     let child = start(&shop, &["eval", "saved", "--data", &more, "--set", &paths]);
     std::thread::sleep(Duration::from_millis(700));
@@ -308,7 +308,7 @@ fn evaluations_are_stopped_too() {
 fn a_second_signal_ends_the_process_at_once() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 2000);
-    // An output that is full holds the run up for as long as nobody reads.
+    // A full output blocks the run until somebody reads.
     let (mut output, _reader) = UnixStream::pair().unwrap();
     output.set_nonblocking(true).unwrap();
     while output.write(&[b'.'; 4096]).is_ok() {}

@@ -1,5 +1,5 @@
-//! Labels of several kinds, several of them, and examples that count for more or less: one model
-//! whatever the data lies in and however it is trained, and figures that mean what they say.
+//! Labels of several kinds, several labels, and weights of examples: one model for every format and
+//! every way of training, and correct figures.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -43,7 +43,7 @@ const SECONDS: &str =
 const LIKE: &str = "\n[[columns]]\nnames = [\"like\"]\ntype = \"label\"\npositive = [\"yes\"]\n";
 const WEIGHT: &str = "\n[[columns]]\nnames = [\"worth\"]\ntype = \"weight\"\n";
 
-/// Users and items, whose label, watched seconds and likes follow from them.
+/// A user and an item that determine label, watched seconds and likes.
 struct Row {
     user: usize,
     item: usize,
@@ -221,12 +221,12 @@ fn several_labels_have_scores_and_figures_each() {
     assert!(metrics.contains("\"loss\":") && !metrics.contains("logloss_recent"), "{metrics}");
 }
 
-/// Negatives of which one in ten was kept, and counts for ten.
+/// Data with one in ten negatives kept, with a weight of ten.
 #[test]
 fn weights_make_up_for_examples_that_were_left_out() {
     let shop = Workshop::new();
     fs::write(shop.path("run.toml"), SETTINGS.to_owned() + CLICK + WEIGHT).unwrap();
-    // One in ten, whatever else is known of it.
+    // One in ten, independent of user and item.
     let click =
         |number: usize| (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 1023 < 102;
     let of = |(n, row): (usize, Row)| Row { click: click(n), ..row };

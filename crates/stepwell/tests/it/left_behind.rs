@@ -1,4 +1,4 @@
-//! What commands that make directories leave where they are killed, refused or out of room.
+//! What commands leave behind when they are killed, fail or run out of space.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Workshop, args};
 
-/// Names in the workshop that begin with a point.
+/// Hidden names in the workshop.
 fn hidden(shop: &Workshop) -> Vec<String> {
     let names = fs::read_dir(shop.path("")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-/// A checkpoint, and the tensors of it.
+/// Makes a checkpoint and its tensors.
 fn trained(shop: &Workshop) {
     let data = shop.examples("data.tsv", 4000);
     shop.ok(&args(&[&data], &["--checkpoint=saved", "--rows.history=true"]));
     shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
 }
 
-/// Entries of the first hidden directory; none where there is no such.
+/// Number of entries in the first hidden directory; `None` without one.
 fn begun(shop: &Workshop) -> Option<usize> {
     Some(fs::read_dir(shop.path(hidden(shop).first()?)).ok()?.count())
 }
 
-/// Runs a command and kills it when it has begun a directory with so many entries; again, until
-/// it left that.
+/// Runs a command and kills it when its unfinished directory has so many entries; repeats until it
+/// leaves exactly that.
 fn leave(shop: &Workshop, args: &[&str], entries: usize) {
     for _ in 0..100 {
         let mut command = shop.command(args);
@@ -63,7 +63,7 @@ fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
             fs::remove_dir_all(shop.path("out")).unwrap();
         }
     }
-    // One that looks like it, and copies of what was left, are somebody's.
+    // Similar directories, and copies of a leftover, belong to the user.
     leave(&shop, &export, 2);
     let copy = shop.path(".out.unfinished-1-0");
     let left = shop.path(&hidden(&shop)[0]);
@@ -76,7 +76,7 @@ fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
     assert_eq!(names, [".out.unfinished-1-0", ".out.unfinished-2-0"]);
 }
 
-/// Runs a command until it has begun a file, and sends it a signal; what it ended with and said.
+/// Runs a command until it has begun a file, and sends it a signal; returns status and message.
 fn signal_once_begun(shop: &Workshop, args: &[&str], signal: &str) -> (Option<i32>, String) {
     let mut command = shop.command(args);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -85,14 +85,14 @@ fn signal_once_begun(shop: &Workshop, args: &[&str], signal: &str) -> (Option<i3
         assert!(since.elapsed() < Duration::from_secs(60), "{args:?}");
         std::thread::yield_now();
     }
-    // What is tried whether it can be written goes at once.
+    // The file that checks whether writing is possible is removed at once.
     std::thread::sleep(Duration::from_millis(100));
     Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     let output = child.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What killed commands leave of the one file that they write goes with the next ones.
+/// The next command that writes a file removes what a killed one left of it.
 #[test]
 fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
     let shop = Workshop::new();
@@ -106,7 +106,7 @@ fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
         assert_eq!((status, hidden(&shop)), (Some(143), Vec::new()), "{args:?}: {said}");
         let (_, said) = signal_once_begun(&shop, args, "-KILL");
         assert_eq!(hidden(&shop).len(), 1, "{args:?}: {said}");
-        // Another file leaves it where it is, and a name that is only alike stays.
+        // Writing another file does not remove it, and similar names stay.
         shop.ok(&["inspect", "saved", "--svg", "other.svg"]);
         assert_eq!(hidden(&shop).len(), 1, "{args:?}");
         let mine = hidden(&shop)[0].replace("-0-", "-0a-");
@@ -117,7 +117,7 @@ fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
     }
 }
 
-/// A signal ends a command with one line, and nothing is left.
+/// A signal ends a command with one line, and nothing is left behind.
 #[test]
 fn a_command_that_is_asked_to_stop_leaves_nothing() {
     let shop = Workshop::new();
@@ -149,7 +149,7 @@ fn a_command_that_is_asked_to_stop_leaves_nothing() {
     }
 }
 
-/// Runs the program where it may have so many files open.
+/// Runs the program with a limit of open files.
 fn with_files(shop: &Workshop, files: u64, args: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
@@ -186,7 +186,7 @@ fn few_open_files_are_enough_or_leave_nothing() {
     }
 }
 
-/// However many tables there are.
+/// With any number of tables.
 #[test]
 fn tables_take_no_open_file_each() {
     let shop = Workshop::new();
@@ -230,7 +230,7 @@ fn files_that_may_not_grow_end_with_one_line_and_leave_nothing() {
     }
 }
 
-/// A small table takes little room while it is imported, too.
+/// A small table takes little disk space during its import.
 #[test]
 fn an_import_takes_little_more_room_than_its_rows() {
     let shop = Workshop::new();
@@ -244,7 +244,7 @@ fn an_import_takes_little_more_room_than_its_rows() {
     shop.ok(&["diff", "saved", "out"]);
 }
 
-/// Too little memory is told before anything begins, and never an abort.
+/// Too little memory is an error before anything begins, never an abort.
 #[test]
 fn too_few_addresses_are_one_line() {
     let shop = Workshop::new();

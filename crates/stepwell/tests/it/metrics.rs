@@ -1,4 +1,4 @@
-//! `train --metrics`: lines of JSON while a run goes on.
+//! `train --metrics`: lines of JSON during a run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -45,10 +45,10 @@ fn a_run_says_how_it_goes_and_a_resumed_one_goes_on_saying_it() {
     let on = ["--metrics", "curves.jsonl", "--checkpoint", "saved", "--resume"];
     shop.ok(&args(&[&data], &[&on[..], &["--data.epochs", "3"]].concat()));
     let found = lines(&shop);
-    // Of the epoch at whose end it goes on nothing is left.
+    // The epoch at whose end it resumes has no examples left.
     let epochs = found.iter().filter(|line| line["event"] == "epoch" && line["scored"] != 0);
     assert_eq!((epochs.count(), found.len() > before), (3, true));
-    // What is refused leaves an older file as it was.
+    // A run that fails at the start leaves an older file unchanged.
     let refused = args(&[&data], &["--metrics", "curves.jsonl", "--checkpoint", "saved"]);
     assert!(shop.fails(&refused[..]).contains("saved"));
     assert_eq!(lines(&shop), found);
@@ -67,5 +67,5 @@ fn lines_that_cannot_be_written_are_told_and_the_run_goes_on() {
     let output = shop.run(&args(&[&data], &["--metrics", "/dev/full"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("the run goes on").count(), 1, "{said}");
+    assert_eq!(said.matches("the run continues").count(), 1, "{said}");
 }

@@ -1,5 +1,5 @@
-//! Whatever file a command is told to read: what cannot be read is one line with its name, at once,
-//! and a pipe or a device is not waited for.
+//! Every file that a command can read: a wrong one fails at once with one line that names it, and
+//! no command waits for a pipe or a device.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{SMALL, Workshop};
 
-/// Far more than it takes beside other tests, and far less than for ever.
+/// Far more time than it takes in parallel with other tests, and far less than forever.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What the program says when it refuses, which it does soon.
+/// The error of the program, which must fail soon.
 fn refused(shop: &Workshop, args: &[&str], status: i32) -> String {
     let mut command: Command = shop.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -34,7 +34,7 @@ fn refused(shop: &Workshop, args: &[&str], status: i32) -> String {
     error
 }
 
-/// Files of every kind that nobody can read as what it should be, and one of them by its kind.
+/// A shop with wrong files of every kind, named by their kinds.
 fn workshop() -> Workshop {
     let shop = Workshop::new();
     shop.examples("data.tsv", 100);
@@ -97,7 +97,7 @@ fn settings_are_read_from_files_alone() {
             assert!(error.contains(file) && error.contains(why), "{error}");
         }
     }
-    // Nothing chosen is a choice.
+    // An empty settings file is valid.
     shop.ok(&["plan", "empty"]);
     fs::write(shop.path("large"), vec![b'\n'; (16 << 20) + 1]).unwrap();
     let error = refused(&shop, &["plan", "large"], 2);

@@ -1,4 +1,4 @@
-//! Settings of tables and features that a user names, as they are given to the program.
+//! Settings of named tables and features, given to the program.
 
 use crate::common::Workshop;
 
@@ -29,10 +29,10 @@ fn files_flags_and_pairs_give_them() {
     }
     let next = ["--features.2.columns", "C2", "--features.2.table", "ads"];
     let error = shop.fails(&[&["plan", "run.toml"][..], &next].concat());
-    assert!(error.contains("features.2.table is ads, which is no table"), "{error}");
+    assert!(error.contains("features.2.table is ads, which is not a table"), "{error}");
     shop.ok(&[&["plan", "run.toml", "--set", "tables.ads.lr=0.5"][..], &next].concat());
     let gap = shop.fails(&["plan", "run.toml", "--features.3.ids=2"]);
-    assert!(gap.contains("features.3 has no one before it: give features.2"), "{gap}");
+    assert!(gap.contains("features.3 skips a number: give features.2"), "{gap}");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_file_is_refused_by_line() {
     let shop = Workshop::new();
     std::fs::write(shop.path("run.toml"), FILE.replace("C5-C9", "C9-C5")).unwrap();
     let error = shop.fails(&["plan", "run.toml"]);
-    let why = "run.toml:4: features.1.columns has C9-C5, which goes down: give C5-C9";
+    let why = "run.toml:4: features.1.columns has C9-C5, which is descending: give C5-C9";
     assert!(error.ends_with(why), "{error}");
 }
 
@@ -50,7 +50,7 @@ fn what_changes_nothing_is_told() {
     std::fs::write(shop.path("run.toml"), FILE.replace("dim = 8", "sketch = '1KiB'")).unwrap();
     let output = shop.run(&["plan", "run.toml"]);
     let notes = String::from_utf8(output.stderr).unwrap();
-    let note = "tables.users.sketch has no effect, because admit_after of the table is 1";
+    let note = "tables.users.sketch has no effect, because the table's admit_after is 1";
     assert!(notes.contains(note), "{notes}");
 }
 

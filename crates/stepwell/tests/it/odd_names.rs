@@ -1,4 +1,4 @@
-//! Names that are no text: a file may have them, and no command panics on one.
+//! File names that are not UTF-8: no command panics on one.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -9,7 +9,7 @@ use std::process::Output;
 
 use crate::common::{Workshop, args, same};
 
-/// An argument in which `%` stands for a byte that no text has.
+/// An argument with `%` replaced by a byte that is not valid in UTF-8.
 fn odd(argument: &str) -> OsString {
     OsStr::from_bytes(
         &argument.bytes().map(|byte| if byte == b'%' { 0xFF } else { byte }).collect::<Vec<_>>(),
@@ -50,7 +50,7 @@ fn commands_that_write_take_names_that_are_no_text() {
         let output = run(&shop, &[words, &["--json"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {said}");
-        // What is printed is JSON, in which a text stands for the name.
+        // The output is JSON, with a text for the name.
         serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
     }
     assert!(shop.path("").join(odd("a%.csv")).exists());
@@ -154,7 +154,7 @@ fn texts_of_settings_keep_their_spaces() {
     same(&run("l.csv", &flag), &expected, "by a flag");
     let pair = ["--set", "columns.2.separator=, "];
     same(&run("l.csv", &pair), &expected, "by a pair");
-    // A checkpoint keeps it.
+    // A checkpoint keeps the value.
     let scores = |data: &str| shop.ok(&["predict", "spaces", "--data", data]);
     assert_eq!(scores("l.csv"), scores("l.jsonl"));
 }

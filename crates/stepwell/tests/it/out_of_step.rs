@@ -42,7 +42,7 @@ fn a_run_says_how_far_ranks_were_apart() {
     assert_eq!(report["by_rank"][0]["ranks"]["apart"]["depends_on_time"], false, "{report}");
     let said = String::from_utf8_lossy(&waits.stdout);
     assert!(said.contains("rows lacked 0.0 steps") && !said.contains("another run"), "{said}");
-    // In step there is nothing to say.
+    // In step, there are no notes.
     assert!(train(&shop, &data, &[]).status.success());
     let report = read_json(&shop.path("report.json"));
     assert!(report["ranks"].get("apart").is_none(), "{report}");
@@ -73,7 +73,7 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("sync.age has no effect, because sync.dense is not rna"), "{said}");
-    // The step that reads is one of those in flight.
+    // The reading step is one of those in flight.
     let staleness = |steps: &'static str| {
         let bound = ["--pipeline.lookahead", "1", "--sync.staleness", steps];
         let output = train(&shop, &data, &[&RNA[..], &bound].concat());
@@ -86,10 +86,10 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     assert!(said.contains("sync.probes has no effect, because sync.dense is not rna"), "{said}");
     let said = train(&shop, &data, &[&GEEPS[..], &["--ranks", "1"]].concat());
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("sync.dense has no effect, because one rank has no others"), "{said}");
+    assert!(said.contains("sync.dense has no effect, because there is only one rank"), "{said}");
     let said = train(&shop, &data, &[&RNA[..], &["--sync.age", "0"]].concat());
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("sync.age = 0 drops each gradient that any update overtakes"), "{said}");
+    assert!(said.contains("sync.age = 0 drops every gradient that any update overtakes"), "{said}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_plan_counts_what_being_apart_takes() {
     assert!(in_tables.contains("learning") && in_tables != apart, "{in_tables}");
 }
 
-/// A run that is killed goes on from its last checkpoint, by any protocol, or in step.
+/// A killed run resumes from its last checkpoint, by any protocol, or in step.
 #[test]
 fn a_killed_run_goes_on() {
     killed(&RNA);

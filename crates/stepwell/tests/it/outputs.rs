@@ -1,4 +1,4 @@
-//! No command writes over what it reads.
+//! No command overwrites its inputs.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -46,9 +46,9 @@ fn a_place_that_cannot_be_written_is_refused_with_the_mend_before_training() {
     let data = shop.examples("data.tsv", 300);
     let proc = "/proc/report.json: cannot be written: No such file or directory (os error 2); name";
     for (place, why) in [
-        ("no/where.json", "no/where.json: there is no directory no: make it, or name another"),
+        ("no/where.json", "no/where.json: there is no directory no: create it, or name another"),
         (".", ".: is a directory: name a file in it"),
-        ("data.tsv/report.json", "data.tsv is no directory: name another place"),
+        ("data.tsv/report.json", "data.tsv is not a directory: name another place"),
         ("/proc/report.json", proc),
     ] {
         for ranks in ["1", "2"] {
@@ -84,7 +84,7 @@ fn files_that_look_unfinished_are_nobodys_to_take() {
     assert_eq!(left(&shop), Vec::<String>::new());
 }
 
-/// Files that are called as those that are being written.
+/// Files with names of unfinished outputs.
 fn left(shop: &Workshop) -> Vec<String> {
     let names = fs::read_dir(shop.path("")).unwrap().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -96,7 +96,7 @@ fn an_output_that_fails_leaves_the_older_one_and_nothing_else() {
     let shop = Workshop::new();
     shop.ok(&["synth", "--out", "s.tsv", "--examples", "100"]);
     let before = fs::read(shop.path("s.tsv")).unwrap();
-    // A limit on the size of files acts as a full disk does.
+    // A limit on the size of files acts like a full disk.
     let output = std::process::Command::new("sh")
         .args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""])
         .args([env!("CARGO_BIN_EXE_stepwell"), "synth", "--out", "s.tsv", "--force"])
@@ -120,7 +120,7 @@ fn a_report_goes_into_a_pipe_without_a_name() {
     assert!(shop.ok(&args).contains("\"model_digest\": \""));
 }
 
-/// Says which files are synced and which get another name, in order.
+/// Prints which files are synced and which are renamed, in order.
 const WATCHER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -174,7 +174,7 @@ fn every_output_is_synced_before_it_has_its_name_and_its_directory_after() {
         let log = fs::read_to_string(&log).unwrap_or_default();
         let calls: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
         let renamed = calls.iter().enumerate().filter(|(_, call)| call[0] == "rename");
-        // Stores and checkpoints have tests of their own.
+        // Stores and checkpoints have other tests.
         let is_of_rows = |name: &str| name.contains("/saved/") || name.ends_with("/manifest.json");
         let of_outputs = renamed.filter(|(_, call)| !is_of_rows(call[2]));
         let mut names = Vec::new();

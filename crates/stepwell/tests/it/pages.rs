@@ -14,7 +14,7 @@ fn shells_learn_commands_flags_and_names() {
         for word in ["predict", "tensorboard", "tiers.dram"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        // The others do not complete values.
+        // Other shells do not complete values.
         for word in ["sven", "wide_deep", "working_set"] {
             let completes = ["bash", "zsh", "fish"].contains(&shell);
             assert!(!completes || script.contains(word), "{shell} does not know {word}");
@@ -93,11 +93,11 @@ fn help_says_defaults_names_and_examples() {
         let help = shop.ok(&[command, "--help-all"]);
         let dram = help.split("--tiers.dram").nth(1).unwrap();
         let default = dram.split("[default: ").nth(1).unwrap();
-        assert!(default.starts_with("as the model was trained]"), "{command}: {dram}");
+        assert!(default.starts_with("as in training]"), "{command}: {dram}");
     }
     let examples = help.split("Examples:").nth(1).unwrap();
     assert!(examples.matches("stepwell train").count() >= 3, "{examples}");
-    // What most people need fits on a screen or two, and says where the rest is.
+    // The short help fits on a screen or two and refers to the rest.
     let short = shop.ok(&["train", "--help"]);
     assert!(short.lines().count() <= 60, "{short}");
     for part in ["--data", "--epochs", "--lr", "--batch-size", "--help-all", "`stepwell config`"] {
@@ -105,7 +105,7 @@ fn help_says_defaults_names_and_examples() {
     }
     assert!(!short.contains("--pipeline.horizon"), "{short}");
     assert_eq!(shop.ok(&["train", "-h"]), short);
-    // A name that is wrong is refused with the key, as everywhere.
+    // An error about a wrong name has the key, as everywhere.
     let error = shop.fails(&["train", "--model", "transformer"]);
     assert!(error.contains("model.kind = transformer: give one of lr, wide_deep"), "{error}");
     let error = shop.fails(&["train", "--optim.rows.kind", "lion"]);

@@ -1,4 +1,4 @@
-//! Directories that a run is given: what is the user's stays, what is no place for it is refused.
+//! Directories given to a run: the user's files stay, and unsuitable directories are refused.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -41,7 +41,7 @@ fn resuming_removes_rows_of_runs_alone() {
     assert!(!shop.path("rows/set-aside-1/rows-0").exists());
     let said = shop.ok(&resumed);
     assert!(!said.contains("set aside"), "{said}");
-    // Without a checkpoint to make them from anew, rows of a run are not removed either.
+    // Without a checkpoint to restore them from, a run's rows are not removed either.
     fs::rename(shop.path("saved"), shop.path("elsewhere")).unwrap();
     *resumed.last_mut().unwrap() = "--resume=auto";
     let said = shop.ok(&resumed);
@@ -69,7 +69,7 @@ fn rows_that_were_set_aside_are_told_and_go_when_asked() {
         assert!(found["files"].as_u64() > Some(1) && found["bytes"].as_u64() > Some(0), "{found}");
         assert!(said.contains(&format!("`stepwell store purge {directory}`")), "{said}");
     }
-    // Beside the run's own rows they are named, and nothing of them is removed unasked.
+    // Purging the run's own rows lists rows that were set aside and does not remove them.
     let purged = shop.ok(&["store", "purge", "rows"]);
     assert!(purged.contains("rows/rows-0: 0 files removed"), "{purged}");
     for found in aside {
@@ -98,7 +98,7 @@ fn rows_that_were_set_aside_are_told_and_go_when_asked() {
             );
         }
     }
-    // One that is being checked stays as it is.
+    // A store that is being checked stays unchanged.
     let lock = fs::File::open(shop.path("rows/set-aside-2/rows-0/store.lock")).unwrap();
     lock.lock_shared().unwrap();
     assert!(shop.fails(&["store", "purge", "rows/set-aside-2"]).contains("is in use"));
@@ -110,7 +110,7 @@ fn rows_that_were_set_aside_are_told_and_go_when_asked() {
     let mine = shop.path("rows/set-aside-1/rows-0");
     assert_eq!(fs::read_dir(&mine).unwrap().count(), 1, "nothing but what is the user's");
     assert_eq!(fs::read(mine.join("notes")).unwrap(), b"mine");
-    // Those that were not set aside stay.
+    // Rows that were not set aside stay.
     assert!(shop.ok(&["store", "purge", "rows"]).contains("0 files removed"));
     assert!(shop.ok(&["store", "check", "rows"]).contains("whole"));
 }
@@ -155,7 +155,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     }
     let kept = ["--checkpoint.every", "10", "--checkpoint.keep", "1"];
     shop.ok(&train(&data, &[&BOTH[..2], &kept].concat()));
-    // A copy by hand, under a name that would make it the newest.
+    // A user's copy with a name that would make it the newest.
     let (own, copy) = (newest(&shop), "saved/step-000000009999");
     let copying = [shop.path(&own), shop.path(copy)];
     assert!(Command::new("cp").arg("-r").args(copying).status().unwrap().success());
@@ -170,7 +170,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     }
     assert!(shop.path(copy).join("checkpoint.json").exists());
     assert!(!shop.path(&own).exists(), "its own are kept to their number");
-    // Named, it is what it is.
+    // If it is named itself, it is used.
     assert!(shop.ok(&["eval", copy]).contains("after step"));
 }
 
@@ -214,7 +214,7 @@ fn an_index_that_no_checkpoint_fits_is_refused_before_training() {
     );
     args[0] = "plan";
     assert!(shop.fails(&args).contains("too small for a checkpoint"));
-    // The size that is named is enough.
+    // The size in the message is enough.
     let words: Vec<&str> = error.split_whitespace().collect();
     let at = words.windows(3).position(|three| three == ["raise", "tiers.index", "to"]).unwrap();
     let named = format!("tiers.index={}", words[at + 3]);

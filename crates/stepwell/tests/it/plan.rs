@@ -1,4 +1,4 @@
-//! What `stepwell plan` says: memory, and several ranks, a network and a profile.
+//! `stepwell plan`: memory, several ranks, a network and a profile.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -20,7 +20,7 @@ fn workshop() -> Workshop {
     shop
 }
 
-/// The forecast of a plan of two ranks, in JSON.
+/// The forecast of a plan for two ranks, as JSON.
 fn forecast(shop: &Workshop, more: &[&str]) -> Value {
     let said = shop.ok(&args("plan", &[&["--ranks", "2", "--json"], more].concat()));
     serde_json::from_str::<Value>(&said).unwrap()["forecast"].clone()
@@ -33,7 +33,7 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn bytes_of_a_network_are_those_that_a_run_sends() {
     let shop = workshop();
-    // Evaluations send messages, too, and the last mini-batch of an epoch is a short one.
+    // Without an evaluation, which sends messages, too, and without a short last mini-batch.
     let run = ["--ranks", "2", "--report", "report.json", "--data.eval_fraction", "0"];
     shop.ok(&args("train", &run));
     let report = shop.report("report.json");
@@ -46,7 +46,7 @@ fn bytes_of_a_network_are_those_that_a_run_sends() {
     let keys = number(&found["keys"]);
     let asked = sum("keys_asked") / steps;
     assert!((0.9..1.1).contains(&(keys / asked)), "{keys} keys, and {asked} were asked for");
-    // What is sent is more by the headers of messages, which small mini-batches feel.
+    // Headers of messages add to what is sent, noticeably for small mini-batches.
     let (said, sent) = (number(&found["bytes_per_example"]), sum("bytes_sent") / 2.0 / examples);
     assert!((0.8..1.05).contains(&(said / sent)), "{said} bytes, and {sent} were sent");
     assert!(found["one_machine"].is_null() && found["machines"].is_null());
@@ -99,7 +99,7 @@ fn a_profile_tells_how_fast_ranks_are() {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert!(!page.contains("make a profile"), "{page}");
-    // One rank has nobody to talk to.
+    // One rank has no messages.
     let page = shop.ok(&args("plan", &profile));
     assert!(page.contains("one rank would train") && !page.contains("link"), "{page}");
 }
@@ -160,7 +160,7 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(said).unwrap().contains(note));
     assert!(error.contains("raise tiers.dram to at least "), "{error}");
-    // What is named is enough, and not told any more; so is what the message of the run names.
+    // With the size in the note, there is no note any more; so with the size in the run's message.
     let enough = note.split("tiers.dram = ").nth(1).unwrap().split(' ').next().unwrap();
     let enough = format!("--tiers.dram={enough}");
     assert!(!shop.ok(&args("plan", &[&enough, small[1]])).contains("note: memory has"));
@@ -170,7 +170,7 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     assert_eq!(json["tight"], serde_json::json!([]));
 }
 
-/// Arguments of a run without figures for its tiers.
+/// Arguments of a run without sizes of its tiers.
 fn unsized_args<'a>(job: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let args =
         [job, "--data", "data.tsv", "--threads", "1", "--model.dim", "4", "--model.hidden", "8"];
@@ -197,7 +197,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
                 let plan = planned(&shop, &[&with(size)[..], more].concat());
                 ranks * plan["memory_bytes"].as_u64().unwrap()
             };
-            // The amount of data may be known or not.
+            // With a known and an unknown amount of data.
             let (known, open) = (total(&[]), total(&["--data.eval_fraction", "0"]));
             assert!(known <= open && open <= bytes, "{model} {size}: {known} {open}");
             assert!(open > bytes / 4 * 3, "{model} {size}: {open}");
@@ -209,7 +209,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
             digests.push(report["model_digest"].clone());
         }
         assert!(digests.windows(2).all(|two| two[0] == two[1]), "{model}: {digests:?}");
-        // The least size that the message names is enough.
+        // The least size in the message is enough.
         let refused = shop.fails(&unsized_args("train", &with("64MiB")));
         assert!(refused.contains("memory = 64.0 MiB, and the run needs "), "{refused}");
         assert!(refused.contains("lower ") && (ranks == 1) != refused.contains("2 ranks"));
@@ -242,7 +242,7 @@ fn what_tiers_are_given_is_kept_and_the_rest_is_shared_out() {
     let refused = shop.fails(&unsized_args("train", &args));
     assert!(refused.contains("'rows in memory'") && refused.ends_with("lower tiers.dram"));
     assert!(planned(&shop, &[])["shared_out"].is_null());
-    // The built-in example has figures that nobody chose.
+    // The sizes of the built-in example are not the user's choice.
     let example: Value =
         serde_json::from_str(&shop.ok(&["plan", "--json", "--memory", "8GiB"])).unwrap();
     assert!(example["shared_out"]["tiers.dram"].as_u64().unwrap() > 1 << 30, "{example}");
@@ -277,7 +277,7 @@ fn a_run_says_its_plan_in_one_line() {
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("memory at most")).collect();
     assert_eq!(lines.len(), 1, "{said}");
     assert!(lines[0].starts_with("memory at most ") && lines[0].contains(": rows "), "{said}");
-    // No more rows are planned for than the data asks for: 2000 lines of 26 ids.
+    // The plan has no more rows than the data needs: 2000 lines of 26 ids.
     let plan = planned(&shop, &[]);
     let rows = plan["memory"][0].clone();
     assert!(rows["bytes"].as_u64().unwrap() < 10 * MIB, "{rows}");
@@ -298,7 +298,7 @@ fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
         let bounds = plan["disk"].as_array().unwrap().clone();
         bounds.iter().map(|bound| bound["bytes"].as_u64().unwrap()).collect::<Vec<u64>>()
     };
-    // A row has 5 weights, as many sums, and 16 bytes beside them on disk.
+    // A row has 5 weights, 5 sums, and another 16 bytes on disk.
     let (rows, saves) = (100_000_000, ["--rows", "100000000", "--checkpoint", "saved"]);
     let of_rows = disk(&saves[..2]);
     assert!(of_rows.len() == 1 && (56 * rows..3 * 56 * rows).contains(&of_rows[0]), "{of_rows:?}");
@@ -308,13 +308,13 @@ fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
     assert_eq!(disk(&best)[1], kept[1] / 3 * 4);
     let notes = planned(&shop, &["--rows", "1000000000"])["notes"].to_string();
     assert!(notes.contains("tiers.index = 1.00 GiB, and the index of 1000000000 rows"), "{notes}");
-    // The number of rows is bounded where lines are counted.
+    // The number of rows is bounded if lines are counted.
     assert!(disk(&[])[0] > 0);
     let page = shop.ok(&unsized_args("plan", &["--data.eval_fraction", "0"]));
     assert!(page.contains("give --rows N"), "{page}");
 }
 
-/// Rows that are expected get an index, in whichever way their number is written.
+/// The index is planned for the expected rows, with their number in any notation.
 #[test]
 fn the_index_has_room_for_rows_that_are_expected() {
     let shop = workshop();
@@ -329,7 +329,7 @@ fn the_index_has_room_for_rows_that_are_expected() {
     for rows in ["45M", "45_000_000", "0.045G"] {
         assert_eq!(with(&["--rows", rows]), many, "{rows}");
     }
-    // What a run is to be given makes the same plan.
+    // A run with the setting in the note has the same plan.
     let notes = many["notes"].to_string();
     assert!(notes.contains(&format!("give it tiers.index = {index} (")), "{notes}");
     let given = with(&["--tiers.index", &index.to_string()]);
@@ -361,10 +361,10 @@ fn a_plan_from_a_checkpoint_counts_its_rows_and_has_its_settings() {
     let small = plan(&["--from", "saved", "--tiers.index", "128KiB"])["notes"].to_string();
     assert!(small.contains("tiers.index = 128.0 KiB, and the index of "), "{small}");
     let none = shop.fails(&["plan", "--from", "saved"]);
-    assert!(none.contains("--from goes on with other data, and none is given"), "{none}");
+    assert!(none.contains("--from trains on other data, and none is given"), "{none}");
 }
 
-/// Of a command that has no such setting, or where it would change nothing, it is not named.
+/// The note does not name a setting that the command lacks or that would have no effect.
 #[test]
 fn a_refusal_names_settings_that_help() {
     let shop = workshop();

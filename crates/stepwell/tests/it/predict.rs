@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::common::{Workshop, args};
 
-/// A model that was trained on a part of `data.tsv`, and that file.
+/// Trains a model on a part of `data.tsv`; returns that file.
 fn trained(shop: &Workshop) -> String {
     let data = shop.examples("data.tsv", 3000);
     shop.ok(&args(&[&data], &["--checkpoint", "saved", "--set", "data.eval_fraction=0.1"]));
@@ -42,7 +42,7 @@ fn scores_are_those_that_an_evaluation_measures() {
     is("calibration", scores.iter().sum::<f64>() / positives);
     is("auc", auc(&scores, &labels));
 
-    // Each score is that of its own line: the last of the file alone have those at its end.
+    // Each score belongs to its own line: scoring only the file's last lines gives its last scores.
     let whole = fs::read_to_string(&data).unwrap();
     let tail: Vec<&str> = whole.lines().skip(2900).collect();
     fs::write(shop.path("tail.tsv"), tail.join("\n") + "\n").unwrap();
@@ -50,7 +50,7 @@ fn scores_are_those_that_an_evaluation_measures() {
     near(&scores_of(&of_tail), &scores[2900..]);
 }
 
-/// The part of pairs of a positive and a negative example which are in the right order.
+/// The share of pairs of a positive and a negative example that are in the right order.
 fn auc(scores: &[f64], labels: &[bool]) -> f64 {
     let of = |wanted: bool| {
         let both = scores.iter().zip(labels).filter(move |(_, label)| **label == wanted);
@@ -80,7 +80,7 @@ fn scores_do_not_depend_on_what_the_data_lies_in_nor_on_tiers() {
     }
     let twice = shop.ok(&["predict", "saved", "--data", &packed, "--data", &data]);
     near(&scores_of(&twice), &[scores_of(&expected), scores_of(&expected)].concat());
-    // Sums of matrix products are cut where mini-batches are.
+    // The order of sums in matrix products depends on mini-batches.
     let others = ["predict", "saved", "--data", &packed, "--set", "data.mini_batch=1000"];
     near(&scores_of(&shop.ok(&others)), &scores_of(&expected));
 }
@@ -112,7 +112,7 @@ fn what_cannot_be_scored_or_written_is_one_line_and_leaves_nothing() {
         (&["--data", &data, "--out", &data], "this run reads that file"),
         (&["--data", "none.tsv"], "none.tsv"),
         (&["--data", "bad.tsv", "--out", "older.csv"], "bad.tsv"),
-        (&["--data", &data, "--set", "data.skip_max=1"], "every line is to have its score"),
+        (&["--data", &data, "--set", "data.skip_max=1"], "every line needs a score"),
     ] {
         let said = last(args);
         assert!(said.starts_with("stepwell: ") && said.contains(part), "{args:?}: {said}");
@@ -121,12 +121,12 @@ fn what_cannot_be_scored_or_written_is_one_line_and_leaves_nothing() {
     let left: Vec<_> = fs::read_dir(shop.path("")).unwrap().flatten().collect();
     let left = left.iter().filter(|entry| entry.file_name().to_string_lossy().contains("scores"));
     assert_eq!(left.count(), 0);
-    // Without data there is nothing to score; that it has an evaluation part is nobody's wish.
+    // Data must be named; the evaluation part is not scored instead.
     let output = shop.run(&["predict", "saved"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Opening it would wait, and no signal would end that.
+/// Opening a pipe would wait without reacting to signals.
 #[test]
 fn a_pipe_that_nobody_reads_is_refused() {
     let shop = Workshop::new();
@@ -138,11 +138,11 @@ fn a_pipe_that_nobody_reads_is_refused() {
     assert!(said.contains("it is a pipe that nobody reads; start its reader first"), "{said}");
     let output = shop.run(&args(&[&data], &["--metrics", "pipe"]));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("the run goes on"), "{said}");
+    assert!(output.status.success() && said.contains("the run continues"), "{said}");
     let reader = shop.path("pipe");
     let reader = std::thread::spawn(move || fs::read_to_string(reader).unwrap());
     let expected = shop.ok(&["predict", "saved", "--data", &data]);
-    // The reader may not be there yet.
+    // The reader may not have opened the pipe yet.
     let again = || shop.run(&["predict", "saved", "--data", &data, "--out", "pipe"]);
     assert!((0..100).any(|_| again().status.success()));
     assert!(reader.join().unwrap() == expected);
@@ -173,7 +173,7 @@ const COLUMNS: &str = "[data]\neval_fraction = 0.0\nmini_batch = 4\nmissing = [\
                        kind = \"lr\"\n[[columns]]\nnames = [\"click\"]\ntype = \"label\"\n\
                        [[columns]]\nnames = [\"user\", \"item\"]\n";
 
-/// A model of those columns that was trained on `text`.
+/// Trains a model with these columns on `text`.
 fn trained_on(text: &[u8]) -> Workshop {
     let shop = Workshop::new();
     fs::write(shop.path("run.toml"), COLUMNS).unwrap();
@@ -200,7 +200,7 @@ fn names_of_records_are_the_texts_of_the_data() {
         (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
     };
     let (_, out, _) = predict(&["--id", "rid"]);
-    // What stands for a missing value is a text like others, and no byte is another one.
+    // A text that means a missing value is written like any other, byte for byte.
     assert_eq!(names_in(&out), [&b"rid"[..], b"NA", b"caf\xe9", b"\"a,b\""]);
     let (_, out, _) = predict(&["--id", "item", "--id", "user", "--label"]);
     assert_eq!(
@@ -211,7 +211,7 @@ fn names_of_records_are_the_texts_of_the_data() {
     assert!(status == Some(1) && said.contains("--id rid: the text of record 2 is"), "{said}");
     for (args, why) in [
         (&["--id", "user", "--id", "user"][..], "--id user: named twice"),
-        (&["--id", "score"], "--id score: scores are in a column of that name"),
+        (&["--id", "score"], "--id score: the scores have a column of that name"),
         (&["--id", "click", "--label"], "--id click: --label writes that column"),
         (&["--label", "--unlabelled"], "cannot be used with"),
         (&["--out", "s.XLSX"], "name it .csv, .tsv or .parquet"),
@@ -228,7 +228,7 @@ fn names_of_records_are_those_of_every_format() {
     let lines = "{\"click\":1,\"user\":\"a\",\"item\":\"x\"}\n{\"click\":1,\"user\":\"NA\",\
                  \"item\":\"y\"}\n{\"click\":0,\"user\":\"NA\",\"item\":7}\n";
     fs::write(shop.path("data.jsonl"), lines).unwrap();
-    // Scores in Parquet are data, too.
+    // Scores in Parquet can be read as data.
     let ids = ["--id", "user", "--id", "item", "--label"];
     let of = |data: &str, more: &[&str]| {
         let args = [&["predict", "saved", "-q", "--data", data][..], &ids, more].concat();
@@ -246,7 +246,7 @@ fn names_of_records_are_those_of_every_format() {
 
 #[test]
 fn scores_that_are_all_one_are_ties_for_an_evaluation_too() {
-    // Numbers so large that every logit is, and those of label 0 have the larger ones.
+    // Numbers so large that every logit is large, with larger ones for label 0.
     let rows: String = (0..40)
         .map(|n| format!("{},u,{}\n", n % 2, if n % 2 == 0 { 9000 } else { 5000 }))
         .collect();
@@ -266,7 +266,7 @@ fn scores_that_are_all_one_are_ties_for_an_evaluation_too() {
     assert_eq!(eval["eval"]["auc"], 0.5);
 }
 
-/// Ten users, of whom some have both labels, and items.
+/// Items and ten users, some with both labels.
 fn of_users() -> String {
     let row =
         |n: u32| format!("{},u{},i{}\n", u32::from(n * 7 % 11 > 4 + n % 10 / 2), n % 10, n % 13);
@@ -309,7 +309,7 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     assert_eq!(found["groups_left_out"].as_u64(), Some(users.len() as u64 - groups));
     assert_eq!((found["sampled"].as_f64(), found["column"].as_str()), (Some(1.0), Some("user")));
     assert!(eval(&["--group", "user"]).contains("AUC by group"));
-    // Columns that the model does not read can be groups, too.
+    // Groups can come from columns that the model does not read.
     let said = shop.fails(&["eval", "saved", "--group", "nix", "--data", "new.csv", "-q"]);
     assert!(
         said.contains("--group nix: new.csv") && said.contains("its header has no column nix"),
@@ -325,13 +325,13 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
         "-q",
         "--set=data.skip_max=1",
     ]);
-    assert!(said.contains("leave data.skip_max out"), "{said}");
+    assert!(said.contains("leave out data.skip_max"), "{said}");
 }
 
 #[test]
 fn ids_without_a_row_are_counted_by_column() {
     let shop = trained_on(of_users().as_bytes());
-    // Twice an unknown user, one unknown item of three, and what is missing, which is unknown, too.
+    // In four records: an unknown user twice, an unknown item, and a missing user, also unknown.
     let new = "1,who,i1\n0,who,i2\n1,u3,nothing\n0,NA,i4\n".repeat(50);
     fs::write(shop.path("new.csv"), format!("click,user,item\n{new}")).unwrap();
     for more in
@@ -347,7 +347,7 @@ fn ids_without_a_row_are_counted_by_column() {
     }
     let table = shop.ok(&["eval", "saved", "--data", "new.csv", "-q"]);
     assert!(table.contains("without a row   user: 150 of 200 ids, 75.0 %"), "{table}");
-    // All that was trained on has rows, and nothing is said.
+    // All ids that were trained on have rows, so there is no line about missing ones.
     let table = shop.ok(&["eval", "saved", "--data", "data.csv", "-q"]);
     assert!(!table.contains("without a row"), "{table}");
     let json = ["predict", "saved", "--data", "new.csv", "--out", "s.csv", "--json", "-q"];
@@ -355,12 +355,12 @@ fn ids_without_a_row_are_counted_by_column() {
     assert_eq!(said["ids_by_column"][0]["without_row"], 150);
 }
 
-/// Nothing goes down where nothing is trained, and no more rows are wanted than there are.
+/// Scoring evicts nothing to disk, and needs memory for no more rows than there are.
 #[test]
 fn scoring_plans_for_the_rows_of_the_checkpoint() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 2000);
-    // The amount of data is not known, in training or in scoring.
+    // The amount of data is unknown in training and in scoring.
     let open = ["--data.eval_fraction=0", "--report=report.json", "--checkpoint=saved"];
     let small = ["--model.dim=4", "--model.hidden=8", "--data.mini_batch=64"];
     shop.ok(&[&["train", "--data", &data][..], &open, &small].concat());

@@ -1,11 +1,11 @@
-//! The profile in the report, and the limits beside it.
+//! The profile in the report, compared with limits.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use crate::common::{SMALL, Workshop};
 use serde_json::{Value, json};
 
-/// Trains on a few examples, with `more` options, and gives the report.
+/// Trains on a few examples with `more` options; returns the report.
 fn train(shop: &Workshop, more: &[&str]) -> Value {
     shop.ok(&args(more));
     shop.report("report.json")
@@ -24,7 +24,7 @@ fn workshop() -> Workshop {
     shop
 }
 
-/// What `bench cpu` would write on this machine.
+/// Figures as `bench cpu` would write them on this machine.
 fn figures() -> Value {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let model = info.lines().find(|line| line.starts_with("model name"));

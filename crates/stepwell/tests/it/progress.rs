@@ -1,4 +1,4 @@
-//! How a run goes, in plain lines where there is no terminal.
+//! Progress of a run in plain lines, without a terminal.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::common::{SMALL, Workshop};
 #[test]
 fn a_run_says_how_fast_it_is_just_now_and_what_is_left() {
     let shop = Workshop::new();
-    // Lines are counted, so that it is known how many are left of a run that takes long.
+    // Lines are counted, so that a long run knows how many are left.
     let data = shop.examples("data.tsv", 5000);
     let args = [&["train", "--data", &data, "--data.epochs", "100000"][..], &SMALL].concat();
     let mut run = shop.command(&args);

@@ -1,4 +1,4 @@
-//! `--quiet` and `--json`: what scripts read, and nothing beside it.
+//! `--quiet` and `--json`: the output that scripts read, and nothing else.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -17,7 +17,7 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Runs what must succeed and print nothing but one JSON value.
+/// Runs a command that must succeed and print only one JSON value.
 fn json(shop: &Workshop, args: &[&str]) -> Value {
     let output = shop.run(args);
     assert!(output.status.success(), "{args:?}: {}", err(&output));
@@ -46,7 +46,7 @@ fn quiet_runs_say_results_alone_and_errors() {
     }
     let refused = shop.run(&args(&[&data], &["--checkpoint", "saved", "-q"]));
     assert_eq!((refused.status.code(), err(&refused).lines().count()), (Some(1), 1));
-    // Elsewhere, too; what is their job stays.
+    // Also for other commands; their main output stays.
     for (args, expected) in [
         (&["-q", "eval", "saved"][..], "evaluation"),
         (&["predict", "saved", "--data", &data, "--quiet"], "score"),

@@ -74,7 +74,7 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     let refused = |more: &[&str]| shop.fails(&train(&[&["--data", &data[..]], more].concat()));
     assert!(refused(&["--ranks", "9"]).contains("give at most 8 ranks"));
     let one = refused(&["--ranks", "2", "--set", "train.blocks=1"]);
-    assert!(one.ends_with("a rank has at least one block; give 1 rank"), "{one}");
+    assert!(one.ends_with("each rank needs at least one block; give 1 rank"), "{one}");
     assert!(refused(&["--ranks", "0"]).contains("ranks is 0: give 1 to 256"));
     assert!(refused(&["--ranks.count", "9"]).contains("ranks.count = 9 and train.blocks = 8"));
     assert!(refused(&["--set", "ranks.count=0"]).contains("ranks.count is 0: give 1 to 256"));
@@ -85,10 +85,10 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     assert!(unknown.contains("ranks.exchange = hps: give one of owner, working_set"), "{unknown}");
     let lends = ["--ranks", "2", "--ranks.exchange", "working_set"];
     let late = refused(&[&lends[..], &["--pipeline.staleness", "2"]].concat());
-    assert!(late.contains("give staleness 0, or ranks.exchange = owner"), "{late}");
+    assert!(late.contains("give pipeline.staleness = 0, or ranks.exchange = owner"), "{late}");
 }
 
-/// The digest of a run that goes through, once the runs before it went on as far as they did.
+/// The digest of a run to the end, resumed after any earlier runs.
 fn digest(shop: &Workshop, data: &str, more: &[&str]) -> serde_json::Value {
     let args = [&["--data", data, "--data.epochs", "3", "--report", "digest.json"], more].concat();
     shop.ok(&train(&args));
@@ -112,7 +112,7 @@ fn a_checkpoint_of_n_ranks_is_resumed_by_m() {
         assert_eq!(shown["ranks"].to_string(), ranks[0]);
         let more = ["--checkpoint", &saved, "--resume", "--ranks", then];
         assert_eq!(digest(&shop, &data, &more), oracle, "{ranks:?}");
-        // What ranks wrote is scored by one, as ever.
+        // A checkpoint of several ranks is scored by one process.
         assert!(shop.ok(&["eval", &saved, "--data", &data]).contains("AUC"));
     }
 }
@@ -123,7 +123,7 @@ fn killed_ranks_go_on_with_others_and_leave_no_rows() {
     let data = shop.examples("data.tsv", 3000);
     let oracle = digest(&shop, &data, &[]);
     let more = ["--checkpoint", "saved", "--checkpoint.every", "5", "--tiers.ssd", "rows"];
-    // One way for rows to travel goes on from the other.
+    // A run resumes with another exchange of rows.
     let turns = [["4", "working_set"], ["2", "owner"], ["3", "working_set"]];
     for (number, [ranks, exchange]) in turns.into_iter().enumerate() {
         let how = ["--ranks", ranks, "--ranks.exchange", exchange, "--set", "data.batch=512"];
@@ -146,7 +146,7 @@ fn killed_ranks_go_on_with_others_and_leave_no_rows() {
     }
     let last = [&more[..], &["--resume", "--ranks", "2"]].concat();
     assert_eq!(digest(&shop, &data, &last), oracle);
-    // Of four ranks two are left, and those that are gone have left no rows.
+    // Two of four ranks remain, and the removed ones have left no rows.
     for rank in ["rank-2", "rank-3"] {
         let left = std::fs::read_dir(shop.path("rows").join(rank)).unwrap().flatten();
         let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
@@ -154,7 +154,7 @@ fn killed_ranks_go_on_with_others_and_leave_no_rows() {
     }
 }
 
-/// At any moment, of any number of ranks; a run that ends before begins another.
+/// Stops runs of any number of ranks at any moment; if a run ends before, another one starts.
 #[test]
 fn kills_at_any_moment_leave_the_same_model() {
     let kills = if std::env::var_os("STEPWELL_LONG").is_some() { 100 } else { 6 };
@@ -190,14 +190,15 @@ fn kills_at_any_moment_leave_the_same_model() {
     println!("{killed} kills, {} runs went through", ended + 1);
 }
 
-/// The others are elsewhere in the data by then: they wait for it, and it must not wait for them.
+/// The other ranks are at other places in the data and wait for the failing one, which must not
+/// wait for them.
 #[test]
 fn a_rank_whose_memory_is_too_small_ends_all_and_the_last_checkpoint_stays() {
     let shop = Workshop::new();
     let line = |ids: &[String]| format!("0{}\t{}\n", "\t1".repeat(13), ids.join("\t"));
     let few = line(&vec!["same".to_owned(); 26]).repeat(640);
     let mut numbers = 0u64..;
-    // All of them are rows of rank 1.
+    // Only ids with rows at rank 1.
     let mut id = |column: usize| loop {
         let id = numbers.next().unwrap().to_string();
         if owner(key_of(&format!("C{}", column + 1), id.as_bytes()), 2) == 1 {
@@ -255,7 +256,7 @@ fn what_ranks_left_is_checked_and_purged_by_the_name_that_was_given() {
     let data = shop.examples("data.tsv", 1500);
     let args = ["--data", &data, "--ranks", "2", "--tiers.ssd", "rows", "--checkpoint", "saved"];
     shop.ok(&train(&args));
-    // Rows that nobody is known to have made are in the way of the next run.
+    // Rows without a mark block the next run.
     for rank in ["rank-0", "rank-1"] {
         std::fs::create_dir_all(shop.path("rows").join(rank).join("rows-7")).unwrap();
     }
@@ -305,7 +306,7 @@ fn a_rank_that_fails_ends_all_with_its_own_words() {
     let data = shop.examples("data.tsv", 2000);
     let rows = shop.path("rows");
     std::fs::create_dir_all(&rows).unwrap();
-    // Where the rows of rank 1 should lie there is a file.
+    // A file is in the place of the directory of rank 1's rows.
     std::fs::write(rows.join("rank-1"), "in the way").unwrap();
     let begun = Instant::now();
     let rows = rows.display().to_string();
@@ -327,7 +328,7 @@ fn one_rank_scores_with_the_rows_of_all() {
     shop.ok(&["eval", "saved", "--data", &data, "--report", "eval.json"]);
     let scores = shop.ok(&["predict", "saved", "--data", &data]);
     assert_eq!(scores.lines().count(), 6001);
-    // It needs what it needs, however much is offered.
+    // It takes no more than it needs, even with a larger limit.
     let offered = ["eval", "saved", "--data", &data, "--tiers.index", "1GiB", "--report", "b.json"];
     let output = shop.run(&offered);
     assert!(String::from_utf8_lossy(&output.stderr).contains("tiers.index has no effect"));

@@ -1,4 +1,5 @@
-//! Bad data under several ranks: the message and the checkpoint of one rank, whoever meets it.
+//! Bad data with several ranks: the same message and checkpoint as with one rank, whichever rank
+//! reads it.
 
 use crate::common::{SMALL, TINY, Workshop};
 
@@ -35,8 +36,8 @@ fn a_bad_line_that_one_rank_has_ends_all_where_one_rank_would_end() {
     let (first, second) = (shop.examples("first.tsv", 1500), shop.examples("second.tsv", 400));
     let data = ["--data", &first[..], "--data", &second, "--data.epochs", "2", "--report"];
     let whole = std::fs::read_to_string(&second).unwrap();
-    // The first 23 mini-batches of 64 and 28 examples more are of the first file: of three ranks
-    // these lines are of the second, the third, the first, and of the second in a later mini-batch.
+    // The first file has 23 mini-batches of 64 and 28 more examples. With three ranks, these lines
+    // go to the second, the third, the first, and to the second in a later mini-batch.
     for (number, line) in [0, 20, 40, 200].into_iter().enumerate() {
         let mut text = whole.clone();
         let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
@@ -69,7 +70,7 @@ fn a_bad_line_that_one_rank_has_ends_all_where_one_rank_would_end() {
 fn of_several_bad_lines_the_first_is_named_whoever_has_it() {
     let shop = Workshop::new();
     let (first, second) = (shop.examples("first.tsv", 640), shop.examples("second.tsv", 640));
-    // Of three ranks the first line is of the third, and one of the next mini-batch of the first.
+    // With three ranks, one line goes to the third, and one of the next mini-batch to the first.
     let whole = std::fs::read_to_string(&second).unwrap();
     let bad = [60, 70].into_iter();
     let mut lines: Vec<&str> = whole.split_inclusive('\n').collect();
@@ -85,7 +86,7 @@ fn of_several_bad_lines_the_first_is_named_whoever_has_it() {
     };
     let one = end("1");
     assert!(one.contains("second.tsv: line 61,"), "{one}");
-    // Whoever ends first, nobody says that another failed.
+    // Whichever rank ends first, no message is about another rank's failure.
     for ranks in ["3", "8", "3", "8"] {
         assert_eq!(end(ranks), one, "{ranks} ranks");
         std::fs::remove_dir_all(shop.path(&format!("saved-{ranks}"))).unwrap();

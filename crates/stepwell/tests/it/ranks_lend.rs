@@ -23,7 +23,7 @@ fn rows_are_lent_where_that_is_asked_for() {
     let (oracle, ..) = with(&[]);
     let lends = ["--ranks.exchange", "working_set"];
     for (ranks, batch, note) in [
-        ("1", "data.batch=1024", "ranks.exchange has no effect, because one rank has no others"),
+        ("1", "data.batch=1024", "ranks.exchange has no effect, because there is only one rank"),
         ("2", "data.batch=64", "ranks.exchange has no effect, because a batch is one mini-batch"),
         ("2", "data.batch=1024", ""),
         ("5", "data.batch=1024", ""),
@@ -35,7 +35,7 @@ fn rows_are_lent_where_that_is_asked_for() {
         assert!(said.contains(note), "{more:?}: {said}");
         assert_eq!(said.contains("ranks.exchange"), !note.is_empty(), "{more:?}: {said}");
     }
-    // What it takes is in the plan.
+    // The plan counts the memory for lending.
     let plan = |exchange: &str| {
         let more = ["--ranks", "2", "--set", "data.batch=1024", "--ranks.exchange", exchange];
         shop.ok(&[&["plan"], &SMALL[..], &["--data", &data], &more].concat())

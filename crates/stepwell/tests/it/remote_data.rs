@@ -1,5 +1,5 @@
-//! Data behind URLs: the model of the same data on a disk, whatever kind of URL and of file,
-//! resumed in the middle, through faults; and what is refused.
+//! Data behind URLs: the same model as from files on disk, for every kind of URL and file, resumed
+//! in the middle, despite faults; and errors.
 
 #![cfg(feature = "remote")]
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
@@ -49,7 +49,7 @@ fn row(n: usize) -> (i32, String, String) {
     (click, format!("user-{user}"), format!("item-{item}"))
 }
 
-/// Settings, the rows in every format, and a server that has them, too.
+/// Settings, the rows in every format, and a server with the same files.
 fn shop() -> (Workshop, Server, [&'static str; 4]) {
     let (shop, server) = (Workshop::new(), Server::start());
     fs::write(shop.path("run.toml"), SETTINGS).unwrap();
@@ -95,7 +95,7 @@ fn columns(shop: &Workshop) {
     writer.close().unwrap();
 }
 
-/// The program where the environment is that of `server`.
+/// Runs the program with the environment of `server`.
 fn run(shop: &Workshop, server: &Server, args: &[&str]) -> Output {
     shop.command(args).envs(server.environment()).output().unwrap()
 }
@@ -107,7 +107,7 @@ fn train(shop: &Workshop, server: &Server, data: &str, more: &[&str]) -> Value {
     shop.report("report.json")
 }
 
-/// The one line with which training on `data` is refused.
+/// The error line of training on `data`.
 fn refused(shop: &Workshop, server: &Server, data: &str, more: &[&str]) -> String {
     let output = run(shop, server, &[&["train", "run.toml", "--data", data], more].concat());
     let said = String::from_utf8(output.stderr).unwrap();
@@ -126,7 +126,7 @@ fn every_kind_of_url_and_of_file_trains_the_model_of_the_file() {
         }
     }
     let [web, s3, hdfs] = server.urls("data/rows.csv");
-    // Evaluated on elsewhere, by two ranks, from a cache.
+    // With evaluation data elsewhere, with two ranks, and from a cache.
     let other = ["--data.eval_paths", &s3];
     let expected_other = train(&shop, &server, "rows.csv", &["--data.eval_paths", "rows.csv"]);
     same(&train(&shop, &server, &hdfs, &other), &expected_other, "evaluated on elsewhere");
@@ -146,7 +146,7 @@ fn a_run_goes_on_whether_its_data_moved_or_not() {
         let saved = format!("saved-{number}");
         let save = ["--checkpoint", &saved, "--set", "checkpoint.every=70"];
         train(&shop, &server, place, &[&save[..], &["--set", "data.epochs=1"]].concat());
-        // The last checkpoint is the end of the epoch; the one before lies in its middle.
+        // The last checkpoint is at the end of the epoch; the one before is in its middle.
         let steps = fs::read_dir(shop.path(&saved)).unwrap().flatten().map(|entry| entry.path());
         fs::remove_dir_all(steps.max().unwrap()).unwrap();
         let elsewhere = places[(number + 1) % places.len()];
@@ -212,7 +212,7 @@ fn what_cannot_be_read_is_one_line() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("word"));
 }
 
-/// A store that others wrote, where it is at hand.
+/// A third-party object store, if it is installed.
 #[test]
 fn the_s3_server_of_moto_is_read() {
     let python = "from moto.server import ThreadedMotoServer as S; import boto3, sys, time\n\
@@ -233,7 +233,7 @@ fn the_s3_server_of_moto_is_read() {
     command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
     let mut moto =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // It says other things, too.
+    // It prints other lines, too.
     let lines = std::io::BufReader::new(moto.stdout.take().unwrap()).lines();
     let port = lines.map_while(Result::ok).find_map(|line| line.parse::<u16>().ok()).unwrap();
     server.host = format!("127.0.0.1:{port}");

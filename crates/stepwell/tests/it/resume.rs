@@ -1,4 +1,4 @@
-//! Checkpoints: a run that was stopped, killed or moved goes on as if it had never stopped.
+//! Checkpoints: a run that was stopped, killed or moved resumes as if it had never stopped.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn a_killed_run_goes_on_bit_for_bit() {
     args.extend(TINY);
     args.extend(["--tiers.ssd", "rows", "--resume=auto", "--report", "resumed.json"]);
     let mut kills = 0;
-    // Each life ends a little after it has written a checkpoint of its own.
+    // Each process is killed a little after it has written its own checkpoint.
     for life in 0..40u64 {
         let before = shop.newest();
         let mut child = shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
@@ -199,7 +199,7 @@ fn a_damaged_checkpoint_is_named() {
         .unwrap()
         .chain(std::fs::read_dir(step.join("rows-0")).unwrap())
         .map(|entry| entry.unwrap().path())
-        // These say who made the directory and that the run ended, and nothing of the model.
+        // These mark the directory and the end of the run, and have nothing of the model.
         .filter(|path| path.is_file())
         .filter(|path| !path.ends_with(".stepwell") && !path.ends_with("ENDED"))
         .collect();
@@ -242,7 +242,7 @@ fn rows_of_16_bits_are_resumed_evaluated_and_shown() {
         let mut half = stored(&["--checkpoint", &saved, "--checkpoint.every", "9"]);
         half.extend(TINY.map(str::to_owned));
         run(&half);
-        // The newest is of the last step: without it, the run goes on from the one before.
+        // The newest is of the last step; without it, the run resumes from the one before.
         let last = std::fs::read_dir(shop.path(&saved)).unwrap().map(|entry| entry.unwrap().path());
         std::fs::remove_dir_all(last.max().unwrap()).unwrap();
         half.extend(["--resume", "--report", "resumed.json"].map(str::to_owned));
@@ -257,7 +257,7 @@ fn rows_of_16_bits_are_resumed_evaluated_and_shown() {
         let shown = shop.ok(&["inspect", &saved, "--json", "--top", "1"]);
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
         let table = &shown["tables"][0];
-        // Four and one weights in three lanes, and their sums of squares.
+        // Four and one 16-bit weights in three lanes, and their sums of squares.
         assert_eq!((&table["storage"], &table["row_bytes"]), (&storage.into(), &32.into()));
         let norm = table["top"][0]["norm"].as_f64().unwrap();
         assert!(norm > 0.01 && norm < 10.0, "{norm}");

@@ -1,4 +1,4 @@
-//! What a resumed run or an evaluation is refused for: it would be another model without a word.
+//! Errors of a resumed run or an evaluation that would otherwise silently use another model.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -46,7 +46,7 @@ fn rows_of_another_run_are_refused() {
         assert!(refused.contains("not those that were saved with it"), "{refused}");
         assert!(refused.contains("rows-0/manifest.json") && refused.contains("--repaired"));
     }
-    // Asked for, it is done, and said.
+    // With the flag, it is done with a note.
     let taken = shop.ok(&["eval", "one", "--repaired"]);
     assert!(taken.contains("although its rows are not those that were saved"), "{taken}");
     std::fs::remove_dir_all(one.join("rows-0")).unwrap();
@@ -78,7 +78,7 @@ fn skipped_lines_count_on() {
     let data = shop.examples("data.tsv", 3000);
     let mut text = std::fs::read_to_string(&data).unwrap();
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    // From the end, so that places before stay where they are.
+    // From the end, so that earlier positions don't change.
     for line in [2600, 2000, 1900, 1200, 700, 100] {
         text.insert_str(starts[line], "bad\n");
     }
@@ -93,7 +93,7 @@ fn skipped_lines_count_on() {
     let whole = shop.report("whole.json");
     assert_eq!(whole["skipped_lines"], 12);
 
-    // A run that may skip four stops at the fifth, and stops there again when it is resumed.
+    // A run that may skip four lines stops at the fifth, also when it is resumed.
     let five = shop.fails(&with("saved", &["--data.skip_max", "4"]));
     assert!(five.contains("line 2006"), "{five}");
     assert_eq!(shop.fails(&with("saved", &["--data.skip_max", "4", "--resume"])), five);
@@ -121,7 +121,7 @@ fn what_was_trained_before_a_bad_line_is_kept() {
     };
     let refused = shop.fails(&with("saved", &[]));
     assert!(refused.contains("line 2001"), "{refused}");
-    // Whatever the threads do.
+    // With any timing of threads.
     for again in 0..10 {
         let saved = format!("again-{again}");
         let mut args = train(&data, &saved, &mini_batch);
@@ -129,7 +129,7 @@ fn what_was_trained_before_a_bad_line_is_kept() {
         assert_eq!(shop.fails(&args), refused);
         only_checkpoint(&shop.path(&saved));
     }
-    // The whole mini-batches before the block of lines that it is in.
+    // All full mini-batches before the block of lines with the error.
     let kept = only_checkpoint(&shop.path("saved"));
     let step: u32 = kept.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
     assert!((2..=15).contains(&step), "{step} of at most 2000 / 128");
@@ -138,7 +138,7 @@ fn what_was_trained_before_a_bad_line_is_kept() {
     shop.ok(&with("whole", &["--data.skip_max", "1", "--report", "whole.json"]));
     let (on, whole) = (shop.report("on.json"), shop.report("whole.json"));
     assert_eq!(on["model_digest"], whole["model_digest"]);
-    // Without checkpoints it fails as well, and leaves nothing.
+    // Without checkpoints, it also fails and leaves nothing.
     let refused_too = shop.fails(&["train", "--data", &data, "--data.mini_batch", "128"]);
     assert_eq!(refused_too, refused);
 }
@@ -204,7 +204,7 @@ fn an_evaluation_tells_that_its_data_is_not_what_was_trained_on() {
     for part in ["stepwell: warning: checkpoint saved/", "'data.tsv'", "changed since", "--data"] {
         assert!(changed.contains(part), "{changed}");
     }
-    // What is named is meant.
+    // Data that is named gives no warning.
     assert!(!said(&["--data", &data]).contains("warning"));
 }
 
@@ -262,6 +262,6 @@ fn a_run_that_was_refused_leaves_its_directory_free() {
     let refused = shop.fails(&with("32KiB"));
     assert!(refused.contains("tiers.dram"), "{refused}");
     shop.ok(&with("1MiB"));
-    // What a run left that was not refused is not written over.
+    // What a run that started has left is not overwritten.
     assert!(shop.fails(&with("1MiB")).contains("--force"));
 }

@@ -1,4 +1,5 @@
-//! Nobody listens: a run goes on, a command whose output is its job ends, and nothing panics.
+//! Output that nobody reads: a run continues, a command whose purpose is its output ends, and
+//! nothing panics.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -7,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::{SMALL, Workshop};
 
-/// Runs with a standard output whose reader has gone.
+/// Runs with a standard output whose reader has closed the pipe.
 fn unheard(shop: &Workshop, args: &[&str]) -> Output {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -43,10 +44,10 @@ fn a_run_goes_on_where_nobody_listens() {
         let said = errors(&output);
         assert!(output.status.success(), "{said}");
         assert_eq!(said.lines().count(), errors_max, "{said}");
-        assert!(said.is_empty() || said.contains("standard output cannot be written"), "{said}");
+        assert!(said.is_empty() || said.contains("cannot write to standard output"), "{said}");
         assert_eq!(shop.report("report.json")["model_digest"], digest);
     }
-    // So do commands whose work is a file.
+    // So do commands whose purpose is a file.
     for args in [
         &["synth", "--out", "some.tsv", "--examples", "100", "--force"][..],
         &["convert", &data, "--out", "some.packed", "--force"],
@@ -86,7 +87,7 @@ fn a_command_whose_output_is_its_job_ends_where_nobody_reads_it() {
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
         let last = said.lines().last().unwrap();
         assert!(last.contains("cannot write to standard output: No space left"), "{said}");
-        // An evaluation is a run before it has figures.
+        // An evaluation prints lines of a run before its figures.
         assert_eq!(said.lines().count(), if args[0] == "eval" { 2 } else { 1 }, "{said}");
     }
 }
@@ -129,7 +130,7 @@ fn closed_outputs_are_no_panic() {
         assert_eq!(run(redirect, &["train", "--data", "nowhere"]), Some(1), "{redirect}");
         assert_eq!(run(redirect, &["train", "--nonsense"]), Some(2), "{redirect}");
         let full = redirect.starts_with(">/dev/full");
-        // Those whose output is their job, and those that write a file.
+        // Commands whose purpose is their output, and commands that write a file.
         for args in [
             &["config"][..],
             &["plan"],

@@ -1,5 +1,5 @@
-//! `data.shuffle`: an order of the examples that is always the same, whatever reads and trains
-//! them, and from which a run goes on in the middle.
+//! `data.shuffle`: an order of examples that does not depend on how they are read and trained, and
+//! in the middle of which a run can resume.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn one_order_whatever_the_data_lies_in_and_however_it_is_trained() {
     let packed = shop.text("data.packed");
     let in_order = train(&shop, &data, &[]);
     let mut digests = vec![in_order["model_digest"].clone()];
-    // Parts of a mini-batch, several mini-batches, and more than there are.
+    // A part of a mini-batch, several mini-batches, and more than all examples.
     for window in ["10", "500", "100000"] {
         let window = ["--data.shuffle", window];
         let expected = train(&shop, &data, &window);
@@ -50,7 +50,7 @@ fn one_order_whatever_the_data_lies_in_and_however_it_is_trained() {
 fn a_run_goes_on_in_the_middle_of_a_window() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);
-    // Malformed lines, which are skipped and counted.
+    // With malformed lines, which are skipped and counted.
     let text = fs::read_to_string(&data).unwrap();
     let text: Vec<&str> = text.lines().collect();
     let with_bad = text.chunks(97).flat_map(|lines| lines.iter().chain(&["bad"])).copied();
@@ -58,7 +58,7 @@ fn a_run_goes_on_in_the_middle_of_a_window() {
     let skip = ["--data.skip_max", "100", "--data.shuffle", "700"];
     let expected = train(&shop, &data, &skip);
     assert!(expected["skipped_lines"].as_u64().unwrap() > 60, "{expected}");
-    // Of 38 steps an epoch; windows have 11, and step 76 is the last.
+    // An epoch has 38 steps, a window 11, and step 76 is the last.
     for every in ["5", "11", "17", "38"] {
         let saved = ["--checkpoint", "saved", "--set"];
         let every = format!("checkpoint.every={every}");
@@ -67,7 +67,7 @@ fn a_run_goes_on_in_the_middle_of_a_window() {
         let mut steps: Vec<_> =
             fs::read_dir(shop.path("saved")).unwrap().flatten().map(|entry| entry.path()).collect();
         steps.sort();
-        // The last is that of the end.
+        // Removes the checkpoint of the end.
         fs::remove_dir_all(steps.pop().unwrap()).unwrap();
         let resumed = train(&shop, &data, &[&saves[..], &["--resume"]].concat());
         assert_eq!(resumed["model_digest"], expected["model_digest"], "{every}");
@@ -80,7 +80,7 @@ fn a_run_goes_on_in_the_middle_of_a_window() {
     }
 }
 
-/// Data that is sorted by its label.
+/// Data sorted by its label.
 #[test]
 fn sorted_data_is_learned_as_well() {
     let shop = Workshop::new();
@@ -106,7 +106,7 @@ fn a_bad_line_ends_a_run_behind_the_last_whole_window() {
     let more = [&["--data.shuffle", "640", "--data.eval_fraction", "0"], &saves[..]].concat();
     let told = shop.fails(&args(&[&data], &more));
     assert!(told.contains("line 2901"), "{told}");
-    // Blocks of lines are longer than that.
+    // Blocks of lines are longer than this window.
     let streams = ["--data.shuffle", "640", "--data.streams", "2"];
     let told = shop.fails(&args(&[&data], &streams));
     assert!(told.contains("data.shuffle") && told.contains("data.streams"), "{told}");

@@ -1,5 +1,5 @@
-//! Columns that are standardised by the statistics of the data: the same as if they were given, in
-//! every format, and kept with the model.
+//! Columns standardised by the data's statistics: the same as with given statistics, in every
+//! format, and kept with the model.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -34,7 +34,7 @@ STATISTICS
 names = ["user"]
 "#;
 
-/// Ages and prices of each record, some of them missing; those above 60 count as 60.
+/// Ages and prices of each record, some missing; ages above 60 count as 60.
 fn numbers(count: usize) -> Vec<(Option<f64>, Option<f64>)> {
     let age = |n: usize| (!n.is_multiple_of(5)).then(|| (18 + n * 7 % 50) as f64);
     (0..count)
@@ -74,7 +74,7 @@ fn train(shop: &Workshop, settings: &str, data: &str, more: &[&str]) -> (Value, 
     (shop.report("report.json"), said)
 }
 
-/// What a command that succeeds says beside its results.
+/// Notes of a command that succeeds.
 fn notes(shop: &Workshop, args: &[&str]) -> String {
     let output = shop.run(args);
     let notes = String::from_utf8(output.stderr).unwrap();
@@ -82,7 +82,7 @@ fn notes(shop: &Workshop, args: &[&str]) -> String {
     notes
 }
 
-/// The lists that a note says behind `name = `.
+/// The lists after `name = ` in a note.
 fn said(text: &str, name: &str) -> Vec<f64> {
     let list = text.split(&format!("{name} = [")).nth(1).unwrap().split(']').next().unwrap();
     list.split(", ").map(|number| number.parse().unwrap()).collect()
@@ -92,7 +92,7 @@ fn said(text: &str, name: &str) -> Vec<f64> {
 fn statistics_of_the_data_are_as_good_as_given_ones() {
     let shop = shop();
     let (expected, text) = train(&shop, "bare.toml", "rows.csv", &["--checkpoint", "saved"]);
-    // Of what is trained on alone: a fifth is evaluated on.
+    // Only over the training part, as a fifth is for evaluation.
     let (ages, prices): (Vec<_>, Vec<_>) = numbers(2000).into_iter().take(1600).unzip();
     let (age, price) = (statistics(&ages), statistics(&prices));
     let (means, deviations) = (said(&text, "mean"), said(&text, "deviation"));
@@ -104,14 +104,14 @@ fn statistics_of_the_data_are_as_good_as_given_ones() {
     same(&train(&shop, "given.toml", "rows.csv", &[]).0, &expected, "given");
     same(&train(&shop, "bare.toml", "rows.jsonl", &[]).0, &expected, "JSON lines");
     same(&train(&shop, "bare.toml", "rows.csv", &["--ranks", "3"]).0, &expected, "three ranks");
-    // They are the model's: it scores other data by them, and goes on by them.
+    // They belong to the model, which uses them to score other data and to resume.
     let eval = notes(&shop, &["eval", "saved", "--data", "rows.jsonl"]);
     assert!(!eval.contains("standardised"), "{eval}");
     let more = ["--checkpoint", "saved", "--resume", "--data.epochs", "2"];
     let (resumed, _) = train(&shop, "bare.toml", "rows.csv", &more);
     let (twice, _) = train(&shop, "given.toml", "rows.csv", &["--data.epochs", "2"]);
     assert_eq!(resumed["model_digest"], twice["model_digest"]);
-    // What is packed has none, and says how it was made.
+    // A packed file needs no statistics and has the rules it was made with.
     let pack = ["convert", "rows.csv", "--config", "bare.toml", "--out", "rows.packed"];
     let text = notes(&shop, &pack);
     assert_eq!(said(&text, "mean"), means);
@@ -172,7 +172,7 @@ fn numbers_without_a_scale_are_named_before_a_run_and_where_it_diverges() {
     }
 }
 
-/// Settings of a column `x` that is standardised, beside a weight and what is made of it.
+/// Settings of a standardised column `x`, a weight, and columns made from `x`.
 const WEIGHED: &str = r#"
 [data]
 mini_batch = 64
@@ -207,7 +207,7 @@ transform = "standardise"
 names = ["user"]
 "#;
 
-/// The mean and the deviation that `train` says with these settings of data, to six digits.
+/// The mean and the deviation that `train` prints with these arguments, to six digits.
 fn of_training(shop: &Workshop, args: &[&str]) -> (f64, f64) {
     let args = [&["train", "weighed.toml", "--data", "rows.csv"], args].concat();
     let text = notes(shop, &args);
@@ -219,7 +219,7 @@ fn of_training(shop: &Workshop, args: &[&str]) -> (f64, f64) {
 fn what_is_evaluated_on_is_no_part_of_statistics() {
     let shop = Workshop::new();
     fs::write(shop.path("weighed.toml"), WEIGHED).unwrap();
-    // Of ten records the third and the last three are much larger.
+    // The third and the last three of ten records are much larger.
     let x = |n: usize| if n == 2 || n > 6 { 1e6 } else { [1.0, 3.0][n % 2] };
     let part = |n: usize| if n == 2 || n > 6 { "late" } else { "early" };
     let row = |n: usize| format!("{},{},1,{},u{}\n", n % 2, part(n), x(n), n % 3);
@@ -232,10 +232,10 @@ fn what_is_evaluated_on_is_no_part_of_statistics() {
     assert_eq!(of_training(&shop, &by_part), early);
     assert_eq!(of_training(&shop, &[]).0, 400_001.2);
     assert_eq!(of_training(&shop, &["--data.eval_fraction", "0.3"]).0, 142_858.857_143);
-    // Files of their own leave no tail.
+    // With files for evaluation, no tail is left out.
     let own = ["--data.eval_fraction", "0.3", "--data.eval_paths", "late.csv"];
     assert_eq!(of_training(&shop, &own).0, 400_001.2);
-    // A tail behind more records than are looked at, and in a file of its own.
+    // A tail after more records than are sampled, and in its own file.
     let many: String = (0..60_000).map(|n| format!("1,early,1,{},u\n", n % 2 * 2 + 1)).collect();
     fs::write(shop.path("rows.csv"), format!("{header}{many}{}", rows(7..10))).unwrap();
     assert_eq!(of_training(&shop, &["--data.eval_fraction", "0.1"]), early);

@@ -1,4 +1,4 @@
-//! The status that a command ends with, for each kind of end.
+//! Exit statuses of commands for each kind of result.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use crate::common::{SMALL, Workshop};
 
-/// A shop with a stream, a checkpoint of a model of it, and packed data.
+/// A shop with data of the built-in stream, a checkpoint of a model trained on it, and packed data.
 fn shop() -> Workshop {
     let shop = Workshop::new();
     shop.examples("data.tsv", 400);
@@ -16,7 +16,7 @@ fn shop() -> Workshop {
     shop
 }
 
-/// Ends with `status`, in one line on standard error unless it succeeds.
+/// Checks that a command ends with `status`, and with one line on standard error if it fails.
 #[track_caller]
 fn ends(shop: &Workshop, args: &[&str], status: i32) {
     let output = shop.run(args);
@@ -36,7 +36,7 @@ fn damage(shop: &Workshop, name: &str) {
     fs::write(shop.path(name), bytes).unwrap();
 }
 
-/// The name of the only checkpoint, and of a segment of its rows.
+/// Paths of the newest checkpoint and of a segment of its rows.
 fn segment(shop: &Workshop) -> (String, String) {
     let newest = fs::read_dir(shop.path("saved")).unwrap().flatten();
     let newest = newest.map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! `stepwell store`: checking and salvaging what a run has left.
+//! `stepwell store`: checks, purges and repairs stores of a run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -47,12 +47,12 @@ fn what_is_damaged_is_found_and_the_rest_salvaged() {
     flip(&first_segment(&rows), 5000);
     assert!(shop.fails(&["store", "check", &path]).contains("1 damaged place;"));
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("of 1 store not everything could be salvaged"), "{message}");
+    assert!(message.contains("1 store could not be salvaged in full"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("whole"));
     let again = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(again.contains("is not empty"), "{again}");
     assert!(shop.fails(&["store", "check", &path, &path]).contains("is named twice"));
-    // What was salvaged takes the place of the damaged rows.
+    // The salvaged rows replace the damaged ones.
     assert!(shop.fails(&["eval", "saved"]).contains("--repaired accepts"));
     fs::rename(&rows, shop.path("damaged")).unwrap();
     fs::rename(shop.path("new"), &rows).unwrap();
@@ -69,7 +69,7 @@ fn a_checkpoint_is_checked_to_its_end_whatever_is_met_on_the_way() {
     let rows = trained(&shop);
     let checkpoint = rows.parent().unwrap().display().to_string();
     flip(&rows.join("manifest.json"), 9);
-    // What is checked after it is whole.
+    // A store that is checked after the damaged one is intact.
     let other = rows.with_file_name("rows-9");
     fs::create_dir(&other).unwrap();
     let message = shop.fails(&["store", "check", &checkpoint]);
@@ -101,7 +101,7 @@ fn what_is_no_file_is_found_and_stops_nobody() {
     assert!(Command::new("mkfifo").arg(&segment).status().unwrap().success());
     assert!(shop.fails(&["store", "check", &path]).contains("1 damaged place;"));
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("not everything"), "{message}");
+    assert!(message.contains("in full"), "{message}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_repair_neither_writes_into_its_source_nor_passes_for_whole_half_way() {
     fs::copy(rows.join("manifest.json"), shop.path("out/rows-0.partial/manifest.json")).unwrap();
     for place in ["out", "out/rows-0.partial", "out/rows-0.partial/"] {
         let message = shop.fails(&["store", "check", place]);
-        assert!(message.contains("cut short"), "{message}");
+        assert!(message.contains("interrupted repair"), "{message}");
     }
 }
 
@@ -147,7 +147,7 @@ fn what_was_set_aside_is_told_and_removed_when_asked() {
     fs::remove_dir_all(&aside).unwrap();
     assert_eq!(listed(&rows), before, "nothing else is touched");
     fs::create_dir(shop.path("empty")).unwrap();
-    // As figures, of each store, whatever becomes of the others.
+    // As JSON for each store, even if others fail.
     fs::create_dir_all(shop.path("two/rows-0/set-aside")).unwrap();
     fs::write(shop.path("two/rows-0/set-aside/manifest.json"), b"{}").unwrap();
     fs::write(shop.path("two/rows-0/segment-000000000001.rows"), b"").unwrap();
@@ -191,12 +191,12 @@ fn checkpoints_that_were_set_aside_are_told_and_removed_when_asked() {
     assert!(told.starts_with("saved/set-aside-1: ") && told.contains(command), "{told}");
     let aside = shop.path("saved/set-aside-1");
     let step = fs::read_dir(&aside).unwrap().flatten().next().unwrap().path();
-    // A copy is somebody's.
+    // A copy belongs to the user.
     let copy = aside.join("step-000000000001");
     assert!(Command::new("cp").arg("-r").args([&step, &copy]).status().unwrap().success());
     let purged = shop.ok(&["store", "purge", "saved/set-aside-1"]);
     assert!(purged.contains("files of checkpoints removed, "), "{purged}");
-    assert!(purged.contains("step-000000000001 was not made there by a run, and stays"));
+    assert!(purged.contains("step-000000000001 was not made there by a run, and is kept"));
     assert!(!step.exists() && copy.join("dense.bin").exists());
     fs::remove_dir_all(copy).unwrap();
     fs::remove_dir(&aside).unwrap();

@@ -1,4 +1,4 @@
-//! `stepwell store` beside runs, and on whole checkpoints.
+//! `stepwell store` during runs, and on whole checkpoints.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{SMALL, TINY, Workshop};
 
-/// A run that is killed with the test.
+/// A run that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -20,7 +20,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until something is there.
+/// Waits until `look` finds something.
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -65,7 +65,7 @@ fn a_store_that_a_run_has_open_is_in_use() {
     }
     let message = shop.fails(&["store", "check", "saved", "ssd/rows-0"]);
     assert!(message.contains("ssd/rows-0 has a manifest"), "{message}");
-    // Whichever of a store's directories it is.
+    // With any of a store's directories.
     fs::create_dir(shop.path("second")).unwrap();
     let lock = fs::File::create(shop.path("second/store.lock")).unwrap();
     lock.lock().unwrap();
@@ -73,13 +73,13 @@ fn a_store_that_a_run_has_open_is_in_use() {
     let message = shop.fails(&["store", "check", &rows, "second"]);
     assert!(message.contains("second is in use"), "{message}");
     drop(lock);
-    // Nobody has a checkpoint open.
+    // The run does not have the checkpoint open.
     let path = checkpoint.display().to_string();
     assert!(shop.ok(&["store", "check", &path]).contains("rows-0: commit"));
     assert!(!checkpoint.join("rows-0").join("store.lock").exists());
-    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    assert!(run.0.try_wait().unwrap().is_none(), "the run continues");
     drop(run);
-    // What it left is no obstacle.
+    // What the killed run left does not block.
     assert!(shop.path("ssd/rows-0/store.lock").exists());
     let printed = shop.ok(&["store", "check", "ssd"]);
     assert!(printed.contains("whole") && !printed.contains("DAMAGED"), "{printed}");
@@ -125,14 +125,14 @@ fn force_does_not_start_inside_the_store_of_a_run() {
         let inside = ["rows-0", "new", ".lock"].map(|name| shop.path("ssd/rows-0").join(name));
         assert!(inside.iter().all(|path| !path.exists()), "{case:?}");
     }
-    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    assert!(run.0.try_wait().unwrap().is_none(), "the run continues");
     drop(run);
-    // What a killed run left is its store still.
+    // A killed run's store is still its store.
     let message = shop.fails(&[&train, cases[0]].concat());
     assert!(message.contains("ssd/rows-0 is a store"), "{message}");
 }
 
-/// Locks a file, shared as a reader does, until it is dropped.
+/// Takes a shared lock on a file, like a reader, until it is dropped.
 fn read(file: &Path) -> fs::File {
     let file = fs::File::open(file).unwrap();
     file.lock_shared().unwrap();
@@ -156,7 +156,7 @@ fn force_moves_nothing_that_somebody_reads() {
         let message = shop.fails(&train);
         let name = held.parent().unwrap().strip_prefix(shop.path("")).unwrap();
         assert!(message.contains(&name.display().to_string()), "{message}");
-        assert!(message.contains("wait for that to end"), "{message}");
+        assert!(message.contains("wait for its end"), "{message}");
         let mut after = [all_below(&saved), all_below(&ssd)];
         // The locks of directories stay.
         for (after, before) in after.iter_mut().zip(&before) {
@@ -226,7 +226,7 @@ fn all_of_a_checkpoint_is_checked() {
             assert_eq!(printed.contains("NOT WHOLE"), !of_rows, "{name}: {printed}{error}");
             fs::write(&file, before).unwrap();
         }
-        // A file that is gone, and one that was cut.
+        // A missing file and a truncated one.
         let before = fs::read(&file).unwrap();
         fs::remove_file(&file).unwrap();
         shop.fails(&["store", "check", &path]);
@@ -254,7 +254,7 @@ fn salvaged_rows_do_not_make_a_checkpoint_whole() {
     let path = checkpoint.display().to_string();
     flipped(&checkpoint.join("dense.bin"), 40, 3);
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("rows alone") && message.contains("dense.bin"), "{message}");
+    assert!(message.contains("only rows") && message.contains("dense.bin"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("rows-0: commit"));
 }
 
@@ -277,13 +277,13 @@ fn a_repair_that_goes_on_is_in_use_and_not_cut_short() {
     drop(lock);
     for args in [&repair[..], &check] {
         let message = shop.fails(args);
-        assert!(message.contains("new.partial is left from a repair that was cut"), "{message}");
+        assert!(message.contains("new.partial is left from an interrupted repair"), "{message}");
     }
     assert!(shop.path("new.partial/segment-000000000001.rows").exists());
     fs::remove_dir_all(shop.path("new.partial")).unwrap();
     shop.ok(&repair);
     assert!(!shop.path("new/repair.lock").exists() && !shop.path("new.partial").exists());
-    // Several at once: one of them does it, the others say who is at it.
+    // Several at once: one does it, and the others report that it is in use.
     for round in 0..10 {
         let into = format!("new-{round}");
         let start = |_| {

@@ -1,5 +1,5 @@
-//! Data that comes by once, from standard input: the model and the scores of the same data in a
-//! file, and what cannot be done with it.
+//! Data from standard input, which can be read only once: the same model and scores as from a file,
+//! and what is refused.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use crate::common::bad::RUN;
 use crate::common::{Workshop, same};
 
-/// More than is kept of the beginning, so that a second reading shows.
+/// More rows than are kept from the beginning, so that a second reading would show.
 const ROWS: usize = 150_000;
 
 /// Settings, and the rows as plain text, gzip and zstd.
@@ -32,14 +32,14 @@ fn shop() -> (Workshop, [&'static str; 3]) {
     (shop, ["rows.csv", "rows.csv.gz", "rows.csv.zst"])
 }
 
-/// Runs the program with the file as what comes down a pipe.
+/// Runs the program with the file sent through a pipe.
 fn piped(shop: &Workshop, file: &str, args: &[&str]) -> Output {
     let bytes = fs::read(shop.path(file)).unwrap();
     let mut command = shop.command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // Who refuses does not read to the end.
+    // A program that fails does not read to the end.
     let sender = std::thread::spawn(move || input.write_all(&bytes));
     let output = child.wait_with_output().unwrap();
     let _ = sender.join().unwrap();
@@ -84,7 +84,7 @@ fn a_stream_trains_scores_and_resumes_as_its_file() {
     ok(&shop, "rows.csv", &["convert", "-", "--config", "run.toml", "--out", "rows.packed"]);
     shop.ok(&with("rows.packed", &[]));
     same(&shop.report("report.json"), &expected, "packed from a stream");
-    // The same stream once more, from the middle on.
+    // The same stream again, resumed in the middle.
     let save = ["--checkpoint", "half", "--set", "checkpoint.every=60"];
     ok(&shop, "rows.csv", &with("-", &save));
     let steps = fs::read_dir(shop.path("half")).unwrap().flatten().map(|entry| entry.path());

@@ -1,4 +1,4 @@
-//! `train --tensorboard`: files of events, read back byte by byte, and by TensorBoard where it is.
+//! `train --tensorboard`: event files, read back byte by byte, and by TensorBoard if installed.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -27,7 +27,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// The records of a file, whose sums must be right.
+/// The records of a file; checks their sums.
 fn records(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
@@ -41,14 +41,14 @@ fn records(mut bytes: &[u8]) -> Vec<&[u8]> {
     records
 }
 
-/// What a field of a message holds.
+/// The value of a field of a message.
 #[derive(Clone, Debug, PartialEq)]
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message of protocol buffers, by number.
+/// The fields of a protocol buffers message, by number.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let end = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
@@ -80,7 +80,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     found
 }
 
-/// An event as one reads it.
+/// A decoded event.
 #[derive(Debug, Default)]
 struct Event {
     wall_time: f64,
@@ -193,7 +193,7 @@ fn events_say_what_the_report_says_and_a_resumed_run_begins_a_file() {
     let saved = found.iter().find(|event| event.session.as_ref().is_some_and(|of| of.0 == 3));
     assert!(saved.unwrap().session.as_ref().unwrap().1.contains("step-"));
 
-    // What is refused leaves no file.
+    // A run that fails at the start leaves no file.
     shop.fails(&args(&[&data], &common));
     assert_eq!(files(&shop).len(), 1);
     let before = fs::read(file).unwrap();
@@ -210,7 +210,7 @@ fn events_say_what_the_report_says_and_a_resumed_run_begins_a_file() {
     as_tensorboard_reads_it(&shop);
 }
 
-/// The events of both files, as TensorBoard's own reader has them.
+/// Checks the events of both files with TensorBoard's own reader.
 fn as_tensorboard_reads_it(shop: &Workshop) {
     const SCRIPT: &str = "
 import sys

@@ -1,5 +1,5 @@
-//! Segments so small that their ends take more than `tiers.space` leaves: a run ends all the same,
-//! and gives the model that any other gives.
+//! Segments so small that their footers take more than `tiers.space` leaves: a run still ends, and
+//! gives the same model as any other.
 
 use std::process::Stdio;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::Workshop;
 
-/// Far more than it takes beside other tests, and far less than a run that merges for ever.
+/// Far more time than it takes in parallel with other tests, and far less than merging forever.
 const LONGEST: Duration = Duration::from_secs(120);
 
 #[test]
@@ -35,7 +35,7 @@ fn segments_of_one_page_end_in_time() {
     let (tiny, large) = (train("16KiB", "tiny.json"), train("1MiB", "large.json"));
     assert_eq!(tiny["model_digest"], large["model_digest"]);
     let disk = &tiny["tiers"]["disk"];
-    // A segment has 170 rows at most, and a merge frees a third of one at least.
+    // A segment has at most 170 rows, and a merge frees at least a third of one.
     let (written, merges) = (&disk["rows_written"], &disk["compactions"]);
     let most = written.as_u64().unwrap() * 3 / 100;
     assert!(merges.as_u64().unwrap() < most, "{merges} merges for {written} rows");

@@ -1,4 +1,4 @@
-//! All that a configuration has, field by field.
+//! All fields of a configuration.
 
 use serde_json::{Value, json};
 use stepwell_settings::{
@@ -7,8 +7,8 @@ use stepwell_settings::{
     TierConfig,
 };
 
-/// All that a configuration has, field by field. A new field does not compile before it is here;
-/// and then the table must have it, too.
+/// All fields of a configuration. A new field does not compile until it is added here, and then
+/// the table must have it, too.
 pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let Config {
         seed,

@@ -1,4 +1,4 @@
-//! Stages over time and as a whole, and memory against its plan, as SVG.
+//! Stages over time and in total, and memory against its plan, as SVG.
 
 use std::fmt::Write;
 
@@ -9,18 +9,18 @@ use super::chart::{RIGHT, WIDTH};
 use super::figures::seconds;
 use super::html::text;
 
-/// Left of bars and of rows of stages.
+/// Width for names, left of the bars.
 const NAMES: f64 = 150.0;
-/// Right of them, for figures.
+/// Width for figures, right of the bars.
 const FIGURES: f64 = 70.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 16.0;
-/// Bounds that are shown by themselves.
+/// Most bounds with their own bars; the others share one.
 const BOUNDS_MAX: usize = 12;
 
-/// How busy each stage was, over time: a row for each.
+/// How busy each stage was over time, in a row for each.
 pub(super) fn timeline(shown: &Shown) -> String {
-    let title = "Stages over time: seconds of work in a second";
+    let title = "Stages over time: seconds of work per second";
     let samples = shown.samples.points();
     let stages: Vec<&str> = samples
         .last()
@@ -89,9 +89,9 @@ fn busy_of(stage: &str, before: &super::Sample, now: &super::Sample) -> f64 {
     if elapsed > 0.0 { ((of(now) - of(before)) / elapsed).max(0.0) } else { 0.0 }
 }
 
-/// Where the time of each stage went, all in all: work and waiting, stacked.
+/// Total work and waiting of each stage, stacked.
 pub(super) fn stages(shown: &Shown) -> String {
-    let title = "Stages as a whole: work (coloured) and waiting";
+    let title = "Stages in total: work (coloured) and waiting";
     let rows: Vec<(String, [f64; 2])> = match shown.stages.as_slice() {
         [] => {
             let last = shown.samples.last();
@@ -117,9 +117,9 @@ pub(super) fn stages(shown: &Shown) -> String {
     bars("stage-times", title, &rows, most)
 }
 
-/// The bounds of the plan, their sum, and what the process took at most.
+/// The plan's bounds, their sum, and the process's peak.
 pub(super) fn memory(shown: &Shown) -> String {
-    let title = "Memory: the plan, and the most that was taken";
+    let title = "Memory: planned and peak";
     let total = shown.budget.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     if total == 0 {
         return none("memory", title);
@@ -137,13 +137,13 @@ pub(super) fn memory(shown: &Shown) -> String {
         figure: ByteCount(bytes).to_string(),
     };
     let peak = shown.samples.last().and_then(|sample| sample.peak_bytes);
-    let mut rows = vec![row("sum of the plan", total, "f1")];
+    let mut rows = vec![row("planned in total", total, "f1")];
     rows.extend(peak.map(|bytes| row("peak memory", bytes, "f2")));
     rows.extend(bounds.iter().map(|(name, bytes)| row(name, *bytes, "f5")));
     bars("memory", title, &rows, total.max(peak.unwrap_or(0)) as f64)
 }
 
-/// A bar of parts one after the other.
+/// A stacked bar.
 struct Row {
     name: String,
     parts: Vec<(f64, &'static str)>,
@@ -196,6 +196,6 @@ fn none(id: &str, title: &str) -> String {
     let title = text(title);
     format!(
         "<figure id=\"{id}\"><figcaption><b>{title}</b></figcaption>\n<p class=\"none\">nothing \
-         was measured yet</p></figure>\n"
+         measured yet</p></figure>\n"
     )
 }

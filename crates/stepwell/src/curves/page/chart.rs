@@ -18,17 +18,17 @@ pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 36.0;
-/// About so many grid lines.
+/// Approximate number of grid lines.
 const TICKS: f64 = 5.0;
 
-/// A line, or dots where each point stands alone.
+/// A line, or separate dots.
 pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
     pub(super) dots: bool,
 }
 
-/// How the numbers of an axis are written.
+/// Formats the numbers of an axis.
 pub(super) type Format = fn(f64) -> String;
 
 /// A picture of lines over one axis.
@@ -37,15 +37,15 @@ pub(super) struct Chart {
     pub(super) title: &'static str,
     pub(super) x: (&'static str, Format),
     pub(super) y: Format,
-    /// What the axis of y shows in any case.
+    /// Range that the y axis includes in any case.
     pub(super) least_range: Option<(f64, f64)>,
-    /// The colour of the first line, by number.
+    /// Number of the first line's colour.
     pub(super) colour: usize,
     pub(super) series: Vec<Series>,
 }
 
 impl Chart {
-    /// A figure with its legend.
+    /// Draws the chart with its legend.
     pub(super) fn draw(&self) -> String {
         let (x, y) = (
             self.range(|point| point.0, Some((0.0, 0.0))),
@@ -58,7 +58,7 @@ impl Chart {
             self.legend()
         );
         let (Some(x), Some(y)) = (x, y) else {
-            return out + "<p class=\"none\">nothing was measured yet</p></figure>\n";
+            return out + "<p class=\"none\">nothing measured yet</p></figure>\n";
         };
         let y = padded(y, self.least_range);
         let plot = Plot { x, y };
@@ -81,7 +81,7 @@ impl Chart {
         out + "</svg></figure>\n"
     }
 
-    /// What a value that every line has ranges over.
+    /// The range of a coordinate over all lines; `None` if it has no finite value.
     fn range(&self, of: fn(&(f64, f64)) -> f64, least: Option<(f64, f64)>) -> Option<(f64, f64)> {
         let values = self.series.iter().flat_map(|series| series.points.iter().map(of));
         let mut values = values.filter(|value| value.is_finite()).peekable();
@@ -137,7 +137,7 @@ impl Chart {
     }
 }
 
-/// Where values lie in a picture.
+/// Maps values to coordinates of the picture.
 struct Plot {
     x: (f64, f64),
     y: (f64, f64),
@@ -153,12 +153,12 @@ impl Plot {
     }
 }
 
-/// How far `value` is from the one end to the other.
+/// Position of `value` in a range, from 0 to 1.
 fn part(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }
 }
 
-/// A little more than `range`, but not beyond what is shown in any case.
+/// Extends a range a little, except at an end that equals the least range's.
 fn padded((low, high): (f64, f64), least: Option<(f64, f64)>) -> (f64, f64) {
     let room = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.05).max(1e-9) };
     let stays = |at: f64, end: fn((f64, f64)) -> f64| least.is_some_and(|least| end(least) == at);
@@ -168,7 +168,7 @@ fn padded((low, high): (f64, f64), least: Option<(f64, f64)>) -> (f64, f64) {
     )
 }
 
-/// Round values in `range`, a few.
+/// A few round values in a range.
 fn ticks((low, high): (f64, f64)) -> Vec<f64> {
     let span = high - low;
     if span.is_nan() || span <= 0.0 || !span.is_finite() {
@@ -241,6 +241,6 @@ mod tests {
         let points = drawn.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!(points.split(' ').count(), 2, "{points}");
         let empty = Chart { series: Vec::new(), ..chart };
-        assert!(empty.draw().contains("nothing was measured yet"));
+        assert!(empty.draw().contains("nothing measured yet"));
     }
 }

@@ -1,4 +1,4 @@
-//! Which lines a page draws, and how numbers are written.
+//! The charts of a page, and the formats of their numbers.
 
 use stepwell_train::Metrics;
 
@@ -6,7 +6,7 @@ use super::super::Recent;
 use super::chart::{Chart, Format, Series};
 use super::{Evaluated, Sample, Shown};
 
-/// All charts of lines.
+/// All line charts.
 pub(super) fn charts(shown: &Shown) -> Vec<Chart> {
     let samples = shown.samples.points();
     let [loss, auc] = quality(&samples, &shown.evaluations.points());
@@ -15,7 +15,7 @@ pub(super) fn charts(shown: &Shown) -> Vec<Chart> {
     vec![loss, auc, rate, hits, fill, disk, bytes]
 }
 
-/// A chart over time, from zero on.
+/// A chart over time, with a y axis from zero.
 fn over_time(id: &'static str, title: &'static str, series: Vec<Series>) -> Chart {
     let x = ("time since the run began", seconds as Format);
     Chart { id, title, x, y: count, least_range: Some((0.0, 0.0)), colour: 1, series }
@@ -25,7 +25,7 @@ fn line(name: &'static str, points: Vec<(f64, f64)>) -> Series {
     Series { name, points, dots: false }
 }
 
-/// Loss and AUC, over examples.
+/// Loss and AUC over examples.
 fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
     let evaluated = |name, of: fn(&Evaluated) -> Option<f64>| {
         let known = evaluations.iter().filter_map(|one| Some((one.examples as f64, of(one)?)));
@@ -54,12 +54,12 @@ fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
     ];
     let title = match samples.last().is_none_or(|last| last.is_log_loss) {
         true => "Log loss",
-        false => "Loss, of all labels together",
+        false => "Loss of all labels together",
     };
     [chart("loss", title, loss), chart("auc", "AUC", auc)]
 }
 
-/// The loss that training makes small: log loss, squared error, or what several labels sum to.
+/// The loss that training minimizes: log loss, squared error, or the sum over several labels.
 fn loss_of(metrics: &Metrics) -> Option<f64> {
     match metrics.labels.as_slice() {
         [] => metrics.logloss.or(metrics.rmse.map(|rmse| rmse * rmse)),
@@ -67,7 +67,7 @@ fn loss_of(metrics: &Metrics) -> Option<f64> {
     }
 }
 
-/// Examples a second, and which tier had the rows.
+/// Examples per second, and the tiers where rows were found.
 fn speed(samples: &[&Sample]) -> [Chart; 2] {
     let timed = |name, of: &dyn Fn(&Recent) -> Option<f64>| {
         let pairs = samples.windows(2).map(|two| (two[1].seconds, two[1].since(two[0])));
@@ -84,7 +84,7 @@ fn speed(samples: &[&Sample]) -> [Chart; 2] {
     [over_time("rate", "Examples per second", rate), hits]
 }
 
-/// What the tiers held.
+/// Contents of the tiers.
 fn tiers(samples: &[&Sample]) -> [Chart; 3] {
     let held = |name, of: fn(&Sample) -> u64| {
         line(name, samples.iter().map(|sample| (sample.seconds, of(sample) as f64)).collect())
@@ -100,7 +100,7 @@ fn tiers(samples: &[&Sample]) -> [Chart; 3] {
     ]
 }
 
-/// A count, in short.
+/// A count with a decimal unit.
 pub(super) fn count(value: f64) -> String {
     let size = value.abs();
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -124,7 +124,7 @@ fn fraction(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time, in the unit that suits it.
+/// A time in a suitable unit.
 pub(super) fn seconds(value: f64) -> String {
     match value {
         v if v < 120.0 => format!("{} s", short(v)),
@@ -133,7 +133,7 @@ pub(super) fn seconds(value: f64) -> String {
     }
 }
 
-/// Three figures or so.
+/// About three significant digits.
 fn short(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 100.0 => return format!("{value:.0}"),

@@ -1,19 +1,19 @@
-//! Points that are thinned out, so that they never take more than was said.
+//! A bounded number of points, thinned out as more are added.
 
-/// Points in order, at most so many, spread over all that were added.
+/// At most `most` points in order, spread evenly over all that were added.
 #[derive(Clone, Debug)]
 pub(super) struct History<T> {
     points: Vec<T>,
     most: usize,
-    /// Of so many that are added, one is kept.
+    /// One of this many added points is kept.
     stride: u64,
     added: u64,
-    /// The last one, where it was not kept.
+    /// The last point if it was not kept.
     last: Option<T>,
 }
 
 impl<T: Clone> History<T> {
-    /// Of `most` points, at least two.
+    /// A history of `most` points, at least two.
     pub(super) fn new(most: usize) -> Self {
         Self { points: Vec::new(), most: most.max(2), stride: 1, added: 0, last: None }
     }
@@ -28,7 +28,7 @@ impl<T: Clone> History<T> {
         }
         self.last = None;
         self.points.push(point);
-        // One more is shown where the last one was not kept.
+        // Leaves room for a last point that is not kept.
         if self.points.len() >= self.most {
             let mut number = 0u64;
             let mut newest = self.points.last().cloned();
@@ -42,12 +42,12 @@ impl<T: Clone> History<T> {
         }
     }
 
-    /// Those that are kept, and the last one in any case.
+    /// The kept points, and always the last one.
     pub(super) fn points(&self) -> Vec<&T> {
         self.points.iter().chain(&self.last).collect()
     }
 
-    /// The last one.
+    /// The last point.
     pub(super) fn last(&self) -> Option<&T> {
         self.last.as_ref().or(self.points.last())
     }

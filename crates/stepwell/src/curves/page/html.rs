@@ -1,6 +1,6 @@
-//! The page itself: tables and pictures, and its style and script within it.
+//! The page itself, with its tables, charts, style and script.
 //!
-//! Well-formed as XML, too, so that any parser can read it.
+//! It is also well-formed XML, so that any parser can read it.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use super::{Shown, State, bars};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("hover.js");
 
-/// Seconds after which a page of a run that goes on looks for the next version of itself.
+/// Seconds after which the page of an unfinished run reloads itself.
 const RELOAD_SECONDS: u32 = 15;
 
-/// Text in the place of anything: of a name, a path or a value that somebody chose.
+/// Escapes any text, such as a name, path or value that a user chose.
 pub(super) fn text(of: &str) -> String {
     let mut out = String::with_capacity(of.len());
     for c in of.chars() {
@@ -27,7 +27,7 @@ pub(super) fn text(of: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(' '),
-            // What neither HTML nor XML has.
+            // Not allowed in HTML and XML.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -79,7 +79,7 @@ fn state(shown: &Shown) -> String {
     format!("<b class=\"{name}\">{name}</b>{rest}, step {} after {at}{saved}", shown.step)
 }
 
-/// What one wants to know first.
+/// The most important figures.
 fn tiles(shown: &Shown) -> String {
     let last = shown.samples.last();
     let four = |value: Option<f64>| value.map(|value| format!("{value:.4}"));
@@ -124,7 +124,7 @@ fn settings(shown: &Shown) -> Vec<(String, String)> {
     settings.map(|(key, value)| (key.clone(), shown(value))).collect()
 }
 
-/// A table that can be folded; none without rows.
+/// A table that can be folded; empty without rows.
 fn table(id: &str, title: &str, rows: Vec<(String, String)>) -> String {
     if rows.is_empty() {
         return String::new();

@@ -1,11 +1,11 @@
-//! Curves as a page for people: `--html FILE`.
+//! Curves as an HTML page: `--html FILE`.
 //!
-//! One file that needs nothing beside it: tables, and pictures as inline SVG that are readable
-//! without a script; a small one shows values where the mouse is. It is written anew now and then
-//! while the run goes on, and at its end, each time beside its place and moved there.
+//! One self-contained file: tables, and charts as inline SVG that are readable without a script; a
+//! small script shows values under the mouse. It is rewritten from time to time during the run and
+//! at its end, each time next to its place and then moved there.
 //!
 //! - **Cost.** [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
-//!   the page has 1 MiB at most beside what settings and report say, however long a run is.
+//!   the page has at most 1 MiB plus settings and report, however long a run is.
 
 mod bars;
 mod chart;
@@ -25,13 +25,13 @@ use self::history::History;
 use super::{Event, Moment, Sample, Sink};
 use crate::{outputs, table};
 
-/// Points of a line at most.
+/// Most points of a line.
 const POINTS_MAX: usize = 512;
 
 /// Seconds between two versions of a page, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// An evaluation, and after how many examples.
+/// An evaluation, and the number of examples before it.
 #[derive(Clone, Debug)]
 struct Evaluated {
     examples: u64,
@@ -39,7 +39,7 @@ struct Evaluated {
     best: Option<Metrics>,
 }
 
-/// How it stands with the run.
+/// State of the run.
 #[derive(Clone, Debug, Default)]
 enum State {
     #[default]
@@ -49,7 +49,7 @@ enum State {
     Failed(String),
 }
 
-/// All that a page shows.
+/// The contents of a page.
 struct Shown {
     title: String,
     state: State,
@@ -57,17 +57,17 @@ struct Shown {
     step: u64,
     samples: History<Sample>,
     evaluations: History<Evaluated>,
-    /// Of the last checkpoint.
+    /// Step and path of the last checkpoint.
     saved: Option<(u64, String)>,
     checkpoints: u64,
     budget: Vec<(String, u64)>,
-    /// Of the report, once there is one.
+    /// From the report; empty before the end.
     stages: Vec<StageReport>,
     figures: Vec<(&'static str, String)>,
     settings: Value,
 }
 
-/// A page, and where it lies.
+/// A page and its path.
 pub(super) struct PageFile {
     path: PathBuf,
     written: Option<Instant>,
@@ -98,15 +98,15 @@ impl PageFile {
         outputs::put_text(&self.path, &html::page(&self.shown))
     }
 
-    /// Whether the page is to be written once more; what cannot be taken back, a pipe or a device,
-    /// is written at the end alone.
+    /// Whether to rewrite the page. A pipe or a device, which cannot be replaced, is only written
+    /// at the end.
     fn is_due(&self, event: &Event<'_>) -> bool {
         let long_ago = self.written.is_none_or(|at| at.elapsed() >= EVERY);
         let can_be_replaced = !self.path.exists() || self.path.is_file();
         match event {
             Event::Planned(_) => false,
             Event::Ended(Ok(_)) => true,
-            // What is refused before its first step leaves an older page as it was.
+            // A run that fails before its first step leaves an older page unchanged.
             Event::Ended(Err(_)) => self.shown.step > 0,
             _ => long_ago && can_be_replaced,
         }

@@ -1,11 +1,11 @@
-//! Tables of what must be refused: the command, and what its one line says.
+//! Tables of commands that must fail, with parts of the error line.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Workshop;
 
-/// Far more than anything that is refused takes beside other tests.
+/// Far more time than any of them takes in parallel with other tests.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Settings of a shop with a label, a number, two ids and a list, all small.
@@ -39,7 +39,7 @@ type = "ids"
 pub(crate) const HEAD: &str = "click,price,user,item,tags\n";
 pub(crate) const GOOD: &str = "1,2.5,u1,i1,a|b\n";
 
-/// What was refused otherwise than a table has it.
+/// Commands that did not fail as the table says.
 #[derive(Default)]
 pub(crate) struct Found {
     wrong: Vec<String>,
@@ -47,7 +47,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Runs what must end with `status`, one line that says all of `says`, and nothing left behind.
+    /// Runs a command that must end with `status`, one line with all of `says`, and nothing left
+    /// behind.
     pub(crate) fn row(&mut self, shop: &Workshop, args: &[&str], status: i32, says: &[&str]) {
         self.rows += 1;
         let (before, began) = (names(shop), Instant::now());
@@ -77,7 +78,7 @@ impl Found {
         }
     }
 
-    /// All rows were as they should be, and there were so many at least.
+    /// Checks that all rows passed, and that there were at least `least`.
     pub(crate) fn finish(self, least: usize) {
         let Self { wrong, rows } = self;
         assert!(wrong.is_empty(), "{} of {rows}:\n{}", wrong.len(), wrong.join("\n"));

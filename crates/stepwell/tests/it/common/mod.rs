@@ -1,4 +1,4 @@
-//! Running the program as people do.
+//! Running the program like a user.
 
 #![allow(
     dead_code,
@@ -16,7 +16,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory that goes with the test, and the program run in it.
+/// A directory that is removed after the test, with the program running in it.
 pub(crate) struct Workshop {
     directory: TempDir,
 }
@@ -44,7 +44,7 @@ impl Workshop {
         self.command(args).output().unwrap()
     }
 
-    /// Runs what must succeed and gives its standard output.
+    /// Runs a command that must succeed; returns its standard output.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(
@@ -56,7 +56,7 @@ impl Workshop {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs what must fail with one line, and gives that line.
+    /// Runs a command that must fail with one line; returns the line.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let error = String::from_utf8(output.stderr).unwrap();
@@ -90,7 +90,7 @@ pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Settings of a model that trains in no time.
+/// Settings of a model that trains very fast.
 pub(crate) const SMALL: [&str; 10] = [
     "--set",
     "model.kind=deepfm",
@@ -104,11 +104,11 @@ pub(crate) const SMALL: [&str; 10] = [
     "tiers.index=8MiB",
 ];
 
-/// Tiers so small that rows go down and come up all the time.
+/// Tiers so small that rows are evicted and loaded all the time.
 pub(crate) const TINY: [&str; 6] =
     ["--set", "tiers.dram=160KiB", "--set", "tiers.segment=64KiB", "--set", "data.batch=128"];
 
-/// Training on `data` with a small model, and a report.
+/// Arguments that train a small model on `data`, with a report.
 pub(crate) fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec!["train", "--report", "report.json"];
     args.extend(data.iter().flat_map(|path| ["--data", *path]));
@@ -117,7 +117,7 @@ pub(crate) fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-/// What a run reports that may not depend on how it read its data.
+/// Fields of a report that must not depend on how the data was read.
 const FIGURES: [&str; 7] = [
     "model_digest",
     "steps",
@@ -128,7 +128,7 @@ const FIGURES: [&str; 7] = [
     "progressive_by_epoch",
 ];
 
-/// Asserts that two runs report the same of their model and data.
+/// Asserts that two runs report the same model and data.
 pub(crate) fn same(found: &Value, expected: &Value, what: &str) {
     for figure in FIGURES {
         assert_eq!(found[figure], expected[figure], "{what}: {figure}");

@@ -1,4 +1,4 @@
-//! What the daily command does: begins, resumes, has nothing to do, refuses.
+//! The courses of the daily command: it begins, resumes, has nothing to do, or fails.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn a_checkpoint_says_enough_to_go_on_without_a_file_of_settings() {
     let report = days.shop.report("report.json");
     assert_eq!(report["model_digest"], days.whole(&[]));
     assert_eq!(report["config"]["data.mini_batch"], 50);
-    // What the first directory holds is as it was.
+    // The first directory is unchanged.
     assert_eq!(checkpoints(&days, "one"), ["step-000000000008"]);
 }
 
@@ -69,7 +69,7 @@ fn the_daily_command_may_run_twice() {
     assert_eq!(json["trained_before"], true);
     let report = days.train(&[&again[..], &["--again"]].concat());
     assert_eq!((report["steps"].clone(), report["examples"].clone()), (24.into(), DAY.into()));
-    // An earlier day counts as trained as well, and so does a file that was moved.
+    // An earlier day also counts as trained, and so does a moved file.
     let said = days.said(&[&["train", "run.toml", "--data", "day_1.csv"], &again[2..]].concat());
     assert!(said.contains("trained before"), "{said}");
     std::fs::rename(days.shop.path("day_1.csv"), days.shop.path("old.csv")).unwrap();
@@ -100,11 +100,11 @@ fn a_day_that_was_stopped_goes_on_with_the_same_bits() {
     for to in ["first", "second"] {
         let args = ["--from", "first", "--data", "day_2.csv", "--checkpoint", to];
         let often = ["--checkpoint.every", "3", "--checkpoint.keep", "100"];
-        // Stopped by a line that is no record, then with the line as it should be.
+        // Stopped by a malformed line, then with the line corrected.
         let good = std::fs::read_to_string(days.shop.path("day_2.csv")).unwrap();
         let first_day = checkpoints(&days, "first");
         days.train(&[&args[..], &often[..]].concat());
-        // As a kill leaves it: the last checkpoints were never written.
+        // As after a kill, when the last checkpoints were never written.
         for name in checkpoints(&days, to) {
             if name.as_str() > "step-000000000012" {
                 std::fs::remove_dir_all(days.shop.path(&format!("{to}/{name}"))).unwrap();
@@ -144,7 +144,7 @@ fn a_run_in_the_middle_of_its_data_is_finished_first() {
     let args = ["train", "run.toml", "--data", "day_2.csv", "--checkpoint", "next", "--from"];
     let why = days.shop.fails(&[&args[..], &["saved"]].concat());
     assert!(why.contains("stands after line 300 of day_1.csv: train the rest first"), "{why}");
-    // Who names the checkpoint itself knows what is left out.
+    // A checkpoint that is named itself needs no note on what is left out.
     let said = days.said(&[&args[..], &["saved/step-000000000006"]].concat());
     assert!(said.contains("is not trained by this run"), "{said}");
 }
@@ -162,16 +162,16 @@ fn what_would_mix_up_runs_or_data_is_refused() {
     let why = fails(&["--from", "nowhere", "--data", "day_2.csv"]);
     assert!(why.contains("nowhere: does not exist"), "{why}");
     let why = fails(&["--from", "one", "--data", "day_2.csv", "--checkpoint", "one", "--force"]);
-    assert!(why.contains("leave --force out"), "{why}");
+    assert!(why.contains("leave out --force"), "{why}");
     let why = fails(&["--from", "one", "--data", "day_2.csv", "--model.dim", "2"]);
     assert!(why.contains("aren't cut"), "{why}");
-    // A file that grew would be trained twice in part.
+    // A part of a file that grew would be trained twice.
     let mut grown = std::fs::read_to_string(days.shop.path("day_1.csv")).unwrap();
     grown += "1,2,u1,i1,d1\n";
     std::fs::write(days.shop.path("day_1.csv"), grown).unwrap();
     let why = fails(&["--from", "one", "--data", "day_1.csv", "--checkpoint", "one"]);
     assert!(why.contains("was trained when it had") && why.contains("--again"), "{why}");
-    // A day without a record trains nothing, and says so.
+    // A day without records trains nothing and reports that.
     std::fs::write(days.shop.path("none.csv"), "click,price,user,item,device\n").unwrap();
     let why = fails(&["--from", "one", "--data", "none.csv", "--checkpoint", "one"]);
     assert!(why.contains("no record"), "{why}");
@@ -188,7 +188,7 @@ fn the_model_before_is_evaluated_on_the_day_to_come() {
     assert_eq!(report["model_digest"], days.whole(&[]));
 }
 
-/// Removes the checkpoints after step `step`, as a kill leaves them.
+/// Removes the checkpoints after step `step`, as after a kill.
 fn killed_after(days: &Days, saved: &str, step: u64) {
     let last = format!("step-{step:012}");
     for name in checkpoints(days, saved).into_iter().filter(|name| *name > last) {
@@ -229,7 +229,7 @@ fn a_killed_run_in_another_directory_keeps_its_own_evaluation() {
     killed_after(&days, "two", 12);
     days.shop.ok(&[&next[..], &OFTEN, &report].concat());
     assert_eq!(days.shop.report("report.json")["model_digest"], whole["model_digest"]);
-    // The run that holds out a part goes on with that part, too.
+    // A run with an evaluation part keeps that part when it resumes.
     days.shop.ok(&[
         &["train", "first.toml", "--data", "day_2.csv", "--checkpoint", "three"][..],
         &OFTEN,
@@ -267,14 +267,14 @@ fn an_empty_file_is_trained_when_it_has_records() {
     std::fs::write(days.shop.path("day_2.csv"), second).unwrap();
     let report = days.train(&daily);
     assert_eq!(report["model_digest"], days.whole(&[]));
-    // Nothing is left of yesterday's figures where nothing is trained.
+    // If nothing is trained, yesterday's report is replaced.
     let silent = [&["train", "run.toml", "--report", "report.json"], &daily[..]].concat();
     days.shop.ok(&silent);
     assert_eq!(days.shop.report("report.json")["trained_before"], true);
 }
 
-/// A run reads no page of rows before it needs one; a damaged one ends it, and the checkpoint that
-/// it came with is named.
+/// A run reads no page of rows before it needs it. A damaged page ends the run with an error that
+/// names the page's checkpoint.
 #[test]
 fn a_damaged_row_names_the_checkpoint_that_it_came_with() {
     let days = Days::new(2);

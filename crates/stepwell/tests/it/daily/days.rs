@@ -1,4 +1,4 @@
-//! Some days of clicks, and runs on them.
+//! Several days of clicks, and runs on them.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ type = "dense"
 names = ["user", "item"]
 "#;
 
-/// Some days of clicks, in which what users like drifts.
+/// Several days of clicks, with drifting tastes of users.
 pub(crate) struct Days {
     pub(crate) shop: Workshop,
 }
@@ -62,7 +62,7 @@ impl Days {
         Self { shop }
     }
 
-    /// Trains with the settings of the file and `more`; the report.
+    /// Trains with the settings of the file and `more`; returns the report.
     pub(crate) fn train(&self, more: &[&str]) -> Value {
         let mut args = vec!["train", "run.toml", "--report", "report.json"];
         args.extend(more);
@@ -70,8 +70,8 @@ impl Days {
         self.shop.report("report.json")
     }
 
-    /// Trains day after day from one directory of checkpoints, with `more` each day; the last
-    /// report.
+    /// Trains day after day from one directory of checkpoints, with `more` each day; returns the
+    /// last report.
     pub(crate) fn daily(&self, days: usize, saved: &str, more: &[&str]) -> Value {
         let mut report = Value::Null;
         for day in 1..=days {
@@ -86,7 +86,7 @@ impl Days {
         report
     }
 
-    /// What a run says, on both streams.
+    /// The output of a run on both streams.
     pub(crate) fn said(&self, args: &[&str]) -> String {
         let output = self.shop.run(args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

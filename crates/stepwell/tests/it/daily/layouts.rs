@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::daily::days::{Days, SETTINGS, checkpoints};
 
-/// The first values of each row of a matrix in a file of NumPy's, with keys.
+/// Keys and the first values of each row, from exported NumPy files.
 fn rows(days: &Days, folder: &str, lanes: usize, first: usize) -> Vec<(u64, Vec<f32>)> {
     let read = |name: &str| {
         let bytes = std::fs::read(days.shop.path(&format!("{folder}/{name}"))).unwrap();
@@ -31,7 +31,7 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
     days.train(&["--data", "day_1.csv", "--checkpoint", "saved"]);
     days.shop.ok(&["export", "saved", "--to", "before", "--format", "npy"]);
     let before = rows(&days, "before", 4, 4);
-    // Rates that change nothing show what a model begins with.
+    // Rates too small to change anything show the initial model.
     let still = ["--optim.rows.lr", "1e-38", "--optim.dense.lr", "1e-38"];
     let wider = SETTINGS.replace("\"item\"]", "\"item\", \"device\"]");
     std::fs::write(days.shop.path("wider.toml"), wider).unwrap();
@@ -51,7 +51,7 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
         let is_dense_new = said.contains("initial, in whole or in part");
         let added = "column device: added; its rows start from initial values";
         assert_eq!(said.contains(added), settings == "wider.toml", "{said}");
-        // Parameters have the names that exports give them.
+        // Messages name parameters as exports do.
         assert!(!said.contains("/weight"), "{said}");
         assert!(said.contains("mlp1.weight") || what != "column", "{said}");
         assert_eq!(is_dense_new, what != "optimizer", "{said}");
@@ -66,7 +66,7 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
             assert!(near, "{what}: {key:016x} {before:?} {after:?}");
         }
     }
-    // The dense part, too: with a column that says nothing yet, and one that goes.
+    // Also the dense part: with a new column without information yet, and a removed one.
     let score = |saved: &str| {
         days.shop.ok(&["eval", saved, "--data", "day_2.csv", "--report", "eval.json"]);
         days.shop.report("eval.json")["eval"]["auc"].as_f64().unwrap()
@@ -79,7 +79,7 @@ fn larger_embeddings_and_new_columns_keep_what_was_learned() {
     let said = days.said(&[&args[..], &["--checkpoint", "narrow"]].concat());
     let gone = "column user: removed; its rows stay in the table until they expire";
     assert!(said.contains(gone) && !said.contains("columns."), "{said}");
-    // All that is left was there before.
+    // Everything that remains existed before.
     assert!(!said.contains("initial, in whole or in part"), "{said}");
 }
 
@@ -102,11 +102,11 @@ columns = ["item"]
     let args = ["train", "tables.toml", "--from", "saved", "--data", "day_2.csv"];
     let said = days.said(&[&args[..], &["--checkpoint", "two"]].concat());
     assert!(said.contains("new tables, without rows yet: things"), "{said}");
-    // Back to one table: what the other one learned is left.
+    // Back to one table: the rows of the other one are left out.
     let args = ["train", "run.toml", "--from", "two", "--data", "all.csv"];
     let said = days.said(&[&args[..], &["--checkpoint", "three"]].concat());
     assert!(said.contains("tables of the checkpoint that this model leaves: things"), "{said}");
-    // Tables that share a store are told apart row by row.
+    // Tables that share a store are distinguished row by row.
     let shared = tables.replace("dim = 8", "dim = 4");
     std::fs::write(days.shop.path("shared.toml"), format!("{SETTINGS}{shared}")).unwrap();
     let args = ["train", "shared.toml", "--from", "saved", "--data", "day_2.csv"];
@@ -163,7 +163,7 @@ fn many_columns_that_differ_have_a_line_each_and_the_rest_one() {
     let columns = "[[columns]]\nnames = [\"N1-N13\"]\ntype = \"dense\"\nlow = 0\n";
     let price = "type = \"dense\"\ntransform = \"log1p\"";
     let settings = SETTINGS.replacen("type = \"dense\"", price, 1);
-    // In front of the others: columns are told apart by name.
+    // Before the others, as columns are identified by name.
     let settings = settings.replacen("[[columns]]", &format!("{columns}[[columns]]"), 1);
     std::fs::write(days.shop.path("wide.toml"), settings).unwrap();
     let args = ["train", "wide.toml", "--from", "saved", "--data", "wide.csv"];

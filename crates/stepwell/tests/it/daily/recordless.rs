@@ -1,4 +1,4 @@
-//! Files that have no record yet, and are filled later.
+//! Files without records that are filled later.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn a_file_that_is_filled_behind_a_stopped_run_is_trained_after_it() {
     }
 }
 
-/// Writes a file of so many rows in columns.
+/// Writes a Parquet file with so many rows.
 fn write_columns(path: &Path, rows: usize) {
     let schema = "message rows { required int64 click; required int64 price;
         required binary user (STRING); required binary item (STRING); }";

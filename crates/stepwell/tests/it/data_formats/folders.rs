@@ -42,7 +42,7 @@ of = ["dt"]
 part = "weekday"
 "#;
 
-/// Folders of the files, with day, hour and city.
+/// Folders of the files, with their day, hour and city.
 const FOLDERS: [(&str, [&str; 3]); 4] = [
     ("dt=2026-11-25/hour=03/city=Oslo", ["2026-11-25", "03", "Oslo"]),
     ("dt=2026-11-25/hour=23/city=S%C3%A3o%20Paulo", ["2026-11-25", "23", "São Paulo"]),
@@ -50,7 +50,7 @@ const FOLDERS: [(&str, [&str; 3]); 4] = [
     ("dt=2026-11-27/hour=05/city=a%2Fb", ["2026-11-27", "05", "a/b"]),
 ];
 
-/// One file of all columns, and one in each folder, in CSV and as JSON lines.
+/// One file with all columns, and one in each folder, as CSV and JSON lines.
 fn shop() -> Workshop {
     let shop = Workshop::new();
     fs::write(shop.path("run.toml"), SETTINGS).unwrap();

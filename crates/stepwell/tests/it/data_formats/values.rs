@@ -72,7 +72,7 @@ fn rows() -> Vec<Row> {
     (0..300).map(row).collect()
 }
 
-/// A header, and a line for each row.
+/// A header and a line for each row.
 fn lines(header: &str, line: impl Fn(&Row) -> String) -> String {
     let lines: String = rows().iter().map(|row| line(row) + "\n").collect();
     header.to_owned() + &lines

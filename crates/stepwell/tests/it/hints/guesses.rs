@@ -1,10 +1,10 @@
-//! What `stepwell schema` says of columns, and that its settings train.
+//! `stepwell schema`: its guesses of columns, and that its settings train.
 
 use std::fs;
 
 use crate::common::Workshop;
 
-/// The settings that are guessed for a file of this text.
+/// The settings guessed for a file with this text.
 fn guessed(shop: &Workshop, name: &str, text: &str) -> String {
     fs::write(shop.path(name), text).unwrap();
     shop.ok(&["schema", name, "--out", "run.toml", "--force"]);
@@ -56,7 +56,7 @@ fn lists_of_ids_with_values_are_guessed() {
     };
     let settings = guessed(&shop, "rows.jsonl", &(0..60).map(line).collect::<String>());
     assert!(settings.contains("values = \":\""), "{settings}");
-    // Times are none.
+    // Times are not lists with values.
     let line = |n: usize| format!("{},u{},12:{}\n", n % 2, n % 7, n);
     let text = "click,user,at\n".to_owned() + &(10..60).map(line).collect::<String>();
     let settings = guessed(&shop, "rows.csv", &text);
@@ -74,7 +74,7 @@ fn counts_of_clicks_and_impressions_come_with_a_hint() {
         let of_it = settings.lines().find(|line| line.starts_with(&format!("# {name}: "))).unwrap();
         assert!(of_it.contains("to learn Clicks over impressions") && of_it.contains(hint));
     }
-    // As it says.
+    // Applies the hint.
     let label = hint.replace("], type", "]\ntype").replace("\", of", "\"\nof");
     let made = "[data]\npaths = [\"rows.csv\"]\n[[columns]]\n".to_owned() + &label;
     let counts = "\n[[columns]]\nnames = [\"Clicks\", \"impressions\"]\ntype = \"ignored\"\n";

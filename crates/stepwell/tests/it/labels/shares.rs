@@ -50,7 +50,7 @@ names = ["clicks", "views"]
 type = "ignored"
 "#;
 
-/// Users and items with counts of clicks and views.
+/// A user and an item with counts of clicks and views.
 #[derive(Clone, Copy)]
 struct Row {
     user: usize,
@@ -145,8 +145,8 @@ impl Regression {
     }
 }
 
-/// AUC of scores with labels and weights, pair by pair, and their total weight; none if all labels
-/// are equal.
+/// AUC of scores with labels and weights, computed pair by pair, and their total weight; `None` if
+/// all labels are equal.
 fn auc(of: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     let (mut won, mut pairs) = (0.0, 0.0);
     for (score, label, weight) in of {
@@ -208,7 +208,7 @@ fn shares_are_learned_and_measured() {
         near(&eval["normalized_entropy"], sum(&loss) / all / loss(rate, rate), "entropy");
         near(&eval["positive_rate"], rate, "base rate");
         near(&eval["calibration"], sum(&|score, _| score) / all / rate, "calibration");
-        // Of groups.
+        // AUC by group.
         let of_user = |user: usize| -> Vec<(f64, f64, f64)> {
             let own = of.iter().zip(&rows).filter(|(_, row)| row.user == user);
             own.map(|(of, _)| *of).collect()
@@ -253,7 +253,7 @@ fn one_model_whatever_shares_lie_in_and_however_they_are_trained() {
     }
 }
 
-/// Two weighted lines for each, as scripts would write them.
+/// Two weighted lines for each row, as scripts would write them.
 #[test]
 fn counts_are_lines_of_clicks_and_of_none() {
     let shop = shop(&[COUNTS, WEIGHT]);
