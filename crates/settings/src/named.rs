@@ -88,7 +88,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "sketch",
         sketch = None,
         WhereItCounts,
-        "bytes of the sketch that counts for its admit_after"
+        "bytes of the sketch that counts ids for its admit_after"
     )
     .default_name("`rows.sketch`")
     .idle(idle::table_without_counting),

@@ -210,7 +210,7 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.page_cache",
         tiers.page_cache = ByteCount(4 << 30),
         Never,
-        "bytes of segment files read through the system's page cache; the rest is read directly"
+        "bytes of segment files that use the system's page cache; the rest bypasses it"
     ),
     tiers::HARVEST,
     setting!(
@@ -258,7 +258,8 @@ pub const SETTINGS: &[Setting] = &[
         "pipeline.staleness",
         staleness = 0,
         Always,
-        "steps whose updates a read of rows misses: step t reads rows as of step t - 1 - this"
+        "steps whose updates a read of rows misses: step t reads rows as they are after step t - 1 \
+         - this"
     )
     .check(|config| check::at_most(config.staleness, check::STALENESS_MAX)),
     setting!(
@@ -293,8 +294,8 @@ pub const SETTINGS: &[Setting] = &[
         "rows.sketch",
         life.sketch = ByteCount(4 << 20),
         WhereItCounts,
-        "bytes of the sketch that counts for rows.admit_after; at 8 bytes per id, one in forty is \
-         admitted early"
+        "bytes of the sketch that counts ids for rows.admit_after; at 8 bytes per id, one in forty \
+         is admitted early"
     )
     .idle(idle::without_counting),
     setting!(
@@ -337,14 +338,14 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint.every",
         checkpoint.every = 0,
         Never,
-        "steps between checkpoints (0: no limit); the end of the run writes one, too"
+        "steps between checkpoints (0: off); the end of the run writes one, too"
     )
     .idle(idle::without_checkpoints),
     setting!(
         "checkpoint.minutes",
         checkpoint.minutes = 10.0,
         Never,
-        "minutes between checkpoints, if there is a directory for them (0: no limit)"
+        "minutes between checkpoints, if there is a directory for them (0: off)"
     )
     .check(|config| {
         let (minutes, most) = (config.checkpoint.minutes, check::MINUTES_MAX);

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 pub struct CheckpointConfig {
     /// Directory; `None` for no checkpoints.
     pub dir: Option<PathBuf>,
-    /// Steps between checkpoints; 0 for no limit.
+    /// Steps between checkpoints; 0 for off.
     pub every: u64,
-    /// Most minutes of training between checkpoints; 0 for no limit.
+    /// Most minutes of training between checkpoints; 0 for off.
     pub minutes: f64,
     /// Whether one is written before the first step.
     pub initial: bool,

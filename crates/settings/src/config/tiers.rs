@@ -23,7 +23,7 @@ pub struct TierConfig {
     pub index: Option<ByteCount>,
     /// Bytes of a segment file; `None` for 64 MiB, less if `memory` is small.
     pub segment: Option<ByteCount>,
-    /// Bytes of segment files read through the system's page cache.
+    /// Bytes of segment files that use the system's page cache.
     pub page_cache: ByteCount,
     /// Bytes of harvested rows; `None` for 64 MiB, less if `memory` is small.
     pub harvest: Option<ByteCount>,

@@ -176,7 +176,7 @@ fn what_was_set_aside_is_told_and_removed_when_asked() {
         serde_json::from_str(&shop.ok(&["store", "purge", "two", "--json"])).unwrap();
     assert_eq!(json["stores"][0]["removed"]["files"], 0);
     assert!(shop.fails(&["store", "purge", "empty"]).contains("holds no store"));
-    assert!(shop.fails(&["store", "purge", "nowhere"]).contains("is no directory"));
+    assert!(shop.fails(&["store", "purge", "nowhere"]).contains("is not a directory"));
 }
 
 #[test]

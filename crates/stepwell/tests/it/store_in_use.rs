@@ -311,7 +311,7 @@ fn what_is_no_place_for_a_new_store_is_named_before_anything_is_salvaged() {
         let store = store.display().to_string();
         for into in ["run.toml", "run.toml/new"] {
             let message = shop.fails(&["store", "repair", &store, "--into", into]);
-            assert!(message.contains("run.toml is no directory"), "{message}");
+            assert!(message.contains("run.toml is not a directory"), "{message}");
             assert!(message.contains("--out names a new directory"), "{message}");
         }
     }

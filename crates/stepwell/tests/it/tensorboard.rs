@@ -255,7 +255,7 @@ fn a_directory_of_events_that_cannot_be_is_refused_before_the_run() {
     let error = shop.fails(&args(&[&data], &["--tensorboard", "no/where"]));
     assert!(error.contains("--tensorboard no/where: there is no directory no"), "{error}");
     let error = shop.fails(&args(&[&data], &["--tensorboard", &data]));
-    assert!(error.contains("is no directory"), "{error}");
+    assert!(error.contains("is not a directory"), "{error}");
     for (flag, key) in [("--checkpoint", "checkpoint.dir"), ("--tiers.ssd", "tiers.ssd")] {
         let error = shop.fails(&args(&[&data], &["--tensorboard", "one", flag, "one"]));
         assert!(error.contains(&format!("--tensorboard one is also {key}")), "{error}");
