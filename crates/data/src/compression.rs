@@ -5,6 +5,7 @@
 //! MiB for files compressed with `--long=27`. gzip adds 32 KiB.
 
 use std::io::{BufReader, Cursor, ErrorKind, Read};
+use std::ops::Range;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -83,7 +84,7 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
         Compression::Zstd => zstd::Decoder::with_buffer(buffered(whole))
             .and_then(|mut decoder| {
                 decoder.window_log_max(WINDOW_LOG_MAX)?;
-                Ok(Box::new(decoder))
+                Ok(Box::new(EvenReads::new(decoder)))
             })
             .map_err(|e| wrong(explain(&e)))?,
         Compression::Unknown(name) => {
@@ -103,6 +104,37 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
         }
     };
     Ok(Content::Text(text))
+}
+
+/// Bytes of output that the zstd decoder always has room for.
+const EVEN_BYTES: usize = 128 * 1024;
+
+/// Reads from a decoder that always has the same room for its output.
+///
+/// The zstd library decodes a frame in one pass if its output fits, and then compares the size in
+/// the frame's header with what the frame held; otherwise it can miss a difference. Whether a
+/// damaged file is refused must not depend on the caller's buffers.
+struct EvenReads<R> {
+    inner: R,
+    buffer: Box<[u8]>,
+    unread: Range<usize>,
+}
+
+impl<R: Read> EvenReads<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, buffer: vec![0; EVEN_BYTES].into(), unread: 0..0 }
+    }
+}
+
+impl<R: Read> Read for EvenReads<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.unread.is_empty() {
+            self.unread = 0..self.inner.read(&mut self.buffer)?;
+        }
+        let read = (&self.buffer[self.unread.clone()]).read(into)?;
+        self.unread.start += read;
+        Ok(read)
+    }
 }
 
 /// Whether the file has no examples. Reads both ends of a packed or Parquet file, and one byte of
@@ -155,8 +187,10 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
             Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
             // Window of 32 KiB, and tables.
             Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
-            // Window, and a block of 128 KiB on either side.
-            Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
+            // Window, a block of 128 KiB on either side, and one for its output.
+            Compression::Zstd => {
+                (INPUT_BYTES + 4 * 128 * 1024 + EVEN_BYTES) as u64 + (1 << WINDOW_LOG_MAX)
+            }
         })
 }
 
