@@ -6,7 +6,7 @@
 use std::fmt::{Arguments, Debug, Display};
 use std::ops::RangeInclusive;
 
-use crate::config::{Config, ExchangeKind, LifeConfig};
+use crate::config::{Config, ExchangeKind, RowsConfig};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
@@ -152,7 +152,7 @@ impl Config {
         self.check_batch()?;
         self.check_streams()?;
         self.check_known()?;
-        check_admission(&self.life, &|key| format!("rows.{key}"), "give one of them")?;
+        check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_named()
     }
 
@@ -162,7 +162,7 @@ impl Config {
     /// # Errors
     /// One line with the keys and the fix.
     pub fn check_ranks(&self, key: &str) -> Outcome {
-        let (ranks, blocks) = (self.ranks.count, self.model.blocks);
+        let (ranks, blocks) = (self.ranks.count, self.train.blocks);
         if ranks > 1 && ranks - self.servers() > blocks {
             let most = match blocks + self.servers() {
                 1 => "1 rank".to_owned(),
@@ -175,11 +175,14 @@ impl Config {
         }
         self.check_sync()?;
         // The owner of a lent row does not have its values after previous steps.
-        if ranks > 1 && self.ranks.exchange == ExchangeKind::WorkingSet && self.staleness > 0 {
+        if ranks > 1
+            && self.ranks.exchange == ExchangeKind::WorkingSet
+            && self.pipeline.staleness > 0
+        {
             return Err(format!(
                 "ranks.exchange = working_set and pipeline.staleness = {}: lent rows are read as \
                  they are; give pipeline.staleness = 0, or ranks.exchange = owner",
-                self.staleness
+                self.pipeline.staleness
             ));
         }
         Ok(())
@@ -243,7 +246,7 @@ impl Config {
             ));
         }
         for (key, value) in
-            [("train.blocks", self.model.blocks), ("data.mini_batch", self.data.mini_batch)]
+            [("train.blocks", self.train.blocks), ("data.mini_batch", self.data.mini_batch)]
         {
             if !value.is_multiple_of(streams) {
                 return Err(format!(
@@ -278,8 +281,8 @@ impl Config {
 
 /// Refuses rules of admission that exclude each other. `key_of` returns the key of a rule, and
 /// `mend` is the fix if there are two.
-fn check_admission(life: &LifeConfig, key_of: &dyn Fn(&str) -> String, mend: &str) -> Outcome {
-    let LifeConfig { admit_after, admit_probability, sketch, .. } = life;
+fn check_admission(life: &RowsConfig, key_of: &dyn Fn(&str) -> String, mend: &str) -> Outcome {
+    let RowsConfig { admit_after, admit_probability, sketch, .. } = life;
     if *admit_after > 1 && *admit_probability < 1.0 {
         return Err(format!(
             "{} = {admit_after} and {} = {admit_probability} are two rules of admission: {mend}",

@@ -46,8 +46,6 @@ pub struct Config {
     pub memory: Option<ByteCount>,
     /// Devices of each rank.
     pub device: Choice,
-    /// Where the dense part is computed.
-    pub dense_place: DensePlace,
     /// Ranks that train one model, each with its own threads and tiers.
     pub ranks: RanksConfig,
     /// How ranks agree on the model.
@@ -60,6 +58,8 @@ pub struct Config {
     pub columns: Vec<ColumnConfig>,
     /// Model to train.
     pub model: ModelConfig,
+    /// How a training step is computed.
+    pub train: TrainConfig,
     /// Named tables; empty for one table with all columns.
     pub tables: Vec<TableConfig>,
     /// Which columns go into which table, in the order of the model's input; empty for all columns
@@ -69,16 +69,10 @@ pub struct Config {
     pub tiers: TierConfig,
     /// Overlap.
     pub pipeline: PipelineConfig,
-    /// Number of most recent steps whose updates a step's reads of rows miss.
-    pub staleness: usize,
-    /// When rows start and stop existing.
-    pub life: LifeConfig,
-    /// Format of weights in rows.
-    pub storage: Storage,
-    /// Optimizer of rows.
-    pub rows: OptimizerConfig,
-    /// Optimizer of dense parameters.
-    pub dense: OptimizerConfig,
+    /// Rows: when they start and stop existing, and the format of their weights.
+    pub rows: RowsConfig,
+    /// Optimizers.
+    pub optim: OptimConfig,
     /// Checkpoints.
     pub checkpoint: CheckpointConfig,
 }
@@ -144,11 +138,13 @@ pub struct PipelineConfig {
     pub lookahead: usize,
     /// Batches whose keys are known ahead, at least `lookahead`.
     pub horizon: usize,
+    /// Number of most recent steps whose updates a step's reads of rows miss.
+    pub staleness: usize,
 }
 
-/// When rows start and stop existing.
+/// Rows: when they start and stop existing, and the format of their weights.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LifeConfig {
+pub struct RowsConfig {
     /// Occurrences of a key until it gets a row, including the one that admits it.
     pub admit_after: u8,
     /// Probability that a key gets a row, drawn anew in each mini-batch.
@@ -159,9 +155,11 @@ pub struct LifeConfig {
     pub history: bool,
     /// Bytes of the sketch that counts occurrences.
     pub sketch: ByteCount,
+    /// Format of the weights.
+    pub storage: Storage,
 }
 
-impl LifeConfig {
+impl RowsConfig {
     /// The life of a table's rows; `None` if they exist from their first use on, forever.
     pub fn life(&self) -> Option<Life> {
         let admission = match (self.admit_after, self.admit_probability) {
@@ -173,6 +171,24 @@ impl LifeConfig {
         let asked = self.history || self.expire_after > 0 || admission != Admission::AtOnce;
         asked.then_some(life)
     }
+}
+
+/// How a training step is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainConfig {
+    /// Blocks that every mini-batch is cut into, the unit of summation.
+    pub blocks: usize,
+    /// Where the dense part is computed.
+    pub dense: DensePlace,
+}
+
+/// Optimizers of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimConfig {
+    /// Optimizer of rows.
+    pub rows: OptimizerConfig,
+    /// Optimizer of dense parameters.
+    pub dense: OptimizerConfig,
 }
 
 /// Kind of an optimizer.
@@ -253,7 +269,6 @@ impl Config {
             threads: 0,
             memory: None,
             device: Choice::Host,
-            dense_place: DensePlace::Host,
             ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
             sync: SyncConfig::blank(),
             data: DataConfig::blank(),
@@ -266,24 +281,22 @@ impl Config {
                 bottom: Vec::new(),
                 init_range: 0.0,
                 precision: Precision::default(),
-                blocks: 0,
             },
+            train: TrainConfig { blocks: 0, dense: DensePlace::Host },
             columns: Vec::new(),
             tables: Vec::new(),
             features: Vec::new(),
             tiers: TierConfig::blank(),
-            pipeline: PipelineConfig { lookahead: 0, horizon: 0 },
-            staleness: 0,
-            life: LifeConfig {
+            pipeline: PipelineConfig { lookahead: 0, horizon: 0, staleness: 0 },
+            rows: RowsConfig {
                 admit_after: 0,
                 admit_probability: 0.0,
                 expire_after: 0,
                 history: false,
                 sketch: ByteCount(0),
+                storage: Storage::default(),
             },
-            storage: Storage::default(),
-            rows: optimizer.clone(),
-            dense: optimizer,
+            optim: OptimConfig { rows: optimizer.clone(), dense: optimizer },
             checkpoint: CheckpointConfig {
                 dir: None,
                 every: 0,

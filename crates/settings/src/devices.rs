@@ -53,7 +53,7 @@ pub(crate) const WARM_UP: Setting = setting!(
 /// Where the dense part runs.
 pub(crate) const DENSE: Setting = setting!(
     "train.dense",
-    dense_place = DensePlace::Host,
+    train.dense = DensePlace::Host,
     Never,
     "host or device: where the dense part of the model is computed; CUDA devices give other bits \
      than the host"

@@ -112,13 +112,13 @@ pub(crate) fn outside_dlrm(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn with_a_life(config: &Config) -> Option<&'static str> {
-    let life = &config.life;
+    let life = &config.rows;
     let asks = life.admit_after > 1 || life.admit_probability < 1.0 || life.expire_after > 0;
     asks.then_some("admission or expiry needs it already")
 }
 
 pub(crate) fn without_counting(config: &Config) -> Option<&'static str> {
-    (config.life.admit_after <= 1).then_some("rows.admit_after is 1")
+    (config.rows.admit_after <= 1).then_some("rows.admit_after is 1")
 }
 
 /// Expects a table with resolved settings.

@@ -38,10 +38,10 @@ mod tests;
 pub use columns::COLUMN_SETTINGS;
 pub use config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
-    DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig,
-    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig,
-    RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TransformKind,
-    expanded,
+    DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind,
+    OptimConfig, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind,
+    RanksConfig, RowsConfig, RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules,
+    TierConfig, TrainConfig, TransformKind, expanded,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

@@ -60,11 +60,16 @@ pub(crate) mod tunings {
 
 /// An entry of the table of settings, from its key and field.
 macro_rules! of_optimizer {
-    ($key:literal, $part:ident.$field:ident) => {
-        setting!($key, $part.$field = None, BeyondDefault, crate::optimizer::tunings::$field.help)
-            .default_name(crate::optimizer::tunings::$field.usual)
-            .check(|config| crate::optimizer::tunings::$field.check(config.$part.$field))
-            .idle(|config| crate::optimizer::tunings::$field.idle(&config.$part))
+    ($key:literal, optim.$part:ident.$field:ident) => {
+        setting!(
+            $key,
+            optim.$part.$field = None,
+            BeyondDefault,
+            crate::optimizer::tunings::$field.help
+        )
+        .default_name(crate::optimizer::tunings::$field.usual)
+        .check(|config| crate::optimizer::tunings::$field.check(config.optim.$part.$field))
+        .idle(|config| crate::optimizer::tunings::$field.idle(&config.optim.$part))
     };
 }
 pub(crate) use of_optimizer;

@@ -188,11 +188,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!(
         "train.blocks",
-        model.blocks = 8,
+        train.blocks = 8,
         Always,
         "blocks of a mini-batch, the unit of summation"
     )
-    .check(|config| check::count(config.model.blocks, check::BLOCKS_MAX)),
+    .check(|config| check::count(config.train.blocks, check::BLOCKS_MAX)),
     devices::DENSE,
     devices::HBM,
     devices::LOOKUP,
@@ -256,35 +256,35 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!(
         "pipeline.staleness",
-        staleness = 0,
+        pipeline.staleness = 0,
         Always,
         "steps whose updates a read of rows misses: step t reads rows as they are after step t - 1 \
          - this"
     )
-    .check(|config| check::at_most(config.staleness, check::STALENESS_MAX)),
+    .check(|config| check::at_most(config.pipeline.staleness, check::STALENESS_MAX)),
     setting!(
         "rows.admit_after",
-        life.admit_after = 1,
+        rows.admit_after = 1,
         Always,
         "an id gets a row in the mini-batch in which its occurrences reach this (1: the first)"
     )
-    .check(|config| check::admit_after(config.life.admit_after)),
+    .check(|config| check::admit_after(config.rows.admit_after)),
     setting!(
         "rows.admit_probability",
-        life.admit_probability = 1.0,
+        rows.admit_probability = 1.0,
         Always,
         "probability that an id gets a row, drawn anew in each mini-batch"
     )
-    .check(|config| check::admit_probability(config.life.admit_probability)),
+    .check(|config| check::admit_probability(config.rows.admit_probability)),
     setting!(
         "rows.expire_after",
-        life.expire_after = 0,
+        rows.expire_after = 0,
         Always,
         "steps without use after which a row expires (0: never)"
     ),
     setting!(
         "rows.history",
-        life.history = false,
+        rows.history = false,
         Always,
         "true: rows keep step of last use, examples and importance even if no other setting needs \
          them"
@@ -292,7 +292,7 @@ pub const SETTINGS: &[Setting] = &[
     .idle(idle::with_a_life),
     setting!(
         "rows.sketch",
-        life.sketch = ByteCount(4 << 20),
+        rows.sketch = ByteCount(4 << 20),
         WhereItCounts,
         "bytes of the sketch that counts ids for rows.admit_after; at 8 bytes per id, one in forty \
          is admitted early"
@@ -300,34 +300,34 @@ pub const SETTINGS: &[Setting] = &[
     .idle(idle::without_counting),
     setting!(
         "rows.storage",
-        storage = Storage::F32,
+        rows.storage = Storage::F32,
         Always,
         "f32, f16 or bf16: format of weights in rows; 16-bit weights are rounded stochastically"
     ),
     setting!(
         "optim.rows.kind",
-        rows.kind = OptimizerKind::Adagrad,
+        optim.rows.kind = OptimizerKind::Adagrad,
         Always,
         "sgd, adagrad or adam for rows"
     ),
-    setting!("optim.rows.lr", rows.lr = 0.02, Always, "learning rate of rows")
-        .check(|config| check::learning_rate(config.rows.lr)),
-    of_optimizer!("optim.rows.eps", rows.eps),
-    of_optimizer!("optim.rows.initial", rows.initial),
-    of_optimizer!("optim.rows.beta1", rows.beta1),
-    of_optimizer!("optim.rows.beta2", rows.beta2),
+    setting!("optim.rows.lr", optim.rows.lr = 0.02, Always, "learning rate of rows")
+        .check(|config| check::learning_rate(config.optim.rows.lr)),
+    of_optimizer!("optim.rows.eps", optim.rows.eps),
+    of_optimizer!("optim.rows.initial", optim.rows.initial),
+    of_optimizer!("optim.rows.beta1", optim.rows.beta1),
+    of_optimizer!("optim.rows.beta2", optim.rows.beta2),
     setting!(
         "optim.dense.kind",
-        dense.kind = OptimizerKind::Adam,
+        optim.dense.kind = OptimizerKind::Adam,
         Always,
         "sgd, adagrad or adam for dense parameters"
     ),
-    setting!("optim.dense.lr", dense.lr = 0.001, Always, "learning rate of dense parameters")
-        .check(|config| check::learning_rate(config.dense.lr)),
-    of_optimizer!("optim.dense.eps", dense.eps),
-    of_optimizer!("optim.dense.initial", dense.initial),
-    of_optimizer!("optim.dense.beta1", dense.beta1),
-    of_optimizer!("optim.dense.beta2", dense.beta2),
+    setting!("optim.dense.lr", optim.dense.lr = 0.001, Always, "learning rate of dense parameters")
+        .check(|config| check::learning_rate(config.optim.dense.lr)),
+    of_optimizer!("optim.dense.eps", optim.dense.eps),
+    of_optimizer!("optim.dense.initial", optim.dense.initial),
+    of_optimizer!("optim.dense.beta1", optim.dense.beta1),
+    of_optimizer!("optim.dense.beta2", optim.dense.beta2),
     setting!(
         "checkpoint.dir",
         checkpoint.dir = None,

@@ -50,7 +50,7 @@ fn what_changes_nothing_is_told_where_it_was_chosen() {
     assert_eq!(notes[0], "rows.sketch has no effect, because rows.admit_after is 1");
     assert!(notes[1].starts_with("checkpoint.every has no effect"), "{notes:?}");
     config.checkpoint.dir = Some("saved".into());
-    config.life.admit_after = 2;
+    config.rows.admit_after = 2;
     config.data.paths = vec!["a.tsv".to_owned()];
     let notes = idle_notes(&keys, &config);
     assert_eq!(notes.len(), 1, "{notes:?}");
@@ -126,9 +126,9 @@ fn what_makes_a_model_is_said_as_it_always_was() {
     config.data.paths = vec!["a.tsv".to_owned()];
     (config.model.kind, config.model.cross_layers) = (ModelKind::Dcn, 5);
     (config.model.hidden, config.model.precision) = (Vec::new(), Precision::Bf16);
-    (config.life.admit_after, config.life.sketch.0) = (2, 4096);
-    (config.storage, config.rows.lr) = (Storage::F16, 1e-7);
-    config.dense.kind = OptimizerKind::Sgd;
+    (config.rows.admit_after, config.rows.sketch.0) = (2, 4096);
+    (config.rows.storage, config.optim.rows.lr) = (Storage::F16, 1e-7);
+    config.optim.dense.kind = OptimizerKind::Sgd;
     assert_eq!(
         said(&config),
         "seed=1 data.mini_batch=4096 data.eval_fraction=0.1 model.kind=Dcn model.dim=16 \

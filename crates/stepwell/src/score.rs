@@ -80,7 +80,7 @@ impl<'a> Scoring<'a> {
         let state = RunState::read(checkpoint)?;
         let mut config = settings::from_json(&state.config)?;
         // Scoring has its own devices, and the digest does not depend on them.
-        (config.device, config.dense_place) = (Choice::default(), DensePlace::default());
+        (config.device, config.train.dense) = (Choice::default(), DensePlace::default());
         config.tiers.hbm = None;
         set_all(&mut config, &args.set).map_err(Failure::Usage)?;
         if !args.data.is_empty() {

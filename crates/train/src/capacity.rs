@@ -131,7 +131,7 @@ impl Capacity {
     /// together.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let Wanted { config, offer, .. } = wanted;
-        if offer.is_none() && config.dense_place == DensePlace::Device {
+        if offer.is_none() && config.train.dense == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense is device, and with device = {} there is none: name devices, such as \
                  emulated:1, or choose train.dense = host",
@@ -325,7 +325,7 @@ fn load(wanted: &Wanted<'_>) -> Load {
         mini_batch: config.data.mini_batch as u64,
         batch: config.batch() as u64,
         lookahead: config.pipeline.lookahead as u64,
-        staleness: config.staleness as u64,
+        staleness: config.pipeline.staleness as u64,
         sketch_bytes: wanted.model.sketch_bytes().to_vec(),
         saves: config.checkpoint.dir.is_some(),
         // Stores of the first format, which do not describe their rows, are rewritten.

@@ -35,7 +35,7 @@ const BORROWED_MAX: usize = 8;
 /// Number of examples of the rank that has the most.
 fn own_examples(config: &Config) -> usize {
     let (ranks, all) = (config.ranks.count, config.data.mini_batch);
-    let blocks = Blocks::new(all, config.model.blocks).beside_servers(config.servers());
+    let blocks = Blocks::new(all, config.train.blocks).beside_servers(config.servers());
     let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
     (0..ranks).map(of_rank).max().unwrap_or(all)
 }
@@ -49,7 +49,7 @@ impl Exchange {
     pub(crate) fn of(config: &Config, model: &Model) -> Self {
         let (ranks, all, own) = (config.ranks.count, config.data.mini_batch, own_examples(config));
         let borrowed = Self::borrowed_rows(config, model);
-        let subtrees = Blocks::subtrees_max(config.model.blocks, ranks - config.servers()) as u64;
+        let subtrees = Blocks::subtrees_max(config.train.blocks, ranks - config.servers()) as u64;
         let ids = model.features().ids_by_table();
         let of = |examples: usize, bytes: &dyn Fn(&TableSpec) -> u64| -> u64 {
             let of_tables = model.tables().iter().zip(&ids);
@@ -75,7 +75,7 @@ impl Exchange {
         let answer = |table: &TableSpec| lent(weights(table), table);
         let sums = |table: &TableSpec| lent(sums(table), table);
         // Rows sent early arrive in addition to the answers of the step before.
-        let goes_early = |table: &TableSpec| config.staleness == 0 && table.life.is_none();
+        let goes_early = |table: &TableSpec| config.pipeline.staleness == 0 && table.life.is_none();
         let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
         let answers = of(all, &answers) + of(own, &answers);
         // Out of step, others may have sent gradients of as many steps as they may be ahead.

@@ -83,7 +83,7 @@ impl Model {
         let stays = |table: usize| named[table].place == PlaceKind::Memory;
         let groups = GroupTables::of(&mut tables, stays).map_err(Error::Config)?;
         let by_use = named.iter().map(|table| table.place == PlaceKind::Device).collect();
-        let sketch_bytes = named.iter().map(|table| table.rules(config).life.sketch.0).collect();
+        let sketch_bytes = named.iter().map(|table| table.rules(config).rows.sketch.0).collect();
         let label_lanes = schema.labels;
         assert_eq!(label_lanes.count, labels.len(), "examples have the labels that are learned");
         Ok(Self {
@@ -233,11 +233,11 @@ fn table_of(
         name: name.clone(),
         dim,
         wide,
-        storage: rules.storage,
+        storage: rules.rows.storage,
         optimizer: optimizer.map_err(|why| Error::Config(format!("optim.rows: {why}")))?,
         init_range: rules.init_range as f32,
         seed: config.seed,
-        life: rules.life.life(),
+        life: rules.rows.life(),
         shared: false,
     })
 }

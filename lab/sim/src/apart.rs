@@ -14,7 +14,7 @@ impl Shape {
     /// blocking sum with fresh rows, whose result is known bit for bit.
     pub fn agree_by(&mut self, seed: u64, ranks: usize) {
         let mut dice = Dice::new(seed, "agree");
-        let blocks = self.config.model.blocks;
+        let blocks = self.config.train.blocks;
         let evenly = blocks.is_power_of_two() && ranks.is_power_of_two() && ranks <= blocks;
         let sync = &mut self.config.sync;
         sync.rows = RowsKind::Bounded;
@@ -35,7 +35,7 @@ impl Shape {
 pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
     let sync = &config.sync;
     let lacks_nothing = sync.rows == RowsKind::Bounded && sync.staleness == 0;
-    let evenly = config.model.blocks.is_power_of_two() && ranks.is_power_of_two();
+    let evenly = config.train.blocks.is_power_of_two() && ranks.is_power_of_two();
     sync.rows == RowsKind::Exact || sync.dense == DenseKind::BSP && lacks_nothing && evenly
 }
 

@@ -101,7 +101,7 @@ impl Shape {
         self.config.device = Choice::Emulated(devices as usize);
         self.give(of_hosts, oracle);
         if dice.once_in(3) {
-            self.config.dense_place = DensePlace::Device;
+            self.config.train.dense = DensePlace::Device;
         }
         true
     }

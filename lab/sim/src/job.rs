@@ -7,7 +7,7 @@ use std::fmt::Write;
 use stepwell_base::ByteCount;
 use stepwell_data::Chunk;
 use stepwell_optim::Storage;
-use stepwell_settings::{Config, LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
+use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind, RowsConfig};
 
 use crate::bags::{self, Bound};
 use crate::dice::Dice;
@@ -73,10 +73,10 @@ impl Job {
         let train = steps.max(3) * config.data.mini_batch as u64 - dice.below(4);
         let examples = (train as f64 / (1.0 - config.data.eval_fraction)) as u64;
         model(&mut config, &mut dice);
-        config.life = life(&mut dice);
+        config.rows = life(&mut dice);
         // Separate dice, so that the rest of a job doesn't depend on them.
-        config.storage = Dice::new(number, "storage").pick(&Storage::ALL);
-        config.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
+        config.rows.storage = Dice::new(number, "storage").pick(&Storage::ALL);
+        config.pipeline.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
         config.tiers.dram = Some(ByteCount(4 << 20));
         config.tiers.index = Some(ByteCount(4 << 20));
         config.tiers.segment = Some(ByteCount(64 << 10));
@@ -101,7 +101,7 @@ impl Job {
         let ids = ids_max(&files);
         // The rows of a bag move together, so with many of them, a learning rate that suits a
         // single row diverges.
-        config.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
+        config.optim.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
             let of_each = ByteCount(4 << 20);
@@ -131,20 +131,21 @@ fn model(config: &mut Config, dice: &mut Dice) {
     config.model.dim = dice.within(1, 4) as usize;
     config.model.hidden = vec![4];
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);
-    config.model.blocks = dice.pick(&[1, 2, 3, 8]);
+    config.train.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
     let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
-    config.rows = OptimizerConfig::new(dice.pick(&kinds), 0.05);
-    config.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
+    config.optim.rows = OptimizerConfig::new(dice.pick(&kinds), 0.05);
+    config.optim.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
 }
 
-pub(crate) fn life(dice: &mut Dice) -> LifeConfig {
-    let mut life = LifeConfig {
+pub(crate) fn life(dice: &mut Dice) -> RowsConfig {
+    let mut life = RowsConfig {
         admit_after: 1,
         admit_probability: 1.0,
         expire_after: 0,
         history: dice.once_in(8),
         sketch: ByteCount(dice.pick(&[64, 512, 4096])),
+        storage: Storage::default(),
     };
     match dice.below(6) {
         0 => life.admit_after = dice.within(2, 4) as u8,

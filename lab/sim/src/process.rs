@@ -122,7 +122,7 @@ impl<'a> Launch<'a> {
         let mut full = None;
         let mut config = shape.config.clone();
         // A row that is read when its mini-batch is planned misses the update of the previous step.
-        config.staleness += usize::from(!self.rules.hold(Rule::ReadLate));
+        config.pipeline.staleness += usize::from(!self.rules.hold(Rule::ReadLate));
         let devices = Arc::new(Stepped { seed: self.seed, fault: self.device_fault });
         let work = || {
             let places = Simulated {

@@ -138,7 +138,7 @@ impl Shape {
     /// doesn't depend on them.
     pub fn exchange_by(&mut self, seed: u64, oracle: &Oracle) {
         let mut dice = Dice::new(seed, "exchange");
-        if self.config.staleness == 0 && !dice.once_in(4) {
+        if self.config.pipeline.staleness == 0 && !dice.once_in(4) {
             self.config.ranks.exchange = ExchangeKind::WorkingSet;
             self.config.data.batch = self.config.data.mini_batch * dice.pick(&[2, 4, 8, 32]);
             // A longer batch needs more memory for the same slots.

@@ -9,7 +9,7 @@
 use stepwell_engine::{DEFAULT_TABLE, Pooling};
 use stepwell_optim::Storage;
 use stepwell_settings::{
-    Config, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
+    Config, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowsConfig, TableConfig,
 };
 
 use crate::dice::Dice;
@@ -83,16 +83,16 @@ fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
 /// Draws a table that may share slab and store with `like`.
 fn alike(like: &TableConfig, config: &Config, dice: &mut Dice) -> TableConfig {
     let mut table = TableConfig { place: PlaceKind::Tiers, ..like.clone() };
-    let was = like.rules(config).life;
+    let was = like.rules(config).rows;
     if was.life().is_some() {
         let life = job::life(dice);
-        live_by(&mut table, &LifeConfig { expire_after: was.expire_after, history: true, ..life });
+        live_by(&mut table, &RowsConfig { expire_after: was.expire_after, history: true, ..life });
     }
     rates(&mut table, dice);
     table
 }
 
-fn live_by(table: &mut TableConfig, life: &LifeConfig) {
+fn live_by(table: &mut TableConfig, life: &RowsConfig) {
     table.admit_after = Some(life.admit_after);
     table.admit_probability = Some(life.admit_probability);
     table.expire_after = Some(life.expire_after);

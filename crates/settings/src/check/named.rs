@@ -40,7 +40,7 @@ impl Config {
                 table.key("dram")
             ));
         }
-        let expires = table.rules(self).life.expire_after > 0;
+        let expires = table.rules(self).rows.expire_after > 0;
         if table.place == PlaceKind::Memory && expires {
             return Err(format!(
                 "{} is memory, where expired rows would not free their memory: give {} = 0, or \
@@ -68,7 +68,7 @@ impl Config {
             || "give one of them".to_owned(),
             |key| format!("give {} = 1 for this table", table.key(key)),
         );
-        check_admission(&table.rules(self).life, &key_of, &mend)
+        check_admission(&table.rules(self).rows, &key_of, &mend)
     }
 
     /// Refuses columns from which no example can be made, and columns without data.

@@ -33,15 +33,15 @@ impl Config {
                 "ranks.exchange = owner",
             );
         }
-        if self.staleness > 0 {
-            let what = format!("pipeline.staleness = {}", self.staleness);
+        if self.pipeline.staleness > 0 {
+            let what = format!("pipeline.staleness = {}", self.pipeline.staleness);
             return refuse(
                 what,
                 "it counts steps that all ranks take together",
                 "pipeline.staleness = 0",
             );
         }
-        if self.dense_place == DensePlace::Device {
+        if self.train.dense == DensePlace::Device {
             let why = "protocols move dense parameters in the host's memory";
             return refuse("train.dense = device".to_owned(), why, "train.dense = host");
         }

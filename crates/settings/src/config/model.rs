@@ -50,6 +50,4 @@ pub struct ModelConfig {
     pub init_range: f64,
     /// Rounding of the operands of matrix products.
     pub precision: Precision,
-    /// Blocks of every mini-batch, the unit of summation.
-    pub blocks: usize,
 }

@@ -4,7 +4,7 @@ use stepwell_base::ByteCount;
 use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
-use super::{Config, LifeConfig, OptimizerConfig, OptimizerKind};
+use super::{Config, OptimizerConfig, OptimizerKind, RowsConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// The table that exists without being named; without features, it has all id columns.
@@ -50,12 +50,10 @@ pub struct TableRules {
     pub dim: usize,
     /// Optimizer of its rows.
     pub optimizer: OptimizerConfig,
-    /// Format of weights in its rows.
-    pub storage: Storage,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
-    /// When rows start and stop existing.
-    pub life: LifeConfig,
+    /// Its rows.
+    pub rows: RowsConfig,
 }
 
 impl TableConfig {
@@ -71,18 +69,18 @@ impl TableConfig {
 
     /// The same table with all inherited values filled in.
     pub(crate) fn resolved(&self, config: &Config) -> Self {
-        let TableRules { dim, optimizer, storage, init_range, life } = self.rules(config);
+        let TableRules { dim, optimizer, init_range, rows } = self.rules(config);
         Self {
             dim: Some(dim),
             optimizer: Some(optimizer.kind),
             lr: Some(optimizer.lr),
-            storage: Some(storage),
+            storage: Some(rows.storage),
             init_range: Some(init_range),
-            admit_after: Some(life.admit_after),
-            admit_probability: Some(life.admit_probability),
-            expire_after: Some(life.expire_after),
-            history: Some(life.history),
-            sketch: Some(life.sketch),
+            admit_after: Some(rows.admit_after),
+            admit_probability: Some(rows.admit_probability),
+            expire_after: Some(rows.expire_after),
+            history: Some(rows.history),
+            sketch: Some(rows.sketch),
             ..self.clone()
         }
     }
@@ -98,18 +96,18 @@ impl TableConfig {
 
     /// The settings of its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
-        let (rows, life) = (&config.rows, &config.life);
+        let rows = &config.rows;
         TableRules {
             dim: self.dim.unwrap_or(config.model.dim),
-            optimizer: self.optimizer(rows),
-            storage: self.storage.unwrap_or(config.storage),
+            optimizer: self.optimizer(&config.optim.rows),
             init_range: self.init_range.unwrap_or(config.model.init_range),
-            life: LifeConfig {
-                admit_after: self.admit_after.unwrap_or(life.admit_after),
-                admit_probability: self.admit_probability.unwrap_or(life.admit_probability),
-                expire_after: self.expire_after.unwrap_or(life.expire_after),
-                history: self.history.unwrap_or(life.history),
-                sketch: self.sketch.unwrap_or(life.sketch),
+            rows: RowsConfig {
+                admit_after: self.admit_after.unwrap_or(rows.admit_after),
+                admit_probability: self.admit_probability.unwrap_or(rows.admit_probability),
+                expire_after: self.expire_after.unwrap_or(rows.expire_after),
+                history: self.history.unwrap_or(rows.history),
+                sketch: self.sketch.unwrap_or(rows.sketch),
+                storage: self.storage.unwrap_or(rows.storage),
             },
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
     let mut sections: Vec<_> =
         dense.sections.iter_mut().filter(|section| is_vector(section)).collect();
     if fresh_state {
-        let OptimizerConfig { lr, initial, .. } = config.dense;
+        let OptimizerConfig { lr, initial, .. } = config.optim.dense;
         let initial = initial.unwrap_or(Adagrad::new(lr).initial) as f32;
         let begin = |name: &str| if name == SUM { initial } else { 0.0 };
         sections.drain(1..).for_each(|(name, values)| values.fill(begin(name)));

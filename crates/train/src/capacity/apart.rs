@@ -38,7 +38,7 @@ impl Apart {
         }
         add_training(&mut training, wanted)?;
         // Parameters, and one value per parameter for each part of the optimizer's state.
-        let parts = 1 + rule(&wanted.config.dense).state_names().len();
+        let parts = 1 + rule(&wanted.config.optim.dense).state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
         Ok(Self { data, training, dense })
@@ -160,7 +160,7 @@ fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
 
 /// The most streams of the data that a rank reads.
 fn streams_read(config: &Config) -> usize {
-    let (streams, blocks) = (config.data.streams, config.model.blocks);
+    let (streams, blocks) = (config.data.streams, config.train.blocks);
     let ranks = config.ranks.count - config.servers();
     let of_each = blocks / streams;
     let read = |rank: usize| {

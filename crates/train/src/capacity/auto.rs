@@ -17,7 +17,7 @@ use crate::models::Model;
 
 /// Whether settings give devices memory or work, without naming devices.
 fn insists(config: &Config) -> bool {
-    config.tiers.hbm.is_some() || config.dense_place == DensePlace::Device
+    config.tiers.hbm.is_some() || config.train.dense == DensePlace::Device
 }
 
 /// The devices of rank `part` of `parts`, which divide `offer`; `None` and a note if they cannot
@@ -28,7 +28,7 @@ pub(crate) fn part(
     (part, parts): (usize, usize),
     note: &dyn Fn(String),
 ) -> std::result::Result<Option<Offer>, String> {
-    let is_asked = config.device != Choice::Auto || config.dense_place == DensePlace::Device;
+    let is_asked = config.device != Choice::Auto || config.train.dense == DensePlace::Device;
     match offer.part(part, parts) {
         Err(why) if !is_asked => {
             note(format!("no GPU is used: {why}"));

@@ -44,7 +44,7 @@ impl DeviceRoom {
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
-        if config.dense_place == DensePlace::Device {
+        if config.train.dense == DensePlace::Device {
             let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
             offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
         }
@@ -133,7 +133,7 @@ impl DeviceRoom {
 
 /// Bytes of the dense part on each of `devices` devices, and pinned on the host for each.
 pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
-    match config.dense_place {
+    match config.train.dense {
         DensePlace::Host => (0, 0),
         DensePlace::Device => Trainer::device_bytes_max(model, config, devices),
     }

@@ -29,7 +29,7 @@ impl AgreedOptimizer {
     /// # Errors
     /// If its settings are invalid.
     pub(crate) fn new(config: &Config, count: usize) -> Result<Self> {
-        let dense = rule(&config.dense);
+        let dense = rule(&config.optim.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let state =

@@ -50,7 +50,7 @@ impl Counter {
         Self {
             mini_batch: config.data.mini_batch,
             ranks: config.ranks.count,
-            blocks: config.model.blocks,
+            blocks: config.train.blocks,
             grouper: Grouper::default(),
             gathered: tables.iter().map(|_| Default::default()).collect(),
             examples: 0,

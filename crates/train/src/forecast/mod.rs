@@ -78,7 +78,7 @@ impl Forecast {
             ranks: config.ranks.count,
             examples: config.data.mini_batch,
             tables: tables.collect(),
-            subtrees: Blocks::subtrees_max(config.model.blocks, config.ranks.count),
+            subtrees: Blocks::subtrees_max(config.train.blocks, config.ranks.count),
             dense: model.graph().parameter_count(),
         };
         Ok(Self::of_step(&step, config.threads, known))

@@ -68,7 +68,7 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
         checkpoint_evaluated: checkpoints && config.checkpoint.best != BestKind::None,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
-        blocks: config.model.blocks,
+        blocks: config.train.blocks,
         rank: None,
         servers: 0,
         tables,

@@ -190,7 +190,7 @@ fn wire(
     // Planners of several ranks would read different times; rank 0 decides, in its requests.
     let is_asked = parts.fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
-    let PipelineConfig { lookahead, horizon } = config.pipeline;
+    let PipelineConfig { lookahead, horizon, .. } = config.pipeline;
     let rows = stepwell_engine::stages(
         (&parts.groups, parts.planners),
         Window { lookahead, horizon },

@@ -49,7 +49,9 @@ fn a_setting_that_an_earlier_build_did_not_know_was_as_it_is_by_default() {
     half.model.precision = Precision::Bf16;
     let error = check(&was, &half).unwrap_err();
     assert!(error.contains("model.precision = f32, this run has bf16"), "{error}");
-    let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
+    let mut stale = Config::default();
+    stale.pipeline.staleness = 1;
+    let error = check(&was, &stale).unwrap_err();
     assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
 }
 
@@ -118,8 +120,8 @@ fn shapes_of_a_model_are_kept_and_those_of_others_do_not_count() {
 fn a_sketch_keeps_its_size_where_there_is_one() {
     let with = |admit_after, bytes| {
         let mut config = Config::default();
-        config.life.admit_after = admit_after;
-        config.life.sketch.0 = bytes;
+        config.rows.admit_after = admit_after;
+        config.rows.sketch.0 = bytes;
         config
     };
     let was = state(&with(2, 4096));
@@ -143,7 +145,7 @@ fn an_evaluation_may_read_other_data_but_no_other_model() {
     (now.data.mini_batch, now.synth.examples) = (64, 7);
     now.data.paths = vec!["other.tsv".to_owned()];
     assert_eq!(check(&now), Ok(()));
-    now.staleness = 9;
+    now.pipeline.staleness = 9;
     let error = check(&now).unwrap_err();
     assert!(error.contains("trained with pipeline.staleness = 0"), "{error}");
     let mut now = Config::default();

@@ -300,7 +300,7 @@ fn join(
     trainer: &mut Trainer,
 ) -> Result<Option<Trainer>> {
     let blocks =
-        Blocks::new(config.data.mini_batch, config.model.blocks).beside_servers(config.servers());
+        Blocks::new(config.data.mini_batch, config.train.blocks).beside_servers(config.servers());
     let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
     let rows = trainer.model().features().ids_by_table();
     let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
@@ -333,7 +333,7 @@ fn trainer(
     let machine = &around.machine;
     let pool = pool(config, machine)?;
     let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
-    if config.dense_place == DensePlace::Device {
+    if config.train.dense == DensePlace::Device {
         trainer.compute_on(devices, config)?;
     }
     if let Some(witness) = &machine.witness {

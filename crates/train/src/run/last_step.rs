@@ -13,8 +13,8 @@ use crate::{Error, Result};
 
 /// The last step that may be trained with the row histories that `config` keeps.
 fn last_step(config: &Config) -> u64 {
-    let of_tables = config.tables.iter().map(|table| table.rules(config).life);
-    let mut lives = of_tables.chain([config.life.clone()]).map(|life| life.life());
+    let of_tables = config.tables.iter().map(|table| table.rules(config).rows);
+    let mut lives = of_tables.chain([config.rows.clone()]).map(|life| life.life());
     if lives.any(|life| life.is_some()) { History::STEPS_MAX } else { u64::MAX }
 }
 

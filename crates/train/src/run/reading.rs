@@ -65,7 +65,7 @@ pub(super) fn share(
     fabric: Option<&Fabric>,
     stop: &StopRequest,
 ) -> Result<Sources> {
-    let (blocks, streams) = (config.model.blocks, config.data.streams);
+    let (blocks, streams) = (config.train.blocks, config.data.streams);
     let servers = config.servers();
     let (rank, ranks) = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
     if ranks == 1 && streams == 1 {

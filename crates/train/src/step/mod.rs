@@ -103,8 +103,8 @@ impl Trainer {
     ) -> Result<Self> {
         let dense = Box::new(HostDense::new(&model, config)?);
         let shape = Shape {
-            blocks: config.model.blocks,
-            staleness: config.staleness,
+            blocks: config.train.blocks,
+            staleness: config.pipeline.staleness,
             weighs_occurrences: config.tiers.policy.weighs_occurrences(),
             sketch_bytes,
         };
@@ -114,7 +114,7 @@ impl Trainer {
             pool,
             learns: None,
             dense,
-            blocks: config.model.blocks,
+            blocks: config.train.blocks,
             logits: Vec::new(),
             d_first_order: Vec::new(),
             clicks: Vec::new(),
@@ -162,7 +162,7 @@ impl Trainer {
         config: &Config,
         devices: usize,
     ) -> Option<PoolShape<'a>> {
-        let is_there = config.dense_place == DensePlace::Device;
+        let is_there = config.train.dense == DensePlace::Device;
         is_there.then(|| DeviceDense::pool_shape(model, config, devices)).flatten()
     }
 
@@ -200,12 +200,12 @@ impl Trainer {
 
     /// The most bytes of a trainer.
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
-        let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
+        let (mini_batch, blocks) = (config.data.mini_batch, config.train.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
         let own_blocks = blocks.div_ceil(config.ranks.count - config.servers());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
-        if config.dense_place == DensePlace::Device {
+        if config.train.dense == DensePlace::Device {
             // Two copies of the dense part, for checkpoints; rows are updated here.
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = Self::example_bytes(model, mini_batch);

@@ -104,7 +104,7 @@ impl Inheritance {
     ) -> Result<(Dense, Option<String>)> {
         let model = trainer.model();
         let mut dense = trainer.dense()?.to_dense();
-        let same_rule = self.was.config.dense.kind == config.dense.kind;
+        let same_rule = self.was.config.optim.dense.kind == config.optim.dense.kind;
         let parameters = Matched::new((&self.was.config, &self.was.model), (config, model))?;
         let mut initial = Vec::new();
         for (name, values) in &mut dense.sections {
@@ -140,12 +140,13 @@ impl Inheritance {
         };
         let same_tables = self.was.model.tables().len() == model.tables().len()
             && self.was.model.tables().iter().zip(model.tables()).all(same_table);
-        let goes_on = same_tables && self.was.config.staleness == config.staleness;
+        let goes_on =
+            same_tables && self.was.config.pipeline.staleness == config.pipeline.staleness;
         let stale = checkpoint.sections.iter().filter(|(name, _)| name.starts_with(STALE));
         if goes_on {
             dense.sections.extend(stale.cloned());
         } else {
-            let steps = 0..config.staleness;
+            let steps = 0..config.pipeline.staleness;
             let names =
                 steps.flat_map(|step| (0..model.tables().len()).map(move |table| (step, table)));
             for (step, table) in names {

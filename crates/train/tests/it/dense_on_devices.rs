@@ -18,7 +18,7 @@ use stepwell_train::{Config, Observer, Report, Snapshot, Surroundings, train};
 
 fn on_devices(config: &Config, devices: usize) -> Config {
     let mut config = config.clone();
-    (config.device, config.dense_place) = (Choice::Emulated(devices), DensePlace::Device);
+    (config.device, config.train.dense) = (Choice::Emulated(devices), DensePlace::Device);
     config.tiers.hbm = Some(ByteCount(16 << 20));
     config
 }
@@ -35,7 +35,7 @@ fn every_model_and_optimizer_is_exact() {
     for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
-                (config.rows.kind, config.dense.kind) = (optimizer, optimizer);
+                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer, optimizer);
                 config
             };
             let oracle = run(&with(in_memory(kind)));
@@ -53,7 +53,7 @@ fn every_model_and_optimizer_is_exact() {
 fn ranks_and_devices_do_not_show() {
     for (kind, blocks) in [(ModelKind::DeepFm, 8), (ModelKind::Dlrm, 7), (ModelKind::Lr, 5)] {
         let with = |mut config: Config| {
-            config.model.blocks = blocks;
+            config.train.blocks = blocks;
             config
         };
         let oracle = run(&with(in_memory(kind)));
@@ -124,7 +124,7 @@ fn a_run_goes_on_on_devices_and_back_on_the_host() {
     for optimizer in [OptimizerKind::Adagrad, OptimizerKind::Adam] {
         for ranks in [1, 2] {
             let with = |mut config: Config| {
-                config.dense.kind = optimizer;
+                config.optim.dense.kind = optimizer;
                 config
             };
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));

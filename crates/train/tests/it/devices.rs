@@ -12,7 +12,7 @@ use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
 use stepwell_engine::{Lookup, Placement};
 use stepwell_optim::Storage;
 use stepwell_settings::{
-    ExchangeKind, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
+    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowsConfig, TableConfig,
 };
 use stepwell_train::{
     Config, Devices, Error, Expected, Machine, Observer, Report, Snapshot, Surroundings, plan,
@@ -76,7 +76,7 @@ fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
-                (config.rows.kind, config.dense.kind) = (optimizer, optimizer);
+                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer, optimizer);
                 config.data.epochs = 2;
                 config
             };
@@ -94,8 +94,8 @@ fn weights_of_16_bits_are_exact() {
     for storage in [Storage::F16, Storage::Bf16] {
         for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
             let with = |mut config: Config| {
-                (config.storage, config.model.dim) = (storage, dim);
-                config.rows.kind = optimizer;
+                (config.rows.storage, config.model.dim) = (storage, dim);
+                config.optim.rows.kind = optimizer;
                 config
             };
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));
@@ -113,10 +113,11 @@ fn weights_of_16_bits_are_exact() {
 fn a_mini_batch_may_have_more_rows_than_devices() {
     for (number, optimizer) in [OptimizerKind::Sgd, OptimizerKind::Adam].into_iter().enumerate() {
         let with = |mut config: Config| {
-            config.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer;
             config.data.epochs = 2;
-            (config.storage, config.staleness) = ([Storage::F32, Storage::Bf16][number], number);
-            config.life.expire_after = 9 * number as u64;
+            (config.rows.storage, config.pipeline.staleness) =
+                ([Storage::F32, Storage::Bf16][number], number);
+            config.rows.expire_after = 9 * number as u64;
             config
         };
         let oracle = run(&with(in_memory(ModelKind::DeepFm)));
@@ -137,7 +138,7 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
 /// Rows that are admitted and expire, and stale reads.
 #[test]
 fn lives_and_staleness_are_exact() {
-    let lives: [fn(&mut LifeConfig); 3] = [
+    let lives: [fn(&mut RowsConfig); 3] = [
         |life| life.admit_after = 2,
         |life| life.expire_after = 7,
         |life| (life.admit_probability, life.expire_after) = (0.3, 12),
@@ -145,8 +146,8 @@ fn lives_and_staleness_are_exact() {
     for (number, life) in lives.into_iter().enumerate() {
         for staleness in [0, 3] {
             let with = |mut config: Config| {
-                life(&mut config.life);
-                config.staleness = staleness;
+                life(&mut config.rows);
+                config.pipeline.staleness = staleness;
                 config.data.epochs = 2;
                 config
             };

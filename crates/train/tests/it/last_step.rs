@@ -61,7 +61,7 @@ fn disk(path: &Path) -> Arc<dyn Disk> {
 
 fn job(history: bool) -> Config {
     let mut config = tiny(KIND, 2);
-    config.life.history = history;
+    config.rows.history = history;
     config.data.batch = 4 * config.data.mini_batch;
     config
 }

@@ -3,7 +3,7 @@
 use crate::common::{in_memory, run, tiny};
 use stepwell_base::ByteCount;
 use stepwell_optim::Storage;
-use stepwell_settings::{LifeConfig, ModelKind};
+use stepwell_settings::{ModelKind, RowsConfig};
 use stepwell_train::{Config, Report};
 
 const KIND: ModelKind = ModelKind::DeepFm;
@@ -39,11 +39,11 @@ fn agree(change: impl Fn(&mut Config)) -> Report {
     oracle
 }
 
-fn life(change: impl Fn(&mut LifeConfig)) -> Report {
+fn life(change: impl Fn(&mut RowsConfig)) -> Report {
     agree(|config| {
         // A second epoch, so that rows are used again after an evaluation.
         config.data.epochs = 2;
-        change(&mut config.life);
+        change(&mut config.rows);
     })
 }
 
@@ -74,7 +74,7 @@ fn rows_that_are_admitted_by_chance_are_fewer_for_each_seed_anew() {
     let chance = |seed| {
         agree(|config| {
             config.seed = seed;
-            config.life.admit_probability = 0.1;
+            config.rows.admit_probability = 0.1;
         })
     };
     let (one, two) = (chance(1), chance(2));
@@ -103,33 +103,33 @@ fn rows_of_16_bits_come_and_go_alike() {
     for storage in [Storage::F16, Storage::Bf16] {
         let with = |change: &dyn Fn(&mut Config)| {
             agree(|config| {
-                (config.storage, config.data.epochs) = (storage, 2);
+                (config.rows.storage, config.data.epochs) = (storage, 2);
                 change(config);
             })
         };
         let all = with(&|_| {});
-        assert_eq!(all.model_digest, with(&|config| config.life.history = true).model_digest);
-        let never = with(&|config| config.life.expire_after = 1_000_000);
+        assert_eq!(all.model_digest, with(&|config| config.rows.history = true).model_digest);
+        let never = with(&|config| config.rows.expire_after = 1_000_000);
         assert_eq!(all.model_digest, never.model_digest);
         let fewer = with(&|config| {
-            config.staleness = 2;
-            config.life.expire_after = 5;
-            config.life.admit_after = 2;
+            config.pipeline.staleness = 2;
+            config.rows.expire_after = 5;
+            config.rows.admit_after = 2;
         });
         assert!(fewer.rows < all.rows);
-        with(&|config| config.life.admit_probability = 0.3);
+        with(&|config| config.rows.admit_probability = 0.3);
     }
 }
 
 #[test]
 fn stale_reads_have_a_result_of_their_own() {
-    let stale = |staleness| agree(|config| config.staleness = staleness).model_digest;
+    let stale = |staleness| agree(|config| config.pipeline.staleness = staleness).model_digest;
     let digests = [stale(0), stale(1), stale(4)];
     assert_eq!(digests[0], run(&in_memory(KIND)).model_digest);
     assert!(digests[0] != digests[1] && digests[1] != digests[2]);
     agree(|config| {
-        config.staleness = 2;
-        config.life.expire_after = 5;
-        config.life.admit_after = 2;
+        config.pipeline.staleness = 2;
+        config.rows.expire_after = 5;
+        config.rows.admit_after = 2;
     });
 }

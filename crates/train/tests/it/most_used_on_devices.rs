@@ -52,7 +52,7 @@ fn a_warm_up_does_not_show() {
         (ModelKind::Lr, OptimizerKind::Sgd),
     ] {
         let with = |mut config: Config| {
-            config.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer;
             config
         };
         let oracle = run(&with(in_memory(kind)));
@@ -111,7 +111,7 @@ fn other_tables_are_as_they_were() {
     };
     for storage in Storage::ALL {
         let with = |mut config: Config| {
-            config.storage = storage;
+            config.rows.storage = storage;
             let other =
                 TableConfig { dim: Some(6), admit_after: Some(2), ..TableConfig::named("other") };
             config.tables = vec![TableConfig::named("one"), other, TableConfig::named("same")];
@@ -151,7 +151,7 @@ fn ranks_and_the_dense_part_do_not_show() {
         config.tiers.dram = Some(ByteCount(dram << 10));
         let mut config = by_use(&config, devices, 4, &[]);
         config.ranks.count = ranks;
-        config.dense_place = dense;
+        config.train.dense = dense;
         give(&mut config, 40);
         let report = run(&config);
         assert_same(&report, &oracle, &format!("{ranks} ranks, {devices} devices, {dense:?}"));

@@ -76,8 +76,8 @@ fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
-                config.rows.kind = optimizer;
-                config.dense.kind = optimizer;
+                config.optim.rows.kind = optimizer;
+                config.optim.dense.kind = optimizer;
                 config.data.epochs = 2;
                 config.tiers.dram = config.tiers.dram.max(Some(ByteCount(200 << 10)));
                 run(&config)
@@ -113,9 +113,9 @@ fn weights_of_16_bits_are_exact() {
     for storage in [Storage::F16, Storage::Bf16] {
         for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
             let with = |mut config: Config| {
-                config.storage = storage;
+                config.rows.storage = storage;
                 config.model.dim = dim;
-                config.rows.kind = optimizer;
+                config.optim.rows.kind = optimizer;
                 config.data.epochs = 2;
                 run(&config)
             };
@@ -139,7 +139,7 @@ fn weights_of_16_bits_are_exact() {
 fn weights_of_16_bits_learn_as_well() {
     let with = |storage| {
         let mut config = in_memory(ModelKind::DeepFm);
-        (config.storage, config.data.epochs) = (storage, 2);
+        (config.rows.storage, config.data.epochs) = (storage, 2);
         run(&config).eval.logloss.unwrap()
     };
     let [exact, half, upper] = Storage::ALL.map(with);
@@ -158,8 +158,8 @@ fn seeds_and_settings_that_matter_show() {
     };
     differs(|config| config.seed = 2);
     differs(|config| config.data.mini_batch = 32);
-    differs(|config| config.rows.lr = 0.03);
-    differs(|config| config.storage = Storage::F16);
+    differs(|config| config.optim.rows.lr = 0.03);
+    differs(|config| config.rows.storage = Storage::F16);
 }
 
 #[test]

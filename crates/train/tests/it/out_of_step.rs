@@ -45,7 +45,7 @@ fn bounded_rows_that_lack_nothing_give_the_model_of_one_rank() {
     ] {
         for rule in rules.iter().copied() {
             let mut config = in_memory(kind);
-            (config.rows.kind, config.dense.kind) = (rule, rule);
+            (config.optim.rows.kind, config.optim.dense.kind) = (rule, rule);
             config.data.epochs = 2;
             let oracle = run(&config);
             for ranks in [2, 4, 8] {
@@ -93,10 +93,10 @@ fn whatever_a_model_has_is_there_out_of_step_too() {
     type Change = fn(&mut Config);
     let changes: [(&str, Change); 7] = [
         ("rows that come and go", |config| {
-            (config.life.admit_after, config.life.expire_after) = (2, 30);
+            (config.rows.admit_after, config.rows.expire_after) = (2, 30);
         }),
-        ("rows with a history", |config| config.life.history = true),
-        ("rows in 16 bits", |config| config.storage = Storage::Bf16),
+        ("rows with a history", |config| config.rows.history = true),
+        ("rows in 16 bits", |config| config.rows.storage = Storage::Bf16),
         ("examples in another order", |config| config.data.shuffle = 500),
         ("two streams", |config| config.data.streams = 2),
         ("batches", |config| config.data.batch = 4 * config.data.mini_batch),
@@ -253,7 +253,7 @@ fn tables_without_staleness_give_one_model_whoever_is_late() {
     for rule in [OptimizerKind::Adam, OptimizerKind::Sgd] {
         for ranks in if std::env::var_os("STEPWELL_LONG").is_some() { 2..=4 } else { 3..=3 } {
             let of = |mut config: Config, threads| {
-                (config.dense.kind, config.threads, config.data.epochs) = (rule, threads, 2);
+                (config.optim.dense.kind, config.threads, config.data.epochs) = (rule, threads, 2);
                 with(&config, ranks, (DenseKind::Geeps, RowsKind::Bounded), 0)
             };
             let name = format!("{rule:?}, {ranks} ranks");

@@ -13,7 +13,7 @@ use stepwell_train::{Config, Expected, Report, plan};
 
 fn on_devices(config: &Config, devices: usize, hbm: ByteCount) -> Config {
     let mut config = config.clone();
-    (config.device, config.dense_place) = (Choice::Emulated(devices), DensePlace::Device);
+    (config.device, config.train.dense) = (Choice::Emulated(devices), DensePlace::Device);
     config.tiers.hbm = Some(hbm);
     config
 }
@@ -42,7 +42,7 @@ fn every_storage_and_way_to_look_up_is_exact() {
             (ModelKind::Lr, OptimizerKind::Sgd),
         ] {
             let mut config = in_memory(kind);
-            (config.storage, config.rows.kind) = (storage, optimizer);
+            (config.rows.storage, config.optim.rows.kind) = (storage, optimizer);
             let oracle = run(&config);
             for (devices, lookup, lookahead) in [
                 (1, Lookup::Slots, 0),
@@ -70,7 +70,7 @@ fn mini_batches_may_go_either_way() {
         [(ModelKind::DeepFm, OptimizerKind::Adam), (ModelKind::Dcn, OptimizerKind::Adagrad)]
     {
         let with = |mut config: Config| {
-            config.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer;
             config
         };
         let oracle = run(&with(in_memory(kind)));
@@ -132,7 +132,7 @@ fn bags_of_several_rows_in_several_tables_are_exact() {
 fn stale_reads_and_ranks_are_exact() {
     for (staleness, ranks) in [(2, 1), (0, 2)] {
         let mut config = in_memory(ModelKind::DeepFm);
-        (config.staleness, config.ranks.count) = (staleness, ranks);
+        (config.pipeline.staleness, config.ranks.count) = (staleness, ranks);
         let oracle = run(&config);
         let report = run(&on_devices(&config, 2, ROOM));
         assert_same(&report, &oracle, &format!("staleness {staleness}, {ranks} ranks"));

@@ -87,7 +87,7 @@ fn layers_sum_to_the_passes_of_the_graph() {
         for count in [64, 5] {
             let steps = train(&config, count);
             let (profile, layers) = (steps.profile(), steps.layers());
-            let passes = (STEPS * config.model.blocks) as f64;
+            let passes = (STEPS * config.train.blocks) as f64;
             let mut flops = 0;
             for (name, sum) in [
                 ("forward", sum(&layers, |layer| &layer.forward)),

@@ -73,7 +73,7 @@ fn rows_that_are_lent_are_what_they_would_be() {
         (Storage::Bf16, OptimizerKind::Adam),
     ] {
         let mut config = in_memory(ModelKind::DeepFm);
-        (config.storage, config.rows.kind) = (storage, kind);
+        (config.rows.storage, config.optim.rows.kind) = (storage, kind);
         config.data.epochs = 2;
         let oracle = run(&config);
         for (ranks, mini_batches) in [(2, 2), (3, 5), (2, 100), (4, 1)] {
@@ -195,9 +195,9 @@ fn ranks_go_on_from_what_others_kept() {
     ] {
         let with_life = |mut config: Config| {
             if life {
-                config.life.admit_after = 2;
-                config.life.expire_after = 30;
-                config.staleness = 2;
+                config.rows.admit_after = 2;
+                config.rows.expire_after = 30;
+                config.pipeline.staleness = 2;
             }
             config.data.epochs = 2;
             config

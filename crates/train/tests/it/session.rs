@@ -66,9 +66,9 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.data.paths = vec![data.display().to_string()];
     config.data.mini_batch = MINI_BATCH;
     config.data.eval_fraction = 0.5;
-    config.rows.kind = OptimizerKind::Adam;
+    config.optim.rows.kind = OptimizerKind::Adam;
     // Updates by the smallest possible number are lost in any sum.
-    (config.dense.kind, config.dense.lr) = (OptimizerKind::Sgd, 1e-45);
+    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, 1e-45);
     config
 }
 
@@ -102,7 +102,7 @@ fn alone(key: Key) -> Bags {
 /// The same by a program that feeds a session, and finally reads the weights of `keys`.
 fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32> {
     let columns = Columns { of_fields: vec![vec![Field::sum(0); FIELDS]], count: 0 };
-    let shape = Shape { blocks: config.model.blocks, ..Shape::default() };
+    let shape = Shape { blocks: config.train.blocks, ..Shape::default() };
     let mut session = Session::open(tables(config).unwrap(), columns, shape, tiers).unwrap();
     let examples = examples();
     let train = examples.chunks(MINI_BATCH).take(STEPS);

@@ -126,7 +126,7 @@ fn job(base: Config, data: &Path) -> Config {
     config.data.mini_batch = 32;
     config.data.eval_fraction = 0.1;
     config.data.epochs = 2;
-    config.staleness = 1;
+    config.pipeline.staleness = 1;
     tables(&mut config);
     config
 }
@@ -157,7 +157,10 @@ fn exact(data: &Path, lookaheads: &[usize]) {
         agrees(&run(&config), &oracle, &format!("{ranks} ranks"));
     }
     // Tables whose rows are admitted and expire are not lent, next to others that are.
-    let at_once = |config: Config| Config { staleness: 0, ..config };
+    let at_once = |mut config: Config| {
+        config.pipeline.staleness = 0;
+        config
+    };
     let oracle_of_lent = run(&at_once(config.clone()));
     for ranks in [2, 3] {
         let mut config = Config { threads: 1, ..at_once(small(data, 2)) };
@@ -282,7 +285,7 @@ fn to_name_what_there_is_anyway_changes_nothing() {
         let unnamed = run(&config);
         config.features = vec![feature("embedding", &["C1-C26"], |_| {})];
         agrees(&run(&config), &unnamed, &format!("{kind:?}, features"));
-        config.tables = vec![table("embedding", 4, config.rows.kind)];
+        config.tables = vec![table("embedding", 4, config.optim.rows.kind)];
         config.tables[0].lr = None;
         agrees(&run(&config), &unnamed, &format!("{kind:?}, tables"));
     }

@@ -192,9 +192,9 @@ fn check_by_hand(kind: ModelKind, pooling: Pooling) {
     config.data.eval_paths = config.data.paths.clone();
     (config.data.mini_batch, config.data.epochs) = (MINI_BATCH, 1);
     (config.model.dim, config.model.hidden) = (DIM, Vec::new());
-    (config.rows.kind, config.rows.lr) = (OptimizerKind::Sgd, LEARNING_RATE);
+    (config.optim.rows.kind, config.optim.rows.lr) = (OptimizerKind::Sgd, LEARNING_RATE);
     // Updates by the smallest possible number are lost in any sum.
-    (config.dense.kind, config.dense.lr) = (OptimizerKind::Sgd, 1e-45);
+    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, 1e-45);
     let feature = |name: &str, pooling| FeatureConfig {
         columns: vec![name.to_owned()],
         ids: 8,
@@ -301,7 +301,7 @@ fn neither_format_tiers_nor_ranks_show() {
         }
         for devices in [1, 2] {
             let mut config = job(in_memory(kind), &data, None);
-            (config.device, config.dense_place) = (Choice::Emulated(devices), DensePlace::Device);
+            (config.device, config.train.dense) = (Choice::Emulated(devices), DensePlace::Device);
             config.tiers.hbm = Some(ByteCount(16 << 20));
             let report = run(&config);
             agrees(&report, &oracle, &format!("{devices} devices"));
@@ -332,7 +332,7 @@ fn a_resumed_run_ends_with_the_same_bits() {
     let home = tempfile::tempdir().unwrap();
     let data = ffm(&records(1500, 400), &home.path().join("a.ffm"));
     let mut config = job(tiny(ModelKind::DeepFm, 2), &data, None);
-    config.staleness = 1;
+    config.pipeline.staleness = 1;
     let oracle = run(&config);
     config.checkpoint.dir = Some(home.path().join("saved"));
     config.data.epochs = 1;

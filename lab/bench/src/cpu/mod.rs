@@ -159,7 +159,7 @@ fn check(options: &Options) -> Result<()> {
              --steps, --ids-per-slot or data.mini_batch"
         ));
     }
-    if options.config.life.life().is_some() || options.config.staleness > 0 {
+    if options.config.rows.life().is_some() || options.config.pipeline.staleness > 0 {
         return fail("rows.* settings and pipeline.staleness are not measured here");
     }
     Ok(())

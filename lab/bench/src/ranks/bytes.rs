@@ -44,7 +44,7 @@ pub(super) fn run(
         say(&format!("{}: bytes of {ranks} ranks", kind.name()));
         let report = bench.train(&Job::of_ranks(kind, ranks))?;
         let all = exchanged(&report);
-        let blocks = bench.options.config.model.blocks;
+        let blocks = bench.options.config.train.blocks;
         let subtrees = Blocks::subtrees_max(blocks, ranks) as u64;
         let least = least_bytes(&all, report.steps, subtrees) as f64;
         let sent = all.iter().map(|rank| rank.bytes_sent).sum::<u64>() as f64;

@@ -235,7 +235,7 @@ fn check(options: &Options) -> Result<()> {
             "--examples {examples}: give at least two mini-batches, data.mini_batch = {mini_batch}"
         ));
     }
-    if options.config.life.life().is_some() || !options.config.tables.is_empty() {
+    if options.config.rows.life().is_some() || !options.config.tables.is_empty() {
         return fail("one table of rows that stay is measured: leave rows.* and tables out".into());
     }
     Ok(())

@@ -234,7 +234,7 @@ fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
     config.data.eval_paths = Vec::new();
     config.data.epochs = 1;
     config.checkpoint.dir = None;
-    if config.life.life().is_some() {
+    if config.rows.life().is_some() {
         let why = "rows that come and go are not measured here: of rows.* give rows.storage alone";
         return Err(Error::Arguments(why.to_owned()));
     }

@@ -27,7 +27,7 @@ const STOPS_MAX: usize = 2;
 /// What a checker found.
 fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(), Finding> {
     let mut dice = Dice::new(seed, "apart");
-    let blocks = case.job().config.model.blocks as u64;
+    let blocks = case.job().config.train.blocks as u64;
     if blocks < 2 || case.oracle().full.is_some() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(
 
 fn case_of(job: u64, pools: &Pools) -> Case {
     let mut job = Job::draw(job * SCHEDULES_PER_JOB, Length::SHORT);
-    job.config.staleness = 0;
+    job.config.pipeline.staleness = 0;
     Case::prepare(job, true, pools).unwrap()
 }
 

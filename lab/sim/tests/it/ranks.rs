@@ -9,7 +9,7 @@
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;
-use stepwell_settings::{Config, OptimizerKind, TableConfig};
+use stepwell_settings::{Config, OptimizerKind, RowsConfig, TableConfig};
 use stepwell_sim::{
     Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, over_jobs, pools,
 };
@@ -29,7 +29,7 @@ const STOPS_MAX: usize = 2;
 /// Runs the schedule `seed` of `case`, unless only a single rank can run the job.
 fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     let mut dice = Dice::new(seed, "ranks");
-    let blocks = case.job().config.model.blocks as u64;
+    let blocks = case.job().config.train.blocks as u64;
     if blocks < 2 || case.oracle().full.is_some() {
         return;
     }
@@ -102,8 +102,10 @@ fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
     let long = std::env::var_os("STEPWELL_LONG").is_some();
     let tally = run_all(if long { LENDING_LONG } else { LENDING }, |number, pools| {
         let mut job = Job::draw(number, Length { steps: (30, 40), ..Length::SHORT });
-        (job.config.staleness, job.config.life) = (0, Config::default().life);
-        job.config.rows.kind = OptimizerKind::Sgd;
+        job.config.pipeline.staleness = 0;
+        let storage = job.config.rows.storage;
+        job.config.rows = RowsConfig { storage, ..Config::default().rows };
+        job.config.optim.rows.kind = OptimizerKind::Sgd;
         for table in &mut job.config.tables {
             let of = TableConfig::named(&table.name);
             *table = TableConfig { dim: table.dim, place: table.place, dram: table.dram, ..of };

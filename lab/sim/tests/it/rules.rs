@@ -155,7 +155,7 @@ fn h26_rows_that_do_not_wait_take_gradients_that_are_not_there() {
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());
     shape.exchange_by(seed, case.oracle());
-    if case.job().config.model.blocks < 2 || case.oracle().full.is_some() {
+    if case.job().config.train.blocks < 2 || case.oracle().full.is_some() {
         return None;
     }
     let (world, shape) = (&MemDisk::new(), &shape);

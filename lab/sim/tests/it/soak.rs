@@ -69,7 +69,7 @@ fn nothing_is_lost_on_a_long_way() {
     let length = Length { steps, mini_batch_max: 2, epochs: Some(epochs) };
     let mut jobs = (11..).map(|number| Job::draw(number, length));
     let mut job = jobs.find(shares_and_keeps).unwrap();
-    (job.config.life.admit_probability, job.config.life.expire_after) = (1.0, 300);
+    (job.config.rows.admit_probability, job.config.rows.expire_after) = (1.0, 300);
     job.tight = None;
     for table in &mut job.config.tables {
         let expires = if table.place == PlaceKind::Memory { 0 } else { 300 };
@@ -78,8 +78,8 @@ fn nothing_is_lost_on_a_long_way() {
     }
     let all = EPOCH_STEPS * epochs;
     job.config.checkpoint.every = all / 5;
-    job.config.rows.lr = 1e-3;
-    job.config.dense.lr = 1e-3;
+    job.config.optim.rows.lr = 1e-3;
+    job.config.optim.dense.lr = 1e-3;
     let pools = pools().unwrap();
     let case = Case::prepare(job, false, &pools).unwrap_or_else(|finding| panic!("{finding}"));
     let mut dice = Dice::new(1, "soak");

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use stepwell_settings::{
-    CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, LifeConfig, ModelConfig,
-    OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, SyncConfig, SynthConfig, TableConfig,
-    TierConfig,
+    CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, ModelConfig, OptimConfig,
+    OptimizerConfig, PipelineConfig, RanksConfig, RowsConfig, SETTINGS, SyncConfig, SynthConfig,
+    TableConfig, TierConfig, TrainConfig,
 };
 
 /// All fields of a configuration. A new field does not compile until it is added here, and then
@@ -15,22 +15,19 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         threads,
         memory,
         device,
-        dense_place,
         ranks: RanksConfig { count, exchange, timeout },
         sync: SyncConfig { dense: protocol, rows: old, staleness: missed, probes, age },
         data,
         synth: SynthConfig { examples, vocab_scale },
         columns,
         model,
+        train: TrainConfig { blocks, dense },
         tables,
         features,
         tiers,
-        pipeline: PipelineConfig { lookahead, horizon },
-        staleness,
-        life,
-        storage,
+        pipeline: PipelineConfig { lookahead, horizon, staleness },
         rows,
-        dense,
+        optim: OptimConfig { rows: of_rows, dense: of_dense },
         checkpoint,
     } = config;
     let parts = tables.is_empty() && features.is_empty() && columns.is_empty();
@@ -40,7 +37,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("threads", json!(threads)),
         ("memory", json!(memory.map(|bytes| bytes.0))),
         ("device", json!(device.to_string())),
-        ("train.dense", json!(dense_place.name())),
+        ("train.dense", json!(dense.name())),
         ("ranks.count", json!(count)),
         ("ranks.exchange", json!(exchange.name())),
         ("ranks.timeout", json!(timeout)),
@@ -54,10 +51,11 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("pipeline.lookahead", json!(lookahead)),
         ("pipeline.horizon", json!(horizon)),
         ("pipeline.staleness", json!(staleness)),
-        ("rows.storage", json!(storage.name())),
+        ("train.blocks", json!(blocks)),
     ];
-    let (rows, dense) = (of_optimizer("optim.rows", rows), of_optimizer("optim.dense", dense));
-    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life), rows, dense];
+    let of_rows = of_optimizer("optim.rows", of_rows);
+    let of_dense = of_optimizer("optim.dense", of_dense);
+    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(rows), of_rows, of_dense];
     own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
 }
 
@@ -119,8 +117,7 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
-    let ModelConfig { kind, dim, hidden, cross_layers, bottom, init_range, precision, blocks } =
-        model;
+    let ModelConfig { kind, dim, hidden, cross_layers, bottom, init_range, precision } = model;
     vec![
         ("model.kind", json!(kind.name())),
         ("model.dim", json!(dim)),
@@ -129,7 +126,6 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.bottom", json!(bottom)),
         ("model.init_range", json!(init_range)),
         ("model.precision", json!(precision.name())),
-        ("train.blocks", json!(blocks)),
     ]
 }
 
@@ -164,14 +160,16 @@ pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
     ]
 }
 
-pub(crate) fn of_life(life: &LifeConfig) -> Vec<(&'static str, Value)> {
-    let LifeConfig { admit_after, admit_probability, expire_after, history, sketch } = life;
+pub(crate) fn of_life(rows: &RowsConfig) -> Vec<(&'static str, Value)> {
+    let RowsConfig { admit_after, admit_probability, expire_after, history, sketch, storage } =
+        rows;
     vec![
         ("rows.admit_after", json!(admit_after)),
         ("rows.admit_probability", json!(admit_probability)),
         ("rows.expire_after", json!(expire_after)),
         ("rows.history", json!(history)),
         ("rows.sketch", json!(sketch.0)),
+        ("rows.storage", json!(storage.name())),
     ]
 }
 

@@ -90,7 +90,7 @@ impl DeviceDense {
                 u32::MAX
             )));
         }
-        let optimizer = DenseOptimizer::new(rule(&config.dense))
+        let optimizer = DenseOptimizer::new(rule(&config.optim.dense))
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
         let replicas = devices.iter().take(sizes.devices);
@@ -142,12 +142,12 @@ impl DeviceDense {
         let Sizes { devices, slots, slot_rows, .. } = Sizes::new(model, config, devices);
         let shape = PoolShape {
             columns: model.embedding(),
-            blocks: config.model.blocks,
+            blocks: config.train.blocks,
             devices,
             slots,
             slot_rows,
         };
-        let reads_as_they_are = config.ranks.count == 1 && config.staleness == 0;
+        let reads_as_they_are = config.ranks.count == 1 && config.pipeline.staleness == 0;
         reads_as_they_are.then_some(shape)
     }
 

@@ -43,7 +43,7 @@ impl Sizes {
     /// Sizes for `devices` devices, or fewer if there are fewer blocks.
     pub(super) fn new(model: &Model, config: &Config, devices: usize) -> Self {
         let (graph, plan) = (model.graph(), model.graph().plan());
-        let (all, ranks) = (config.model.blocks, config.ranks.count);
+        let (all, ranks) = (config.train.blocks, config.ranks.count);
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
         let rows = Blocks::new(config.data.mini_batch, all).largest();
@@ -61,7 +61,7 @@ impl Sizes {
             embedding: model.embedding().count,
             labels: model.labels().len(),
             parameters: graph.parameter_count(),
-            vectors: rule(&config.dense).state_names().len(),
+            vectors: rule(&config.optim.dense).state_names().len(),
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
             terms: terms(graph),

@@ -137,7 +137,7 @@ fn check(config: &Config) {
         let config = &configs[number % 2];
         let machine = machine(config, count, settings);
         let found = on_devices(config, machine.devices());
-        let (kind, blocks) = (config.model.kind.name(), config.model.blocks);
+        let (kind, blocks) = (config.model.kind.name(), config.train.blocks);
         assert_eq!(found.losses, expected.losses, "{kind}: {count} devices, {blocks} blocks");
         assert!(found == expected, "{kind}: {count} devices, {blocks} blocks");
     }
@@ -176,8 +176,8 @@ fn every_optimizer_and_number_of_blocks_has_the_bits_of_the_processor() {
         (OptimizerKind::Sgd, 13),
     ] {
         let mut config = job(ModelKind::WideDeep, &[Loss::LogLoss], false);
-        config.dense.kind = kind;
-        config.model.blocks = blocks;
+        config.optim.dense.kind = kind;
+        config.train.blocks = blocks;
         check(&config);
     }
 }

@@ -43,7 +43,7 @@ impl HostDense {
     /// If the optimizer's settings are invalid, or the graph has state.
     pub(crate) fn new(model: &Model, config: &Config) -> Result<Self> {
         check(model.graph())?;
-        let dense = rule(&config.dense);
+        let dense = rule(&config.optim.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let parameters = Parameters::new(model.graph(), config.seed);
@@ -53,10 +53,10 @@ impl HostDense {
             parameters,
             seed: config.seed,
             optimizer,
-            rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
+            rows_max: Blocks::new(config.data.mini_batch, config.train.blocks).largest(),
             workspaces: Workspaces::default(),
             sums: Workspaces::default(),
-            gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
+            gradients: (0..config.train.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             d_logits: Vec::new(),
         })
     }
