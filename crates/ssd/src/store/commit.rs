@@ -60,7 +60,7 @@ impl Core {
         writer.unsynced.retain(|file| named(file.number));
         writer.unsound.retain(|number| named(*number));
         if let Some(number) = writer.unsound.first() {
-            let why = format!("{} could not be synced, and not be copied", segment::name(*number));
+            let why = format!("{} could be neither synced nor copied", segment::name(*number));
             return Err(Error::Refused { path: self.home().path().to_owned(), why });
         }
         for file in &writer.unsynced {

@@ -27,7 +27,7 @@ impl Core {
         };
         if segments >= SEGMENTS_MAX {
             return Err(Error::Options(format!(
-                "a store of {SEGMENTS_MAX} segments begins no other: copy it into one of larger \
+                "a store has at most {SEGMENTS_MAX} segments: copy it into one of larger \
                  segments (tiers.segment)"
             )));
         }
