@@ -50,7 +50,7 @@ impl Capture {
     /// If it copies from or to the host.
     pub(crate) fn add(&mut self, what: What, keeps: Keeps, accesses: &[Access], place: Place) {
         let is_within = !matches!(what, What::Up { .. } | What::Down { .. });
-        assert!(is_within, "{place}: what is captured stays on the device");
+        assert!(is_within, "{place}: a captured operation must stay on the device");
         self.operations.push((what, keeps, accesses.to_vec(), place));
     }
 }

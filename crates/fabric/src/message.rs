@@ -110,10 +110,10 @@ impl Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// It ends before an expected section.
-    #[error("it has {0} sections and one more is wanted")]
+    #[error("it has {0} sections, but one more is expected")]
     Ends(usize),
     /// A section does not hold whole values of the expected kind, or is truncated.
-    #[error("its section {section} of {bytes} bytes does not hold what is wanted")]
+    #[error("its section {section} of {bytes} bytes does not hold the expected values")]
     Section {
         /// Number of the section, from 0.
         section: usize,
