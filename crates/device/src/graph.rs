@@ -68,7 +68,7 @@ impl Stream {
         give: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Graph, E> {
         let before = self.capturing().replace(Capture::default());
-        assert!(before.is_none(), "stream {} is captured already", self.name);
+        assert!(before.is_none(), "stream {} is already being captured", self.name);
         let given = give();
         let Capture { operations } = self.capturing().take().unwrap_or_default();
         given?;
@@ -94,7 +94,7 @@ impl Stream {
     pub fn run(&self, graph: &Graph) -> Result<()> {
         let Graph { accesses, captured } = graph;
         let is_own = captured.stream == self.number && Arc::ptr_eq(&captured.device, &self.device);
-        assert!(is_own, "a graph of another stream than {}", self.name);
+        assert!(is_own, "the graph belongs to another stream than {}", self.name);
         for ((accesses, place), keeps) in accesses.iter().zip(&captured.keeps) {
             self.check(accesses, keeps, *place)?;
         }

@@ -77,7 +77,7 @@ impl Message {
 
     /// Appends a section of `count` zero values, to be filled in place.
     pub fn room<T: Pod>(&mut self, count: usize) -> &mut [T] {
-        assert!(align_of::<T>() <= WORD, "values of a message are aligned as words are");
+        assert!(align_of::<T>() <= WORD, "values of a message need the alignment of words");
         let bytes = count * size_of::<T>();
         // A message has few sections, and its buffer is bounded by their size.
         self.words.reserve_exact(1 + bytes.div_ceil(WORD));

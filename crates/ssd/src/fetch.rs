@@ -54,7 +54,7 @@ impl<'a> Destination<'a> {
         found: &'a mut [bool],
         row_bytes: usize,
     ) -> Self {
-        assert!(found.len() == keys.len(), "a place in `found` for every key");
+        assert!(found.len() == keys.len(), "`found` needs a place for every key");
         assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
         assert!(u32::try_from(keys.len()).is_ok(), "at most 2^32 keys at once");
         Self { keys, rows, found, row_bytes }

@@ -114,7 +114,7 @@ impl Window {
         piece: usize,
     ) -> Result<Vec<u64>> {
         let room = self.bytes[to].checked_sub(offset).is_some_and(|room| length as u64 <= room);
-        assert!(room, "{length} bytes at {offset} are in the window of rank {to}");
+        assert!(room, "{length} bytes at {offset} exceed the window of rank {to}");
         let start = self.bytes.len() * WORD + offset as usize;
         self.write(to, start, (words, 1..length.div_ceil(WORD) + 1), (length, piece))
     }

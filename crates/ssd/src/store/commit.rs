@@ -96,7 +96,7 @@ impl Core {
         for slot in state.table.in_order() {
             let segment = state.table.get(slot);
             let Some(sealed) = segment.sealed else {
-                assert!(segment.rows == 0, "a commit seals whatever has rows");
+                assert!(segment.rows == 0, "a commit seals all segments with rows");
                 continue;
             };
             let SegmentFile { number, origin, layout, counting, .. } = *segment.file;

@@ -194,7 +194,7 @@ impl Core {
 
     fn pin_sealed(&self, slot: u32, pin: &mut Pinned) -> Result<()> {
         let sealed = self.state().table.get(slot).sealed;
-        let Some(sealed) = sealed else { unreachable!("what is watched is sealed") };
+        let Some(sealed) = sealed else { unreachable!("watched segments are sealed") };
         let rows = pin.file.counting(&sealed.tail, &self.counters)?.rows;
         for rows in rows.chunks(LOOKS_MAX) {
             pin.note(&self.state(), slot, rows);

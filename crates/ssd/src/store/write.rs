@@ -268,7 +268,7 @@ impl Core {
         }
         // Segments that could not be cut to their length earlier.
         self.reap(writer, false)?;
-        assert!(writer.ending.is_empty(), "a segment whose writes are done has ended");
+        assert!(writer.ending.is_empty(), "segments have ended once their writes are done");
         Ok(())
     }
 }
