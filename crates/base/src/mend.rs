@@ -7,14 +7,14 @@ use rustix::io::Errno;
 /// Suffix for the message of an error that a limit of the process causes; empty for other errors.
 pub fn mend(error: &Error) -> &'static str {
     match error.kind() {
-        ErrorKind::FileTooLarge => "; raise the bound on the size of files (ulimit -f)",
-        _ if is_exhausted(error) => "; raise the bound on open files (ulimit -n)",
+        ErrorKind::FileTooLarge => "; raise the limit on the size of files (ulimit -f)",
+        _ if is_exhausted(error) => "; raise the limit on open files (ulimit -n)",
         _ => "",
     }
 }
 
 /// Suffix for the message that a thread could not be started.
-pub const NO_THREAD: &str = "; it meets the limit on processes (ulimit -u) or on addresses \
+pub const NO_THREAD: &str = "; this is the limit on processes (ulimit -u) or on memory \
                              (ulimit -v): raise it, or lower threads";
 
 /// Whether the process or the system has no file descriptors left.

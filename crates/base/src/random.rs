@@ -46,7 +46,7 @@ struct StepName {
     step: u64,
 }
 
-const _: () = assert!(cfg!(target_endian = "little"), "names are hashed little end first");
+const _: () = assert!(cfg!(target_endian = "little"), "names are hashed in little-endian order");
 
 /// Random words from the system, for secrets and ids, which never reach the model.
 ///

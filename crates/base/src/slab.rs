@@ -114,7 +114,7 @@ impl Slab {
             assert!(slot.at() < self.slots, "slot {} of {}", slot.0, self.slots);
             let word = &mut states[slot.at() / WORD_SLOTS];
             let bit = bit_of(*slot);
-            assert!(*word & bit == 0, "slot {} is held twice at once", slot.0);
+            assert!(*word & bit == 0, "slot {} is held twice", slot.0);
             *word |= bit;
             held.taken += 1;
         }

@@ -99,7 +99,7 @@ impl StopRequest {
 
     /// The error of a read that was abandoned because a stop was requested.
     pub fn error() -> io::Error {
-        io::Error::other("reading was stopped, as was asked for")
+        io::Error::other("reading was stopped on request")
     }
 }
 

@@ -17,7 +17,7 @@ pub fn by_tiles<T: Copy, const N: usize>(
     rule: impl Fn([f32; N], T) -> [f32; N],
 ) {
     for vector in &vectors {
-        assert_eq!(vector.len(), operand.len(), "lanes of vectors that meet");
+        assert_eq!(vector.len(), operand.len(), "vectors need equally many lanes");
     }
     let (tiles, rest) = operand.as_chunks::<TILE>();
     let parts = vectors.map(|vector| vector.as_chunks_mut::<TILE>());
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "lanes of vectors that meet")]
+    #[should_panic(expected = "vectors need equally many lanes")]
     fn vectors_have_the_same_lanes() {
         add(&mut [0.0; 17], &[0.0; 16]);
     }

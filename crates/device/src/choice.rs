@@ -45,7 +45,7 @@ impl FromStr for Choice {
                 let numbers: Vec<usize> = of.split(',').map(number).collect::<Result<_, _>>()?;
                 let twice = |(index, number)| numbers[..index].contains(number);
                 if numbers.iter().enumerate().any(twice) {
-                    return Err("name each device once".to_owned());
+                    return Err("give each device only once".to_owned());
                 }
                 Ok(Self::Cuda(numbers))
             }
@@ -200,8 +200,8 @@ impl Offer {
         if each == 0 || !self.len().is_multiple_of(parts) {
             let (count, names) = (self.len(), self.said());
             return Err(format!(
-                "{parts} ranks cannot have as many of {count} devices each ({names}): give a \
-                 number of ranks that divides them, or choose device = \"host\""
+                "{parts} ranks cannot share {count} devices evenly ({names}): give a number \
+                 of ranks that divides them, or choose device = \"host\""
             ));
         }
         Ok(self.only(part * each..(part + 1) * each))

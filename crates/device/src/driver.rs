@@ -75,7 +75,7 @@ pub trait Driver: Debug + Send + Sync {
     /// # Errors
     /// As for [`Driver::submit`].
     fn run(&self, _stream: u64, graph: u64, _keeps: Keeps) -> Result<()> {
-        panic!("graph {graph} was never made")
+        panic!("graph {graph} was never created")
     }
 
     /// Ends a graph that isn't running.

@@ -50,7 +50,7 @@ impl Capture {
     /// If it copies from or to the host.
     pub(crate) fn add(&mut self, what: What, keeps: Keeps, accesses: &[Access], place: Place) {
         let is_within = !matches!(what, What::Up { .. } | What::Down { .. });
-        assert!(is_within, "{place}: what is captured stays on the device");
+        assert!(is_within, "{place}: a captured operation must stay on the device");
         self.operations.push((what, keeps, accesses.to_vec(), place));
     }
 }
@@ -68,7 +68,7 @@ impl Stream {
         give: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Graph, E> {
         let before = self.capturing().replace(Capture::default());
-        assert!(before.is_none(), "stream {} is captured already", self.name);
+        assert!(before.is_none(), "stream {} is already being captured", self.name);
         let given = give();
         let Capture { operations } = self.capturing().take().unwrap_or_default();
         given?;
@@ -94,7 +94,7 @@ impl Stream {
     pub fn run(&self, graph: &Graph) -> Result<()> {
         let Graph { accesses, captured } = graph;
         let is_own = captured.stream == self.number && Arc::ptr_eq(&captured.device, &self.device);
-        assert!(is_own, "a graph of another stream than {}", self.name);
+        assert!(is_own, "the graph belongs to another stream than {}", self.name);
         for ((accesses, place), keeps) in accesses.iter().zip(&captured.keeps) {
             self.check(accesses, keeps, *place)?;
         }

@@ -76,7 +76,7 @@ impl<'a> Arg<'a> {
         accesses: &mut Vec<Access>,
         keeps: &mut Keeps,
     ) -> Value {
-        let fault = || -> ! { panic!("kernel {kernel}: {} is of another type", param.name) };
+        let fault = || -> ! { panic!("kernel {kernel}: {} has another type", param.name) };
         match (self.0, param.access) {
             (Kind::Number(value), Use::Value) => {
                 let bytes = match value {

@@ -199,7 +199,7 @@ impl<T: Pod> Pinned<T> {
         let writes = self.flights.writes.load(Ordering::Acquire);
         let reads = self.flights.reads.load(Ordering::Acquire);
         let clash = writes > 0 || mode == Mode::Write && reads > 0;
-        assert!(!clash, "{} is used by the host while it is copied", self.region.what);
+        assert!(!clash, "the host uses {} while it is copied", self.region.what);
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ impl Pool {
 
     pub(crate) fn give_back(&self, bytes: usize) {
         let before = self.used.fetch_sub(Self::counted(bytes), Ordering::Relaxed);
-        assert!(before >= Self::counted(bytes), "more was given back than was taken");
+        assert!(before >= Self::counted(bytes), "more bytes were returned than taken");
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -170,7 +170,7 @@ impl Stream {
         let [left, right, into] = parts;
         for (region, range) in [&left, &right] {
             let overlap = range.start < into.1.end && into.1.start < range.end;
-            assert!(region.id != into.0.id || !overlap, "a result lies in an operand: {product:?}");
+            assert!(region.id != into.0.id || !overlap, "a result overlaps operands: {product:?}");
         }
         if product.is_empty() {
             return Ok(());

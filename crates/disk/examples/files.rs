@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let argument = |at: usize, unless: &'static str| {
         arguments.get(at).map_or(unless, String::as_str).to_owned()
     };
-    let path = arguments.first().ok_or("name a directory; then files, threads, seconds")?;
+    let path = arguments.first().ok_or("give a directory, then files, threads, seconds")?;
     let (files, threads): (u64, u64) = (argument(1, "1").parse()?, argument(2, "1").parse()?);
     let limit = Duration::from_secs_f64(argument(3, "2").parse()?);
     let disk = FileDisk::open(Path::new(path))?;

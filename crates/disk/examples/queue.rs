@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let argument = |at: usize, unless: &'static str| {
         arguments.get(at).map_or(unless, String::as_str).to_owned()
     };
-    let path = arguments.first().ok_or("name a file to read; then depth, seconds, engine")?;
+    let path = arguments.first().ok_or("give a file to read, then depth, seconds, engine")?;
     let depth: usize = argument(1, "128").parse()?;
     let seconds = Duration::from_secs_f64(argument(2, "5").parse()?);
     let engine = match argument(3, "auto").as_str() {
@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = Path::new(path);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let disk = FileDisk::with_engine(parent.unwrap_or(Path::new(".")), engine)?;
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or("a file's name is text")?;
+    let name =
+        path.file_name().and_then(|name| name.to_str()).ok_or("the file's name is not text")?;
     let (reads, took, processor) = read(&disk, name, depth, seconds)?;
     println!(
         "{} depth {depth}: {:.0} reads/s, {:.1} MB/s, {:.2} us of processor a read",
@@ -51,7 +52,7 @@ fn read(
     let file = disk.open_direct(name)?;
     let blocks = file.len()? / BLOCK_BYTES as u64;
     if blocks == 0 {
-        return Err("the file holds no whole block".into());
+        return Err("the file has no whole block".into());
     }
     let mut queue = disk.queue(QueueOptions { depth, read_bytes: depth * BLOCK_BYTES })?;
     let mut dice = Stream::named(1, b"places");

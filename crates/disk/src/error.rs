@@ -98,7 +98,7 @@ impl fmt::Display for Operation {
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::List => "list",
-            Self::Identify => "look at",
+            Self::Identify => "identify",
             Self::Link => "link",
             Self::SyncDirectory => "sync directory",
             Self::CreateDirectory => "create directory",
@@ -152,7 +152,7 @@ pub enum Error {
         kind: io::ErrorKind,
     },
     /// A name that is not admitted below a disk's directory.
-    #[error("'{name}' is no name of a file below {}: {why}", path.display())]
+    #[error("'{name}' is not a valid file name below {}: {why}", path.display())]
     Name {
         /// The disk's directory.
         path: PathBuf,
@@ -162,7 +162,7 @@ pub enum Error {
         why: &'static str,
     },
     /// A file to read completely is larger than admitted.
-    #[error("{} holds {bytes} bytes, at most {bytes_max} were expected", path.display())]
+    #[error("{} holds {bytes} bytes, but at most {bytes_max} were expected", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -181,7 +181,7 @@ fn place(extent: &Option<Extent>) -> String {
 
 fn room_mend(source: &io::Error) -> &'static str {
     match mend(source) {
-        "" => "free some, or use another directory",
+        "" => "free some space, or use another directory",
         mend => mend.trim_start_matches("; "),
     }
 }

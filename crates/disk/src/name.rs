@@ -14,11 +14,11 @@ pub(crate) fn resolve(root: &Path, name: &str) -> Result<PathBuf> {
         return wrong("it is empty");
     }
     if name.contains('\0') {
-        return wrong("it holds a zero byte");
+        return wrong("it has a NUL byte");
     }
     let plain = |component| matches!(component, Component::Normal(_));
     if !Path::new(name).components().all(plain) || name.ends_with('/') {
-        return wrong("only plain relative names are admitted");
+        return wrong("only plain relative names are allowed");
     }
     Ok(root.join(name))
 }

@@ -124,6 +124,6 @@ pub(crate) fn check_direct(is_direct: bool, offset: u64, bytes: usize) {
     let aligned = offset.is_multiple_of(BLOCK_BYTES as u64) && bytes.is_multiple_of(BLOCK_BYTES);
     assert!(
         !is_direct || aligned,
-        "{bytes} bytes at {offset} are no whole blocks of a direct file"
+        "{bytes} bytes at {offset} are not whole blocks of a direct file"
     );
 }

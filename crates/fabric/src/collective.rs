@@ -31,7 +31,7 @@ impl AllToAll {
     /// # Errors
     /// If a rank is gone.
     pub fn start(fabric: &Fabric, tag: Tag, messages: Vec<Message>) -> Result<Self> {
-        assert_eq!(messages.len(), fabric.size(), "a message for each rank");
+        assert_eq!(messages.len(), fabric.size(), "one message for each rank");
         // Each begins with its neighbour, so that not all send to the same rank at once.
         let mut messages: Vec<_> = messages.into_iter().map(Some).collect();
         for distance in 1..=fabric.size() {

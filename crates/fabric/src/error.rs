@@ -18,7 +18,7 @@ pub enum Error {
         why: String,
     },
     /// A rank ended normally, but something was still expected of it.
-    #[error("rank {rank} has ended, and other ranks still need it")]
+    #[error("rank {rank} has ended, but other ranks still need it")]
     Ended {
         /// The rank.
         rank: usize,
@@ -32,7 +32,9 @@ pub enum Error {
         why: String,
     },
     /// A message that no correct rank sends.
-    #[error("a message of rank {rank} makes no sense: {source}; do all ranks run the same build?")]
+    #[error(
+        "a message from rank {rank} makes no sense: {source}; do all ranks run the same build?"
+    )]
     Malformed {
         /// The sender.
         rank: usize,
@@ -50,7 +52,7 @@ pub enum Error {
         count: usize,
     },
     /// The connection between ranks does not work.
-    #[error("the ranks are not joined: {why}")]
+    #[error("the ranks are not connected: {why}")]
     Carrier {
         /// The carrier's reason.
         why: String,

@@ -119,7 +119,7 @@ impl Inbox {
 
     pub(crate) fn open_window(&self, window: WindowNumber, bytes: usize) {
         let twice = self.lock().windows.insert(window, Window::new(bytes));
-        assert!(twice.is_none(), "window {} is opened once", window.0);
+        assert!(twice.is_none(), "window {} was opened twice", window.0);
     }
 
     /// Calls `at` with a window, which is open.
@@ -130,7 +130,7 @@ impl Inbox {
     ) -> R {
         let mut state = self.lock();
         let Some(window) = state.windows.get_mut(&window) else {
-            unreachable!("window {} was opened", window.0)
+            unreachable!("window {} is not open", window.0)
         };
         at(window)
     }

@@ -77,7 +77,7 @@ impl Message {
 
     /// Appends a section of `count` zero values, to be filled in place.
     pub fn room<T: Pod>(&mut self, count: usize) -> &mut [T] {
-        assert!(align_of::<T>() <= WORD, "values of a message are aligned as words are");
+        assert!(align_of::<T>() <= WORD, "values of a message need the alignment of words");
         let bytes = count * size_of::<T>();
         // A message has few sections, and its buffer is bounded by their size.
         self.words.reserve_exact(1 + bytes.div_ceil(WORD));
@@ -110,10 +110,10 @@ impl Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// It ends before an expected section.
-    #[error("it has {0} sections and one more is wanted")]
+    #[error("it has {0} sections, but one more is expected")]
     Ends(usize),
     /// A section does not hold whole values of the expected kind, or is truncated.
-    #[error("its section {section} of {bytes} bytes does not hold what is wanted")]
+    #[error("its section {section} of {bytes} bytes does not hold the expected values")]
     Section {
         /// Number of the section, from 0.
         section: usize,

@@ -92,7 +92,7 @@ impl Window {
     /// Copies values out, from `offset` on, a multiple of a word.
     pub(crate) fn read<T: Pod>(&self, offset: usize, values: &mut [T]) {
         let (bytes, length) = (bytemuck::cast_slice_mut::<T, u8>(values), self.bytes);
-        assert!(offset.is_multiple_of(WORD), "words of a window are read, not from byte {offset}");
+        assert!(offset.is_multiple_of(WORD), "windows are read in words, not from byte {offset}");
         let is_inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= length);
         assert!(is_inside, "{} bytes from {offset} of a window of {length}", bytes.len());
         let words = &(*self.words).as_ref()[offset / WORD..];

@@ -207,7 +207,7 @@ fn what_is_put_beyond_a_window_breaks_nothing_but_the_fabric() {
         ranks[1].open_window(WindowNumber(1), 16);
         ranks[0].put(1, WindowNumber(window), offset, &[1, 2, 3, 4]).unwrap();
         let error = ranks[1].receive(0, Tag(1)).unwrap_err().to_string();
-        assert!(error.contains("a message of rank 0 makes no sense"), "{error}");
+        assert!(error.contains("a message from rank 0 makes no sense"), "{error}");
         let mut bytes = [1u8; 16];
         ranks[1].read(WindowNumber(1), 0, &mut bytes);
         assert_eq!(bytes, [0; 16]);

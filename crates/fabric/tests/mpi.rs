@@ -181,9 +181,9 @@ fn verdict(name: &str, ranks: usize, ended: Option<bool>, said: &str) -> Option<
         "KILL" | "STOP" | "KILL putting" | "STOP putting" | "sooner" => {
             all_say("rank 1 is lost: nothing was heard of it for 2 s", &|n| n != 1)
         }
-        "beyond" => all_say("rank 0 failed: a message of rank 2 makes no sense", &|n| n != 0),
-        "broken" => all_say("rank 1 is lost: it went without a word", &|n| n != 1),
-        "leaving" => all_say("rank 1 failed: it went before its end", &|n| n != 1),
+        "beyond" => all_say("rank 0 failed: a message from rank 2 makes no sense", &|n| n != 0),
+        "broken" => all_say("rank 1 is lost: it left without a message", &|n| n != 1),
+        "leaving" => all_say("rank 1 failed: it left before its end", &|n| n != 1),
         _ => ended == Some(true) && all_say("done", &|_| true),
     };
     match (ended, wanted) {

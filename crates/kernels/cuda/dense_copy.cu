@@ -1,9 +1,9 @@
-// Columns of one matrix into those of another, side by side or added up, and back. Bound by the
-// device's memory.
+// Copies columns of one matrix into columns of another, overwriting or adding. Bound by memory
+// bandwidth.
 
 #include "dense.h"
 
-// `to` becomes `from`, or has it added; both begin at the first column that is meant.
+// Copies `from` to `to`, or adds it; both point to the first column to process.
 KERNEL_LANES(dense_copy, IN(float) from, INOUT(float) to, u32 rows, u32 columns, u32 from_stride,
              u32 to_stride, u32 adds) {
     const u64 total = static_cast<u64>(rows) * columns;
@@ -14,7 +14,7 @@ KERNEL_LANES(dense_copy, IN(float) from, INOUT(float) to, u32 rows, u32 columns,
     }
 }
 
-// `to` becomes zero.
+// Sets `to` to zero.
 KERNEL_LANES(dense_clear, OUT(float) to, u32 rows, u32 columns, u32 to_stride) {
     const u64 total = static_cast<u64>(rows) * columns;
     for (u64 item = first_item(); item < total; item += items_apart()) {

@@ -1,9 +1,9 @@
-// The parts of a cross layer y = x0 * (p + b) + x that are no product, lane by lane. Bound by the
-// device's memory.
+// The elementwise parts of a cross layer y = x0 * (p + b) + x; the matrix product p is computed
+// elsewhere. Bound by memory bandwidth.
 
 #include "dense.h"
 
-// The output. // (rows, columns)
+// The output y. // (rows, columns)
 KERNEL_LANES(dense_cross, IN(float) base, IN(float) product, IN(float) bias, IN(float) input,
              OUT(float) output, u32 rows, u32 columns, u32 base_stride, u32 input_stride) {
     const u64 total = static_cast<u64>(rows) * columns;
@@ -28,7 +28,7 @@ KERNEL_LANES(dense_cross_to_base, IN(float) product, IN(float) bias, IN(float) d
     }
 }
 
-// The gradient of the product from that of the output: dp = dy * x0.
+// Turns the gradient of the output into that of the product: dp = dy * x0.
 KERNEL_LANES(dense_cross_to_product, IN(float) base, INOUT(float) gradient, u32 rows, u32 columns,
              u32 base_stride) {
     const u64 total = static_cast<u64>(rows) * columns;

@@ -1,13 +1,13 @@
-// The dot products of all pairs of an example's vectors, and their gradients. Vectors are read of
-// one matrix, and of another after it. Bound by reads of the first-level cache: a thread has a pair
-// or a lane, and an example's vectors are read over and over.
+// Dot products of all pairs of an example's vectors, and their gradients. The vectors of an example
+// come from two matrices: those of the first, then those of the second. Bound by reads from the
+// first-level cache: each thread computes one pair or one lane, so vectors are read repeatedly.
 //
-// They are no products of matrices for the device's library: half of each would be thrown away, and
-// sums here are those of the processor, in the order of lanes.
+// The device's matrix product is not used: half of each product would be discarded, and sums must
+// match the processor's, which add in lane order.
 
 #include "dense.h"
 
-// The vectors of an example.
+// All vectors of an example.
 struct Vectors {
     const f32* first;
     const f32* second;
@@ -20,15 +20,15 @@ struct Vectors {
     }
 };
 
-// Pairs before those whose later vector is number `index`.
+// Number of pairs among the first `index` vectors.
 DEVICE u32 triangle(u32 index) {
     return index * (index - 1) / 2;
 }
 
-// The later vector of pair number `pair`.
+// Index of the later vector of pair `pair`.
 DEVICE u32 later_of(u32 pair) {
     u32 index = static_cast<u32>((1.0f + sqrtf(1.0f + 8.0f * static_cast<f32>(pair))) / 2.0f);
-    // Rounding may have led to a neighbour.
+    // Rounding may be off by one.
     while (triangle(index) > pair) {
         --index;
     }
@@ -38,7 +38,7 @@ DEVICE u32 later_of(u32 pair) {
     return index;
 }
 
-// Pair i < j stands at j (j - 1) / 2 + i. // (rows, pairs)
+// The pair (i, j), i < j, is output j (j - 1) / 2 + i. // (rows, pairs)
 KERNEL_LANES(dense_dots, IN(float) first, IN(float) second, OUT(float) output, u32 rows,
              u32 vectors, u32 dim, u32 of_first, u32 first_stride, u32 second_stride) {
     const u32 pairs = triangle(vectors);
@@ -58,8 +58,8 @@ KERNEL_LANES(dense_dots, IN(float) first, IN(float) second, OUT(float) output, u
     }
 }
 
-// The gradient of the first `wanted` columns of the input that begins with vector `from`: of each
-// vector the sum of the others times their pairs' gradients, in their order.
+// The gradient of the first `wanted` columns, starting at vector `from`. For each vector it is the
+// sum of all other vectors, each times the gradient of their pair, in vector order.
 KERNEL_LANES(dense_dots_backward, IN(float) first, IN(float) second, IN(float) d_output,
              INOUT(float) d_input, u32 rows, u32 vectors, u32 dim, u32 of_first, u32 first_stride,
              u32 second_stride, u32 from, u32 wanted, u32 d_stride, u32 adds) {

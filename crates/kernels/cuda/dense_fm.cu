@@ -1,6 +1,6 @@
 // The second-order term of a factorization machine: half of the sum over lanes d of
-// (sum over slots of v_sd)^2 - (sum over slots of v_sd^2). Bound by the device's memory: a thread
-// has a lane of an example, so that a warp reads whole vectors.
+// (sum over slots of v_sd)^2 - (sum over slots of v_sd^2). Bound by memory bandwidth: a thread
+// processes one lane of an example, so a warp reads whole vectors.
 
 #include "dense.h"
 
@@ -22,7 +22,7 @@ KERNEL_LANES(dense_fm_terms, IN(float) input, OUT(float) terms, u32 rows, u32 sl
     }
 }
 
-// Half of the sum of the terms of each example, in the order of lanes. // (rows)
+// Half of the sum of each example's terms, in lane order. // (rows)
 KERNEL_LANES(dense_fm_total, IN(float) terms, OUT(float) output, u32 rows, u32 dim) {
     for (u64 row = first_item(); row < rows; row += items_apart()) {
         f32 total = 0.0f;
@@ -33,8 +33,8 @@ KERNEL_LANES(dense_fm_total, IN(float) terms, OUT(float) output, u32 rows, u32 d
     }
 }
 
-// The gradient of the first `wanted` columns of the input: the output's times the sum of the other
-// slots.
+// The gradient of the first `wanted` columns of the input: the gradient of the output times the sum
+// of the other slots.
 KERNEL_LANES(dense_fm_backward, IN(float) input, IN(float) d_output, INOUT(float) d_input, u32 rows,
              u32 slots, u32 dim, u32 stride, u32 wanted, u32 d_stride, u32 adds) {
     const u64 total = static_cast<u64>(rows) * dim;

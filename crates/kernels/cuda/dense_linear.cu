@@ -1,13 +1,13 @@
-// What a layer adds to its product: bias and activation, and their gradients. Bound by the device's
-// memory, but for sums over a block, which a thread for each column makes in the order of examples:
-// they are bound by the latency of as many rows.
+// Bias and activation of a layer, applied after its matrix product, and their gradients. Bound by
+// memory bandwidth, except sums over a block: one thread per column adds rows in example order, so
+// they are bound by the latency of the rows.
 
 #include "dense.h"
 
-// Rows that are read before they are added, one after another: reads wait for nobody.
+// Number of rows read before any is added, so that their reads overlap.
 #define AHEAD 32
 
-// Adds the bias where there is one, and rectifies where that is wanted; no number stays none.
+// Adds the bias if `has_bias` and applies ReLU if `rectifies`; NaN stays NaN.
 KERNEL_LANES(dense_activate, INOUT(float) values, IN(float) bias, u32 rows, u32 columns,
              u32 has_bias, u32 rectifies) {
     const u64 total = static_cast<u64>(rows) * columns;
@@ -23,7 +23,7 @@ KERNEL_LANES(dense_activate, INOUT(float) values, IN(float) bias, u32 rows, u32 
     }
 }
 
-// The gradient of the sums from that of what was rectified.
+// Turns the gradient of a ReLU's output into the gradient of its input.
 KERNEL_LANES(dense_deactivate, IN(float) output, INOUT(float) gradient, u32 rows, u32 columns) {
     const u64 total = static_cast<u64>(rows) * columns;
     for (u64 item = first_item(); item < total; item += items_apart()) {
@@ -33,8 +33,8 @@ KERNEL_LANES(dense_deactivate, IN(float) output, INOUT(float) gradient, u32 rows
     }
 }
 
-// The sum of each column over the examples of each block, in their order: that of block b begins at
-// b * apart.
+// The sum of each column over the examples of each block, in example order; the sums of block b
+// start at b * apart.
 KERNEL_LANES(dense_column_sums, IN(float) values, OUT(float) sums, IN(u32) rows_of, u32 blocks,
              u32 slot_rows, u32 columns, u64 apart) {
     const u64 total = static_cast<u64>(blocks) * columns;

@@ -1,12 +1,12 @@
-// Losses of labels, in f64, and the gradients of logits. Bound by the arithmetic of exp and log,
-// and by the latency of sums over a block in the order of examples.
+// Losses of labels, in f64, and gradients of logits. Bound by the arithmetic of exp and log, and by
+// the latency of sums over a block, which add in example order.
 
 #include "dense.h"
 #include "exponential.h"
 
-// The loss of a label: of the probability whose logit it is, in nats.
+// Log loss, in nats, of the probability that the logit gives.
 #define LOSS_LOG 0u
-// The square of what is between logit and label.
+// Square of the difference of logit and label.
 #define LOSS_SQUARED 1u
 
 struct Outcome {
@@ -27,8 +27,8 @@ DEVICE Outcome outcome_of(u32 kind, f64 logit, f64 label) {
     return Outcome{p, loss, p - label};
 }
 
-// The gradient of each logit, that of the mean over so many `examples`, and of each example the
-// losses of its labels and what is predicted of the first, as often as it counts.
+// The gradient of each logit for the mean loss over `examples` examples, and for each example, all
+// times its weight: the losses of its labels, then its prediction for the first label.
 KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weights, IN(u32) kinds,
              OUT(float) d_logits, OUT(double) terms, u32 rows, u32 labels, u32 has_weights,
              u32 examples) {
@@ -49,22 +49,22 @@ KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weight
     }
 }
 
-// Terms that are read before they are added, one after another: reads wait for nobody.
+// Number of terms read before any is added, so that their reads overlap.
 #define AHEAD 16
 #define WARP 32
 
-// What is summed of a block: 0 its losses, 1 what it predicts, 2 its weights.
+// Terms of one sum over a block: `which` is 0 for losses, 1 for predictions, 2 for weights.
 struct Terms {
     const f64* terms;
     const f32* weights;
     u32 labels;
     u32 which;
     u32 has_weights;
-    // Which example's term comes next, and of which label.
+    // Example and label of the next term.
     u32 example;
     u32 label;
 
-    // Terms of an example.
+    // Number of terms per example.
     DEVICE_MEMBER u32 each() const { return which == 0 ? labels : 1; }
 
     DEVICE_MEMBER f64 next() {
@@ -85,8 +85,8 @@ struct Terms {
     }
 };
 
-// Losses, predictions and weights, summed over each block in the order of examples. // (blocks, 3)
-// Threads of a warp sum the same of different blocks, so that all of them do the same.
+// Losses, predictions and weights, summed over each block in example order. // (blocks, 3)
+// Threads of a warp compute the same sum for different blocks, so they don't diverge.
 KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) sums,
              IN(u32) rows_of, u32 blocks, u32 slot_rows, u32 labels, u32 has_weights) {
     const u64 apart = (static_cast<u64>(blocks) + WARP - 1) / WARP * WARP;

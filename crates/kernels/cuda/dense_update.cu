@@ -1,17 +1,17 @@
-// Sums of gradients over blocks, and the optimizer of dense parameters. Bound by the device's
-// memory: by the gradients of all blocks, then by parameters and their state.
+// Sums of gradients over blocks, and the optimizer of dense parameters. Bound by memory bandwidth:
+// the gradients of all blocks, then parameters and their state.
 
 #include "rules.h"
 
-// One for each bit of a count of blocks.
+// One per bit of a count of blocks.
 #define LEVELS_MAX 32
 
-// The sum of the vectors that begin every `apart` lanes, by the tree of stepwell-nn: neighbours are
-// added in pairs, level by level, an odd last one waiting for the next level.
+// The sum of `count` vectors, `apart` lanes from each other, in the tree order of stepwell-nn:
+// neighbors are added in pairs, level by level; an odd last one moves up to the next level.
 KERNEL_LANES(dense_sum, IN(float) vectors, OUT(float) sum, u64 lanes, u64 apart, u32 count) {
     for (u64 lane = first_item(); lane < lanes; lane += items_apart()) {
-        // The sums of whole subtrees that wait for their neighbour: of as many vectors as the bits
-        // of the count so far say.
+        // Sums of complete subtrees without their right neighbor yet: level l has 2^l vectors and
+        // is in use if bit l of the count so far is set.
         f32 waiting[LEVELS_MAX];
         for (u32 number = 0; number < count; ++number) {
             f32 value = vectors[number * apart + lane];
@@ -33,8 +33,8 @@ KERNEL_LANES(dense_sum, IN(float) vectors, OUT(float) sum, u64 lanes, u64 apart,
     }
 }
 
-// Steps each parameter by its gradient. The state is none, a vector, or two one after another; what
-// a step's arithmetic needs is what rules.h has it for.
+// Updates each parameter by its gradient. The state is empty, one vector, or two consecutive ones;
+// the other arguments are those of `Step` in rules.h.
 KERNEL_LANES(dense_update, INOUT(float) parameters, INOUT(float) state, IN(float) gradient,
              u32 count, u32 rule, float gain1, float beta2, float gain2, float rate,
              float correction2_root, float eps) {

@@ -1,7 +1,8 @@
-// exp and log1p where losses need them, in f64, with the bits of the processor's code (the crate
-// libm): the same reductions, polynomials and order of operations. A device's own differ.
+// exp and log1p on the ranges that losses need, in f64, with the same bits as on the processor (the
+// crate libm): the same reductions, polynomials and order of operations. A device's own functions
+// differ.
 //
-// Reductions and polynomials are those of FreeBSD's msun, e_exp.c and s_log1p.c:
+// Reductions and polynomials come from FreeBSD's msun, e_exp.c and s_log1p.c:
 //
 //   Copyright (C) 1993, 2004 by Sun Microsystems, Inc. All rights reserved.
 //   Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and
@@ -21,17 +22,17 @@ DEVICE f64 of_bits(u64 bits) {
     return __longlong_as_double(static_cast<long long>(bits));
 }
 
-// The sign, the exponent and what fits beside them of the significand.
+// The upper 32 bits: sign, exponent and the high bits of the significand.
 DEVICE u32 high_word(f64 value) {
     return static_cast<u32>(bits_of(value) >> 32);
 }
 
-// 2 to the power of `exponent`, of a number that is not subnormal.
+// 2 to the power of `exponent`; the result must not be subnormal.
 DEVICE f64 power_of_two(i32 exponent) {
     return of_bits(static_cast<u64>(0x3ff + exponent) << 52);
 }
 
-// exp(x) for x <= 0, or no number of none.
+// exp(x) for x <= 0; NaN for NaN.
 DEVICE f64 exp_of_negative(f64 x) {
     const u32 magnitude = high_word(x) & 0x7fffffff;
     if (x != x) {
@@ -44,7 +45,7 @@ DEVICE f64 exp_of_negative(f64 x) {
     f64 high = x;
     f64 low = 0.0;
     if (magnitude > 0x3fd62e42) {
-        // Beyond half of ln 2: x = k ln 2 + r.
+        // |x| > ln 2 / 2: x = k ln 2 + r.
         k = magnitude >= 0x3ff0a2b2 ? static_cast<i32>(1.44269504088896338700e+00 * x - 0.5) : -1;
         high = x - k * LN2_HIGH;
         low = k * LN2_LOW;
@@ -59,13 +60,13 @@ DEVICE f64 exp_of_negative(f64 x) {
     const f64 c = r - rr * (1.66666666666666019037e-01 + rr * p2);
     const f64 y = 1.0 + (r * c / (2.0 - c) - low + high);
     if (k < -1022) {
-        // In two steps, of which the first leaves every bit.
+        // Scales in two steps; the first is exact.
         return y * power_of_two(-969) * power_of_two(k + 969);
     }
     return y * power_of_two(k);
 }
 
-// log(1 + x) for x in [0, 1], or no number of none.
+// log(1 + x) for x in [0, 1]; NaN for NaN.
 DEVICE f64 log_of_one_and(f64 x) {
     const u32 high = high_word(x);
     if (x != x || high < 0x3ca00000) {
@@ -75,7 +76,7 @@ DEVICE f64 log_of_one_and(f64 x) {
     f64 correction = 0.0;
     f64 f = x;
     if (high >= 0x3fda827a) {
-        // From sqrt(2) - 1 on: 1 + x = 2^k (1 + f), and what rounding 1 + x cost.
+        // x >= sqrt(2) - 1: 1 + x = 2^k (1 + f), plus a correction for the rounding of 1 + x.
         const f64 u = 1.0 + x;
         const u32 shifted = high_word(u) + (0x3ff00000 - 0x3fe6a09e);
         k = static_cast<i32>(shifted >> 20) - 0x3ff;

@@ -1,20 +1,20 @@
-// Occurrences of keys become rows: distinct keys in the order of their first occurrence, the row of
-// each occurrence, and the bags of each row in example order. Bound by the device's memory, by its
-// latency where keys are looked up.
+// Groups occurrences of keys into rows: distinct keys in order of first occurrence, the row of each
+// occurrence, and the bags of each row in example order. Bound by memory bandwidth; look-ups of
+// keys are bound by memory latency.
 //
 // ```text
 // keys ─► group_claim ─► places, firsts ─► group_mark ─► marks ─► exclusive sums ─► ranks
 //      ─► group_rows ─► distinct, occurrence_rows
 // ends ─► group_bags ─► bag of each occurrence
 // occurrence_rows ─► stable sort (sort.cu) ─► sorted_rows, order
-//      ─► group_ends ─► where each row's bags end;  group_take ─► bags, factors by row
+//      ─► group_ends ─► end of each row's bags;  group_take ─► bags, factors by row
 // ```
 
 #include "table.h"
 
-// Gives every key, xored with `salt`, a place in the table, which table_clear made, and notes the
-// first occurrence of each in `firsts`, the table's values. counters[0] counts occurrences for
-// which there was no place: none where the capacity is that of distinct keys.
+// Claims a place for every key, xored with `salt`, in a table that table_clear prepared, and stores
+// the first occurrence of each in `firsts`, the table's values. counters[0] counts occurrences that
+// found no place: 0 if the capacity is at least the number of distinct keys.
 KERNEL_LANES(group_claim, ATOMIC(u64) slots_keys, ATOMIC(u32) firsts, u32 capacity, IN(u64) keys,
              u64 salt, u32 count, OUT(u32) places, ATOMIC(u32) counters) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
@@ -28,7 +28,7 @@ KERNEL_LANES(group_claim, ATOMIC(u64) slots_keys, ATOMIC(u32) firsts, u32 capaci
     }
 }
 
-// 1 for every first occurrence, 0 for others.
+// Writes 1 for every first occurrence, 0 for others.
 KERNEL_LANES(group_mark, IN(u32) firsts, IN(u32) places, u32 count, OUT(u32) marks) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         const u32 place = places[item];
@@ -36,7 +36,7 @@ KERNEL_LANES(group_mark, IN(u32) firsts, IN(u32) places, u32 count, OUT(u32) mar
     }
 }
 
-// The row of every occurrence, and the key of every row; `ranks` are the exclusive sums of marks.
+// The row of every occurrence and the key of every row; `ranks` are the exclusive sums of `marks`.
 KERNEL_LANES(group_rows, IN(u32) firsts, IN(u32) places, IN(u32) ranks, IN(u64) keys, u64 salt,
              u32 count, OUT(u64) distinct, OUT(u32) occurrence_rows) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
@@ -54,10 +54,10 @@ KERNEL_LANES(group_rows, IN(u32) firsts, IN(u32) places, IN(u32) ranks, IN(u64) 
     }
 }
 
-// The bag of every occurrence; `ends` says where each of `bags` bags ends.
+// The bag of every occurrence; `ends` has the end of each of `bags` bags.
 KERNEL_LANES(group_bags, IN(u32) ends, u32 bags, u32 count, OUT(u32) bag_of) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
-        // The first bag that ends behind the occurrence.
+        // Finds the first bag that ends after the occurrence.
         u32 low = 0;
         u32 high = bags;
         while (low < high) {
@@ -72,7 +72,7 @@ KERNEL_LANES(group_bags, IN(u32) ends, u32 bags, u32 count, OUT(u32) bag_of) {
     }
 }
 
-// Where the occurrences of every row end among those that are sorted by row.
+// The end of each row's occurrences, which are sorted by row.
 KERNEL_LANES(group_ends, IN(u32) sorted_rows, u32 count, OUT(u32) ends) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         const u32 row = sorted_rows[item];
@@ -82,7 +82,7 @@ KERNEL_LANES(group_ends, IN(u32) sorted_rows, u32 count, OUT(u32) ends) {
     }
 }
 
-// Word order[i] of `from` becomes word i of `to`.
+// Copies word order[i] of `from` to word i of `to`.
 KERNEL_LANES(group_take, IN(u32) order, IN(u32) from, u32 count, OUT(u32) to) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         to[item] = from[order[item]];

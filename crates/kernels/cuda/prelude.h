@@ -1,12 +1,12 @@
-// What every kernel is written in: the only file that asks which compiler it is for.
+// Common definitions for all kernels; the only file that distinguishes compilers.
 //
-// NVRTC compiles kernels for a device, the C++ compiler for this processor over the shim. All that
-// differs between the two is here: how a kernel is declared, what its parameters are, where shared
-// memory lies, and how one address is read while others change it. UNROLL stands before loops whose
-// reads are to be under way at once: what they read is then kept in registers.
+// NVRTC compiles kernels for a device; the C++ compiler compiles them for this processor, with the
+// shim. All differences are here: declarations of kernels and parameters, shared memory, and atomic
+// loads. UNROLL precedes loops whose reads should overlap; the values they read then stay in
+// registers.
 #pragma once
 
-// Threads of a block of lanes, at most; what a device may give each of them registers for.
+// Maximum number of threads of a block of lanes; bounds the registers of each thread.
 #define LANES_THREADS_MAX 256
 
 #ifdef __CUDACC__
@@ -44,16 +44,16 @@ DEVICE T atomic_load(const T* from) {
 
 #endif
 
-// What a kernel does with the memory behind a parameter. No two parameters overlap.
+// How a kernel accesses the memory behind a parameter. No two parameters overlap.
 #define IN(T) const T* __restrict__
 #define OUT(T) T* __restrict__
 #define INOUT(T) T* __restrict__
 #define ATOMIC(T) T*
 
-// A slot, a list or a value that there is not.
+// A missing slot, list or value.
 #define NONE 0xffffffffu
 
-// The first item of this thread; it has every items_apart()-th after it.
+// The first item of this thread; its other items follow at intervals of items_apart().
 DEVICE u64 first_item() {
     return static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -67,7 +67,7 @@ struct Divided {
     u32 remainder;
 };
 
-// A division in 32 bits where that is enough: four times as fast on a device.
+// Divides in 32 bits if `by_what` fits, which is four times as fast on a device.
 DEVICE Divided divide(u64 by_what, u32 divisor) {
     if (by_what >> 32 == 0) {
         const u32 dividend = static_cast<u32>(by_what);
@@ -80,7 +80,7 @@ DEVICE bool is_aligned(const void* pointer, u32 bytes) {
     return reinterpret_cast<u64>(pointer) % bytes == 0;
 }
 
-// A number of 64 bits that lies in two words, low first.
+// A 64-bit number stored as two words, low first.
 DEVICE u64 word_pair(const u32* words) {
     return words[0] | static_cast<u64>(words[1]) << 32;
 }

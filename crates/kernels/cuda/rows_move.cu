@@ -1,11 +1,11 @@
-// Rows, or some lanes of each, between the slots of a slab and memory in which they lie one after
-// another. Bound by the device's memory: a thread moves one piece of 16 bytes where rows and
-// buffers are cut so, and 4 bytes otherwise.
+// Copies rows, or some lanes of each, between the slots of a slab and contiguous memory. Bound by
+// memory bandwidth: a thread copies 16 bytes at a time if rows and buffers are aligned for it,
+// otherwise 4.
 
 #include "tables.h"
 
-// Moves lanes `first_lane` to `first_lane + lanes` of each row, in pieces of `Piece`; into the
-// slots where TO_SLOTS. A row without a slot is passed over.
+// Copies `pieces` pieces of each row, from `first_piece` on; into the slots if TO_SLOTS. Skips rows
+// without a slot.
 template <class Piece, bool TO_SLOTS>
 DEVICE void move_pieces(Piece* dense, Piece* slab, List slots, u32 count, u32 row_pieces,
                         u32 first_piece, u32 pieces) {
@@ -42,28 +42,28 @@ DEVICE void move_rows(f32* dense, f32* rows, const u32* lists, u64 slab, u32 slo
     }
 }
 
-// Row i of `staging` goes to slot lists[slots + i].
+// Copies row i of `staging` to slot lists[slots + i].
 KERNEL_LANES(rows_up, IN(float) staging, INOUT(float) rows, IN(u32) lists, u64 slab, u32 slots,
              u32 count, u32 row_lanes) {
     move_rows<true>(const_cast<f32*>(staging), rows, lists, slab, slots, count, row_lanes, 0,
                     row_lanes);
 }
 
-// The row of slot lists[slots + i] becomes row i of `staging`.
+// Copies the row in slot lists[slots + i] to row i of `staging`.
 KERNEL_LANES(rows_down, IN(float) rows, OUT(float) staging, IN(u32) lists, u64 slab, u32 slots,
              u32 count, u32 row_lanes) {
     move_rows<false>(staging, const_cast<f32*>(rows), lists, slab, slots, count, row_lanes, 0,
                      row_lanes);
 }
 
-// As rows_down, of each row `lanes` lanes from `first_lane` on.
+// Like rows_down, but copies only `lanes` lanes of each row, from `first_lane` on.
 KERNEL_LANES(rows_read, IN(float) rows, OUT(float) to, IN(u32) lists, u64 slab, u32 slots,
              u32 count, u32 row_lanes, u32 first_lane, u32 lanes) {
     move_rows<false>(to, const_cast<f32*>(rows), lists, slab, slots, count, row_lanes, first_lane,
                      lanes);
 }
 
-// As rows_up, of each row `lanes` lanes from `first_lane` on.
+// Like rows_up, but copies only `lanes` lanes of each row, from `first_lane` on.
 KERNEL_LANES(rows_write, IN(float) from, INOUT(float) rows, IN(u32) lists, u64 slab, u32 slots,
              u32 count, u32 row_lanes, u32 first_lane, u32 lanes) {
     move_rows<true>(const_cast<f32*>(from), rows, lists, slab, slots, count, row_lanes, first_lane,

@@ -1,12 +1,13 @@
-// Look-up and pooling of all tables in one pass. Bound by the device's memory, by its latency where
-// bags are long: a thread walks along a bag, with four columns of one embedding where they lie so.
+// Look-up and pooling of all tables in one pass. Bound by memory bandwidth, and by latency if bags
+// are long: a thread iterates over a bag, for four columns at once if they are aligned lanes of one
+// embedding.
 //
-// The bits are those of the engine: a bag begins with its first row, the others are added in order,
-// each times its factor where there are factors; an empty bag is zero.
+// Results have the engine's bits: a sum starts with the bag's first row and adds the others in
+// order, each times its factor if the table has factors; an empty bag is zero.
 
 #include "storage.h"
 
-// The rows of a bag, as far as pooling asks.
+// The occurrences of one or more consecutive bags.
 struct Bag {
     List slots;
     List rows;
@@ -28,13 +29,13 @@ DEVICE Bag bags_of(const PoolTable& table, const u32* lists, u64 first, u32 coun
     return bag;
 }
 
-// The row of an occurrence; null where it has no slot, and takes no part.
+// The row of an occurrence; null if it has no slot, in which case it is not added.
 DEVICE const f32* row_of(const PoolTable& table, const Bag& bag, u32 occurrence, const f32* rows) {
     const u32 slot = bag.slots[bag.rows[occurrence]];
     return slot == NONE ? nullptr : rows + table.slab + static_cast<u64>(slot) * table.row_lanes;
 }
 
-// One lane of a pooled embedding.
+// Lane `lane` of a pooled embedding.
 DEVICE f32 pool_one(const PoolTable& table, const Bag& bag, const f32* rows, u32 lane) {
     f32 sum = 0.0f;
     bool is_first = true;
@@ -59,7 +60,7 @@ DEVICE float4 plus(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-// Four lanes of one; `lane` is a multiple of 4 and rows begin at multiples of 16 bytes.
+// Four lanes of a pooled embedding; `lane` is a multiple of 4 and rows are 16-byte aligned.
 DEVICE float4 pool_four(const PoolTable& table, const Bag& bag, const f32* rows, u32 lane) {
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     bool is_first = true;
@@ -87,7 +88,7 @@ DEVICE Column column_at(const u32* columns_of, u32 column) {
     return Column{words[0], words[1], words[2]};
 }
 
-// Whether this column and the three after it are lanes of one embedding that lie in one piece.
+// Whether this column and the next three are aligned, consecutive f32 lanes of one embedding.
 DEVICE bool are_four(const PoolTable* tables, const u32* columns_of, u32 column, const f32* rows) {
     const Column first = column_at(columns_of, column);
     const PoolTable& table = tables[first.table];
@@ -101,7 +102,7 @@ DEVICE bool are_four(const PoolTable* tables, const u32* columns_of, u32 column,
     return is_one;
 }
 
-// The columns from `column` on, four of them or as many as there are.
+// Pools up to four columns, from `column` on.
 DEVICE void pool_columns(const f32* rows, const u32* lists, const PoolTable* tables,
                          const u32* columns_of, u32 columns, u32 example, u32 column, f32* to) {
     if (column + 4 <= columns && are_four(tables, columns_of, column, rows)) {
@@ -128,11 +129,11 @@ DEVICE void pool_columns(const f32* rows, const u32* lists, const PoolTable* tab
     }
 }
 
-// Occurrences whose first-order weights are on their way at once.
+// Number of first-order weights read before any is added, so that their reads overlap.
 #define WEIGHTS_AT_ONCE 8
 
-// The first-order weight of an occurrence, as it is added. Zero where its row takes no part: a sum
-// that begins with zero is never -0, so that zero leaves its bits.
+// The first-order weight of an occurrence, times its factor. Zero if its row has no slot: a sum
+// that starts at zero is never -0, so adding zero keeps its bits.
 DEVICE f32 first_order_of(const PoolTable& table, const Bag& bags, const f32* rows, u32 at) {
     const f32* row = row_of(table, bags, at, rows);
     if (row == nullptr) {
@@ -142,8 +143,8 @@ DEVICE f32 first_order_of(const PoolTable& table, const Bag& bags, const f32* ro
     return bags.has_factors ? weight * bags.factors.number(at) : weight;
 }
 
-// The first-order weights of an example: of all tables that have one, in the order of tables,
-// fields and occurrences.
+// The sum of an example's first-order weights over all tables that have them, in the order of
+// tables, fields and occurrences.
 DEVICE f32 pool_first_order(const f32* rows, const u32* lists, const PoolTable* tables,
                             u32 tables_count, u32 example) {
     f32 sum = 0.0f;
@@ -171,9 +172,9 @@ DEVICE f32 pool_first_order(const f32* rows, const u32* lists, const PoolTable* 
     return sum;
 }
 
-// Pools `columns` columns of every example into the first of each row of `x`, of `width` columns,
-// and first-order weights into `first_order`. Column c is number columns_of[3 c + 2] of the
-// embedding of field columns_of[3 c + 1] of table columns_of[3 c].
+// Pools every example into the first `columns` columns of its row of `x`, which has `width`
+// columns, and its first-order weights into `first_order`. Column c is lane columns_of[3 c + 2] of
+// the embedding of field columns_of[3 c + 1] of table columns_of[3 c].
 KERNEL_LANES(rows_pool, IN(float) rows, IN(u32) lists, IN(PoolTable) tables, u32 tables_count,
              IN(u32) columns_of, u32 columns, u32 examples, OUT(float) x, u32 width,
              OUT(float) first_order) {

@@ -1,13 +1,13 @@
-// Gradients by row and the row optimizer, in one pass or in two. Bound by instructions, and by the
-// device's memory: rows, their state, the gradients of bags.
+// Sums of gradients by row and the row optimizer, in one pass or two. Bound by instructions, and by
+// memory bandwidth: rows, their state, the gradients of bags.
 //
-// A thread has one item: four weights of a row, or a pair of 16 bits. Neighbouring threads have
-// neighbouring weights, so that a warp reads whole pieces of gradients and of state. Which bags a
-// row has is asked for once for four weights: that takes more instructions than their step.
+// A thread processes one item: four weights of a row, or a pair of 16-bit weights. Neighboring
+// threads have neighboring weights, so the reads of a warp coalesce. Four weights share one walk
+// over the bags of their row, which takes more instructions than their step.
 
 #include "update.h"
 
-// Updates the rows of all tables by the gradients of their bags, but for those that are left to
+// Updates the rows of all tables by the gradients of their bags, except rows that are left to
 // rows_update_frequent; `d_x` is (examples, columns).
 KERNEL_LANES(rows_update, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
              u32 tables_count, u32 items, IN(float) d_x, u32 columns, IN(float) d_first_order,
@@ -32,7 +32,7 @@ KERNEL_LANES(rows_update, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tabl
     }
 }
 
-// Puts the sums of weights from `first` on among those of a row, as far as it has them.
+// Stores the sums of weights from `first` on in those of a row, up to its width.
 template <u32 COUNT>
 DEVICE void put(const Sum<COUNT>& sum, f32* to, u32 first, u32 width) {
     UNROLL
@@ -43,8 +43,8 @@ DEVICE void put(const Sum<COUNT>& sum, f32* to, u32 first, u32 width) {
     }
 }
 
-// The sums of rows_update alone: those of a table, of its width each, one after another from lane
-// `table.sums` on. Rows that an update would leave alone have theirs, too.
+// Computes only the sums of rows_update: those of a table's rows are consecutive, `width` lanes
+// each, from lane `table.sums` on. Includes rows that an update would skip.
 KERNEL_LANES(rows_sums, IN(u32) lists, IN(UpdateTable) tables, u32 tables_count, u32 items,
              IN(float) d_x, u32 columns, IN(float) d_first_order, u32 examples,
              OUT(float) sums) {
@@ -65,7 +65,7 @@ KERNEL_LANES(rows_sums, IN(u32) lists, IN(UpdateTable) tables, u32 tables_count,
     }
 }
 
-// The optimizer of rows_update alone, by sums that lie as rows_sums lays them.
+// Runs only the optimizer of rows_update, on sums in the layout of rows_sums.
 KERNEL_LANES(rows_step, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
              u32 tables_count, u32 items, IN(float) sums) {
     for (u64 number = first_item(); number < items; number += items_apart()) {
@@ -94,8 +94,8 @@ KERNEL_LANES(rows_step, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables
     }
 }
 
-// Counts a step in every row that Adam updated: after rows_update or rows_step, all of whose items
-// read the count before.
+// Increments the step count of every row that Adam updated. Must run after rows_update or
+// rows_step, since all items of a row read the old count.
 KERNEL_LANES(rows_count, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
              u32 tables_count, u32 items) {
     for (u64 number = first_item(); number < items; number += items_apart()) {

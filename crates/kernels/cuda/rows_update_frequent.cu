@@ -1,10 +1,10 @@
-// The update of rows that occur often: a block of threads for each.
+// Updates rows that occur often, with one block of threads for each.
 //
-// A thread that adds the bags of a row one by one waits for each of its reads, and one row may have
-// most of the bags of a mini-batch. Blocks of a mini-batch are added apart, in any case: so each
-// warp has one of them at a time, and a lane for each weight. The lanes of a warp find out about as
-// many bags at once, whose gradients are then all under way. Bound by the latency of as many rounds
-// as a block has bags for a warp.
+// A single thread that adds the bags of a row waits for its reads, and one row may have most of the
+// bags of a mini-batch. Since the sums of a mini-batch's blocks are separate anyway, each warp sums
+// one of these blocks at a time, with one lane per weight. The lanes of a warp first look up one
+// bag each; then the reads of all their gradients overlap. Bound by the latency of these rounds, of
+// 32 bags each.
 
 #include "update.h"
 
@@ -12,7 +12,7 @@
 #define WARPS 8
 #define WHOLE_WARP 0xffffffff
 
-// A frequent row: number `number` of those of all tables.
+// A frequent row and its table.
 struct Frequent {
     const UpdateTable* table;
     u32 row;
@@ -27,8 +27,8 @@ DEVICE Frequent frequent_at(const UpdateTable* tables, const u32* lists, u32 num
     return Frequent{table, list_at(lists, table->frequent)[number]};
 }
 
-// Where the bags of a row of examples from `example` on begin, among those from `begin` to `end`,
-// which ascend.
+// Index of the first of a row's bags `begin` to `end`, which ascend, that belongs to `example` or a
+// later example; `end` if there is none.
 DEVICE u32 first_of(const List& bags, u32 begin, u32 end, u64 example, u32 fields) {
     while (begin < end) {
         const u32 middle = begin + (end - begin) / 2;
@@ -41,14 +41,14 @@ DEVICE u32 first_of(const List& bags, u32 begin, u32 end, u64 example, u32 field
     return begin;
 }
 
-// Bags that a warp knows of.
+// Bags that a warp has looked up, one per lane; in shared memory.
 struct Known {
     u32* examples;
     u32* columns;
     f32* factors;
 };
 
-// The sum of weight `weight` over bags `begin` to `end`, at least one, in their order.
+// The gradient of weight `weight`, summed over bags `begin` to `end` in order; at least one bag.
 DEVICE f32 sum_by_warp(const UpdateTable& table, const u32* lists, const Gradients& gradients,
                        const Known& known, u32 begin, u32 end, u32 weight) {
     const List bags = list_at(lists, table.bags);
@@ -59,7 +59,7 @@ DEVICE f32 sum_by_warp(const UpdateTable& table, const u32* lists, const Gradien
     f32 sum = 0.0f;
     for (u32 at = begin; at < end; at += LANES) {
         __syncwarp(WHOLE_WARP);
-        // Who has no bag has the last one again, and nobody adds it.
+        // Lanes past the end repeat the last bag; it is not added again.
         const u32 own = min(at + lane, end - 1);
         const u32 bag = bags[own];
         known.examples[lane] = bag / table.fields;
@@ -88,7 +88,7 @@ DEVICE f32 sum_by_warp(const UpdateTable& table, const u32* lists, const Gradien
     return sum;
 }
 
-// Updates frequent rows of all tables, a block of threads each.
+// Updates the frequent rows of all tables, one block of threads per row.
 KERNEL_BLOCK(rows_update_frequent, 256, INOUT(float) rows, IN(u32) lists, IN(UpdateTable) tables,
              u32 tables_count, u32 frequent_rows, IN(float) d_x, u32 columns,
              IN(float) d_first_order, u32 examples) {
@@ -119,7 +119,7 @@ KERNEL_BLOCK(rows_update_frequent, 256, INOUT(float) rows, IN(u32) lists, IN(Upd
     const u32 width = table.dim + table.wide;
     for (u32 first = 0; first < width; first += LANES) {
         const u32 weights = min(LANES, width - first);
-        // Lanes without a weight read along with the last one.
+        // Lanes without a weight repeat the last one.
         const u32 weight = min(first + lane, width - 1);
         Tree<1> tree;
         tree.depth = 0;

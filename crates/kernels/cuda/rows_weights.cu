@@ -1,8 +1,8 @@
-// The weights of rows, decoded to f32 or encoded from it. Bound by the device's memory.
+// Decodes the weights of rows to f32, or encodes them from it. Bound by memory bandwidth.
 
 #include "storage.h"
 
-// The first `width` weights of the row in slot lists[slots + i] become row i of `to`.
+// Decodes the first `width` weights of the row in slot lists[slots + i] to row i of `to`.
 KERNEL_LANES(rows_weights, IN(float) rows, OUT(float) to, IN(u32) lists, u64 slab, u32 slots,
              u32 count, u32 row_lanes, u32 storage, u32 width) {
     const List places = list_at(lists, slots);
@@ -17,8 +17,8 @@ KERNEL_LANES(rows_weights, IN(float) rows, OUT(float) to, IN(u32) lists, u64 sla
     }
 }
 
-// Row i of `from` becomes the first `width` weights of the row in slot lists[slots + i], rounded by
-// the stream whose state is number i of the list `rounding`.
+// Encodes row i of `from` as the first `width` weights of the row in slot lists[slots + i], rounded
+// by the random stream whose state is item i of the list `rounding`.
 KERNEL_LANES(rows_set_weights, IN(float) from, INOUT(float) rows, IN(u32) lists, u64 slab,
              u32 slots, u32 count, u32 row_lanes, u32 storage, u32 width, u32 rounding) {
     const List places = list_at(lists, slots);

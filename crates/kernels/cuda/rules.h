@@ -1,4 +1,4 @@
-// What a gradient does to a weight: the arithmetic of `stepwell-optim`, bit by bit.
+// Optimizer rules: the arithmetic of `stepwell-optim`, with the same bits.
 //
 // ```text
 // sgd       [ weights ]
@@ -9,7 +9,7 @@
 
 #include "storage.h"
 
-// `base` to the power of `exponent` by squaring: few, exactly ordered multiplications.
+// `base` to the power of `exponent` by squaring, multiplying in a fixed order.
 DEVICE f64 power(f64 base, u32 exponent) {
     f64 result = 1.0;
     f64 square = base;
@@ -22,24 +22,24 @@ DEVICE f64 power(f64 base, u32 exponent) {
     return result;
 }
 
-// `x`, or zero where `x` is subnormal.
+// `x`, or zero if `x` is subnormal.
 DEVICE f32 flush(f32 x) {
     const f32 least_normal = __uint_as_float(0x00800000);
     return fabsf(x) < least_normal ? 0.0f : x;
 }
 
-// The step that comes after `steps`.
+// `steps` plus one, saturating.
 DEVICE u32 next_step(u32 steps) {
     return steps == 0xffffffff ? steps : steps + 1;
 }
 
-// The lane of a row that counts its steps.
+// The lane of a row with its step count.
 DEVICE u32 counter_lane(const UpdateTable& table) {
     const u32 width = table.dim + table.wide;
     return lanes_of(table.storage, width) + 2 * width;
 }
 
-// What one step's arithmetic needs, for all weights of a row.
+// Coefficients of one step, the same for all weights of a row.
 struct Step {
     f32 gain1;
     f32 beta2;
@@ -66,7 +66,7 @@ DEVICE Step step_of(const UpdateTable& table, const f32* row) {
     return step;
 }
 
-// The weight that comes of `weight`, number `index` of the row whose state begins at `state`.
+// Updates the state of weight `index`, of the row with state at `state`; returns the new weight.
 DEVICE f32 updated(const UpdateTable& table, const Step& step, f32* state, u32 index, f32 weight,
                    f32 gradient) {
     if (table.rule == RULE_SGD) {

@@ -1,10 +1,9 @@
-// Exclusive sums of words, modulo 2^32, in the order in which they lie. Bound by the device's
-// memory.
+// Exclusive prefix sums of words, modulo 2^32. Bound by memory bandwidth.
 //
 // ```text
-// values ─► scan_tiles ─► scanned within tiles, totals of tiles
-// totals ─► scan_tiles ─► ... until there is one tile
-// scanned += what all tiles before have, by scan_add, from the last level back to the first
+// values ─► scan_tiles ─► sums within tiles, totals of tiles
+// totals ─► scan_tiles ─► ... until one tile is left
+// scan_add adds the totals of all earlier tiles, from the last level back to the first
 // ```
 
 #include "prelude.h"
@@ -14,7 +13,7 @@
 #define SCAN_TILE (SCAN_THREADS * SCAN_EACH)
 #define WARPS (SCAN_THREADS / 32)
 
-// The sum over the lanes of a warp up to this one.
+// The sum over the lanes of a warp up to and including this one.
 DEVICE u32 warp_sum(u32 value, u32 lane) {
     for (u32 by = 1; by < 32; by *= 2) {
         const u32 before = __shfl_up_sync(0xffffffff, value, by);
@@ -23,7 +22,7 @@ DEVICE u32 warp_sum(u32 value, u32 lane) {
     return value;
 }
 
-// The exclusive sums within each tile of 2048 words, a block each; `totals` gets those of tiles.
+// Exclusive sums within each tile of 2048 words, one block per tile; `totals` gets tiles' totals.
 KERNEL_BLOCK(scan_tiles, 256, IN(u32) values, u32 count, OUT(u32) scanned, OUT(u32) totals) {
     SHARED(u32, of_warps, WARPS);
     const u32 lane = threadIdx.x % 32;
@@ -56,7 +55,7 @@ KERNEL_BLOCK(scan_tiles, 256, IN(u32) values, u32 count, OUT(u32) scanned, OUT(u
     }
 }
 
-// Adds to every word what the tiles before its own come to.
+// Adds to every word the total of all tiles before its own.
 KERNEL_LANES(scan_add, INOUT(u32) scanned, u32 count, IN(u32) before) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         scanned[item] += before[item / SCAN_TILE];

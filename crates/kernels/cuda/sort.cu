@@ -1,5 +1,5 @@
-// A stable sort of words with a word each, by 8 bits at a time from the lowest on. Bound by the
-// device's memory: each pass writes all of it to 256 places at once.
+// A stable radix sort of 32-bit keys with 32-bit values, 8 bits per pass, lowest first. Bound by
+// memory bandwidth: each pass scatters all keys and values to 256 regions.
 //
 // ```text
 // pass: sort_count ─► counts[digit][tile] ─► exclusive sums (scan.cu) ─► starts ─► sort_place
@@ -13,14 +13,14 @@
 #define DIGITS 256
 #define WARPS (SORT_THREADS / 32)
 
-// The numbers 0, 1 and so on: the values of a sort that asks for the order alone.
+// Writes 0, 1, 2, ...: the values of a sort that needs only the order.
 KERNEL_LANES(sort_begin, OUT(u32) values, u32 count) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         values[item] = static_cast<u32>(item);
     }
 }
 
-// Counts the digits, bits `shift` to `shift + 8` of the keys, of each tile of 2048, a block each.
+// Counts digits, bits `shift` to `shift + 8` of keys, in each tile of 2048 keys, one block each.
 KERNEL_BLOCK(sort_count, 256, IN(u32) keys, u32 count, u32 shift, OUT(u32) counts, u32 tiles) {
     SHARED(u32, of_digits, DIGITS);
     of_digits[threadIdx.x] = 0;
@@ -36,7 +36,7 @@ KERNEL_BLOCK(sort_count, 256, IN(u32) keys, u32 count, u32 shift, OUT(u32) count
     counts[static_cast<u64>(threadIdx.x) * tiles + blockIdx.x] = of_digits[threadIdx.x];
 }
 
-// The lanes of this warp that have this digit too; nobody has that of a lane that has none.
+// Mask of the lanes of this warp with the same digit; lanes without a key are left out.
 DEVICE u32 lanes_with(u32 digit, bool has_one) {
     u32 same = __ballot_sync(0xffffffff, has_one);
     for (u32 bit = 0; bit < 8; ++bit) {
@@ -47,8 +47,8 @@ DEVICE u32 lanes_with(u32 digit, bool has_one) {
     return same;
 }
 
-// Puts keys and values where their digits belong, in the order in which they lay. `starts` are
-// the exclusive sums of what sort_count counted.
+// Moves keys and values to the regions of their digits, in their previous order. `starts` are the
+// exclusive sums of the counts of sort_count.
 KERNEL_BLOCK(sort_place, 256, IN(u32) keys, IN(u32) values, u32 count, u32 shift, IN(u32) starts,
              u32 tiles, OUT(u32) to_keys, OUT(u32) to_values) {
     SHARED(u32, next, DIGITS);
@@ -72,7 +72,7 @@ KERNEL_BLOCK(sort_place, 256, IN(u32) keys, IN(u32) values, u32 count, u32 shift
             of_warps[warp * DIGITS + digit] = static_cast<u32>(__popc(same));
         }
         __syncthreads();
-        // Each thread has one digit: where the keys of each warp begin.
+        // Each thread handles one digit: computes the start of each warp's keys.
         u32 start = next[threadIdx.x];
         for (u32 of = 0; of < WARPS; ++of) {
             u32* place = of_warps + of * DIGITS + threadIdx.x;

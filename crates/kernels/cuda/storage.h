@@ -1,13 +1,13 @@
-// Weights of a row in 32 or in 16 bits: the arithmetic of `stepwell-optim`, bit by bit.
+// Weights of a row in 32 or 16 bits: the arithmetic of `stepwell-optim`, with the same bits.
 //
-// Two weights of 16 bits share a lane, the first in its lower half; the last half of an odd count
-// is zero. They are rounded by chance: 32 random bits are added below the last place, and what is
-// there is cut off.
+// Two 16-bit weights share a lane, the first in its lower half; the last half of an odd count is
+// zero. They are rounded stochastically: 32 random bits are added below the last place, then the
+// bits below it are cut off.
 #pragma once
 
 #include "tables.h"
 
-// Number `index` of the stream whose state this is: SplitMix64.
+// Number `index` of the SplitMix64 stream with this state.
 DEVICE u64 random_at(u64 state, u64 index) {
     u64 z = state + 0x9E3779B97F4A7C15 * (index + 1);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -18,21 +18,21 @@ DEVICE u64 random_at(u64 state, u64 index) {
 #define F32_INFINITY 0x7f800000u
 #define F16_INFINITY 0x7c00u
 #define F16_QUIET 0x7e00u
-// The exponent, as an f32 has it, of the smallest normal f16: 2^-14.
+// Biased f32 exponent of the smallest normal f16, 2^-14.
 #define F16_NORMAL 113u
-// Between the exponents of f32 and f16, in the bits of an f32.
+// Difference of the exponent biases of f32 and f16, at the exponent's place in an f32.
 #define F16_REBIAS (112u << 23)
 
 DEVICE u32 to_f16(f32 x, u32 random) {
     const u32 bits = __float_as_uint(x);
     const u32 magnitude = bits & 0x7fffffff;
     const u32 exponent = magnitude >> 23;
-    // One in the lead, also where x has none: such numbers are shifted out.
+    // Sets the leading one even for subnormal x, which is shifted out anyway.
     const u64 significand = static_cast<u64>((magnitude & 0x007fffff) | 0x00800000) << 32;
     const u32 below_normal = exponent < F16_NORMAL ? F16_NORMAL - exponent : 0;
     const u32 shift = min(13 + below_normal, 63);
     const u32 rounded = static_cast<u32>(((significand >> shift) + random) >> 32);
-    // The leading one and every carry go on counting into the exponent.
+    // The leading one and any carry add to the exponent.
     const u32 finite = rounded + ((max(exponent, F16_NORMAL) - F16_NORMAL) << 10);
     const u32 half = magnitude <= F32_INFINITY ? min(finite, F16_INFINITY) : F16_QUIET;
     return half | (bits >> 16 & 0x8000);
@@ -51,7 +51,7 @@ DEVICE f32 from_f16(u32 half) {
 DEVICE u32 to_bf16(f32 x, u32 random) {
     const u32 bits = __float_as_uint(x);
     const u32 rounded = (bits + (random >> 16)) >> 16;
-    // A payload in the lower half alone would be cut off.
+    // Sets the quiet bit of NaNs: a payload only in the lower half would be cut off.
     return (bits & 0x7fffffff) <= F32_INFINITY ? rounded : (bits >> 16 | 0x40);
 }
 
@@ -67,7 +67,7 @@ DEVICE u32 to_half(f32 x, u32 random, u32 storage) {
     return storage == STORAGE_F16 ? to_f16(x, random) : to_bf16(x, random);
 }
 
-// Lanes that so many weights take.
+// Number of lanes of `weights` weights.
 DEVICE u32 lanes_of(u32 storage, u32 weights) {
     return storage == STORAGE_F32 ? weights : weights / 2 + weights % 2;
 }
@@ -81,7 +81,7 @@ DEVICE f32 weight_at(const f32* row, u32 storage, u32 index) {
     return from_half(index % 2 == 0 ? pair & 0xffff : pair >> 16, storage);
 }
 
-// Two weights in one lane, rounded by number `index` of a stream.
+// Two weights in one lane, rounded by the random bits in `random`.
 DEVICE f32 encode_pair(f32 first, f32 second, bool has_second, u32 storage, u64 random) {
     const u32 low = to_half(first, static_cast<u32>(random), storage);
     const u32 high = to_half(second, static_cast<u32>(random >> 32), storage);

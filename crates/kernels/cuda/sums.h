@@ -1,26 +1,25 @@
 // The gradient of a weight: the sum over the bags of its row, in a fixed order.
 //
 // Bags are added in example order within a block, and the blocks' sums by one fixed binary tree
-// over all blocks of the mini-batch; a block without an occurrence takes no part. A thread has the
-// sums of its own weights, in registers while rows occur in one block.
+// over all blocks of the mini-batch, without blocks in which the row does not occur. A thread keeps
+// the sums of its own weights, in registers as long as rows occur in one block.
 #pragma once
 
 #include "storage.h"
 
-// One for each bit of a block's number, and one.
+// One per bit of a block's number, plus one.
 #define SUMS_MAX 33
-// Bags of a row whose gradients are on their way at once: they are added one after another, but
-// none waits for another to be read.
+// Number of bags of a row whose gradients are read before any is added, so that reads overlap.
 #define BAGS_AT_ONCE 8
 
-// What the sums of a mini-batch are made of.
+// Gradients of a mini-batch, the input of all sums.
 struct Gradients {
     const f32* d_x;
     u64 columns;
     const f32* d_first_order;
 };
 
-// The sums of some weights of a row: `COUNT` of them from `weight` on.
+// The sums of `COUNT` consecutive weights of a row.
 template <u32 COUNT>
 struct Sum {
     f32 of[COUNT];
@@ -33,16 +32,16 @@ struct Sum {
     }
 };
 
-// Sums of blocks on their way up the tree. Two blocks meet where their numbers, written in bits,
-// begin to differ. So a stack is enough: before a block is put on it, its two upper sums meet as
-// long as they do so further down than the upper one and the block.
+// A stack of partial sums of the tree. Two blocks join at the level of the highest bit in which
+// their numbers differ. So before a block is pushed, the two topmost sums are joined as long as
+// their level is below that of the topmost sum and the new block.
 template <u32 COUNT>
 struct Tree {
     Sum<COUNT> sums[SUMS_MAX];
     u32 numbers[SUMS_MAX];
     u32 depth;
 
-    // Puts the sum of block `number` behind those of blocks before it.
+    // Pushes the sum of block `number`, larger than the numbers before it.
     DEVICE_MEMBER void put(u32 number, const Sum<COUNT>& sum) {
         while (depth > 1 &&
                (numbers[depth - 2] ^ numbers[depth - 1]) < (numbers[depth - 1] ^ number)) {
@@ -53,7 +52,7 @@ struct Tree {
         numbers[depth++] = number;
     }
 
-    // The sum of all; zero where there is none.
+    // The sum of all blocks; zero if there are none.
     DEVICE_MEMBER Sum<COUNT> total() {
         if (depth == 0) {
             return Sum<COUNT>{};
@@ -66,7 +65,7 @@ struct Tree {
     }
 };
 
-// The gradient that bag number `at` of the list gives to weights of its row.
+// What `bag`, number `at` of the list of bags, adds to the gradient of weights from `weight` on.
 template <u32 COUNT>
 DEVICE Sum<COUNT> bag_gradient(const UpdateTable& table, const u32* lists,
                                const Gradients& gradients, u32 weight, u32 at, u32 bag) {
@@ -103,7 +102,7 @@ DEVICE Sum<COUNT> bag_gradient(const UpdateTable& table, const u32* lists,
     return sum;
 }
 
-// The sum over the bags of row `row`.
+// The sum over the bags of row `row`, for weights from `weight` on.
 template <u32 COUNT>
 DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradients& gradients,
                          u32 row, u32 weight) {

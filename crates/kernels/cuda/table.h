@@ -1,18 +1,18 @@
-// A hash table of keys of 64 bits with values of 32: open addressing by linear probing, good to the
-// last place.
+// A hash table from 64-bit keys to 32-bit values: open addressing with linear probing, which works
+// until every place is taken.
 //
 // ```text
 // keys     [ place 0 ] ... [ place capacity - 1 ][ of key EMPTY ][ of key REMOVED ]
-// values   [       the same places, NONE where there is no key                    ]
+// values   [       the same places, NONE without a key                            ]
 // ```
 //
-// A place holds its key, EMPTY or REMOVED. The two keys that would look like these marks have a
-// place of their own behind the others, which is EMPTY or TAKEN. A search begins where the key's
-// hash says and ends at the key, at an EMPTY place, or after all places.
+// A place holds its key, EMPTY or REMOVED. The two keys with the same bits as these marks each have
+// a dedicated place after the others, which is EMPTY or TAKEN. A search starts at the place given
+// by the key's hash and ends at the key, at an EMPTY place, or after all places.
 //
-// Keys that are removed leave their places REMOVED, so that searches go past them. An insertion
-// takes such a place again; but of two equal keys in one launch each could take another, so keys
-// of a launch that inserts into a table with REMOVED places must differ.
+// Removed keys leave their places REMOVED, so that searches continue past them. An insertion reuses
+// such a place; but two equal keys of one launch could take different ones, so the keys of a launch
+// that inserts into a table with REMOVED places must be distinct.
 #pragma once
 
 #include "prelude.h"
@@ -21,7 +21,7 @@
 #define REMOVED 0xfffffffffffffffeull
 #define TAKEN 0ull
 
-// Places that there are, more than `capacity`.
+// Number of dedicated places, in addition to `capacity`.
 #define OWN_PLACES 2
 
 // The finalizer of SplitMix64.
@@ -31,7 +31,7 @@ DEVICE u64 scatter(u64 z) {
     return z ^ (z >> 31);
 }
 
-// Where the search for a key begins: any capacity will do.
+// The place where the search for a key starts; works for any capacity.
 DEVICE u32 home_of(u64 key, u32 capacity) {
     return static_cast<u32>(((scatter(key) >> 32) * capacity) >> 32);
 }
@@ -48,7 +48,7 @@ DEVICE u32 own_place(u64 key, u32 capacity) {
     return capacity + (key == REMOVED ? 1 : 0);
 }
 
-// The place of a key; NONE where the table does not have it.
+// The place of a key; NONE if it is missing.
 DEVICE u32 find_place(const u64* keys, u32 capacity, u64 key) {
     if (has_own_place(key)) {
         const u32 own = own_place(key, capacity);
@@ -69,12 +69,12 @@ DEVICE u32 find_place(const u64* keys, u32 capacity, u64 key) {
 }
 
 struct Claim {
-    // NONE where the table is full.
+    // NONE if the table is full.
     u32 place;
     bool is_new;
 };
 
-// Takes for `key` the first place from `place` on that has no key.
+// Claims for `key` the first place without a key, from `place` on.
 DEVICE Claim claim_from(u64* keys, u32 capacity, u64 key, u32 place) {
     for (u32 seen = 0; seen < capacity; ++seen) {
         const u64 there = atomic_load(keys + place);
@@ -91,7 +91,7 @@ DEVICE Claim claim_from(u64* keys, u32 capacity, u64 key, u32 place) {
     return Claim{NONE, false};
 }
 
-// The place of a key, which it takes where it has none.
+// Finds the place of a key, or claims one for it.
 DEVICE Claim claim_place(u64* keys, u32 capacity, u64 key) {
     if (has_own_place(key)) {
         const u32 own = own_place(key, capacity);
@@ -118,6 +118,6 @@ DEVICE Claim claim_place(u64* keys, u32 capacity, u64 key) {
         }
         place = place_after(place, capacity);
     }
-    // The key is nowhere: it takes a place that another left, or the next one.
+    // The key is missing: it takes the first REMOVED place or one after it.
     return removed == NONE ? Claim{NONE, false} : claim_from(keys, capacity, key, removed);
 }

@@ -1,4 +1,4 @@
-// What a device is told of tables. The Rust twins, and what each field means, are in src/layout.rs.
+// Descriptors of tables. src/layout.rs has the Rust twins and documents the fields.
 #pragma once
 
 #include "prelude.h"
@@ -11,10 +11,10 @@
 #define RULE_ADAGRAD 1
 #define RULE_ADAM 2
 
-// Bags of a row beyond which a block of threads updates it.
+// A row with more bags than this is updated by a block of threads.
 #define FREQUENT_BAGS 32
 
-// Weights of f32 that a thread updates.
+// Number of f32 weights that a thread updates.
 #define UNIT_WEIGHTS 4
 
 struct PoolTable {
@@ -61,14 +61,14 @@ struct UpdateTable {
     u32 frequent_rows;
 };
 
-// A list of a mini-batch: one word each.
+// A list of a mini-batch, in words.
 struct List {
     const u32* words;
 
     DEVICE_MEMBER u32 operator[](u64 index) const { return words[index]; }
     DEVICE_MEMBER f32 number(u64 index) const { return __uint_as_float(words[index]); }
     DEVICE_MEMBER u64 wide(u64 index) const { return word_pair(words + 2 * index); }
-    // Where what number `index` has begins, in a list of ends.
+    // In a list of ends: the start of the range whose end is at `index`.
     DEVICE_MEMBER u32 before(u64 index) const { return index == 0 ? 0 : words[index - 1]; }
 };
 

@@ -1,11 +1,11 @@
-// Items of an update: which weights of which row a thread has, and what it does to them.
+// Items of an update: which weights of which row a thread updates, and how.
 #pragma once
 
 #include "rules.h"
 #include "sums.h"
 
-// Four weights of a row or, with weights of 16 bits, a pair: `unit` counts them, of which the last
-// may have fewer.
+// Unit `unit` of a row: four f32 weights, or a pair of 16-bit weights. The last unit of a row may
+// have fewer.
 struct Item {
     u32 table;
     u32 row;
@@ -17,9 +17,9 @@ DEVICE u32 units_of(u32 storage, u32 weights) {
     return (weights + of_unit - 1) / of_unit;
 }
 
-// The item with this number of all tables.
+// Item `number`, counted over all tables.
 DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
-    // The last table that begins no later: those without items begin where the next one does.
+    // Finds the last table with first_item <= number, which skips tables without items.
     u32 low = 0;
     u32 high = tables_count;
     while (high - low > 1) {
@@ -36,7 +36,7 @@ DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
     return Item{low, within / units, within % units};
 }
 
-// Whether a row is left to rows_update_frequent.
+// Whether rows_update_frequent updates this row.
 DEVICE bool is_frequent(const UpdateTable& table, const u32* lists, u32 row) {
     if (table.frequent_rows == 0) {
         return false;
@@ -45,7 +45,7 @@ DEVICE bool is_frequent(const UpdateTable& table, const u32* lists, u32 row) {
     return ends[row] - ends.before(row) > FREQUENT_BAGS;
 }
 
-// The row to update; null where it is to be left alone.
+// The row to update; null if it must be skipped.
 DEVICE f32* row_to_update(const UpdateTable& table, const u32* lists, f32* rows, u32 row) {
     const u32 slot = list_at(lists, table.slots)[row];
     const bool is_skipped = table.skip != NONE && list_at(lists, table.skip)[row] != 0;
@@ -55,7 +55,7 @@ DEVICE f32* row_to_update(const UpdateTable& table, const u32* lists, f32* rows,
     return rows + table.slab + static_cast<u64>(slot) * table.row_lanes;
 }
 
-// `COUNT` weights of a row of f32 take one step, as far as there are so many from `first` on.
+// Updates `COUNT` f32 weights of a row, from `first` on, or as many as the row has.
 template <u32 COUNT>
 DEVICE void step_weights(const UpdateTable& table, f32* row, u32 first, const Sum<COUNT>& sum) {
     const Step step = step_of(table, row);
@@ -70,7 +70,7 @@ DEVICE void step_weights(const UpdateTable& table, f32* row, u32 first, const Su
     }
 }
 
-// Two weights of 16 bits take one step, and are rounded.
+// Updates and rounds two 16-bit weights.
 DEVICE void step_pair(const UpdateTable& table, const u32* lists, f32* row, u32 row_number,
                       u32 unit, Sum<2> gradient) {
     const u32 width = table.dim + table.wide;

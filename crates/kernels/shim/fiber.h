@@ -1,7 +1,7 @@
-// Contexts: what a fiber is while it does not run.
+// Contexts: the saved state of a suspended fiber.
 //
-// On x86-64 a context is a stack pointer, under which lie the registers that a called function
-// must preserve; a switch takes 2.5 ns. Elsewhere it is a ucontext, a hundred times slower.
+// On x86-64 a context is a stack pointer; the callee-saved registers are at the top of that stack.
+// A switch takes 2.5 ns. Elsewhere it is a ucontext, a hundred times slower.
 #pragma once
 
 #include <stddef.h>
@@ -17,18 +17,18 @@ struct Context {
     void* stack;
 };
 
-// Puts what runs into `from` and goes on with what lies in `to`.
+// Saves the running context in `from` and resumes `to`.
 extern "C" void stepwell_shim_switch(void** from, void* to);
 
 inline void switch_contexts(Context* from, Context* to) {
     stepwell_shim_switch(&from->stack, to->stack);
 }
 
-// A context that begins with `enter`, which must not return.
+// Makes a context that starts with `enter`, which must not return.
 inline void prepare(Context* context, void* stack, size_t bytes, Enter enter) {
     uintptr_t top = (reinterpret_cast<uintptr_t>(stack) + bytes) & ~static_cast<uintptr_t>(15);
     uintptr_t* place = reinterpret_cast<uintptr_t*>(top);
-    // As after a call: the stack is 8 bytes off a multiple of 16.
+    // As after a call, the stack is 8 bytes off a multiple of 16.
     *--place = 0;
     *--place = reinterpret_cast<uintptr_t>(enter);
     for (int saved = 0; saved < 6; ++saved) {
@@ -61,7 +61,7 @@ inline void prepare(Context* context, void* stack, size_t bytes, Enter enter) {
 
 #endif
 
-// Memory for the stack of one fiber, with a page below that nobody may touch.
+// Allocates the stack of one fiber, above inaccessible guard pages; null if that fails.
 constexpr size_t STACK_BYTES = 64 << 10;
 void* new_stack();
 

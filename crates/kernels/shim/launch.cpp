@@ -1,4 +1,4 @@
-// Runs a launch: its blocks in an order drawn by chance, on as many threads as are asked for.
+// Runs a launch: its blocks in random order, on the requested number of threads.
 
 #include <atomic>
 #include <mutex>
@@ -20,8 +20,8 @@ static constexpr u32 BLOCK_THREADS_MAX = 1024;
 bool is_failed(const Worker* worker);
 Worker* new_worker();
 
-// Workers keep their stacks from one launch to the next. Those that failed are in the middle of
-// things, and are never used again.
+// Workers, which keep their stacks between launches. Failed ones were interrupted midway and are
+// never reused.
 struct Workers {
     std::vector<Worker*> idle;
     std::vector<Worker*> failed;
@@ -50,7 +50,7 @@ void give_back(Worker* worker) {
     (is_failed(worker) ? workers->failed : workers->idle).push_back(worker);
 }
 
-// Whether floating point rounds to nearest and keeps subnormal numbers here.
+// Whether floating point on this thread rounds to nearest and keeps subnormal numbers.
 static bool is_ieee() {
 #if defined(__SSE__)
     constexpr u32 FLUSH_ZERO_AND_ROUNDING = 0xE040;
@@ -66,7 +66,7 @@ static u64 mix(u64 z) {
     return z ^ z >> 31;
 }
 
-// A permutation of the blocks: rounds of a Feistel network, again where it leads outside.
+// A random permutation of the blocks: a Feistel network, repeated while its result is no block.
 struct Order {
     u64 seed;
     u32 count;
@@ -156,7 +156,7 @@ static bool is_sound(const Request& request, Fault* fault) {
     return fault->kind == NO_FAULT;
 }
 
-// Runs a launch to its end, or to its first fault.
+// Runs a launch until it ends or a fault occurs.
 extern "C" void stepwell_shim_run(const Request* request, Fault* fault) {
     *fault = Fault{};
     if (!is_sound(*request, fault)) {
@@ -164,7 +164,7 @@ extern "C" void stepwell_shim_run(const Request* request, Fault* fault) {
     }
     Shared shared{*request, Order(mix(request->seed + 1), request->blocks), {}, {}, {}, fault};
     const u32 threads = min(max(request->workers, 1), request->blocks);
-    // Blocks run on as many threads as the system gives: without more, on this one.
+    // If the system refuses threads, blocks run on fewer, at least on this one.
     pthread_t* others = new (std::nothrow) pthread_t[threads];
     u32 made = 0;
     while (others != nullptr && made + 1 < threads &&

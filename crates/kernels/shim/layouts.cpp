@@ -1,4 +1,4 @@
-// Sizes and offsets of the descriptors as the C++ compiler has them, for a test to compare.
+// Sizes and offsets of the descriptors in C++, which a test compares with Rust's.
 
 #include <stddef.h>
 

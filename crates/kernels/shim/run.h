@@ -1,4 +1,4 @@
-// What the Rust side and the parts of the shim tell each other. The Rust twin is src/host.rs.
+// Interfaces between Rust and the parts of the shim. The Rust twin is src/host.rs.
 #pragma once
 
 #include "shim.h"
@@ -39,25 +39,25 @@ struct Request {
     Kind kind;
     u32 blocks;
     u32 threads;
-    // What the kernel was written for: exactly that many of a KERNEL_BLOCK, at most of lanes.
+    // Exact number of threads of a KERNEL_BLOCK; maximum for lanes.
     u32 threads_bound;
     u32 shared_bytes;
     u32 workers;
     u64 seed;
 };
 
-// The parts of a block's shared memory, each a piece of the heap between two red zones.
+// The parts of a block's shared memory, each a heap allocation between two red zones.
 class SharedMemory {
    public:
     SharedMemory() = default;
     SharedMemory(const SharedMemory&) = delete;
     ~SharedMemory();
-    // Forgets the parts of the block before; what they hold is stale from now on.
+    // Starts a block: marks the previous block's parts as unused and their content as stale.
     void begin(u32 dynamic_bytes);
-    // The part that the code at `site` names, for all threads the same; null where it is too much.
+    // The part declared at `site`, the same for all threads; null, with a fault, on failure.
     void* part(u32 bytes, u32 alignment, Site site, Fault* fault);
     void* dynamic(Site site, Fault* fault);
-    // Whether all red zones are as they were.
+    // Whether all red zones are unchanged.
     bool is_intact(Fault* fault) const;
 
    private:
@@ -77,7 +77,7 @@ class SharedMemory {
 void describe(Fault* fault, FaultKind kind, Site site, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Random numbers of a worker: xorshift, for orders alone.
+// Random numbers of a worker (xorshift), used only for orders.
 struct Dice {
     u64 state;
     u32 roll() {
@@ -89,7 +89,7 @@ struct Dice {
     u32 below(u32 count) { return static_cast<u32>((static_cast<u64>(roll()) * count) >> 32); }
 };
 
-// Runs the blocks of a launch, one after the other, on one thread of the system.
+// Runs the blocks of a launch, one after another, on one system thread.
 struct Worker;
 Worker* take_worker();
 void give_back(Worker* worker);

@@ -1,8 +1,8 @@
-// What sanitizers are told of fibers, stacks and red zones; nothing where there are none.
+// Reports fibers, stacks and red zones to sanitizers; does nothing without a sanitizer.
 //
-// For ThreadSanitizer a fiber is a thread, and a switch orders nothing: only barriers, and what
-// begins and ends a block, do. So it sees two threads of a block that change one place without a
-// barrier between them.
+// To ThreadSanitizer a fiber is a thread, and a switch is no synchronization: only barriers and the
+// start and end of a block are. So it detects two threads of a block that write to one place
+// without a barrier between them.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

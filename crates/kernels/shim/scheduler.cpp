@@ -1,8 +1,8 @@
-// Runs one block: lanes in a loop, fibers from one meeting to the next in an order drawn by chance.
+// Runs one block: lanes in a loop, fibers in random order between synchronization points.
 //
-// A fiber that waits goes straight over to another that can run; one that ends becomes the next
-// that has not begun, on its own stack, so that threads that never wait need no stack of their
-// own. Where nobody can run and some have not ended, the block is stuck, and says why.
+// A fiber that waits switches directly to another that is ready. One that ends hands its stack to a
+// thread that has not started yet, so threads that never wait share a stack. If no thread is ready
+// but some have not ended, the block is stuck and fails with the reason.
 
 #include <new>
 
@@ -34,7 +34,7 @@ void leave_block(Worker* worker) {
     to_main(worker);
 }
 
-// One that can run, drawn by chance.
+// Takes a random ready thread; NOBODY if there is none.
 static u32 pick(Worker* worker) {
     if (worker->ready_count == 0) {
         return NOBODY;
@@ -51,7 +51,7 @@ static void become(Worker* worker, u32 thread) {
     thread_index.x = thread;
 }
 
-// Says why nobody can run.
+// Fails with the reason why no thread can run.
 static void stuck(Worker* worker) {
     const u32 threads = worker->request->threads;
     const u32 ended = threads - worker->live;
@@ -87,7 +87,7 @@ static void stuck(Worker* worker) {
 
 static void enter();
 
-// Makes ready for its first turn one that has not begun.
+// Prepares the stack and context of a thread that has not started.
 static void begin(Worker* worker, u32 thread) {
     Fiber* fiber = &worker->fibers[thread];
     if (STACK_OF_ITS_OWN) {
@@ -115,7 +115,7 @@ static void go_over(Worker* worker, Context* from, u32 to) {
     switch_contexts(from, &worker->fibers[to].context);
 }
 
-// The life of a stack: threads that end hand it on to those that have not begun.
+// Runs threads on one stack: when one ends, another that has not started takes over the stack.
 static void enter() {
     Worker* worker = here;
     for (;;) {
@@ -156,7 +156,7 @@ void wait(Worker* worker) {
         become(worker, self);
         return;
     }
-    // It may never come back: another may fail.
+    // This fiber may never resume, since another may fail.
     arrive(&worker->ended);
     go_over(worker, &worker->fibers[self].context, next);
 }

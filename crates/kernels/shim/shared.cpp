@@ -7,11 +7,11 @@
 
 namespace shim {
 
-// What a block may have on any device without asking for more.
+// Shared memory that a block has on any device without opting in to more.
 static constexpr u32 SHARED_BYTES_MAX = 48 << 10;
 static constexpr u32 RED_ZONE_BYTES = 256;
 static constexpr u8 RED = 0xA5;
-// A NaN in every format, and no index: who reads what nobody wrote shall notice.
+// A NaN in every format and an invalid index, so that reads of unwritten memory are noticed.
 static constexpr u8 STALE = 0xFF;
 
 SharedMemory::~SharedMemory() {
@@ -21,7 +21,7 @@ SharedMemory::~SharedMemory() {
     }
 }
 
-// By hand, since ThreadSanitizer would take a memset for the doing of the fiber that asked first.
+// A loop, since ThreadSanitizer would attribute a memset to the fiber that came first.
 static void fill(u8* memory, u32 bytes) {
     volatile u8* places = memory;
     for (u32 byte = 0; byte < bytes; ++byte) {
@@ -65,7 +65,7 @@ void* SharedMemory::part(u32 bytes, u32 alignment, Site site, Fault* fault) {
         part = &parts_[count_++];
         *part = Part{site, bytes, static_cast<u8*>(memory), false};
         memset(part->memory, RED, bytes + 2 * RED_ZONE_BYTES);
-        // To ThreadSanitizer all this is the doing of the fiber that came first.
+        // To ThreadSanitizer, the fiber that came first did all this.
         arrive(this);
         ASAN_POISON_MEMORY_REGION(part->memory, RED_ZONE_BYTES);
         ASAN_POISON_MEMORY_REGION(part->memory + RED_ZONE_BYTES + bytes, RED_ZONE_BYTES);
@@ -76,7 +76,7 @@ void* SharedMemory::part(u32 bytes, u32 alignment, Site site, Fault* fault) {
 }
 
 void* SharedMemory::dynamic(Site, Fault* fault) {
-    // One part, whoever asks.
+    // The same part for every site.
     return part(dynamic_bytes_, 16, Site{"dynamic shared memory", 0}, fault);
 }
 

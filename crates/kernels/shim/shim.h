@@ -1,8 +1,9 @@
-// What a kernel sees of a device when the C++ compiler compiles it for this processor.
+// The device that a kernel sees when the C++ compiler compiles it for this processor.
 //
-// A block runs on one thread of the system. The threads of a block of lanes are turns of a loop;
-// those of a KERNEL_BLOCK are fibers, which the scheduler (scheduler.cpp) switches between where
-// they meet. Whatever a device would leave undefined ends the launch with a fault.
+// A block runs on one system thread. The threads of a block of lanes are iterations of a loop;
+// those of a KERNEL_BLOCK are fibers, between which the scheduler (scheduler.cpp) switches where
+// they synchronize. Detectable behavior that a device leaves undefined ends the launch with a
+// fault.
 #pragma once
 
 #include <math.h>
@@ -15,7 +16,7 @@
 typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
-// As a device has it: its atomics on 64 bits take no other type.
+// The same type as on a device, whose 64-bit atomics take no other.
 typedef unsigned long long u64;
 typedef int32_t i32;
 typedef float f32;
@@ -44,17 +45,17 @@ struct Index {
     u32 x;
 };
 
-// Of the thread that runs, as a kernel asks for them.
+// Indices and sizes of the running thread, for threadIdx and so on.
 #define SHIM_LOCAL extern __thread __attribute__((tls_model("initial-exec")))
 SHIM_LOCAL Index thread_index;
 SHIM_LOCAL Index block_index;
 SHIM_LOCAL Index block_size;
 SHIM_LOCAL Index grid_size;
-// Whether the lanes of this block run from the last to the first.
+// Whether the lanes of this block run from last to first.
 SHIM_LOCAL bool backward;
 #undef SHIM_LOCAL
 
-// Operations of a warp, of which all its lanes take the same.
+// Operations of a warp; all lanes of a mask must be in the same one.
 enum Operation : u8 { SYNC, BALLOT, SHUFFLE, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR };
 
 struct Site {
@@ -63,11 +64,11 @@ struct Site {
 };
 
 void barrier(Site site);
-// Gives `value`, of `bytes` bytes, to the warp; it becomes what the operation gives this lane.
+// Takes part in an operation with `value`, of `bytes` bytes, which becomes this lane's result.
 void meet(Operation operation, u32 mask, void* value, u32 bytes, i32 operand, Site site);
 void* shared(u32 bytes, u32 alignment, Site site);
 void* dynamic_shared(Site site);
-// Lets other fibers go first, by chance, as a device might.
+// Switches to another fiber at random times, as a device might.
 void yield();
 
 typedef const void* const* Arguments;

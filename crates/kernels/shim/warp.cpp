@@ -1,10 +1,10 @@
-// Operations of a warp: all lanes of a mask take the same one, and each gets what it gives.
+// Operations of a warp: all lanes of a mask join the same one, and each gets its result.
 
 #include "worker.h"
 
 namespace shim {
 
-// What the operation of the fibers of a warp gives each of them.
+// Computes each lane's result of an operation and makes the fibers ready.
 static void resolve(Worker* worker, u32 first, u32 mask) {
     u8 results[WARP][16];
     u32 ballot = 0;

@@ -1,5 +1,5 @@
-// What a worker knows of the block that it runs: the fields of a worker and its fibers, and who
-// may touch them: the parts of the scheduler alone, on the worker's own thread.
+// A worker: the state of the block it runs and of the block's fibers. Only the parts of the
+// scheduler access it, on the worker's own thread.
 #pragma once
 
 #include <setjmp.h>
@@ -59,14 +59,14 @@ struct Worker {
     u8 began, ended, met;
 };
 
-// The worker of this thread.
+// The worker of this system thread.
 extern __thread Worker* here;
 
 inline bool same_site(Site a, Site b) {
     return a.line == b.line && strcmp(a.file, b.file) == 0;
 }
 
-// Ends the block: what it was doing is never gone on with.
+// Ends the block, which never resumes; does not return.
 void leave_block(Worker* worker);
 
 #define FAIL(worker, kind, site, ...)                             \
@@ -79,7 +79,7 @@ inline void make_ready(Worker* worker, u32 thread) {
     worker->ready[worker->ready_count++] = static_cast<u16>(thread);
 }
 
-// Lets others run until this fiber can again.
+// Runs other fibers until this one is ready again.
 void wait(Worker* worker);
 
 }  // namespace shim

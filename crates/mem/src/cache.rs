@@ -57,7 +57,7 @@ pub enum NoPlace {
     /// be used any more.
     #[error(
         "more than {keys} ids share their two places in the index of rows in memory, which only \
-         ids that were made to collide do: leave them out of the data, or raise tiers.dram"
+         happens if ids were made to collide: leave them out of the data, or raise tiers.dram"
     )]
     Crowded {
         /// Number of keys that fit into the overflow.

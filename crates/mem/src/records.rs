@@ -53,7 +53,7 @@ pub struct Records {
 impl Records {
     /// Records of `slots` slots that were never used.
     pub fn new(slots: usize) -> Self {
-        assert!(u32::try_from(slots).is_ok_and(|slots| slots < u32::MAX), "slots are numbered");
+        assert!(u32::try_from(slots).is_ok_and(|slots| slots < u32::MAX), "fewer than 2^32 slots");
         Self { records: HugeSlice::zeroed(slots) }
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct KnownUses {
 impl KnownUses {
     /// Room for `ring` batches known at once.
     pub(crate) fn new(ring: usize) -> Self {
-        assert!(ring < CODES as usize, "{ring} batches known at once are told apart by 16 bits");
+        assert!(ring < CODES as usize, "{ring} batches known at once do not fit into 16 bits");
         let notes = vec![Notes::default(); ring].into();
         Self { notes, with_rows: Numbers::new(ring), farthest: 0 }
     }
@@ -140,7 +140,7 @@ impl KnownUses {
         }
         let notes = &mut self.notes[at].slots;
         let slot = std::iter::from_fn(|| notes.pop()).find(|slot| counts(records, *slot, code));
-        assert!(slot.is_some(), "batch {batch} uses rows that nothing notes");
+        assert!(slot.is_some(), "batch {batch} uses rows that are not recorded");
         self.detach(batch);
         slot
     }

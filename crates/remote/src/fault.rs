@@ -34,15 +34,15 @@ impl Fault {
     pub(crate) fn changed() -> Self {
         Self::lasting(
             ErrorKind::Other,
-            "was changed since this run began to read it: start the run again, and let the data \
-             rest meanwhile",
+            "was changed since this run began to read it: start the run again, and leave the \
+             data unchanged meanwhile",
         )
     }
 
     /// No complete answer within `limit`.
     pub(crate) fn late(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64();
-        Self::passing(ErrorKind::TimedOut, format!("no whole answer within {seconds} s"))
+        Self::passing(ErrorKind::TimedOut, format!("no complete answer within {seconds} s"))
     }
 
     /// A failure status of a server that may require `credentials`.
@@ -55,12 +55,12 @@ impl Fault {
             }
             StatusCode::PRECONDITION_FAILED => Self::changed(),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Self::passing(ErrorKind::Other, format!("the server says {status}"))
+                Self::passing(ErrorKind::Other, format!("the server answered {status}"))
             }
             _ if status.is_server_error() => {
-                Self::passing(ErrorKind::Other, format!("the server says {status}"))
+                Self::passing(ErrorKind::Other, format!("the server answered {status}"))
             }
-            _ => Self::lasting(ErrorKind::Other, format!("the server says {status}")),
+            _ => Self::lasting(ErrorKind::Other, format!("the server answered {status}")),
         }
     }
 
@@ -74,7 +74,7 @@ impl Fault {
             return Self::lasting(ErrorKind::HostUnreachable, why);
         }
         if has(&["Connection refused"]) {
-            let why = format!("{host} refuses connections: is the server there, at this port?");
+            let why = format!("{host} refuses connections: is the server running, at this port?");
             return Self::passing(ErrorKind::ConnectionRefused, why);
         }
         if has(&["timed out"]) {
@@ -82,12 +82,12 @@ impl Fault {
         }
         if has(&["certificate", "Certificate"]) {
             let why = format!(
-                "the certificate of {host} is not trusted ({innermost}): give its authority in \
-                 SSL_CERT_FILE"
+                "the certificate of {host} is not trusted ({innermost}): set SSL_CERT_FILE to \
+                 that of its authority"
             );
             return Self::lasting(ErrorKind::Other, why);
         }
-        Self::passing(ErrorKind::Other, format!("the answer of {host} is cut short: {innermost}"))
+        Self::passing(ErrorKind::Other, format!("the answer of {host} was cut short: {innermost}"))
     }
 
     /// The fault after `tries` tries.

@@ -101,7 +101,7 @@ impl HdfsPath {
             }
             return outcome;
         }
-        let why = format!("is passed on from server to server, {REDIRECTS} times");
+        let why = format!("was redirected from server to server {REDIRECTS} times");
         Err(Fault::lasting(ErrorKind::Other, why))
     }
 
@@ -167,7 +167,7 @@ impl HdfsPath {
             Some("FileNotFoundException") => Fault::missing(),
             Some("StandbyException") => Fault::lasting(
                 ErrorKind::Other,
-                format!("{} is a NameNode that stands by: name the active one", self.host),
+                format!("{} is a standby NameNode: name the active one", self.host),
             ),
             None if status == StatusCode::NOT_FOUND => not_hdfs(&self.host),
             _ => Fault::of_status(status, &looked_for(clients.environment.get(USER))),
@@ -177,15 +177,15 @@ impl HdfsPath {
 
 fn looked_for(user: Option<&str>) -> String {
     match user {
-        Some(user) => format!("HDFS does not let {user}, of HADOOP_USER_NAME, read it"),
-        None => "HADOOP_USER_NAME is not set; give in it a user who may read it".to_owned(),
+        Some(user) => format!("HDFS does not let {user} (HADOOP_USER_NAME) read it"),
+        None => "HADOOP_USER_NAME is not set: set it to a user who may read it".to_owned(),
     }
 }
 
 fn not_hdfs(host: &str) -> Fault {
     let why = format!(
-        "{host} does not answer as WebHDFS does: give the port of the NameNode's web server, \
-         {PORT} by default, not that of its RPC"
+        "{host} does not answer like WebHDFS: give the port of the NameNode's web server, \
+         {PORT} by default, not its RPC port"
     );
     Fault::lasting(ErrorKind::Other, why)
 }

@@ -26,11 +26,11 @@ pub(crate) enum Place {
 impl Place {
     pub(crate) fn of(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| Fault::lasting(ErrorKind::InvalidInput, why);
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("is no URL"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("is not a URL"))?;
         let authority = rest.split('/').next().unwrap_or_default();
         if authority.contains('@') {
             return Err(wrong(
-                "has a user in it, who would stand in reports and checkpoints: leave that out, \
+                "has a user in it, which would appear in reports and checkpoints: leave it out, \
                  and give credentials in the environment",
             ));
         }
@@ -39,10 +39,11 @@ impl Place {
             "hdfs" | "webhdfs" => HdfsPath::of("http", rest).map(Self::Hdfs),
             "swebhdfs" => HdfsPath::of("https", rest).map(Self::Hdfs),
             "http" | "https" => {
-                let parsed = Url::parse(url).map_err(|why| wrong(&format!("is no URL: {why}")))?;
+                let parsed =
+                    Url::parse(url).map_err(|why| wrong(&format!("is not a URL: {why}")))?;
                 Ok(Self::Web(parsed))
             }
-            _ => Err(wrong("is of a kind that is not read: s3, http, https, hdfs and webhdfs are")),
+            _ => Err(wrong("has an unsupported scheme: use s3, http, https, hdfs or webhdfs")),
         }
     }
 
@@ -78,7 +79,7 @@ impl Place {
             Self::Hdfs(path) => path.list(clients, deep).await,
             Self::Web(_) => Err(Fault::lasting(
                 ErrorKind::InvalidInput,
-                "is a pattern, and web servers do not list what they have: name each file",
+                "is a pattern, but web servers do not list their files: name each file",
             )),
         }
     }
@@ -89,14 +90,14 @@ pub(crate) fn check_names(names: usize) -> Result<(), Fault> {
     if names <= NAMES_MAX {
         return Ok(());
     }
-    let why = format!("more than {NAMES_MAX} objects lie there: name fewer of them");
+    let why = format!("more than {NAMES_MAX} objects are there: name fewer of them");
     Err(Fault::lasting(ErrorKind::InvalidInput, why))
 }
 
 /// Appends a piece of an answer, which must not exceed the requested bytes.
 pub(crate) fn take(piece: &[u8], room: &mut u64, bytes: &mut Vec<u8>) -> Result<(), Fault> {
     let Some(left) = room.checked_sub(piece.len() as u64) else {
-        let why = "the server sends more than it was asked for: it cannot be read in parts";
+        let why = "the server sends more than was requested: it cannot be read in parts";
         return Err(Fault::lasting(ErrorKind::Other, why));
     };
     *room = left;

@@ -33,7 +33,7 @@ pub(crate) async fn whole(
         let outcome = tokio::time::timeout(limit, asked).await;
         let fault = match outcome {
             Ok(Ok(())) if bytes.len() == wanted => break,
-            Ok(Ok(())) => Fault::passing(ErrorKind::Other, "the answer is cut short"),
+            Ok(Ok(())) => Fault::passing(ErrorKind::Other, "the answer was cut short"),
             Ok(Err(fault)) => fault,
             Err(_) => Fault::late(limit),
         };

@@ -75,7 +75,7 @@ impl Inner {
             .thread_name("remote")
             .enable_all()
             .build()
-            .map_err(|error| format!("there is no room for two threads that ask: {error}"))?;
+            .map_err(|error| format!("cannot start two threads for requests: {error}"))?;
         let clients = Clients {
             web: web::client(&limits, true)?,
             hdfs: web::client(&limits, false)?,

@@ -117,7 +117,7 @@ impl S3Key {
 
     fn path(&self) -> Result<Path, Fault> {
         Path::parse(&self.key).map_err(|why| {
-            let why = format!("is a key that is not read: {}", innermost(&why));
+            let why = format!("has an unsupported key: {}", innermost(&why));
             Fault::lasting(ErrorKind::InvalidInput, why)
         })
     }
@@ -179,7 +179,7 @@ fn of_request(error: &Error, host: &str) -> Fault {
     let answered = ["status code", "response error"].iter().any(|part| words.contains(part));
     if answered {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        fault.why = format!("the store says: {}", shortened(&words));
+        fault.why = format!("the store answered: {}", shortened(&words));
     }
     // The library has already retried other temporary failures.
     fault.again &= !answered && fault.kind != ErrorKind::ConnectionRefused;
@@ -230,7 +230,7 @@ fn check_address(environment: &Environment) -> Result<(), Fault> {
     };
     for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
         if environment.get(name).is_some_and(|region| !is_label(region)) {
-            return wrong(name, "no name of a region");
+            return wrong(name, "not the name of a region");
         }
     }
     for name in ENDPOINTS.into_iter().chain(["AWS_METADATA_ENDPOINT"]) {
@@ -238,7 +238,7 @@ fn check_address(environment: &Environment) -> Result<(), Fault> {
         let is_web = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
         let fits = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
         if !is_web || !fits || Url::parse(text).is_err() {
-            return wrong(name, "no URL such as http://HOST:PORT");
+            return wrong(name, "not a URL such as http://HOST:PORT");
         }
     }
     Ok(())
@@ -275,7 +275,7 @@ fn looked_for(environment: &Environment) -> String {
     match found {
         Some(key) => format!("the store does not accept the credentials of {key}"),
         None => format!(
-            "looked for {}, and this machine's role; AWS_SKIP_SIGNATURE=true reads what is public",
+            "looked for {}, and this machine's role; AWS_SKIP_SIGNATURE=true reads public data",
             KEYS.join(", ")
         ),
     }

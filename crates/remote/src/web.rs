@@ -138,13 +138,13 @@ fn allowed(clients: &Clients, request: RequestBuilder) -> RequestBuilder {
 /// What to do about a server that denies access.
 fn looked_for(clients: &Clients) -> String {
     match clients.environment.get(SECRET) {
-        Some(_) => format!("the server does not accept what {SECRET} says"),
-        None => format!("{SECRET} is not set; give in it what the server wants, as 'Bearer ...'"),
+        Some(_) => format!("the server does not accept the value of {SECRET}"),
+        None => format!("{SECRET} is not set; set it as the server wants, as in 'Bearer ...'"),
     }
 }
 
 fn no_parts() -> Fault {
-    let why = "the server does not send parts of it (ranges): copy it to a disk, and name that";
+    let why = "the server does not send parts of it (ranges): copy it to a disk and name the copy";
     Fault::lasting(ErrorKind::Unsupported, why)
 }
 
@@ -162,8 +162,8 @@ fn versioned(about: ObjectAbout) -> Result<ObjectAbout, Fault> {
     if !about.version.is_empty() {
         return Ok(about);
     }
-    let why = "the server says no version of it (ETag, Last-Modified), so that a change while it \
-               is read would not be noticed: copy it to a disk, and name that";
+    let why = "the server sends no version of it (ETag, Last-Modified), so a change while it is \
+               read would not be noticed: copy it to a disk and name the copy";
     Err(Fault::lasting(ErrorKind::Unsupported, why))
 }
 

@@ -162,7 +162,7 @@ fn what_has_no_version_is_refused() {
             let [web, ..] = server.urls("all");
             let error = remote.about(&web).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert!(error.to_string().contains("says no version of it"), "{error}");
+            assert!(error.to_string().contains("sends no version of it"), "{error}");
         }
     }
 }
@@ -194,7 +194,7 @@ fn what_is_not_there_or_may_not_be_read_says_so() {
         ("http://127.0.0.1:1/a", "127.0.0.1:1 refuses connections"),
         ("hdfs://127.0.0.1:1/a", "127.0.0.1:1 refuses connections"),
         ("http://ada:word@127.0.0.1:1/a", "has a user in it"),
-        ("ftp://host/a", "is of a kind that is not read"),
+        ("ftp://host/a", "has an unsupported scheme"),
         ("s3://bucket", "names no object"),
         ("hdfs:///a", "names no host"),
     ] {

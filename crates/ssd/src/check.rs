@@ -154,7 +154,7 @@ impl Checked {
         }
         let fits = tail.is_none_or(|tail| tail.pages_sum == sums.value());
         if !fits && self.damages.len() == before && !header_noted {
-            let error = file.damaged(0, "the pages' checksums do not have theirs");
+            let error = file.damaged(0, "the checksum over all pages is wrong");
             self.note::<()>(file, Err(error))?;
         }
         Ok(())
@@ -191,9 +191,9 @@ impl Checked {
             listed.is_none_or(|listed| listed.has(row, found.key, found.birth))
         };
         let what = if !whole {
-            "the page does not have its checksum"
+            "the page has a wrong checksum"
         } else if !(0..).zip(rows.clone()).all(fits) {
-            "the footer names other rows than the page has"
+            "the footer lists other rows than the page has"
         } else {
             return;
         };
@@ -209,7 +209,7 @@ impl Checked {
             Ok(value) => return Ok(Some(value)),
             Err(Error::Damaged { offset, why, .. }) => (offset, why),
             Err(Error::Version { found, known, .. }) => {
-                (0, format!("it says format version {found}, this build reads {known}"))
+                (0, format!("it has format version {found}, this build reads {known}"))
             }
             Err(Error::Disk(error)) if !error.is_no_descriptor() => (0, error.to_string()),
             Err(error) => return Err(error),

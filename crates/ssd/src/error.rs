@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// Segments are missing from the given directories.
     #[error(
-        "{} names {count} segments that are in none of the directories given, the first is \
-         {first}; it was written over: {}", path.display(), directories.join(", ")
+        "{} names {count} segments that are in none of the given directories, the first is \
+         {first}; give all directories of the store: {}", path.display(), directories.join(", ")
     )]
     Lost {
         /// The manifest.
@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// The files have another format version.
     #[error(
-        "{} is of format version {found}, this build reads version {known}: {}",
+        "{} has format version {found}, this build reads version {known}: {}",
         path.display(), mend(*found, *known)
     )]
     Version {
@@ -84,7 +84,7 @@ pub enum Error {
     },
     /// The directory already has a store.
     #[error(
-        "{} holds a store already: open it, set it aside, or name another directory",
+        "{} already holds a store: open it, set it aside, or choose another directory",
         path.display()
     )]
     Exists {
@@ -93,7 +93,7 @@ pub enum Error {
     },
     /// The store is in use, here or in another process.
     #[error(
-        "{} is in use: a store there is open, or being checked; wait for that to end, or stop it",
+        "{} is in use: a store there is open or being checked; wait for that to end, or stop it",
         path.display()
     )]
     InUse {
@@ -107,7 +107,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A stop was requested before the operation ended.
-    #[error("stopped, as was asked for")]
+    #[error("stopped on request")]
     Stopped,
     /// Options that no store can have.
     #[error("{0}")]
@@ -115,7 +115,7 @@ pub enum Error {
     /// The index would exceed its bound.
     #[error(
         "the index of {rows} rows takes {bytes} bytes and must grow by {growth}, which is above \
-         its bound of {bytes_max}; it grows on as rows come: raise tiers.index to {} or more",
+         its bound of {bytes_max}; it keeps growing with new rows: raise tiers.index to {} or more",
         bytes_lasting(*bytes, *growth, *bytes_max)
     )]
     IndexFull {
@@ -130,8 +130,8 @@ pub enum Error {
     },
     /// A row to put has a key that belongs to another store.
     #[error(
-        "{} has key shards {shards} of its table, and key {:016x} is in key shard {}: put it into \
-         the store that has that", path.display(), key.0, key_shard(*key)
+        "{} has key shards {shards} of its table, but key {:016x} is in key shard {}: put it \
+         into the store that has this key shard", path.display(), key.0, key_shard(*key)
     )]
     OtherShard {
         /// The store's directory.
@@ -214,7 +214,7 @@ fn list(keys: &[Key]) -> String {
 /// How to fix a version mismatch.
 fn mend(found: u64, known: u64) -> &'static str {
     if found < known {
-        "resume from it or open it as a store once, which writes it anew"
+        "resume from it or open it as a store once, which converts it"
     } else {
         "use the build that wrote it"
     }

@@ -99,7 +99,7 @@ impl Executor {
     /// # Panics
     /// If `threads` is 0.
     pub fn new(options: ExecutorOptions) -> Self {
-        assert!(options.threads > 0, "an executor has a thread");
+        assert!(options.threads > 0, "an executor needs a thread");
         let (turns, wakeup) = (Arc::default(), Arc::default());
         let (chunks, queues) = (Mutex::default(), Mutex::default());
         Self(Arc::new(Shared { options, chunks, queues, turns, wakeup }))

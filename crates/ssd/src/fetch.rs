@@ -54,7 +54,7 @@ impl<'a> Destination<'a> {
         found: &'a mut [bool],
         row_bytes: usize,
     ) -> Self {
-        assert!(found.len() == keys.len(), "a place in `found` for every key");
+        assert!(found.len() == keys.len(), "`found` needs a place for every key");
         assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
         assert!(u32::try_from(keys.len()).is_ok(), "at most 2^32 keys at once");
         Self { keys, rows, found, row_bytes }
@@ -317,7 +317,7 @@ impl Fetch {
         let run = &self.runs[number];
         let mut first_on_page = run.wanted.start;
         let mut rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
-        assert!(bytes.len() == run.pages.len() * layout.page_bytes, "what was asked for came");
+        assert!(bytes.len() == run.pages.len() * layout.page_bytes, "a read is complete");
         let Some(first) = rows.first() else { return Ok(()) };
         let source = &self.sources[first.file()];
         for (page, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.clone()) {
@@ -349,12 +349,12 @@ impl Fetch {
                 )
             };
             if !is_whole {
-                return Err(lost("it does not have its checksum"));
+                return Err(lost("it has a wrong checksum"));
             }
             for row in on_page {
                 let key = destination.keys[row.at as usize];
                 let Some((_, found)) = page::find(page, layout, count, key) else {
-                    return Err(lost("a row is not on it"));
+                    return Err(lost("a row is missing from it"));
                 };
                 if found.used >= self.expire_before {
                     destination.put(row.at as usize, found.payload);

@@ -139,25 +139,25 @@ impl StoreOptions {
         self.check_space()?;
         let fail = |why: String| Err(Error::Options(why));
         if self.key_shards.is_empty() {
-            return fail("a store without a key shard is not admitted: at least one".to_owned());
+            return fail("a store without a key shard is not allowed: give one or more".to_owned());
         }
         if self.index_bytes_max < index::BYTES_MIN {
             return fail(format!(
-                "an index of {} bytes (tiers.index) is not admitted: at least {}, and about nine \
-                 bytes a row",
+                "an index of {} bytes (tiers.index) is too small: give at least {}, and about nine \
+                 bytes per row",
                 self.index_bytes_max,
                 index::BYTES_MIN
             ));
         }
         if self.open_threads > OPEN_THREADS_MAX {
             return fail(format!(
-                "opening with {} threads is not admitted: 1 to {OPEN_THREADS_MAX}, or 0 for as \
-                 many as there are cores",
+                "a store cannot be opened with {} threads: give 1 to {OPEN_THREADS_MAX}, or 0 for \
+                 one per core",
                 self.open_threads
             ));
         }
         if self.read_depth == 0 {
-            return fail("a read depth of 0 is not admitted: at least 1".to_owned());
+            return fail("a read depth of 0 is too small: give at least 1".to_owned());
         }
         Ok(())
     }
@@ -170,20 +170,20 @@ impl StoreOptions {
         let fail = |why: String| Err(Error::Options(why));
         if !(1..=ROW_BYTES_MAX).contains(&self.row_bytes) {
             return fail(format!(
-                "a row of {} bytes is not admitted: 1 to {ROW_BYTES_MAX}",
+                "a row of {} bytes is not allowed: give 1 to {ROW_BYTES_MAX}",
                 self.row_bytes
             ));
         }
         if self.page_bytes > 0 && !Layout::holds_rows(self.page_bytes, self.row_bytes) {
             return fail(format!(
-                "pages of {} bytes are not admitted for rows of {} bytes: a multiple of 4096 that \
-                 holds a row, its head of {} bytes and a checksum of {}",
+                "pages of {} bytes are not allowed for rows of {} bytes: give a multiple of 4096 \
+                 that holds a row, its header of {} bytes and a checksum of {}",
                 self.page_bytes, self.row_bytes, ROW_HEAD_BYTES, PAGE_SUM_BYTES
             ));
         }
         if self.segment_bytes > SEGMENT_BYTES_MAX {
             return fail(format!(
-                "segments of {} bytes (tiers.segment) are not admitted: at most \
+                "segments of {} bytes (tiers.segment) are too large: give at most \
                  {SEGMENT_BYTES_MAX}",
                 self.segment_bytes
             ));
@@ -191,8 +191,8 @@ impl StoreOptions {
         let least = self.segment_bytes_min();
         if self.segment_bytes < least {
             return fail(format!(
-                "segments of {} bytes (tiers.segment) cannot hold a page of rows of {} bytes: at \
-                 least {least}",
+                "segments of {} bytes (tiers.segment) cannot hold a page of rows of {} bytes: \
+                 give at least {least}",
                 self.segment_bytes, self.row_bytes
             ));
         }
@@ -204,7 +204,7 @@ impl StoreOptions {
         let fail = |why: String| Err(Error::Options(why));
         if !(SPACE_MIN..=SPACE_HARD).contains(&self.space_max) {
             return fail(format!(
-                "space of {} times the live rows (tiers.space) is not admitted: {SPACE_MIN} to \
+                "space of {} times the live rows (tiers.space) is not allowed: give {SPACE_MIN} to \
                  {SPACE_HARD}",
                 self.space_max
             ));
@@ -215,8 +215,8 @@ impl StoreOptions {
             return fail(format!(
                 "space of {} times the live rows (tiers.space) cannot be kept: rows of {} bytes in \
                  segments of {} bytes (tiers.segment) take up to {rounded_up} with their keys, \
-                 headers and what is left over on pages, which only a setting of {SPACE_DEFAULT} \
-                 or more admits on top: raise tiers.segment, or tiers.space to {}",
+                 headers and unused bytes of pages, which only a setting of {SPACE_DEFAULT} or \
+                 more allows on top: raise tiers.segment, or tiers.space to {}",
                 self.space_max,
                 self.row_bytes,
                 self.segment_bytes,

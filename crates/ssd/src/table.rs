@@ -193,7 +193,7 @@ impl Table {
 
     /// Puts a segment of at most `pages` data pages into adjacent slots; returns the first.
     pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> u32 {
-        assert!(segment.sealed.is_none(), "a segment is sealed in its slot");
+        assert!(segment.sealed.is_none(), "a segment is sealed after insertion");
         segment.span = Self::span_of(self.pages_per_slot, pages);
         let slot = self.vacant(segment.span);
         self.heads[slot as usize..][..segment.span as usize].fill(slot);

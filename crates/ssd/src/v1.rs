@@ -66,7 +66,7 @@ impl OldManifest {
             return Ok(());
         }
         let why = format!(
-            "holds rows of table {} of {} bytes, but table {table} of {row_bytes} was asked for",
+            "holds rows of table {} of {} bytes, but table {table} of {row_bytes} was requested",
             self.table, self.row_bytes
         );
         Err(Error::Mismatch { path: disk.path().join(MANIFEST_NAME), why })
@@ -81,7 +81,8 @@ impl OldManifest {
             Ok(())
         })?;
         if newest.len() as u64 != self.rows {
-            let why = format!("{} rows are there, {} are named", newest.len(), self.rows);
+            let why =
+                format!("{} rows were found, the manifest counts {}", newest.len(), self.rows);
             let path = disk.path().join(MANIFEST_NAME);
             return Err(Error::Damaged { path, offset: 0, why });
         }
@@ -128,7 +129,7 @@ impl OldManifest {
             file.for_each_page(pages, &counters, &mut |number, page, whole| {
                 if !whole {
                     let offset = layout.page_offset(number);
-                    return Err(file.damaged(offset, "the page does not have its checksum"));
+                    return Err(file.damaged(offset, "the page has a wrong checksum"));
                 }
                 let rows = if number == 0 { 0 } else { layout.rows_on(number, entry.rows) };
                 for at in 0..rows {

@@ -119,7 +119,7 @@ impl Mend {
             return raise(&mut self.dram_bytes, least, why);
         }
         let index =
-            after("(tiers.index) is not admitted: at least ").or(after("raise tiers.index to "));
+            after("(tiers.index) is too small: give at least ").or(after("raise tiers.index to "));
         if let Some(bytes) = index {
             self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn an_index_grows_as_it_asks() {
         let mut mend = mend(Memory::Plenty);
-        mend.follow("an index of 4096 bytes (tiers.index) is not admitted: at least 65536, and")
+        mend.follow("an index of 4096 bytes (tiers.index) is too small: give at least 65536, and")
             .unwrap();
         assert_eq!(mend.index("x"), "65536");
         mend.follow(
@@ -236,7 +236,7 @@ mod tests {
         engine.follow(why).unwrap();
         assert_eq!(engine.engine(), None);
         assert!(matches!(engine.follow(why), Err(Fault::Found(_))));
-        let refused = engine.follow("segments of 7 bytes (tiers.segment) are not admitted");
+        let refused = engine.follow("segments of 7 bytes (tiers.segment) are too large");
         assert!(matches!(refused, Err(Fault::Refused(_))));
         let fault = engine.follow("checkpoint saved: dense.bin is damaged").unwrap_err();
         assert!(matches!(fault, Fault::Found(_)), "{fault:?}");

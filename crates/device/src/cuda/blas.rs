@@ -71,8 +71,8 @@ fn find() -> Result<(), String> {
         // SAFETY: opening NVIDIA's library runs its initializers, which have no requirements.
         let present = unsafe { sys::is_culib_present() };
         let lacks = format!(
-            "no cuBLASLt, which multiplies (CUDA's package libcublas, or pip install nvidia-cublas \
-             and {VARIABLE}=the folder of its libcublasLt.so)"
+            "no cuBLASLt, needed for matrix products (CUDA's package libcublas, or pip install \
+             nvidia-cublas and {VARIABLE}=the folder of its libcublasLt.so)"
         );
         present.then_some(()).ok_or(lacks)
     };

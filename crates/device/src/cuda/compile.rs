@@ -60,7 +60,7 @@ impl Compiler {
     fn of(nvrtc: Nvrtc, cache: Option<PathBuf>) -> Result<Self, String> {
         let architectures = nvrtc.architectures()?;
         if architectures.is_empty() {
-            return Err("NVRTC knows no architecture".to_owned());
+            return Err("NVRTC supports no architecture".to_owned());
         }
         Ok(Self { nvrtc, architectures, cache })
     }

@@ -85,7 +85,7 @@ impl<T> Numbered<T> {
     fn get(&self, number: u64) -> Arc<T> {
         let inner = self.inner();
         let thing = inner.1.get(&number);
-        thing.map_or_else(|| panic!("number {number} was never given, or has ended"), Arc::clone)
+        thing.map_or_else(|| panic!("number {number} was never assigned, or has ended"), Arc::clone)
     }
 
     fn remove(&self, number: u64) -> Option<Arc<T>> {

@@ -233,7 +233,7 @@ fn begin() -> Result<(u32, u32), Lacks> {
     let version = calls::driver_version().map_err(no_device)?;
     if version < DRIVER_MIN {
         let (is, wanted) = (shown(version), shown(DRIVER_MIN));
-        let why = format!("the NVIDIA driver is for CUDA {is}, too old: {wanted} at least");
+        let why = format!("the NVIDIA driver is for CUDA {is}, too old: install one for {wanted}");
         return Err(Lacks::Fault(why));
     }
     match calls::device_count().map_err(no_device)? {
@@ -262,7 +262,7 @@ fn no_device(fault: Fault) -> Lacks {
         (CUresult::CUDA_ERROR_NO_DEVICE, Err(_)) => {
             Lacks::Nothing("the NVIDIA driver shows no device".to_owned())
         }
-        _ => Lacks::Fault(format!("the NVIDIA driver does not begin: {}", said(fault))),
+        _ => Lacks::Fault(format!("the NVIDIA driver does not start: {}", said(fault))),
     }
 }
 
@@ -272,8 +272,8 @@ fn compiler(driver: (u32, u32)) -> Result<Compiler, String> {
     if compiler.version().0 > driver.0 {
         let (is, of) = (shown(driver), shown(compiler.version()));
         return Err(format!(
-            "the NVIDIA driver is for CUDA {is}, too old for what NVRTC {of} makes: it takes a \
-             newer driver, or the NVRTC of CUDA {}",
+            "the NVIDIA driver is for CUDA {is}, too old for NVRTC {of}: install a newer driver, \
+             or the NVRTC of CUDA {}",
             driver.0
         ));
     }

@@ -97,7 +97,7 @@ fn look_for(names: &[String]) -> Result<(), Lacks> {
     Err(match broken {
         Some(why) => Lacks::Fault(format!("the NVIDIA driver's library cannot be opened: {why}")),
         None => {
-            Lacks::Nothing(format!("no NVIDIA driver: there is no {NAME}, which comes with it"))
+            Lacks::Nothing(format!("no NVIDIA driver: {NAME}, which comes with it, is missing"))
         }
     })
 }
@@ -121,7 +121,7 @@ fn whole(name: &str, library: &Library) -> Result<(), Lacks> {
     match CALLED.iter().find(|call| !has(call)) {
         None => Ok(()),
         Some(call) => Err(Lacks::Fault(format!(
-            "the NVIDIA driver's library {name} has no {call}: install the driver anew, for CUDA \
+            "the NVIDIA driver's library {name} has no {call}: reinstall the driver, for CUDA \
              12.0 or later"
         ))),
     }

@@ -133,11 +133,11 @@ impl Nvrtc {
         options: &[String],
         kind: Kind,
     ) -> Result<Vec<u8>, String> {
-        let text = CString::new(text).map_err(|_| format!("{name} has a byte of zero"))?;
-        let c_name = CString::new(name).map_err(|_| format!("{name} has a byte of zero"))?;
+        let text = CString::new(text).map_err(|_| format!("{name} has a NUL byte"))?;
+        let c_name = CString::new(name).map_err(|_| format!("{name} has a NUL byte"))?;
         let options: Result<Vec<CString>, _> =
             options.iter().map(|option| CString::new(option.as_str())).collect();
-        let options = options.map_err(|_| format!("an option of {name} has a byte of zero"))?;
+        let options = options.map_err(|_| format!("an option of {name} has a NUL byte"))?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = Open { calls: self.calls, program: std::ptr::null_mut() };
         let (none, place) = (std::ptr::null(), &raw mut program.program);

@@ -164,7 +164,7 @@ impl OneDevice {
         }
         while let Err(full) = stream.try_push(work) {
             work = full;
-            assert!(self.machine.step(), "stream '{}' is full and waits for ever", stream.name);
+            assert!(self.machine.step(), "stream '{}' is full and waits forever", stream.name);
         }
     }
 
@@ -288,7 +288,7 @@ impl Driver for OneDevice {
             event.wait(last);
         }
         while !event.is_over(last) {
-            assert!(self.machine.step(), "an event is waited for that never comes");
+            assert!(self.machine.step(), "an event that is waited for never comes");
         }
         self.alive()
     }

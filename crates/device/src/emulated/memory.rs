@@ -54,7 +54,7 @@ pub(super) fn free(address: u64, bytes: usize) {
     // SAFETY: as above, with the same layout.
     unsafe { dealloc(memory, layout) };
     let ends = std::thread::panicking();
-    assert!(is_whole || ends, "an operation wrote beyond {bytes} bytes that it was given");
+    assert!(is_whole || ends, "an operation wrote beyond its {bytes} bytes");
 }
 
 /// Copies bytes between two live regions.

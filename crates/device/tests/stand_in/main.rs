@@ -252,8 +252,8 @@ fn memory_that_runs_out_is_named() {
 fn what_a_driver_refuses_is_said_in_one_line() {
     let none = "the NVIDIA driver shows no device";
     let hidden = format!("{none}, with CUDA_VISIBLE_DEVICES=\"\"");
-    let old = "the NVIDIA driver is for CUDA 11.8, too old: 12.0 at least";
-    let begins = "the NVIDIA driver does not begin: cuInit: something else (CUDA_ERROR_STAND_IN)";
+    let old = "the NVIDIA driver is for CUDA 11.8, too old: install one for 12.0";
+    let begins = "the NVIDIA driver does not start: cuInit: something else (CUDA_ERROR_STAND_IN)";
     let cases: [(&[(&str, &str)], &str); 5] = [
         (&[("STAND_IN_INIT", "100")], none),
         (&[("STAND_IN_DEVICES", "0")], none),

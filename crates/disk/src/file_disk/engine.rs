@@ -80,15 +80,15 @@ impl Engines {
 }
 
 fn refused(error: io::Error) -> Error {
-    let why = format!("io_uring was asked for and the system refuses it ({error})");
+    let why = format!("io_uring was requested, but the system refuses it ({error})");
     Error::Engine { why, kind: error.kind() }
 }
 
 fn too_much(options: QueueOptions, error: io::Error) -> Error {
     let QueueOptions { depth, .. } = options;
     let why = format!(
-        "io_uring refuses a queue of {depth} operations ({error}): ask for fewer, or raise the \
-         bound on open files (ulimit -n) or locked memory (ulimit -l)",
+        "io_uring refuses a queue of {depth} operations ({error}): request fewer, or raise the \
+         limit on open files (ulimit -n) or locked memory (ulimit -l)",
     );
     Error::Engine { why, kind: error.kind() }
 }

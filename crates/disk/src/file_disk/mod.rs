@@ -153,7 +153,7 @@ struct SystemLock {
 impl Lock for SystemLock {}
 
 fn no_file() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<T> {

@@ -79,7 +79,7 @@ fn a_file_that_somebody_else_removed_or_moved_is_one_too() {
     fs::rename(directory.path().join("a"), directory.path().join("b")).unwrap();
     let (operation, kind, message) = reason(&file);
     assert_eq!((operation, kind), (Operation::Open, ErrorKind::NotFound));
-    assert!(message.contains("somebody else removed or moved it"), "{message}");
+    assert!(message.contains("another process removed or moved it"), "{message}");
     fs::rename(directory.path().join("b"), directory.path().join("a")).unwrap();
     file.read_at(0, &mut [0; 5]).unwrap();
     // While it is open, this is not noticed.
@@ -98,7 +98,7 @@ fn the_bound_holds_whatever_is_held() {
     let stats = disk.open_files().unwrap();
     assert_eq!((stats.bound, stats.most, stats.handles), (10, 10, 501 - 1));
     assert!(stats.opened_again >= 490, "{stats}");
-    assert!(stats.to_string().contains("10 were at most (above 10 only while"), "{stats}");
+    assert!(stats.to_string().contains("at most 10 at once (above 10 only while"), "{stats}");
     let held = open_here(disk.path());
     assert!(held <= 10, "the system knows of {held}");
 }

@@ -81,7 +81,7 @@ impl Guard {
             }
         };
         let thread = std::thread::Builder::new().name("mpi guard".to_owned()).spawn(look);
-        thread.map_err(|error| broken(format!("no thread to look after MPI: {error}")))?;
+        thread.map_err(|error| broken(format!("cannot start a thread to watch MPI: {error}")))?;
         Ok(Self { calls, _lives: lives })
     }
 
@@ -109,13 +109,13 @@ impl Calls {
         let seconds = self.patience();
         match self.rank.load(Ordering::Relaxed) {
             ALL => inbox.breaks(broken(format!(
-                "MPI does not open a window within {seconds} s (ranks.timeout): some \
-                 rank does not come, or MPI cannot; with OMPI_MCA_osc=pt2pt Open MPI needs no \
+                "MPI did not open a window within {seconds} s (ranks.timeout): a rank \
+                 did not take part, or MPI cannot; with OMPI_MCA_osc=pt2pt Open MPI needs no \
                  shared memory for it"
             ))),
             rank => inbox.lost(
                 rank,
-                &format!("what is put there does not arrive for {seconds} s (ranks.timeout)"),
+                &format!("data put there did not arrive within {seconds} s (ranks.timeout)"),
             ),
         }
     }

@@ -141,12 +141,12 @@ pub fn join(options: Options) -> Result<Option<Fabric>> {
     }
     let Options { patience_seconds, piece_words, .. } = options;
     if !(patience_seconds > 0.0 && (1..=i32::MAX as usize).contains(&piece_words)) {
-        return Err(broken(format!("{options:?} make no sense")));
+        return Err(broken(format!("{options:?} are not valid")));
     }
     let (ready, outcome) = sync_channel(1);
     let talk = move || talker::run(options, &ready);
     let thread = std::thread::Builder::new().name("mpi".to_owned()).spawn(talk);
-    thread.map_err(|error| broken(format!("no thread for MPI: {error}")))?;
+    thread.map_err(|error| broken(format!("cannot start a thread for MPI: {error}")))?;
     let gone = |_| Err(broken("the thread for MPI is gone".to_owned()));
     let (place, inbox, shared) = outcome.recv().unwrap_or_else(gone)?;
     let carrier = Mpi { own: place.0, inbox: Arc::clone(&inbox), shared };
@@ -289,7 +289,7 @@ impl Drop for Mpi {
                 continue;
             }
             if !receiver.is_told && !is_broken {
-                let why = "it went before its end".to_owned();
+                let why = "it left before its end".to_owned();
                 receiver.queue.push_back(wire::pack(Parcel::Failed(why)));
             }
             receiver.queue.push_back(wire::gone());

@@ -114,7 +114,7 @@ impl Window {
         piece: usize,
     ) -> Result<Vec<u64>> {
         let room = self.bytes[to].checked_sub(offset).is_some_and(|room| length as u64 <= room);
-        assert!(room, "{length} bytes at {offset} are in the window of rank {to}");
+        assert!(room, "{length} bytes at {offset} exceed the window of rank {to}");
         let start = self.bytes.len() * WORD + offset as usize;
         self.write(to, start, (words, 1..length.div_ceil(WORD) + 1), (length, piece))
     }
@@ -205,7 +205,7 @@ fn allocate(port: &Port, count: usize) -> Result<(ffi::MPI_Win, Memory)> {
     // SAFETY: the window is open, and the handler is one of MPI's own.
     check(unsafe { ffi::MPI_Win_set_errhandler(win, errors_return) })?;
     if !is_unified(win)? {
-        return Err(Fault("what is put does not show by itself".to_owned()));
+        return Err(Fault("data that is put does not become visible by itself".to_owned()));
     }
     let place = NonNull::new(place.cast::<AtomicU64>());
     let place = place.filter(|place| place.is_aligned());

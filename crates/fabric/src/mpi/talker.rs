@@ -170,7 +170,7 @@ impl Talker {
         if let Some((rank, since)) = self.unexplained
             && now - since > EXPLAINED.as_secs_f64()
         {
-            self.inbox.lost(rank, "it went without a word");
+            self.inbox.lost(rank, "it left without a message");
             self.unexplained = None;
         }
     }

@@ -13,7 +13,7 @@ const FAILED: u64 = 3;
 const ENDED: u64 = 4;
 const GONE: u64 = 5;
 
-pub(super) const MALFORMED: Malformed = Malformed::Wrong("it is of no known kind");
+pub(super) const MALFORMED: Malformed = Malformed::Wrong("its kind is unknown");
 
 /// What arrives from another rank.
 #[derive(Debug, PartialEq, Eq)]

@@ -157,8 +157,8 @@ fn tables_that_differ_and_messages_that_make_no_sense_end_all() {
             |running: &Running| (0..9).find_map(|_| clock(running).err()).unwrap().to_string();
         let second = scope.spawn(move || train(&second));
         let error = train(&first);
-        assert!(error.contains("a message of rank 1 makes no sense"), "{error}");
-        assert!(second.join().unwrap().contains("a message of rank 1 makes no sense"));
+        assert!(error.contains("a message from rank 1 makes no sense"), "{error}");
+        assert!(second.join().unwrap().contains("a message from rank 1 makes no sense"));
     });
 }
 

@@ -1,15 +1,15 @@
-// Kernels that are wrong, each in one way: what the shim must notice. For its tests alone.
+// Kernels with one mistake each, which the shim must detect. Only for its tests.
 
 #include "prelude.h"
 
-// Adds up neighbours without the barrier that this needs.
+// Adds the values of neighbors without the required barrier.
 KERNEL_BLOCK(missing_barrier, 64, OUT(u32) to) {
     SHARED(u32, values, 64);
     values[threadIdx.x] = threadIdx.x;
     to[threadIdx.x] = values[(threadIdx.x + 1) % 64] + values[(threadIdx.x + 63) % 64];
 }
 
-// As it should be.
+// The correct version.
 KERNEL_BLOCK(with_barrier, 64, OUT(u32) to) {
     SHARED(u32, values, 64);
     values[threadIdx.x] = threadIdx.x;
@@ -115,7 +115,7 @@ KERNEL_LANES(lanes_with_barrier, OUT(u32) to) {
     hidden_barrier();
 }
 
-// Every operation of a warp, and a count by atomics.
+// Uses every warp operation, and counts with atomics.
 KERNEL_BLOCK(operations, 64, OUT(u32) to, ATOMIC(u32) count) {
     const u32 all = 0xffffffff;
     const u32 lane = threadIdx.x % 32;
@@ -137,7 +137,7 @@ KERNEL_BLOCK(operations, 64, OUT(u32) to, ATOMIC(u32) count) {
     }
 }
 
-// Counts what threads see of each other: a lost update where an atomic is missing.
+// Records the order in which threads run, as each draws the next number from `turn`.
 KERNEL_BLOCK(order_of_threads, 64, OUT(u32) to, ATOMIC(u32) turn) {
     to[blockIdx.x * 64 + threadIdx.x] = atomicAdd(turn, 1);
 }

@@ -250,7 +250,7 @@ impl Index {
             let growth = Shard::bytes_for(buckets, place_bits);
             self.allow(growth)?;
             let Some(new) = self.shards[number].rewritten(buckets, place_bits) else { continue };
-            assert!(new.bytes() == growth, "I1: {} bytes were foretold as {growth}", new.bytes());
+            assert!(new.bytes() == growth, "I1: {} bytes, not the {growth} planned", new.bytes());
             self.bytes = self.bytes + growth - self.shards[number].bytes();
             self.shards[number] = new;
             self.rewrite_longest = self.rewrite_longest.max(started.elapsed());

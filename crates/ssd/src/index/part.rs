@@ -86,7 +86,7 @@ impl Index {
 
     /// Divides an empty index into its parts.
     pub(crate) fn part(self, parting: &Parting) -> Vec<Self> {
-        assert!(self.rows == 0 && self.bytes == BYTES_MIN, "an index is parted while it is empty");
+        assert!(self.rows == 0 && self.bytes == BYTES_MIN, "only an empty index can be divided");
         if parting.parts == 1 {
             return vec![self];
         }
@@ -102,7 +102,7 @@ impl Index {
 
     /// Combines all parts to an index of at most `bytes_max` bytes.
     pub(crate) fn whole(parts: Vec<Self>, parting: &Parting, bytes_max: u64) -> Self {
-        assert!(parts.len() == parting.parts, "all parts make an index");
+        assert!(parts.len() == parting.parts, "an index needs all its parts");
         let mut parts = parts.into_iter().enumerate();
         #[expect(clippy::expect_used, reason = "there is one part at least")]
         let (_, mut whole) = parts.next().expect("a part");

@@ -68,7 +68,7 @@ fn pull(shard: &mut Shard, steps: &[Step; STEPS_MAX], last: usize, hole: At) -> 
         }
         let at = At { bucket: steps[from].bucket as usize, slot: usize::from(step.slot) };
         let other = shard.other(at);
-        assert!(other.bucket == hole.bucket, "I1: a step of the way has changed");
+        assert!(other.bucket == hole.bucket, "I1: a step of the path has changed");
         shard.transfer(at, other.tag, hole);
         (current, hole) = (from, at);
     }

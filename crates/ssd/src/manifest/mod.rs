@@ -281,8 +281,8 @@ impl Manifest {
             return Ok(());
         }
         Err(Error::Options(format!(
-            "a manifest of {} segments takes {bytes} bytes, more than the {MANIFEST_BYTES_MAX} \
-             that are read back: copy the store into one of larger segments (tiers.segment)",
+            "a manifest of {} segments takes {bytes} bytes, more than the maximum of \
+             {MANIFEST_BYTES_MAX}: copy the store into one of larger segments (tiers.segment)",
             self.segments.len()
         )))
     }
@@ -291,7 +291,7 @@ impl Manifest {
     pub(crate) fn check(&self, options: &StoreOptions, disk: &dyn Disk) -> Result<()> {
         let path = disk.path().join(MANIFEST_NAME);
         let differ = |what: &str, found: u64, asked: u64| {
-            let why = format!("holds {what} {found}, but {asked} was asked for");
+            let why = format!("holds {what} {found}, but {asked} was requested");
             Err(Error::Mismatch { path: path.clone(), why })
         };
         if self.table != options.table {
@@ -320,23 +320,23 @@ impl Manifest {
         } else if !self.segments.iter().all(holds) {
             Some("a segment has fewer bytes than its rows take")
         } else if self.commit > COUNT_MAX || self.next_seq > COUNT_MAX {
-            Some("it counts more than there can have been")
+            Some("it has impossibly high counts")
         } else if self.rows > rows {
-            Some("there are more rows than the segments have")
+            Some("it counts more rows than the segments have")
         } else if numbers.len() != self.segments.len() {
             Some("a segment is named twice")
         } else if !self.segments.is_sorted_by_key(|entry| entry.segment) {
-            Some("segments are not in order of their numbers")
+            Some("segments are not sorted by number")
         } else if numbers.last().is_some_and(|last| *last >= self.next_segment) {
-            Some("a segment has a number that was not given yet")
+            Some("a segment has a number that is not in use yet")
         } else if self.next_segment > u64::from(NUMBER_END) {
             Some("segment numbers have run out")
         } else if !self.segments.iter().all(|entry| self.has_origin(entry)) {
-            Some("a segment comes from nowhere")
+            Some("a segment has an invalid origin")
         } else if self.key_shards.is_empty() || !self.origins.iter().all(|of| self.has_shards(of)) {
-            Some("it counts key shards that it does not have")
+            Some("it counts rows of key shards that it does not have")
         } else if (self.store == StoreId::OLD) != (self.version == FORMAT_VERSION_BEFORE) {
-            Some("a store has an id from version 3 on")
+            Some("a store has an id if, and only if, its version is 3 or later")
         } else {
             None
         }
@@ -378,7 +378,7 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
         Some(found) => return Err(Error::Version { path, found, known: FORMAT_VERSION }),
     }
     let damaged = |why: &str| Error::Damaged { path: path.clone(), offset: 0, why: why.to_owned() };
-    let body = checked_body(bytes).ok_or_else(|| damaged("it does not have its checksum"))?;
+    let body = checked_body(bytes).ok_or_else(|| damaged("it has a wrong checksum"))?;
     let manifest = serde_json::from_str::<Manifest>(&format!("{{\n{body}"));
     let manifest = manifest.map_err(|error| damaged(&error.to_string()))?;
     match manifest.fault() {

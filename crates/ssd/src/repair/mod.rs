@@ -368,7 +368,7 @@ fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
     let holds = into.list()?.iter().any(|name| segment::number(name).is_some());
     if holds || disks.iter().any(|disk| disk.path() == into.path()) {
         let path = into.path().display();
-        return Err(Error::Options(format!("{path} holds segments: name an empty directory")));
+        return Err(Error::Options(format!("{path} holds segments: choose an empty directory")));
     }
     Ok(())
 }
@@ -376,6 +376,6 @@ fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
 /// Error if neither a manifest nor a header shows the table and row size.
 fn nothing_tells(home: &dyn Disk) -> Error {
     let path = home.path().join(MANIFEST_NAME);
-    let error = std::io::Error::other("neither a manifest nor a segment's header is whole");
+    let error = std::io::Error::other("neither the manifest nor any segment's header is intact");
     DiskError::io(Operation::Read, &path, error).into()
 }

@@ -69,7 +69,7 @@ struct Lists {
 const SHORT_BYTES: usize = 64 << 10;
 
 /// Error text for a damaged footer.
-const FOOTER_NOT_WHOLE: &str = "the footer does not have its checksum";
+const FOOTER_NOT_WHOLE: &str = "the footer has a wrong checksum";
 
 impl SegmentFile {
     /// Reads the whole footer into memory, whatever counts.
@@ -260,7 +260,7 @@ fn decode_old(bytes: &[u8], tail: &Tail) -> std::result::Result<Footer, String> 
     let runs: Vec<Run> = runs.chunks_exact(RUN_BYTES as usize).map(decode_run).collect();
     let rows: u64 = runs.iter().map(|run| u64::from(run.rows)).sum();
     if rows != u64::from(tail.counts.rows) {
-        return Err(format!("the runs have {rows} rows together"));
+        return Err(format!("the runs have {rows} rows in total"));
     }
     let unmoved = |deletion: Deletion| match deletion.row {
         u32::MAX => Deletion { row: ROW_UNMOVED, ..deletion },

@@ -69,7 +69,7 @@ pub(crate) fn check_header(bytes: &[u8], layout: &Layout, origin: &Origin) -> Re
     let damage = |why: &str| Err(Fault::Damage(why.to_owned()));
     let Some((magic, rest)) = bytes.split_first_chunk() else { return damage("it is empty") };
     if magic != HEADER_MAGIC {
-        return damage("it does not begin as a segment");
+        return damage("it does not start like a segment");
     }
     let version = rest.first_chunk().map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
     if version != u64::from(layout.version.number()) {
@@ -82,10 +82,10 @@ pub(crate) fn check_header(bytes: &[u8], layout: &Layout, origin: &Origin) -> Re
     }
     match Header::read(bytes).filter(|_| is_whole(bytes)) {
         Some(header) if header.origin.store != origin.store => Err(Fault::Damage(format!(
-            "it is a segment of another store, {}, and not of {}",
+            "it is a segment of another store, {}, not of {}",
             header.origin.store, origin.store
         ))),
-        _ => damage("the header page is not that of this table and segment"),
+        _ => damage("the header page does not match this table and segment"),
     }
 }
 
@@ -200,7 +200,7 @@ impl Tail {
         if tail.encode(layout, origin) == *bytes {
             Ok(tail)
         } else {
-            Err(Fault::Damage("the tail is not that of this table and segment".to_owned()))
+            Err(Fault::Damage("the tail does not match this table and segment".to_owned()))
         }
     }
 }

@@ -55,7 +55,7 @@ impl PageBuffer {
     /// The pages of a new segment; `current` must hold at least two.
     pub(crate) fn new(mut current: Buffer, layout: Layout, origin: Origin) -> Self {
         let chunk_pages = (current.len() / layout.page_bytes) as u32;
-        assert!(chunk_pages > 1, "a chunk holds the header page and another");
+        assert!(chunk_pages > 1, "a chunk holds the header page and one more");
         let header = &mut current[..layout.page_bytes];
         header.fill(0);
         let sum = marks::put_header(header, &layout, &origin);
@@ -94,7 +94,7 @@ impl PageBuffer {
 
     /// Appends a row.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
-        assert!(self.room() > 0, "a full chunk is taken first");
+        assert!(self.room() > 0, "a full chunk must be taken first");
         if self.last_rows == self.layout.rows_per_page {
             self.pages += 1;
             self.last_rows = 0;
@@ -150,7 +150,7 @@ impl PageBuffer {
     /// Takes the current chunk to be written and replaces it by `next`. Only a segment's last chunk
     /// may end with an unfinished page or have no `next`. `None` if the chunk is empty.
     pub(crate) fn take(&mut self, next: Option<Buffer>) -> Option<Chunk> {
-        assert!(self.pages > 0 || next.is_none(), "a chunk in the place of one that is taken");
+        assert!(self.pages > 0 || next.is_none(), "a replacement needs a chunk to take");
         if self.pages == 0 {
             return None;
         }

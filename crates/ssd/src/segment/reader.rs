@@ -111,7 +111,7 @@ impl SegmentFile {
 
     /// Reads the tail of a file of `bytes` bytes; it must match that length.
     pub(crate) fn tail(&self, bytes: u64, counters: &Counters) -> Result<Tail> {
-        let short = || self.damaged(bytes, "the file does not have the length of a segment");
+        let short = || self.damaged(bytes, "no segment has this file's length");
         let whole = bytes.is_multiple_of(BLOCK_BYTES as u64);
         let at = bytes.checked_sub(BLOCK_BYTES as u64).filter(|_| whole).ok_or_else(short)?;
         let block = self.read(at, BLOCK_BYTES, counters)?;
@@ -120,7 +120,7 @@ impl SegmentFile {
         let tail = Tail::decode(last, &self.layout, &self.origin);
         let tail = tail.map_err(|f| self.fault(offset, f))?;
         if self.layout.file_bytes(&tail.counts) != bytes {
-            return Err(self.damaged(offset, "the tail is that of a file of another length"));
+            return Err(self.damaged(offset, "the tail does not match the file's length"));
         }
         Ok(tail)
     }
@@ -132,7 +132,7 @@ impl SegmentFile {
         if page::is_whole(&bytes, self.layout.table, &self.origin, number) {
             return Ok(bytes);
         }
-        Err(self.damaged(offset, "the page does not have its checksum"))
+        Err(self.damaged(offset, "the page has a wrong checksum"))
     }
 
     /// Calls `visit` for every page, including the header, with its bytes and whether it is intact.
@@ -187,11 +187,11 @@ impl SegmentFile {
         self.for_each_page(pages, counters, &mut |number, page, whole| {
             sums.update(&page::sum(page).to_le_bytes());
             let offset = self.layout.page_offset(number);
-            let why = "the page does not have its checksum";
+            let why = "the page has a wrong checksum";
             if whole { Ok(()) } else { Err(self.damaged(offset, why)) }
         })?;
         if sums.value() != tail.pages_sum {
-            return Err(self.damaged(0, "the pages' checksums do not have theirs"));
+            return Err(self.damaged(0, "the checksum over all pages is wrong"));
         }
         Ok(())
     }

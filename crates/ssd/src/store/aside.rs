@@ -107,7 +107,7 @@ fn refuse_links(disks: &[Arc<dyn Disk>]) -> Result<()> {
         if entries.any(|(name, kind)| name == SET_ASIDE && kind == EntryKind::Other) {
             let path = disk.path().join(SET_ASIDE);
             return Err(Error::Options(format!(
-                "{} is a link, and what that leads to is not removed: name a directory there",
+                "{} is a link, and its target is not removed: put a directory there",
                 path.display()
             )));
         }

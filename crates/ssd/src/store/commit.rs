@@ -60,7 +60,7 @@ impl Core {
         writer.unsynced.retain(|file| named(file.number));
         writer.unsound.retain(|number| named(*number));
         if let Some(number) = writer.unsound.first() {
-            let why = format!("{} could not be synced, and not be copied", segment::name(*number));
+            let why = format!("{} could be neither synced nor copied", segment::name(*number));
             return Err(Error::Refused { path: self.home().path().to_owned(), why });
         }
         for file in &writer.unsynced {
@@ -96,7 +96,7 @@ impl Core {
         for slot in state.table.in_order() {
             let segment = state.table.get(slot);
             let Some(sealed) = segment.sealed else {
-                assert!(segment.rows == 0, "a commit seals whatever has rows");
+                assert!(segment.rows == 0, "a commit seals all segments with rows");
                 continue;
             };
             let SegmentFile { number, origin, layout, counting, .. } = *segment.file;

@@ -130,9 +130,9 @@ impl Core {
 }
 
 /// Error text for a page that is damaged or misplaced.
-pub(super) const NOT_WHOLE: &str = "it does not have its checksum";
+pub(super) const NOT_WHOLE: &str = "it has a wrong checksum";
 /// Error text for an intact page without a row that should be on it.
-pub(super) const NOT_THERE: &str = "a row is not on it";
+pub(super) const NOT_THERE: &str = "a row is missing from it";
 
 impl Live {
     /// Deletions that may still be needed if `oldest` is the earliest stale birth in other

@@ -357,7 +357,7 @@ impl Core {
 
     /// The writer, unless writes are refused.
     fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
-        let writer = self.writer.lock().map_err(|_| self.refusal("a change of it panicked"))?;
+        let writer = self.writer.lock().map_err(|_| self.refusal("a change panicked"))?;
         if self.settling.is_poisoned() {
             return Err(self.refusal("a merge panicked"));
         }

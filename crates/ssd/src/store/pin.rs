@@ -126,8 +126,8 @@ impl Core {
         if from.is_some_and(|cursor| cursor.version != version.number) {
             let path = self.home().path().to_owned();
             let why =
-                "has another version than the one that the scan was of: begin it anew, or go \
-                       on in a snapshot of that version"
+                "has another version than the scan: start the scan again, or continue it in a \
+                 snapshot of its version"
                     .to_owned();
             return Err(Error::Mismatch { path, why });
         }
@@ -194,7 +194,7 @@ impl Core {
 
     fn pin_sealed(&self, slot: u32, pin: &mut Pinned) -> Result<()> {
         let sealed = self.state().table.get(slot).sealed;
-        let Some(sealed) = sealed else { unreachable!("what is watched is sealed") };
+        let Some(sealed) = sealed else { unreachable!("watched segments are sealed") };
         let rows = pin.file.counting(&sealed.tail, &self.counters)?.rows;
         for rows in rows.chunks(LOOKS_MAX) {
             pin.note(&self.state(), slot, rows);

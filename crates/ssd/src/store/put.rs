@@ -53,7 +53,7 @@ impl Store {
 
     fn put_counted(&self, keys: &[Key], used: &[u32], rows: &[u8], put: &mut usize) -> Result<()> {
         let row_bytes = self.core.layout.row_bytes;
-        assert!(keys.len() == used.len(), "a step of last use for every key");
+        assert!(keys.len() == used.len(), "`used` needs a step for every key");
         assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
         self.core.refuse_others(keys)?;
         let mut start = 0;

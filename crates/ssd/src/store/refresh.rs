@@ -280,7 +280,7 @@ impl<'a> Change<'a> {
             found.dedup();
             if found.len() as i64 != left {
                 let file = &table.get(*slot).file;
-                let why = format!("{left} of its rows count, it names {}", found.len());
+                let why = format!("{left} of its rows count, but it lists {}", found.len());
                 return Err(file.damaged(0, why));
             }
             self.dead.append(&mut found);

@@ -174,8 +174,8 @@ fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
             let has_some = |other: &&Source| !(other.manifest.key_shards & twice).is_empty();
             let other = sources[..number].iter().find(has_some).unwrap_or(source).disk.path();
             let why = format!(
-                "has key shards {twice}, and so has {}: name snapshots of one time, none of them \
-                 twice",
+                "has key shards {twice}, and so has {}: give snapshots of one time, each only \
+                 once",
                 other.display()
             );
             return Err(source.mismatch(why));
@@ -193,7 +193,7 @@ fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
         if manifest.expire_before != first.expire_before {
             let why = format!(
                 "expired rows before step {}, and {} before {}: expire both before the same step, \
-                 and take snapshots then",
+                 then take snapshots",
                 manifest.expire_before,
                 sources[0].disk.path().display(),
                 first.expire_before
@@ -205,7 +205,7 @@ fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
     match sources.first().filter(|_| missing.is_empty()) {
         Some(first) => Ok(first),
         None => Err(Error::Options(format!(
-            "key shards {missing} are in none of {}: name a snapshot of each store of the table",
+            "key shards {missing} are in none of {}: give a snapshot of each store of the table",
             counted(sources.len() as u64, "source")
         ))),
     }
@@ -310,7 +310,7 @@ fn check_rows(sources: &[Source], ours: KeyShardSet, rows: u64) -> Result<()> {
     match sources.first() {
         Some(first) if sources.iter().all(all_ours) && named != rows => {
             let path = first.disk.path().join(MANIFEST_NAME);
-            let why = format!("{rows} rows are there, {named} are named by all sources together");
+            let why = format!("{rows} rows were found, all manifests count {named}");
             Err(Error::Damaged { path, offset: 0, why })
         }
         _ => Ok(()),

@@ -191,7 +191,7 @@ impl Scan {
     /// # Panics
     /// If `rows_max` is 0.
     pub fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<usize> {
-        assert!(rows_max > 0, "a row at least");
+        assert!(rows_max > 0, "visits at least one row");
         let mut visited = 0;
         while visited < rows_max && self.read_first()? {
             let (Some(run), Some(segment)) = (self.runs.front(), self.segments.front()) else {

@@ -34,7 +34,7 @@ use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, Stats, StoreOptions};
 
 /// Why a view refuses writes.
-const LOOKED_AT: &str = "it was opened to be looked at; to write, open it with `Store::open`";
+const LOOKED_AT: &str = "it was opened as a read-only view; to write, open it with `Store::open`";
 
 /// How often a manifest is read again because its files were removed before they were opened.
 const TRIES: usize = 100;
@@ -157,7 +157,7 @@ impl View {
         let mut here = self.disks();
         if disks.len() != here.len() {
             let (found, known) = (disks.len(), here.len());
-            let why = format!("a view over {known} directories does not go on over {found}");
+            let why = format!("a view of {known} directories cannot continue with {found}");
             return Err(Error::Options(why));
         }
         let same_place = disks.iter().zip(&*here).all(|(a, b)| a.path() == b.path());
@@ -169,12 +169,13 @@ impl View {
         let path = disks[0].path().join(MANIFEST_NAME);
         if named.manifest.key_shards != core.key_shards {
             let (found, known) = (named.manifest.key_shards, core.key_shards);
-            let why = format!("has key shards {found}, but {known} were looked at: open it anew");
+            let why = format!("has key shards {found}, but the view has {known}: open it again");
             return Err(Error::Mismatch { path, why });
         }
         if named.manifest.page_bytes != options.page_bytes as u64 {
             let (found, known) = (named.manifest.page_bytes, options.page_bytes);
-            let why = format!("has pages of {found} bytes, but {known} were looked at");
+            let why =
+                format!("has pages of {found} bytes, but the view has {known}: open it again");
             return Err(Error::Mismatch { path, why });
         }
         if same_place && named.manifest == writer.manifest {
@@ -254,7 +255,7 @@ fn named(
             return Err(error);
         }
     }
-    let why = "commits there come faster than files are opened";
+    let why = "commits there are faster than the view can open files";
     Err(Error::Refused { path: home.path().to_owned(), why: why.to_owned() })
 }
 

@@ -27,7 +27,7 @@ impl Core {
         };
         if segments >= SEGMENTS_MAX {
             return Err(Error::Options(format!(
-                "a store of {SEGMENTS_MAX} segments begins no other: copy it into one of larger \
+                "a store has at most {SEGMENTS_MAX} segments: copy it into one of larger \
                  segments (tiers.segment)"
             )));
         }
@@ -268,7 +268,7 @@ impl Core {
         }
         // Segments that could not be cut to their length earlier.
         self.reap(writer, false)?;
-        assert!(writer.ending.is_empty(), "a segment whose writes are done has ended");
+        assert!(writer.ending.is_empty(), "segments have ended once their writes are done");
         Ok(())
     }
 }

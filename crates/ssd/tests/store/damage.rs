@@ -263,7 +263,7 @@ fn another_version_is_one_clear_line() {
     let (disk, _) = committed();
     disk.edit(FIRST, &mut |bytes| bytes[8] = 9).unwrap();
     let message = reopen(&disk).unwrap_err().to_string();
-    assert!(message.contains("is of format version 9, this build reads version 3"), "{message}");
+    assert!(message.contains("has format version 9, this build reads version 3"), "{message}");
     disk.edit(MANIFEST_NAME, &mut |bytes| {
         let text = String::from_utf8(bytes.clone()).unwrap();
         *bytes = text.replace("\"version\": 3", "\"version\": 4").into_bytes();
@@ -274,7 +274,7 @@ fn another_version_is_one_clear_line() {
     for outcome in [reopen(&disk), Store::restore(other, &snapshot, Verify::Everything, options())]
     {
         let message = outcome.unwrap_err().to_string();
-        assert!(message.contains("is of format version 4, this build reads"), "{message}");
+        assert!(message.contains("has format version 4, this build reads"), "{message}");
         assert!(!message.contains('\n'));
     }
 }
@@ -327,7 +327,7 @@ fn rows_of_another_kind_are_refused() {
     let (disk, _) = committed();
     let open = |options: StoreOptions| Store::open(shared(&disk), options);
     let message = open(StoreOptions { table: 8, ..options() }).unwrap_err().to_string();
-    assert!(message.contains("holds rows of table 7, but 8 was asked for"), "{message}");
+    assert!(message.contains("holds rows of table 7, but 8 was requested"), "{message}");
     let message = open(StoreOptions { row_bytes: 301, ..options() }).unwrap_err().to_string();
     assert!(message.contains("bytes are 300, but 301"), "{message}");
     // Segments and buffers may have other sizes.

@@ -341,7 +341,7 @@ fn a_store_that_is_looked_at_stays_as_it_is() {
     ] {
         let Err(error @ Error::Refused { .. }) = refused else { panic!("{refused:?}") };
         let error = error.to_string();
-        assert!(error.ends_with("looked at; to write, open it with `Store::open`"), "{error}");
+        assert!(error.ends_with("read-only view; to write, open it with `Store::open`"), "{error}");
     }
     history.assert_held(&store);
     drop(store);

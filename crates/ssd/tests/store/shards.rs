@@ -86,7 +86,7 @@ fn a_key_of_another_store_is_refused() {
     let error = put(&store, &[(own, 900), (key, 901)]).unwrap_err();
     assert!(matches!(error, Error::OtherShard { .. }), "{error}");
     let (message, shard) = (error.to_string(), key_shard(Key(key)));
-    let has = format!("has key shards 0-127 of its table, and key {key:016x} is in key shard");
+    let has = format!("has key shards 0-127 of its table, but key {key:016x} is in key shard");
     assert!(message.contains(&has) && message.contains(&format!(" {shard}: ")), "{message}");
     // Nothing of it was put, and no row is lost.
     assert_eq!(store.delete_many(&[Key(key)]).unwrap(), 0);
@@ -121,7 +121,7 @@ fn sources_that_do_not_go_together_are_refused() {
     drop(Store::restore_shards(vec![to], &sources, Verify::Listed, quarter).unwrap());
     expect(refused(&["/none"], options()), &["/none"]);
     let other = StoreOptions { table: 8, ..options() };
-    expect(refused(&["/snapshot"], other), &["table 7", "8 was asked for"]);
+    expect(refused(&["/snapshot"], other), &["table 7", "8 was requested"]);
     // Other pages, another step of expiry.
     let make = |name: &str, options: StoreOptions, step: u32| {
         let disk = world.create_directory(Path::new(name)).unwrap();

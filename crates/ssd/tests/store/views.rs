@@ -156,7 +156,7 @@ fn a_manifest_that_does_not_add_up_changes_nothing() {
         say_rows(&*second, rows, said);
         let error = view.refresh_over(vec![Arc::clone(&second)]).unwrap_err();
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
-        let named = format!("{rows} rows are there, {said} are named");
+        let named = format!("{rows} rows were found, the manifest counts {said}");
         assert!(error.to_string().contains(&named), "{error}");
         before.assert_held(&view);
         assert!(seen(&view) == seen_before);

@@ -109,11 +109,11 @@ fn ranks_that_cannot_share_devices_have_none() {
     for args in [plan(&["--ranks.count", "3"]), train] {
         let Some(said) = all.ok(&shop, &args) else { return };
         let [note] = unused(&said)[..] else { panic!("{said}") };
-        let why = "no GPU is used: 3 ranks cannot have as many of 2 devices each (cuda:0, cuda:1)";
+        let why = "no GPU is used: 3 ranks cannot share 2 devices evenly (cuda:0, cuda:1)";
         assert!(note.contains(why), "{said}");
     }
     let error = all.fails(&shop, &plan(&["--ranks.count", "3", "--device", "cuda"])).unwrap();
-    assert!(error.contains("3 ranks cannot have as many of 2 devices each"), "{error}");
+    assert!(error.contains("3 ranks cannot share 2 devices evenly"), "{error}");
 }
 
 #[test]

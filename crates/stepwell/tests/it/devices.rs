@@ -138,7 +138,7 @@ fn what_cannot_be_is_said_with_the_mend() {
     for (device, says) in [
         ("gpu", "device = gpu: give auto, host, cuda, cuda:0,1 or emulated:2"),
         ("emulated:0", "device = emulated:0: give 1 to 64 emulated devices"),
-        ("cuda:0,0", "device = cuda:0,0: name each device once"),
+        ("cuda:0,0", "device = cuda:0,0: give each device only once"),
         ("", "device = '': give auto, host, cuda, cuda:0,1 or emulated:2"),
         ("cuda::", "device = 'cuda::': give auto, host, cuda, cuda:0,1 or emulated:2"),
     ] {

@@ -205,7 +205,7 @@ fn what_cannot_be_read_is_one_line() {
     let said = refused(&shop, &server, "http://no-such-host.invalid/a.csv", &[]);
     assert!(said.contains("there is no host no-such-host.invalid"), "{said}");
     let said = refused(&shop, &server, "gs://bucket/a.csv", &[]);
-    assert!(said.contains("is of a kind that is not read"), "{said}");
+    assert!(said.contains("has an unsupported scheme"), "{said}");
     let (host, user) = (&server.host, "ada:word@");
     let output =
         run(&shop, &server, &["predict", "none", "--data", &format!("s3://{user}{host}/a")]);

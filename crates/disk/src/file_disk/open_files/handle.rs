@@ -123,14 +123,14 @@ impl Handle {
         let gone = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => io::Error::new(
                 io::ErrorKind::NotFound,
-                "while it was in use somebody else removed or moved it",
+                "another process removed or moved it while it was in use",
             ),
             _ => error,
         };
         if Identity::of(&found.map_err(gone)?) == self.identity {
             return Ok(());
         }
-        Err(io::Error::other("while it was in use somebody else put another file in its place"))
+        Err(io::Error::other("another process put another file in its place while it was in use"))
     }
 }
 

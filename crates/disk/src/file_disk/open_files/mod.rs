@@ -108,8 +108,8 @@ impl fmt::Display for OpenFilesStats {
         let Self { bound, open, most, handles, opened_again, .. } = self;
         write!(
             f,
-            "{open} of {handles} files are open, {most} were at most (above {bound} only while all \
-             were in use), {opened_again} were opened again"
+            "{open} of {handles} files are open, at most {most} at once (above {bound} only while \
+             all were in use), {opened_again} were opened again"
         )
     }
 }
@@ -293,7 +293,7 @@ impl Holder {
     pub(super) fn descriptor(&self, access: Access) -> io::Result<Descriptor> {
         match self.descriptor_in(access, || Some(self.files.permit()))? {
             Some(descriptor) => Ok(descriptor),
-            None => unreachable!("there is a permit, beyond the bound if need be"),
+            None => unreachable!("there is a permit, beyond the bound if necessary"),
         }
     }
 

@@ -171,7 +171,7 @@ impl Try<'_> {
             listed.push(Listed { key, place });
         }
         let known = self.known[slot].set(known);
-        assert!(known.is_ok(), "a segment is read once");
+        assert!(known.is_ok(), "a segment is read only once");
         Ok(())
     }
 

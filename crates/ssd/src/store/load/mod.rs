@@ -187,7 +187,7 @@ pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Re
     if found == manifest.rows {
         return Ok(());
     }
-    let why = format!("{found} rows are there, {} are named", manifest.rows);
+    let why = format!("{found} rows were found, the manifest counts {}", manifest.rows);
     Err(Error::Damaged { path: home.path().join(MANIFEST_NAME), offset: 0, why })
 }
 
