@@ -2,9 +2,9 @@
 //!
 //! - **Why.** A test that has never failed proves little. For each hazard, a test runs the pipeline
 //!   without the rule that excludes it, and must see a wrong row, a stuck pipeline or a broken
-//!   invariant. In production all rules hold; checking one costs a bit test per batch, never per
-//!   row. Code that breaks a rule is in the simulation, or in a separate part that only tests
-//!   substitute.
+//!   invariant. In production all rules hold: the switches are compiled only with the feature
+//!   `switches`, which tests turn on. Code that breaks a rule is in the simulation, or in a separate
+//!   part that only tests substitute.
 
 /// A rule, and the hazard that it excludes (numbered as in `docs/internals/invariants.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,25 +107,62 @@ impl Rule {
 }
 
 /// The rules in force: all, except one that a test may switch off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    off: Option<Rule>,
+pub type Rules = Switches<Rule>;
+
+/// Which of a crate's rules `R` hold. Without the feature `switches`, which only tests turn on, all
+/// of them do, and a check is a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches<R> {
+    #[cfg(feature = "switches")]
+    off: Option<R>,
+    #[cfg(not(feature = "switches"))]
+    rules: std::marker::PhantomData<R>,
 }
 
-impl Rules {
+/// All rules.
+impl<R> Default for Switches<R> {
+    fn default() -> Self {
+        Self {
+            #[cfg(feature = "switches")]
+            off: None,
+            #[cfg(not(feature = "switches"))]
+            rules: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<R: Copy + PartialEq> Switches<R> {
     /// All rules but one.
-    pub fn without(rule: Rule) -> Self {
+    #[cfg(feature = "switches")]
+    pub fn without(rule: R) -> Self {
         Self { off: Some(rule) }
     }
 
     /// Whether `rule` holds.
     #[inline]
-    pub fn hold(self, rule: Rule) -> bool {
-        self.off != Some(rule)
+    pub fn hold(self, rule: R) -> bool {
+        #[cfg(feature = "switches")]
+        let holds = self.off != Some(rule);
+        #[cfg(not(feature = "switches"))]
+        let holds = {
+            let _ = rule;
+            true
+        };
+        holds
+    }
+
+    /// The rules of a part that has its own name for `rule`: all, except `own` if `rule` is off.
+    pub fn renamed(self, rule: R, own: R) -> Self {
+        #[cfg(feature = "switches")]
+        if !self.hold(rule) {
+            return Self::without(own);
+        }
+        let _ = (rule, own);
+        Self::default()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "switches"))]
 mod tests {
     use super::*;
 
@@ -136,6 +173,9 @@ mod tests {
             let off: Vec<Rule> =
                 Rule::ALL.into_iter().filter(|other| !Rules::without(rule).hold(*other)).collect();
             assert_eq!(off, [rule]);
+            let renamed = Rules::without(rule).renamed(rule, Rule::Pin);
+            assert_eq!(renamed, Rules::without(Rule::Pin));
+            assert_eq!(Rules::default().renamed(rule, Rule::Pin), Rules::default());
         }
     }
 }

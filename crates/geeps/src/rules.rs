@@ -39,21 +39,5 @@ impl Rule {
     ];
 }
 
-/// The rules that hold: all, except one that a test switches off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    off: Option<Rule>,
-}
-
-impl Rules {
-    /// All rules but one.
-    pub fn without(rule: Rule) -> Self {
-        Self { off: Some(rule) }
-    }
-
-    /// Whether `rule` holds.
-    #[inline]
-    pub fn hold(self, rule: Rule) -> bool {
-        self.off != Some(rule)
-    }
-}
+/// The rules in force: all, except one that a test may switch off.
+pub type Rules = stepwell_base::rules::Switches<Rule>;

@@ -44,20 +44,5 @@ impl Rule {
     ];
 }
 
-/// Which rules hold: all, except in tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    off: u16,
-}
-
-impl Rules {
-    /// All but `rule`.
-    pub fn without(rule: Rule) -> Self {
-        Self { off: 1 << rule as u8 }
-    }
-
-    /// Whether `rule` holds.
-    pub(crate) fn hold(self, rule: Rule) -> bool {
-        self.off & (1 << rule as u8) == 0
-    }
-}
+/// The rules in force: all, except one that a test may switch off.
+pub type Rules = stepwell_base::rules::Switches<Rule>;

@@ -78,10 +78,7 @@ impl Above {
     pub(crate) fn new(tier: Arc<DeviceTier>, hosts: &[Planner]) -> Self {
         let (horizon, policy) = hosts.first().map(Planner::knows).unwrap_or_default();
         // A pin on a device is a rule of its own, so that tests can switch off either.
-        let rules = match tier.rules.hold(Rule::PinOnDevice) {
-            true => Rules::default(),
-            false => Rules::without(Rule::Pin),
-        };
+        let rules = tier.rules.renamed(Rule::PinOnDevice, Rule::Pin);
         let devices = tier.len();
         let mut above = Self {
             planners: Vec::new(),
