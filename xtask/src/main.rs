@@ -17,7 +17,6 @@ mod programs;
 mod run;
 mod sanitize;
 mod skipped;
-mod source;
 mod tally;
 mod tidy;
 
@@ -39,7 +38,7 @@ usage: cargo xtask <command>
   book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
-  tidy     sizes of files and functions, line width, forbidden words
+  tidy     sizes of files, widths of lines, heads of crates
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the comparison with PyTorch
   mpi      ranks as processes, a part of `test`

@@ -3,8 +3,8 @@
 //! - **Why.** A test that has never failed proves little. For each hazard, a test runs the pipeline
 //!   without the rule that excludes it, and must see a wrong row, a stuck pipeline or a broken
 //!   invariant. In production all rules hold: the switches are compiled only with the feature
-//!   `switches`, which tests turn on. Code that breaks a rule is in the simulation, or in a separate
-//!   part that only tests substitute.
+//!   `switches`, which tests turn on. Code that breaks a rule is in the simulation, or in a
+//!   separate part that only tests substitute.
 
 /// A rule, and the hazard that it excludes (numbered as in `docs/internals/invariants.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
