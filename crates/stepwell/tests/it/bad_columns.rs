@@ -157,7 +157,7 @@ fn settings_beside_columns() {
         1,
         &["rows.csv", "--force"],
     );
-    found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is no directory"]);
+    found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is not a directory"]);
     found.row(&shop, &["export", "nowhere", "--to", "out"], 1, &["nowhere", "does not exist"]);
     // Said, not refused.
     let args = ["train", "run.toml", "--data", "rows.csv", "--preset", "adult"];
