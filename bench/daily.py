@@ -107,7 +107,7 @@ def tiny(runs):
     """The least memory for rows that these mini-batches can be trained in."""
     flags = ["train", "run.toml", "--data", "day_1.csv", "--tiers.dram", "16KiB", "-q"]
     said = runs.start(*flags).communicate()[0]
-    return ["--tiers.dram", re.search(r"none more than (\d+)", said)[1], "--tiers.segment", "256KiB"]
+    return ["--tiers.dram", re.search(r"more, at most (\d+)", said)[1], "--tiers.segment", "256KiB"]
 
 
 def days(program, folder, examples):

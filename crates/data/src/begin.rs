@@ -23,7 +23,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Error for text in UTF-16.
 pub(crate) const UTF16: &str =
-    "is text in UTF-16, and text is read in UTF-8: write it so, for example with `iconv -f utf-16`";
+    "is UTF-16 text, but only UTF-8 is read: convert it, for example with `iconv -f utf-16`";
 
 /// Whether a text starts with a UTF-16 byte order mark.
 pub(crate) fn is_utf16(text: &[u8]) -> bool {

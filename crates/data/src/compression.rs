@@ -66,7 +66,7 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
         if let Some(what) = what {
             return Err(wrong(format!(
                 "is a stream of {what} data, which is read from its end: write it to a file, and \
-                 name that"
+                 name that file"
             )));
         }
     }
@@ -88,17 +88,18 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
             })
             .map_err(|e| wrong(explain(&e)))?,
         Compression::Unknown(name) => {
-            let why = format!("is packed with {name}; plain text, gzip and zstd can be read");
+            let why =
+                format!("is compressed with {name}; only plain text, gzip and zstd can be read");
             return Err(wrong(why));
         }
         Compression::Encrypted => {
-            let why = "is an encrypted Parquet file (it begins with PARE), which is not read: \
+            let why = "is an encrypted Parquet file (it begins with PARE), which is not supported: \
                        write it without encryption";
             return Err(wrong(why.to_owned()));
         }
         Compression::Foreign(name) => {
             let why = format!(
-                "is a file of {name}; CSV, TSV, LibSVM, JSON lines and Parquet can be read"
+                "is a file of {name}; only CSV, TSV, LibSVM, JSON lines and Parquet can be read"
             );
             return Err(wrong(why));
         }

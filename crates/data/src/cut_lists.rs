@@ -121,7 +121,7 @@ impl CutColumn {
         let verb = if *examples == 1 { "has" } else { "have" };
         format!(
             "{column}: {examples} of {of_examples} examples {verb} more than {taken} ids, and \
-             {ids} ids behind these are left out; raise `ids` of the column to take them"
+             {ids} ids after these are left out; raise `ids` of the column to use them"
         )
     }
 }

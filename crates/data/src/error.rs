@@ -8,7 +8,7 @@ use stepwell_base::mend;
 pub(crate) const MEND_PACKED: &str = "copy it again, or make it again with `stepwell convert`";
 /// How to fix a damaged cache.
 pub(crate) const MEND_CACHE: &str =
-    "if it is a cache, remove it, and the next run with data.cache makes it anew";
+    "if it is a cache, remove it: the next run with data.cache creates it again";
 
 /// An error of a source of examples.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum DataError {
         why: String,
     },
     /// The caller requested a stop.
-    #[error("stopped, as was asked for")]
+    #[error("stopped on request")]
     Stopped,
     /// Reading or decompressing failed.
     #[error("{}: after line {line}: {why}", path.display())]

@@ -54,8 +54,8 @@ impl FileReader {
                 // Checked first: a mismatch in columns rarely shows in their number.
                 packed.check_rules(files.layout.as_deref())?;
                 if files.layout.as_deref().is_some_and(Layout::splits) {
-                    let why = "is packed, and data.eval_column is a column of text: evaluate on \
-                               files of their own (data.eval_paths), or read the text";
+                    let why = "is packed, but data.eval_column needs text: evaluate on separate \
+                               files (data.eval_paths), or read the text";
                     return Err(DataError::Path { path: path.clone(), why: why.to_owned() });
                 }
                 packed.check(options)?;
@@ -146,13 +146,13 @@ pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, D
     let content = open(path)?;
     let format = layout.map_or(Format::Auto, |layout| layout.options().format);
     let (is, mend) = match (&content, format) {
-        (Content::Text(_), Format::Parquet) => ("is no Parquet file", "auto"),
+        (Content::Text(_), Format::Parquet) => ("is not a Parquet file", "auto"),
         (Content::Columns(_), format) if !matches!(format, Format::Auto | Format::Parquet) => {
             ("is a Parquet file", "parquet, or auto")
         }
         _ => return Ok(content),
     };
-    let why = format!("{is}, and data.format is {}: give {mend}", format.name());
+    let why = format!("{is}, but data.format is {}: give {mend}", format.name());
     Err(DataError::Path { path: path.to_owned(), why })
 }
 
@@ -186,20 +186,21 @@ fn check_records(files: &Files) -> Result<(), DataError> {
         && head.places != other.places
     {
         let why = format!(
-            "does not name its columns, and {} names them in another order, or others, than the \
-             settings do: give it the line of names that belongs to it",
+            "has no header, but the header of {} has other columns than the settings, or another \
+             order: add the right header",
             named.display()
         );
         return Err(DataError::Path { path: path.to_owned(), why });
     }
     let Some(path) = bare.filter(|_| !has_records) else { return Ok(()) };
-    let why = "has a line of names, and no record below it".to_owned();
+    let why = "has a header, but no record below it".to_owned();
     Err(DataError::Path { path: path.clone(), why })
 }
 
 /// Error for a Parquet file without configured columns.
 fn no_layout(path: &Path) -> DataError {
-    let why = "is a Parquet file, and the settings name no columns of it: give [[columns]], which \
-               `stepwell schema` writes, or data.format = parquet where it has data.preset's";
+    let why = "is a Parquet file, but the settings name none of its columns: give [[columns]], \
+               which `stepwell schema` writes, or data.format = parquet if it has those of \
+               data.preset";
     DataError::Path { path: path.to_owned(), why: why.to_owned() }
 }

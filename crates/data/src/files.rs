@@ -106,9 +106,9 @@ pub fn repeated_note(files: &[PathBuf], what: &str) -> Option<String> {
     let again = repeated(files);
     let first = again.first()?.display();
     Some(match again.len() {
-        1 => format!("{first} is named more than once among the {what}, and read as often"),
+        1 => format!("{first} is named more than once among the {what}, and is read each time"),
         n => format!(
-            "{n} of {} {what} were named before ({first}): they are read again",
+            "{n} of {} {what} repeat an earlier one ({first}): they are read again",
             files.len()
         ),
     })
@@ -125,11 +125,11 @@ fn all_empty(first: &Path, others: usize) -> DataError {
 
 /// Error for an empty file name.
 const NO_NAME: &str = "the name of a data file is empty: name a file, or a pattern such as \
-                       'day_*.csv'; perhaps a variable of the shell has no value";
+                       'day_*.csv'; a shell variable may be unset";
 
 /// Hint for a pattern with braces that matches nothing.
-const BRACES: &str = ": braces are no pattern here: leave out the quotes, so that the shell \
-                      expands them, or write one character of several as [45]";
+const BRACES: &str = ": braces are not a pattern here: remove the quotes, so that the shell \
+                      expands them, or write alternatives of one character as [45]";
 
 /// Whether a name has braces that a shell would expand.
 fn has_braces(path: &Path) -> bool {
@@ -230,12 +230,12 @@ pub fn read_text(path: &Path) -> Result<String, DataError> {
     }
     if about.len() > TEXT_BYTES_MAX {
         return Err(wrong(format!(
-            "has {} bytes, and {TEXT_BYTES_MAX} at most are expected: is it the right file?",
+            "has {} bytes, but at most {TEXT_BYTES_MAX} are expected: is it the right file?",
             about.len()
         )));
     }
     std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => wrong("is no text in UTF-8: is it the right file?".to_owned()),
+        ErrorKind::InvalidData => wrong("is not UTF-8 text: is it the right file?".to_owned()),
         _ => wrong(explain(&error)),
     })
 }
@@ -245,10 +245,10 @@ fn no_file(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "is a directory; name the files in it, for example with a pattern"
     } else if kind.is_fifo() {
-        "is a pipe with a name: send what comes from it to standard input, and name that (-), or \
-         write it to a file (gzip and zstd need no unpacking)"
+        "is a named pipe: send its data to standard input, and name that (-), or write it to a \
+         file (gzip and zstd need no unpacking)"
     } else if kind.is_socket() {
-        "is a socket: write the data to a file and name that"
+        "is a socket: write the data to a file, and name that file"
     } else {
         "is a device, not a file: name a file on a disk"
     }
@@ -261,7 +261,7 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
     }
     match error.kind() {
         ErrorKind::NotFound => "does not exist".to_owned(),
-        ErrorKind::PermissionDenied => "may not be read: permission denied".to_owned(),
+        ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
         _ => format!("cannot be read: {error}{}", mend(error)),
     }
 }

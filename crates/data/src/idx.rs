@@ -55,7 +55,7 @@ impl Idx {
 
     fn read_from(file: &mut dyn Read) -> Result<Self, String> {
         let short = |error: std::io::Error| match error.kind() {
-            ErrorKind::UnexpectedEof => "ends within its head: copy it again".to_owned(),
+            ErrorKind::UnexpectedEof => "ends within its header: copy it again".to_owned(),
             _ => broken(&error),
         };
         let mut magic = [0; 4];
@@ -65,7 +65,7 @@ impl Idx {
         };
         if kind != BYTES {
             return Err(format!(
-                "is an IDX file of elements of kind {kind}; bytes (8) can be read"
+                "is an IDX file with elements of type {kind}; only bytes (8) can be read"
             ));
         }
         let count = usize::from(count);
@@ -81,7 +81,7 @@ impl Idx {
         let mut sizes = dimensions.iter().map(|dimension| *dimension as u64);
         let wanted = sizes.try_fold(1u64, u64::checked_mul);
         let wanted = wanted.filter(|bytes| *bytes <= ELEMENTS_MAX).ok_or_else(|| {
-            format!("says to have {dimensions:?} elements; at most {ELEMENTS_MAX} bytes are read")
+            format!("claims {dimensions:?} elements, but at most {ELEMENTS_MAX} bytes can be read")
         })?;
         Self::read_elements(file, dimensions, wanted)
     }
@@ -97,7 +97,9 @@ impl Idx {
         read.map_err(|error| broken(&error))?;
         let found = elements.len() as u64;
         if found > wanted {
-            return Err(format!("goes on after its {dimensions:?} elements: is it another file?"));
+            return Err(format!(
+                "has more data after its {dimensions:?} elements: is it the right file?"
+            ));
         }
         if found < wanted {
             let why = format!("has {found} of {dimensions:?} = {wanted} elements: copy it again");
@@ -138,11 +140,11 @@ mod tests {
             assert!(error.contains(word), "{error}");
         };
         says(file(8, &[2, 2], &[1, 2, 3]), "has 3 of [2, 2] = 4 elements");
-        says(file(8, &[2], &[1, 2, 3]), "goes on after");
-        says(file(13, &[1], &[0; 4]), "of kind 13");
+        says(file(8, &[2], &[1, 2, 3]), "has more data after");
+        says(file(13, &[1], &[0; 4]), "of type 13");
         says(file(8, &[], &[]), "0 dimensions");
         says(file(8, &[u32::MAX, u32::MAX, u32::MAX], &[]), "at most");
-        says(vec![0, 0, 8], "ends within its head");
+        says(vec![0, 0, 8], "ends within its header");
         says(b"label\t1".to_vec(), "is not an IDX file");
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn why_no_number(text: &[u8]) -> &'static str {
         Ok(value) if value.is_nan() || text.contains(['n', 'N']) => {
             "not a finite number; leave the field empty where it is missing"
         }
-        Ok(_) => "beyond the numbers of 32 bits, which reach to 3.4e38 either way",
+        Ok(_) => "beyond 32-bit numbers, which range from -3.4e38 to 3.4e38",
         Err(_) if text.trim().parse::<f64>().is_ok() => "not a number alone: no space may be by it",
         Err(_) if is_hexadecimal(text) => "not a decimal number, but a hexadecimal one",
         Err(_) => "not a number such as 7, -1.5 or 2e3, nor empty",
@@ -80,7 +80,7 @@ mod tests {
     fn what_is_no_number_is_told_why() {
         for (why, forms) in [
             ("finite number; leave", &["nan", "NaN", "-nan", "inf", "-Infinity", "INF"][..]),
-            ("beyond the numbers of 32", &["1e39", "-3.5e38", "1e400", "9999999999e30"]),
+            ("beyond 32-bit numbers", &["1e39", "-3.5e38", "1e400", "9999999999e30"]),
             ("no space", &[" 5", "5 ", " 1.5\t", "\u{a0}5", " nan"]),
             ("hexadecimal", &["0x10", "-0X1F", "0x1p3"]),
             (

@@ -119,7 +119,7 @@ impl Text<'_> {
 }
 
 pub(crate) const UNENDED: &str =
-    "the last line has no line end; the file may be cut short, or else add a newline";
+    "the last line has no line end; the file may be cut short: if not, add a newline";
 
 /// Most examples of a block: a line makes at most one, and contains at least its separators.
 fn examples_max(schema: &Schema, block: &Block) -> usize {
@@ -251,7 +251,7 @@ fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
     let field = if last { without_return(field) } else { field };
     let text = quoted(field);
     let why = match fault.column {
-        0 => format!("the label is {text}, no number from 0 to 1"),
+        0 => format!("the label is {text}, not a number from 0 to 1"),
         n => format!("dense feature {n} is {text}, {}", why_no_number(field)),
     };
     (fault.column as u32 + 1, why)

@@ -112,7 +112,8 @@ impl FromPath {
             let named = std::mem::replace(&mut found[*source], Named::InPath);
             if let Some(place) = named.place() {
                 let (own, name) = (&layout.sources[*source], &names[place]);
-                let why = format!("has the column {name}, and its path the column {own}: {RENAME}");
+                let why =
+                    format!("has the column {name}, and its path has the column {own}: {RENAME}");
                 return Err(DataError::Path { path: path.to_owned(), why });
             }
         }
@@ -159,7 +160,7 @@ pub(crate) fn check_paths<'a>(
         if let Some((lacking, having, source)) = found {
             let name = &layout.sources[source];
             let why = format!(
-                "has no folder {name}=... in its path, and {} has: read files together whose \
+                "has no folder {name}=... in its path, but {} has: read only files together whose \
                  paths have the same columns",
                 having.display()
             );

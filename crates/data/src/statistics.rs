@@ -49,14 +49,14 @@ pub fn statistics(
         let names = columns.join(", ");
         if is_stream(path) {
             return wrong(format!(
-                "can be read once, and {names} would be standardised by statistics that are read \
-                 before: give mean and deviation, which `stepwell schema` guesses"
+                "can be read only once, but {names} would be standardised by statistics of an \
+                 earlier pass: give mean and deviation, which `stepwell schema` guesses"
             ));
         }
         if open_packed(path)?.is_some() {
             return wrong(format!(
-                "is packed, and holds no numbers that {names} could be standardised by: give its \
-                 mean and deviation, which `stepwell convert` said when it packed them"
+                "is packed, and holds no numbers that {names} could be standardised by: give the \
+                 mean and deviation that `stepwell convert` printed when it packed them"
             ));
         }
     }

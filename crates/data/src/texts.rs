@@ -40,8 +40,8 @@ impl Texts {
             if crate::compression::open_packed(path)?.is_some() {
                 let columns = columns.join(", ");
                 let why = format!(
-                    "is packed, and has keys in the place of the texts of {columns}: score the \
-                     data that it was made of"
+                    "is packed, and has keys instead of the texts of {columns}: score the data \
+                     that it was made of"
                 );
                 return Err(DataError::Path { path: path.clone(), why });
             }
@@ -99,7 +99,7 @@ impl Texts {
             if !right {
                 let line = self.block.first_line + u64::from(line);
                 let line = line + u64::from(head.header_lines) + 1;
-                return Err(self.wrong(format!("line {line} is no record with such a column")));
+                return Err(self.wrong(format!("line {line} is not a record with such a column")));
             }
             if (self.block.first_line, line) == (0, 0) {
                 self.check_columns(|column| column.known || fields.has(column.source))?;

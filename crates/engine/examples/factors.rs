@@ -5,7 +5,7 @@
 //! cargo run --release -p stepwell-engine --example factors
 //! ```
 
-#![expect(clippy::print_stdout, reason = "its figures are what it is for")]
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Namespace};
@@ -84,7 +84,7 @@ fn main() -> Result<()> {
     println!("all rows in memory       mean squared error {roomy:.5}, rows {digest}");
     let (tight, again) = factors(users, items, steps, ByteCount(64 << 10))?;
     println!("a part of them in memory mean squared error {tight:.5}, rows {again}");
-    assert_eq!((digest, roomy.to_bits()), (again, tight.to_bits()), "tiers never show");
+    assert_eq!((digest, roomy.to_bits()), (again, tight.to_bits()), "tiers do not change results");
     assert!(roomy < 0.01, "the planted vectors are found: ratings have a variance of 0.44");
     Ok(())
 }

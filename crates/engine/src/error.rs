@@ -24,8 +24,8 @@ pub enum Error {
     NoPlace(#[from] stepwell_mem::NoPlace),
     /// The memory for rows on each device holds none.
     #[error(
-        "tiers.hbm = {hbm} holds no row of table '{tables}' beside {moving} for rows on their \
-         way: give {least} or more, or lower data.mini_batch"
+        "tiers.hbm = {hbm} holds no row of table '{tables}' besides {moving} for moving rows: give \
+         {least} or more, or lower data.mini_batch"
     )]
     NoRowOnDevice {
         /// Bytes of each device.
@@ -48,9 +48,9 @@ pub enum Error {
     /// One mini-batch needs more rows than the slab has slots.
     #[error(
         "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
-         {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} \
-         to at least {needed} bytes (later ones may need more, none more than {needed_most}) or \
-         lower data.mini_batch"
+         {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} to at \
+         least {needed} bytes (later ones may need more, at most {needed_most}) or lower \
+         data.mini_batch"
     )]
     MiniBatchTooLarge {
         /// Examples of the mini-batch.
@@ -72,8 +72,8 @@ pub enum Error {
     },
     /// A table that must stay in memory whole has more rows than slots.
     #[error(
-        "table '{table}' is to stay in memory whole, and has room for {slots} rows: there are \
-         {rows}, those that the next mini-batch reads included; raise tables.{table}.dram, or \
+        "table '{table}' must stay in memory, which has room for {slots} of its rows, but it has \
+         {rows}, including those that the next mini-batch reads: raise tables.{table}.dram, or \
          leave place out"
     )]
     NotWhole {

@@ -195,7 +195,7 @@ mod tests {
         assert!(learn(&mut future, 2, &[1, 2]).is_empty());
         assert_eq!(take(&mut future, 0), [Some(2), Some(1)]);
         assert_eq!(take(&mut future, 1), [Some(2), None]);
-        assert_eq!(learn(&mut future, 3, &[2, 3]), [3], "what was planned is over");
+        assert_eq!(learn(&mut future, 3, &[2, 3]), [3], "planned mini-batches no longer count");
         assert_eq!(take(&mut future, 2), [None, Some(3)]);
         assert_eq!(take(&mut future, 3), [None, None]);
         assert!(future.next.is_empty());

@@ -236,7 +236,7 @@ impl Group {
     /// If the row belongs to no table of this group.
     pub fn table_of(&self, row: &[f32]) -> &TableSpec {
         let of = self.tables.iter().find(|table| table.owns(row));
-        of.unwrap_or_else(|| panic!("a row of tables '{}' has the tag of none", self.names()))
+        of.unwrap_or_else(|| panic!("a row of tables '{}' has the tag of no table", self.names()))
     }
 
     /// Sets the number of steps that the model has made.

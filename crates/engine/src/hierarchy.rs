@@ -130,7 +130,7 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If there is no room for it, or after 2^32 - 2 mini-batches.
     pub fn feed(&mut self, mut mini: MiniBatch<C>) -> Result<()> {
-        assert!(self.has_room(), "{} mini-batches are fed and not retired", self.fed);
+        assert!(self.has_room(), "{} mini-batches are fed but not retired", self.fed);
         assert!(self.number < u32::MAX - 1, "mini-batches are numbered in 32 bits");
         mini.number = self.number;
         self.number += 1;
@@ -146,7 +146,7 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If there is no room for it.
     pub fn pause(&mut self) -> Result<()> {
-        assert!(self.has_room(), "{} mini-batches are fed and not retired", self.fed);
+        assert!(self.has_room(), "{} mini-batches are fed but not retired", self.fed);
         self.fed += 1;
         self.send(Item::Checkpoint)
     }
@@ -161,7 +161,7 @@ impl<C: Cargo> Hierarchy<C> {
             None
         })?;
         // The planner accepts everything that may be fed.
-        assert!(sent.is_some(), "the planner takes what there is room for");
+        assert!(sent.is_some(), "the planner accepts everything that may be fed");
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If the previous item was not retired.
     pub fn ready(&mut self) -> Result<Option<Ready<C, ()>>> {
-        assert!(!self.is_out, "what was ready goes back before the next one comes");
+        assert!(!self.is_out, "the previous item must be retired first");
         if self.fed == 0 {
             return Ok(None);
         }
@@ -182,7 +182,7 @@ impl<C: Cargo> Hierarchy<C> {
             Received::Empty | Received::Closed => None,
         })?;
         self.is_out = ready.is_some();
-        assert!(self.is_out, "what was fed comes up while nothing is out");
+        assert!(self.is_out, "an item that was fed becomes ready");
         Ok(ready)
     }
 
@@ -212,14 +212,14 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If something fed is not retired.
     pub fn finish(mut self) -> Result<Vec<Planner>> {
-        assert_eq!(self.fed, 0, "what was fed is retired before the end");
+        assert_eq!(self.fed, 0, "every item must be retired before the end");
         self.ends = None;
         match &mut self.running {
             Running::Threads(threads) => join(threads)?,
             Running::Caller(stages) => while poll(stages)? {},
         }
         let planners = self.finished.take();
-        Ok(planners.unwrap_or_else(|| unreachable!("the planner ended with the others")))
+        Ok(planners.unwrap_or_else(|| unreachable!("the planner ended with the other stages")))
     }
 
     /// Retries `attempt` until it succeeds; `None` once nothing moves any more.

@@ -170,7 +170,7 @@ impl Session {
         let refuse = |why: String| Err(Error::Refused(why));
         let columns = &self.embeddings.columns().of_fields;
         if examples == 0 {
-            return refuse("a mini-batch of no example: feed one at least".to_owned());
+            return refuse("the mini-batch has no examples: feed at least one".to_owned());
         }
         if bags.len() != columns.len() {
             return refuse(format!("bags of {} tables: give {}", bags.len(), columns.len()));
@@ -180,17 +180,17 @@ impl Session {
             let (name, wanted) = (&table.name, examples * fields.len());
             if ends.len() != wanted {
                 let count = ends.len();
-                return refuse(format!("table '{name}': {count} bags, where {wanted} are due"));
+                return refuse(format!("table '{name}': {count} bags, but {wanted} are needed"));
             }
             if !ends.is_sorted() || ends.last().is_none_or(|end| *end as usize != keys.len()) {
                 let count = keys.len();
                 return refuse(format!(
-                    "table '{name}': the ends do not cut {count} keys in order"
+                    "table '{name}': the ends must ascend to {count}, the number of keys"
                 ));
             }
             if ![0, keys.len()].contains(&weights.len()) {
                 let (count, given) = (keys.len(), weights.len());
-                return refuse(format!("table '{name}': {given} weights of {count} keys"));
+                return refuse(format!("table '{name}': {given} weights for {count} keys"));
             }
         }
         Ok(())
@@ -318,23 +318,26 @@ fn check_model(
 ) -> std::result::Result<(), String> {
     if tables.is_empty() || tables.len() != columns.of_fields.len() {
         let (count, fields) = (tables.len(), columns.of_fields.len());
-        return Err(format!("{count} tables and fields of {fields}: give one of each or more"));
+        return Err(format!(
+            "{count} tables, and fields for {fields}: give at least one table, and fields for each"
+        ));
     }
     if shape.blocks == 0 || tiers.lookahead > LOOKAHEAD_MAX {
-        return Err(format!("give 1 block or more, and a lookahead of {LOOKAHEAD_MAX} at most"));
+        return Err(format!("give at least 1 block, and a lookahead of at most {LOOKAHEAD_MAX}"));
     }
     for (table, fields) in tables.iter().zip(&columns.of_fields) {
         let (name, dim) = (&table.name, table.dim);
         if table.weight_count() == 0 || table.wide > 1 || fields.is_empty() {
             return Err(format!(
-                "table '{name}': give it a weight at least, 0 or 1 of them wide, and a field"
+                "table '{name}': give it at least one weight, 0 or 1 of them wide, and a field"
             ));
         }
         let outside = |field: &&Field| field.column + dim > columns.count;
         if let Some(field) = fields.iter().find(outside) {
             let (first, count) = (field.column, columns.count);
             return Err(format!(
-                "table '{name}': a field has {dim} columns from column {first} on, of {count}"
+                "table '{name}': a field has {dim} columns from column {first} on, but there are \
+                 {count}"
             ));
         }
         if fields.iter().any(|field| field.pooling == Pooling::None) {

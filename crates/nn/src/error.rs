@@ -30,7 +30,7 @@ pub enum GraphError {
     #[error("the graph has no layers; add at least the one that gives the logits")]
     Empty,
     /// A layer neither feeds another one nor is the output.
-    #[error("layer '{layer}' feeds nothing; connect it or leave it out")]
+    #[error("layer '{layer}' feeds nothing; connect it or remove it")]
     Unused {
         /// Name of the layer.
         layer: String,

@@ -155,7 +155,7 @@ fn what_ends_all_is_said_once() {
     std::fs::create_dir(shop.path("rows")).unwrap();
     std::fs::write(shop.path("rows/rank-2"), "in the way").unwrap();
     let one = fails(&["--tiers.ssd", "rows"]);
-    assert!(one.contains("rank 2 failed: tiers.ssd") && one.contains("no directory"), "{one}");
+    assert!(one.contains("rank 2 failed: tiers.ssd") && one.contains("not a directory"), "{one}");
 }
 
 #[test]

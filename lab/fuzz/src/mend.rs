@@ -110,12 +110,12 @@ impl Mend {
         let before = |words: &str| number(why.split(words).next()?.rsplit(' ').next()?);
         if let Some(needed) = after("raise tiers.dram to at least ") {
             self.least.needed = needed;
-            self.least.most = after("none more than ").unwrap_or(needed).max(needed);
+            self.least.most = after("more, at most ").unwrap_or(needed).max(needed);
             let wanted = self.wanted().max(needed);
             return raise(&mut self.dram_bytes, wanted, why);
         }
-        if why.contains("holds not one row") {
-            let least = before(" bytes are the least").unwrap_or(0);
+        if why.contains("cannot hold even one row") {
+            let least = before(" bytes or more").unwrap_or(0);
             return raise(&mut self.dram_bytes, least, why);
         }
         let index =
@@ -124,7 +124,7 @@ impl Mend {
             self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
         }
-        if let (Some(bytes), Some((given, _))) = (after(" on their way: give "), &mut self.hbm) {
+        if let (Some(bytes), Some((given, _))) = (after(" for moving rows: give "), &mut self.hbm) {
             return raise(given, bytes, why);
         }
         if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
@@ -164,8 +164,8 @@ mod tests {
 
     const ASKS: &str = "a mini-batch of 64 examples needs 803 distinct rows of table 'embedding', \
                         but tiers.dram holds 227 (66 bytes a row with its metadata): raise \
-                        tiers.dram to at least 53616 bytes (later ones may need more, none more \
-                        than 109224) or lower data.mini_batch";
+                        tiers.dram to at least 53616 bytes (later ones may need more, at most \
+                        109224) or lower data.mini_batch";
 
     fn mend(memory: Memory) -> Mend {
         Mend::new(&Machine { memory, index: Index::Barely, ..Machine::plain() }, Least::default())
@@ -175,8 +175,8 @@ mod tests {
     fn machines_get_what_they_ask_for() {
         let mut barely = mend(Memory::Barely);
         assert_eq!((barely.dram("x"), barely.index("x")), ("4096".into(), "4096".into()));
-        let row = "tiers.dram = 4.0 KiB holds not one row of table 'embedding': 5000 bytes are \
-                   the least";
+        let row = "tiers.dram = 4.0 KiB cannot hold even one row of table 'embedding': raise it to \
+                   5000 bytes or more";
         barely.follow(row).unwrap();
         assert_eq!(barely.dram("x"), "5000");
         barely.follow(ASKS).unwrap();
@@ -210,8 +210,8 @@ mod tests {
         let machine = Machine { hbm: Some(2.0), ..Machine::plain() };
         let mut mend = Mend::new(&machine, Least::default());
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "2".to_owned())));
-        let why = "tiers.hbm = 2 bytes holds no row of table 'embedding' beside 9.0 KiB for rows \
-                   on their way: give 9300 or more, or lower data.mini_batch";
+        let why = "tiers.hbm = 2 bytes holds no row of table 'embedding' besides 9.0 KiB for \
+                   moving rows: give 9300 or more, or lower data.mini_batch";
         mend.follow(why).unwrap();
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "18600".to_owned())));
         assert!(matches!(mend.follow(why), Err(Fault::Found(_))), "it has that already");

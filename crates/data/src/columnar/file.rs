@@ -57,13 +57,13 @@ impl ColumnFile {
         let bytes = file.again().map_err(|error| wrong(explain(&error)))?;
         let reader = guarded(|| SerializedFileReader::new(file)).map_err(|error| {
             let words = Unreadable::of(&error).map(str::to_owned);
-            wrong(words.unwrap_or_else(|| format!("is no whole Parquet file: {error}")))
+            wrong(words.unwrap_or_else(|| format!("is not a complete Parquet file: {error}")))
         })?;
         let metadata = reader.metadata();
         let rows = metadata.file_metadata().num_rows();
         let groups = metadata.row_groups().iter().map(|group| group.num_rows().max(0));
         if groups.fold(0, i64::saturating_add) != rows {
-            let why = "is no whole Parquet file: its row groups have not the rows that it says";
+            let why = "is not a complete Parquet file: its row groups have another number of rows";
             return Err(DataError::Path { path: path.to_owned(), why: why.to_owned() });
         }
         Ok(Self { path: path.to_owned(), reader, bytes })
@@ -127,8 +127,8 @@ impl ColumnFile {
         let near = nearest(source, others).cloned();
         let mend = near.as_ref().map_or(String::new(), |near| {
             format!(
-                "; if it is {near}, call that {source} in the file, or name the column so in the \
-                 settings that a model is trained with"
+                "; if it is {near}, rename that to {source} in the file, or use the file's name in \
+                 the settings for training"
             )
         });
         let why = format!("has no column {source}: it has {}{mend}", listed(names));
@@ -203,7 +203,7 @@ fn why_unread(chunk: &ColumnChunkMetaData) -> Option<String> {
         Compression::LZO => "LZO",
         _ => return None,
     };
-    Some(format!("has pages in {codec}, which are not read: write them with zstd"))
+    Some(format!("has pages in {codec}, which is not supported: write them with zstd"))
 }
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
             let chunk = ColumnChunkMetaData::builder(Arc::clone(&column)).set_compression(codec);
             why_unread(&chunk.build().unwrap())
         };
-        let told = |codec: &str| format!("has pages in {codec}, which are not read: ");
+        let told = |codec: &str| format!("has pages in {codec}, which is not supported: ");
         assert!(why(Compression::BROTLI(Default::default())).unwrap().starts_with(&told("Brotli")));
         assert!(why(Compression::LZO).unwrap().starts_with(&told("LZO")));
         assert_eq!(why(Compression::LZ4), None);

@@ -146,7 +146,8 @@ impl Meaning {
 
     /// Converts byte arrays.
     pub(super) fn of_bytes(self, values: Vec<ByteArray>) -> Result<Values, ParquetError> {
-        let wrong = || ParquetError::General("a value of another length than its type".to_owned());
+        let wrong =
+            || ParquetError::General("a value whose length does not fit its type".to_owned());
         Ok(match self {
             Self::Decimal(scale) => {
                 let whole = values.iter().map(|value| whole_of(value.data()));
@@ -187,7 +188,7 @@ fn per_second(unit: TimeUnit) -> i64 {
 }
 
 fn not_read(what: &str) -> String {
-    format!("is of a type that is not read ({what}): write it as a number or a text")
+    format!("has an unsupported type ({what}): write it as a number or a text")
 }
 
 /// Parses a signed big-endian number; `None` if it exceeds 128 bits.

@@ -194,7 +194,7 @@ impl ColumnFileReader {
                 let skipped = guarded(|| match self::skip(reader, skip as usize)? {
                     rows if rows as u64 == skip => Ok(()),
                     rows => {
-                        Err(ParquetError::EOF(format!("{rows} rows where {skip} are promised")))
+                        Err(ParquetError::EOF(format!("{rows} rows, but {skip} were promised")))
                     }
                 });
                 skipped.map_err(|why| self.file.failed(self.behind, &why))?;
@@ -282,7 +282,7 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
     let column = Column { values, of_rows, lacking: levels.lacking(place) };
     match column.is_whole(rows) {
         true => Ok(column),
-        false => Err(ParquetError::General("values that are no rows'".to_owned())),
+        false => Err(ParquetError::General("values that belong to no row".to_owned())),
     }
 }
 
@@ -308,7 +308,7 @@ impl Levels {
             let (now, ..) =
                 reader.read_records(rows - read, definition, repetition, &mut values)?;
             if now == 0 {
-                let why = format!("{read} rows where {rows} are promised");
+                let why = format!("{read} rows, but {rows} were promised");
                 return Err(ParquetError::EOF(why));
             }
             read += now;

@@ -124,13 +124,14 @@ impl PartialEq for Segment {
 }
 
 fn broken() -> ParquetError {
-    ParquetError::General("a page of texts is not as its encoding says".to_owned())
+    ParquetError::General("a page of texts does not match its encoding".to_owned())
 }
 
 /// Error for an unsupported encoding of a text page.
 fn unread(encoding: Encoding) -> ParquetError {
     let why = format!(
-        "has a page of texts in {encoding}, which is not read: write it in PLAIN or RLE_DICTIONARY"
+        "has a page of texts in {encoding}, which is not supported: write it in PLAIN or \
+         RLE_DICTIONARY"
     );
     ParquetError::External(Box::new(Unreadable(why)))
 }
@@ -223,7 +224,7 @@ impl TextReader {
     fn page(&mut self) -> Result<&mut AtPage, ParquetError> {
         while self.page.as_ref().is_none_or(|page| page.left == 0) {
             let Some(page) = self.pages.get_next_page()? else {
-                return Err(ParquetError::EOF("fewer rows than are promised".to_owned()));
+                return Err(ParquetError::EOF("fewer rows than promised".to_owned()));
             };
             match &page {
                 Page::DictionaryPage { num_values, encoding, .. } => {

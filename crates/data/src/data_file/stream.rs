@@ -154,7 +154,8 @@ impl Stream {
             None => Err(Unreadable::error(
                 ErrorKind::Other,
                 format!(
-                    "{} can be read once, and was: write the data to a file, and name that",
+                    "{} can be read only once, and already was: write the data to a file, and name \
+                     that file",
                     match self.name == Path::new("-") {
                         true => "standard input",
                         false => "a pipe",
@@ -208,7 +209,8 @@ mod tests {
         let error = first.again().read_to_end(&mut read).unwrap_err().to_string();
         assert_eq!(
             error,
-            "standard input can be read once, and was: write the data to a file, and name that"
+            "standard input can be read only once, and already was: write the data to a file, and \
+             name that file"
         );
     }
 

@@ -25,7 +25,7 @@ use self::sample::Sample;
 pub fn guess(path: &Path) -> Result<Guess, DataError> {
     let sample = Sample::of(path)?;
     if sample.records == 0 {
-        let why = "has no record to look at".to_owned();
+        let why = "has no records".to_owned();
         return Err(DataError::Path { path: path.to_owned(), why });
     }
     let mut guess = look::look(&sample);

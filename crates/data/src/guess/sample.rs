@@ -21,7 +21,8 @@ use crate::{Block, DataError, ReadOptions};
 /// Most bytes of text to examine.
 const SAMPLE_BYTES: u64 = 8 << 20;
 /// Error for a file that isn't text.
-const BINARY: &str = "is binary: text is read as CSV, TSV, JSON lines or LibSVM, or else Parquet";
+const BINARY: &str = "is binary, but not Parquet: only CSV, TSV, JSON lines, LibSVM and Parquet \
+                      can be read";
 /// Most records to examine.
 const RECORDS_MAX: usize = 50_000;
 
@@ -47,8 +48,7 @@ impl Sample {
         let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
         match open(path)? {
             Content::Packed(_) => Err(wrong(
-                "is packed already: its columns are hashed, and nothing is left to guess"
-                    .to_owned(),
+                "is already packed: its columns are hashed, so nothing is left to guess".to_owned(),
             )),
             Content::Columns(file) => of_columns(file),
             Content::Text(text) => {

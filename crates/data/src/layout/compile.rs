@@ -39,7 +39,7 @@ pub(super) fn compile_parts(
             ColumnKind::Label(rule) => labels.push(label_of(&of, rule).map_err(wrong)?),
             ColumnKind::Weight => {
                 if weight.is_some() {
-                    let why = "is a second weight: an example has one at most";
+                    let why = "is a second weight: an example has at most one";
                     return Err(wrong(why.to_owned()));
                 }
                 weight = Some(one(&of).map_err(wrong)?);
@@ -52,8 +52,8 @@ pub(super) fn compile_parts(
     }
     if ids.is_empty() {
         return Err(
-            "no column is an id, and a model has rows for ids: give one the type id, where \
-                    it is a number with buckets"
+            "no column is an id, but a model has rows for ids: give one the type id, with buckets \
+             if it is a number"
                 .to_owned(),
         );
     }
@@ -105,8 +105,8 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
     let is_own = |column: &Column| column.name == *name && column.of.is_empty();
     if !columns.iter().any(is_own) {
         return Err(format!(
-            "data.eval_column is {name}, which is no column of the data: give it one, of type \
-             ignored where it is nothing else"
+            "data.eval_column is {name}, which is not a column of the data: add that column, of \
+             type ignored if it has no other use"
         ));
     }
     Split::new(rule, sources.number(name))
@@ -120,8 +120,8 @@ pub fn may_separate(byte: u8) -> bool {
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
     match options.separator {
         Some(b' ') if options.trim => Err(
-            "data.trim = true drops spaces around fields, and data.separator = space is what is \
-             between them: give one of them"
+            "data.trim = true drops spaces around fields, but data.separator = space separates \
+             them by spaces: give one of them"
                 .to_owned(),
         ),
         Some(byte) if !may_separate(byte) => Err(format!(
@@ -139,7 +139,7 @@ fn check_names(columns: &[Column]) -> Result<(), String> {
             return Err("a column has no name: give it one".to_owned());
         }
         if !names.insert(name) {
-            return Err(format!("column {name} is there twice: give it once"));
+            return Err(format!("column {name} is given twice: give it once"));
         }
     }
     if columns.len() >= COLUMNS_MAX {
@@ -182,8 +182,8 @@ impl Sources {
             Some(other) if other.of.is_empty() => Ok(self.number(name)),
             Some(_) => Err(format!("{name} is made of other columns itself: name those")),
             None => Err(format!(
-                "is made of {name}, which is no column: name one of the data, of type ignored \
-                 where it is nothing else"
+                "is made of {name}, which is not a column: name one of the data, of type ignored \
+                 if it has no other use"
             )),
         }
     }
@@ -217,8 +217,8 @@ impl Sources {
             )),
             Some(ValuesRule::Column(name)) if columns.iter().all(|of| of.name != *name) => {
                 Err(format!(
-                    "has its values in {name}, which is no column: name one of the data, of type \
-                     ignored where it is nothing else, or the mark between an id and its value, \
+                    "has its values in {name}, which is not a column: name one of the data, of \
+                     type ignored if it has no other use, or the mark between an id and its value, \
                      such as :"
                 ))
             }
@@ -240,7 +240,7 @@ fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
     let says = match (of, positive.as_slice(), *is_number) {
         (_, [_, ..], true) => {
             let why =
-                "is a number to be learned, and names texts that count as 1: give one of them";
+                "is a number to learn, but also names texts that count as 1: give one of them";
             return Err(why.to_owned());
         }
         ([clicks, of], [], false) if clicks != of => LabelSays::Clicks { of: *of },
@@ -272,15 +272,15 @@ fn check_counts(
         let (name, counts) = (&column.name, &sources.names[of]);
         if weight == Some(of) {
             return Err(format!(
-                "column {counts}: is a weight, and column {name} is made of it, which counts each \
-                 example as often already: give {counts} the type ignored"
+                "column {counts}: is a weight, but column {name} is made of it, and already \
+                 weights each example by it: give {counts} the type ignored"
             ));
         }
         let other = *first.get_or_insert(of);
         if other != of {
             return Err(format!(
-                "column {name}: is a share of {counts}, and another label one of {}, where an \
-                 example counts as often for all its labels: train a model for each",
+                "column {name}: is a share of {counts}, but another label is one of {}, and an \
+                 example has the same weight for all its labels: train a model for each",
                 sources.names[other]
             ));
         }
@@ -292,7 +292,7 @@ fn check_counts(
 fn one(of: &[usize]) -> Result<usize, String> {
     match of {
         [source] => Ok(*source),
-        _ => Err("is made of several columns, and only ids can be: make it of one".to_owned()),
+        _ => Err("is made of several columns, which only ids can be: make it of one".to_owned()),
     }
 }
 
@@ -312,8 +312,8 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
         let is_right = mean.is_finite() && deviation.is_finite() && deviation > 0.0;
         if !is_right {
             return Err(format!(
-                "mean {mean} and deviation {deviation} standardise nothing: give numbers, and a \
-                 deviation above 0"
+                "mean {mean} and deviation {deviation} cannot standardise: give finite numbers, \
+                 and a deviation above 0"
             ));
         }
     }
@@ -326,9 +326,7 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
 
 /// Error for a setting that isn't a finite `f32`.
 fn no_f32(what: &str, number: f64) -> String {
-    format!(
-        "{what} is {number:?}, no finite number of 32 bits: give one, at most 3.4e38 either way"
-    )
+    format!("{what} is {number:?}, not a finite 32-bit number: give one from -3.4e38 to 3.4e38")
 }
 
 /// Dense feature of a number, by `rule`.

@@ -30,7 +30,7 @@ impl Layout {
             match (&column.kind, user(column)) {
                 (ColumnKind::Label(_), Some(user)) => {
                     return Err(DataError::Options(format!(
-                        "column {}: is made of {}, which is a label, and data without labels has \
+                        "column {}: is made of {}, which is a label, but data without labels has \
                          none",
                         user.name, column.name
                     )));

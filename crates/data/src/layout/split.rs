@@ -89,8 +89,8 @@ impl Split {
             }
             SplitBy::From(text) => By::From(Place::of(text.as_bytes()).ok_or_else(|| {
                 format!(
-                    "data.eval_from is {text:?}, which is no date, time or number: give one, such \
-                     as 2026-11-25"
+                    "data.eval_from is {text:?}, which is not a date, time or number: give one, \
+                     such as 2026-11-25"
                 )
             })?),
             SplitBy::Share(share) if (0.0..1.0).contains(share) => {

@@ -81,7 +81,7 @@ impl DataCache {
     ) -> Result<CacheAt, DataError> {
         for file in &files.paths {
             if open_packed(file)?.is_some() {
-                let why = "is packed already, and data.cache is for text: leave data.cache out";
+                let why = "is already packed, but data.cache is for text: leave data.cache out";
                 return Err(DataError::Path { path: file.clone(), why: why.to_owned() });
             }
         }
@@ -92,7 +92,7 @@ impl DataCache {
         let origin = Origin::decode(file.table()?.origin(), reading.as_deref()).map_err(damaged)?;
         if origin.examples() != file.examples() {
             return Err(damaged(format!(
-                "{} examples where the file has {}",
+                "{} examples, but the file has {}",
                 origin.examples(),
                 file.examples()
             )));
@@ -188,7 +188,7 @@ impl DataCache {
 fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
     let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
     if path.exists() && !path.is_file() {
-        return Err(unfit("is no file: name another place for data.cache".to_owned()));
+        return Err(unfit("is not a file: choose another path for data.cache".to_owned()));
     }
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -198,9 +198,9 @@ fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let read = Read::by_ref(&mut file).take(HEAD_BYTES as u64).read_to_end(&mut head);
     read.map_err(|error| unfit(explain(&error)))?;
-    let elsewhere = "name another place for data.cache";
+    let elsewhere = "choose another path for data.cache";
     if !is_packed(&head) {
-        return Err(unfit(format!("is there and is no cache: {elsewhere}")));
+        return Err(unfit(format!("exists and is not a cache: {elsewhere}")));
     }
     let file = PackedFile::new(path, DataFile::Disk(file)).map_err(|error| match error {
         DataError::Damaged { place, why, .. } => file_damaged(path, &place, why),
@@ -210,7 +210,7 @@ fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
         other => other,
     })?;
     if !file.has_origin() {
-        let why = format!("was packed by `stepwell convert` and is no cache: {elsewhere}");
+        let why = format!("was packed by `stepwell convert` and is not a cache: {elsewhere}");
         return Err(unfit(why));
     }
     Ok(Some(file))
@@ -224,7 +224,7 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
 /// How the origin of a cache differs from `sources`, if it does.
 fn differs(origin: &Origin, sources: &[SourceFile], same_columns: bool) -> Option<String> {
     if !origin.same_rules || !same_columns {
-        return Some("lines were parsed in another way".to_owned());
+        return Some("lines were parsed differently".to_owned());
     }
     let (was, is) = (origin.files.len(), sources.len());
     let pairs = sources.iter().zip(&origin.files);

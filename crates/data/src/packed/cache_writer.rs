@@ -47,8 +47,8 @@ impl CacheWriter {
         let unfinished = PackedWriter::unfinished(path);
         let whole = open_packed(&unfinished).ok().flatten();
         if whole.is_some_and(|packed| !packed.has_origin()) {
-            let why = "is where the cache is written, and was packed by `stepwell convert`: rename \
-                       it or name another place for data.cache";
+            let why = "is where the cache is written, but was packed by `stepwell convert`: rename \
+                       it or choose another path for data.cache";
             return Err(DataError::Path { path: unfinished, why: why.to_owned() });
         }
         let options = PackedOptions::laid_out(schema, files.layout.as_deref());
@@ -136,7 +136,7 @@ impl CacheWriter {
         for (path, was) in self.files.paths.iter().zip(&self.sources) {
             if SourceFile::of(path, self.files.layout.as_deref())? != *was {
                 let cache = self.path.display();
-                let why = format!("was changed while it was read: {cache} is not made; run again");
+                let why = format!("changed while it was read: {cache} is not created; run again");
                 return Err(DataError::Path { path: path.clone(), why });
             }
         }
@@ -145,7 +145,8 @@ impl CacheWriter {
         match DataCache::find(&self.path, &self.files, &self.sources, self.schema)? {
             CacheAt::Whole(cache) => Ok(*cache),
             CacheAt::Absent | CacheAt::Other(_) => {
-                let why = "was replaced as soon as it was made: name another place for data.cache";
+                let why = "was replaced right after it was created: choose another path for \
+                           data.cache";
                 Err(DataError::Path { path: self.path, why: why.to_owned() })
             }
         }

@@ -72,7 +72,7 @@ impl<'a> Columns<'a> {
             return Err(sums_differ(sum, seal.checksum));
         }
         if bytes.len() < BLOCK_HEAD_BYTES {
-            return Err(format!("{} bytes are no block", bytes.len()));
+            return Err(format!("{} bytes are not a block", bytes.len()));
         }
         let (flags, keys) = (u32_at(bytes, 0), u32_at(bytes, 4));
         let shape = Shape {
@@ -115,12 +115,12 @@ impl<'a> Columns<'a> {
     fn check(&self, seal: &Seal, schema: &Schema) -> Result<(), String> {
         self.check_labels(schema)?;
         if let Some(value) = floats(self.values).find(|value| !value.is_finite()) {
-            return Err(format!("a key of it has the value {value}"));
+            return Err(format!("one of its keys has the value {value}"));
         }
         let (keys, most) = (self.keys.len() / 8, seal.example_keys_max as usize);
         let Some(bag_ends) = self.bag_ends else {
             let fits = keys == self.examples * schema.id_columns && schema.id_columns <= most;
-            return if fits { Ok(()) } else { Err(format!("{keys} keys, not one a bag")) };
+            return if fits { Ok(()) } else { Err(format!("{keys} keys, not one per bag")) };
         };
         let mut start = 0;
         for example in 0..self.examples {
@@ -160,13 +160,13 @@ impl<'a> Columns<'a> {
             LabelBytes::Numbers(bytes) => {
                 let mut labels = floats(bytes).enumerate();
                 if let Some((at, label)) = labels.find(|(_, label)| !is_label(*label)) {
-                    return wrong("label", at / schema.labels.count, label, "no label");
+                    return wrong("label", at / schema.labels.count, label, "not a label");
                 }
             }
         }
         let is_weight = |weight: f32| weight.is_finite() && weight >= 0.0;
         match floats(self.weights).enumerate().find(|(_, weight)| !is_weight(*weight)) {
-            Some((at, weight)) => wrong("weight", at, weight, "no number of 0 or more"),
+            Some((at, weight)) => wrong("weight", at, weight, "not a number of 0 or more"),
             None => Ok(()),
         }
     }

@@ -75,12 +75,12 @@ impl PackedFile {
                  settings that it was packed with"
             }
             (None, Some(_)) => {
-                "its examples have the plain columns, and the settings name others: leave those \
-                 out, or pack the data again with these settings"
+                "its examples have the plain columns, but the settings name others: remove those, \
+                 or pack the data again with these settings"
             }
             _ => {
-                "its examples were made of other columns, or in another way, than the settings \
-                 say: pack the data again with these settings"
+                "its examples were made of other columns than the settings name, or in another \
+                 way: pack the data again with these settings"
             }
         };
         Err(DataError::Path { path: self.path.clone(), why: why.to_owned() })
@@ -111,23 +111,22 @@ impl PackedFile {
         let (has, asked) = (self.head.schema, options.schema);
         if has != asked {
             return Err(unfit(format!(
-                "its examples have {} dense features and {} id columns, where {} and {} are \
-                 asked for",
+                "its examples have {} dense features and {} id columns, but {} and {} are expected",
                 has.dense, has.id_columns, asked.dense, asked.id_columns
             )));
         }
         let (largest, room) = (self.tail.block_bytes_max as usize, options.block_bytes);
         if largest > room {
             return Err(unfit(format!(
-                "its largest block has {largest} bytes, where {room} can be read; pack it again \
-                 in smaller blocks"
+                "its largest block has {largest} bytes, but at most {room} can be read; pack it \
+                 again in smaller blocks"
             )));
         }
         let (most, room) = (self.tail.example_keys_max as usize, options.example_keys_max);
         if most > room {
             return Err(unfit(format!(
-                "an example of it has {most} keys, where {room} can be read; pack it again with \
-                 fewer keys in its bags"
+                "one of its examples has {most} keys, but at most {room} can be read; pack it \
+                 again with fewer keys in its bags"
             )));
         }
         Ok(())
@@ -150,7 +149,7 @@ impl PackedFile {
             let seal = table.seal(number);
             let follows = seal.offset == offset && seal.first == first && seal.examples > 0;
             if !follows || seal.bytes > self.tail.block_bytes_max {
-                let why = "the table does not put it behind the block before".to_owned();
+                let why = "the table does not place it after the previous block".to_owned();
                 return Err(self.damaged(seal.place(), why));
             }
             // Entries are bounded by the table's own length, so neither sum can exceed 2^64.

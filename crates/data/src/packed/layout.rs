@@ -123,7 +123,7 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     let version = u32_at(bytes, 8);
     if !(FORMAT_VERSION..=VALUES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
-            "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
+            "is packed in format version {version}, but this build reads {FORMAT_VERSION} to \
              {VALUES_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
@@ -181,7 +181,7 @@ fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), F
         return Ok(());
     }
     Err(Fault::Unfit(format!(
-        "its {what} were made by '{}', this build makes them by '{known}'; make it again with \
+        "its {what} were made by '{}', but this build makes them by '{known}'; make it again with \
          this build's `stepwell convert`",
         name.escape_ascii()
     )))
@@ -347,7 +347,7 @@ fn tail_sum(header: &[u8; HEADER_BYTES], tail: &[u8; TAIL_BYTES]) -> u64 {
 }
 
 pub(super) fn sums_differ(found: u64, wanted: u64) -> String {
-    format!("the checksum is {found:016x} where {wanted:016x} was written")
+    format!("the checksum is {found:016x}, but {wanted:016x} was written")
 }
 
 pub(super) fn put(bytes: &mut [u8], at: usize, part: &[u8]) {

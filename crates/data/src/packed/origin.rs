@@ -69,9 +69,12 @@ impl SourceFile {
             return Some(format!("'{}' was '{}'", self.name, was.name));
         }
         if self.bytes != was.bytes {
-            return Some(format!("'{}' had {} bytes, has {}", self.name, was.bytes, self.bytes));
+            return Some(format!(
+                "'{}' had {} bytes, now has {}",
+                self.name, was.bytes, self.bytes
+            ));
         }
-        (self != was).then(|| format!("'{}' was changed since", self.name))
+        (self != was).then(|| format!("'{}' has changed since", self.name))
     }
 }
 
@@ -195,7 +198,7 @@ impl Origin {
 
     /// Decodes the output of [`Origin::encode`], with any rules, or returns what is wrong with it.
     pub(super) fn decode(bytes: &[u8], wanted: Option<&str>) -> Result<Self, String> {
-        let short = || format!("{} bytes are too few for what they should hold", bytes.len());
+        let short = || format!("{} bytes are too few for their contents", bytes.len());
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(short)?;
         let rules = head[..NAME_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
         let (count, mut files, mut total) = (u32_at(head, NAME_BYTES), Vec::new(), 0);
@@ -207,7 +210,7 @@ impl Origin {
                 return Err(format!("{total} malformed lines, {CACHE_MALFORMED_MAX} at most"));
             }
             let (name, behind) = behind.split_at_checked(name as usize).ok_or_else(short)?;
-            let name = String::from_utf8(name.to_vec()).map_err(|_| "a name is no text")?;
+            let name = String::from_utf8(name.to_vec()).map_err(|_| "a name is not UTF-8")?;
             let (list, behind) =
                 behind.split_at_checked(malformed as usize * 8).ok_or_else(short)?;
             let malformed: Vec<u64> = list.chunks_exact(8).map(|line| u64_at(line, 0)).collect();

@@ -74,11 +74,11 @@ fn columns_that_no_chunk_has_are_refused() {
     refused(0, 8, "flags 8 do not take");
     refused(4, 5, "3 examples with 5 keys and flags 0 do not take 95 bytes");
     assert!(decoded(block_of(&chunk()), 4).is_err());
-    assert!(decoded(vec![1; 7], 1).unwrap_err().contains("7 bytes are no block"));
+    assert!(decoded(vec![1; 7], 1).unwrap_err().contains("7 bytes are not a block"));
     // One key per bag, and one too many.
     let mut bytes = [ONE_KEY_A_BAG.to_le_bytes(), 3u32.to_le_bytes()].concat();
     bytes.extend([0; 1 + 4 + 3 * 8]);
-    assert!(decoded(bytes, 1).unwrap_err().contains("3 keys, not one a bag"));
+    assert!(decoded(bytes, 1).unwrap_err().contains("3 keys, not one per bag"));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn labels_between_0_and_1_are_numbers_of_a_block() {
         let mut bytes = block_of(&soft);
         bytes[BLOCK_HEAD_BYTES + 4..][..4].copy_from_slice(&label.to_le_bytes());
         let error = decoded(bytes, 3).unwrap_err();
-        assert!(error.contains("of its example 2, no label"), "{error}");
+        assert!(error.contains("of its example 2, not a label"), "{error}");
     }
 }
 
@@ -199,7 +199,7 @@ fn files_of_other_builds_are_told_from_damage() {
         let error = file(change).unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    says("is packed in format version 7, this build reads 1 to 6", &|head| head[8] = 7);
+    says("is packed in format version 7, but this build reads 1 to 6", &|head| head[8] = 7);
     says("made of columns that the settings do not name", &|head| head[8] = 4);
     says("made of columns that the settings do not name", &|head| head[8] = 3);
     says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
@@ -210,7 +210,7 @@ fn files_of_other_builds_are_told_from_damage() {
         head[24..24 + of_positions.len()].copy_from_slice(of_positions);
     });
     says("its keys were made by '\\xff", &|head| head[24..88].fill(0xFF));
-    says("its keys were made by '', this build", &|head| head[24..88].fill(0));
+    says("its keys were made by '', but this build", &|head| head[24..88].fill(0));
     says("its dense features were made by 'Ln(1 + max", &|head| head[88] = b'L');
     says("0 dense features and 0 id columns", &|head| head[12..20].fill(0));
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));

@@ -95,7 +95,7 @@ impl PackedWriter {
         options.schema.check()?;
         assert!(u32::try_from(options.block_bytes).is_ok(), "places in a block have 32 bits");
         if path.exists() && !path.is_file() {
-            let why = "is no file: name another place for a packed file".to_owned();
+            let why = "is not a file: choose another path for a packed file".to_owned();
             return Err(DataError::Path { path: path.to_owned(), why });
         }
         let unfinished = Self::unfinished(path);
@@ -172,7 +172,7 @@ impl PackedWriter {
         sum.update(origin);
         (self.tail.table_offset, self.tail.table_sum) = (self.offset, sum.value());
         self.tail.origin_bytes = u32::try_from(origin.len()).map_err(|_| {
-            let why = format!("cannot say what it was made of in {} bytes", origin.len());
+            let why = format!("has an origin of {} bytes, which is too large", origin.len());
             DataError::Path { path: self.path.clone(), why }
         })?;
         self.write(&table)?;
@@ -211,7 +211,7 @@ impl PackedWriter {
 
     fn check_usable(&self) -> Result<(), DataError> {
         if self.failed {
-            let why = "writing it has failed before; begin again".to_owned();
+            let why = "writing it failed before; start again".to_owned();
             return Err(DataError::Path { path: self.path.clone(), why });
         }
         Ok(())
@@ -365,8 +365,7 @@ fn is_unfinished(file: &File) -> std::io::Result<bool> {
 fn begin(path: &Path) -> Result<File, DataError> {
     let fail = |why: String| DataError::Path { path: path.to_owned(), why };
     if path.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
-        let why =
-            "is where a packed file is written, and is a link: remove it or name another place";
+        let why = "is a link in the place of a packed file: remove it or choose another path";
         return Err(fail(why.to_owned()));
     }
     let create = || File::options().read(true).write(true).create(true).truncate(false).open(path);
@@ -384,8 +383,8 @@ fn begin(path: &Path) -> Result<File, DataError> {
         return Err(busy());
     }
     if !is_unfinished(&file).map_err(|error| fail(format!("cannot be read: {error}")))? {
-        let why = "is where a packed file is written, and is something else: rename it or name \
-                   another place";
+        let why = "is in the place of a packed file, but is something else: rename it or choose \
+                   another path";
         return Err(fail(why.to_owned()));
     }
     file.set_len(0).map_err(|error| fail(format!("cannot be emptied: {error}")))?;

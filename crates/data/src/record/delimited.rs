@@ -160,7 +160,7 @@ fn quoted(
     match body.get(after) {
         Some(byte) if *byte == separator || *byte == b'\n' => Ok((after, after + 1)),
         _ => {
-            let why = "a quoted field is followed by something else than the separator".to_owned();
+            let why = "a quoted field is not followed by the separator".to_owned();
             Err(Fault::Record { column, why })
         }
     }
@@ -199,10 +199,10 @@ fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
     let (plural, name) = (if found == 1 { "" } else { "s" }, name_of(separator));
     let hint = match head.header_lines {
         _ if !quotes && line.contains(&b'"') => {
-            "; files with tabs have no quotes, so that no field has a tab or a line break: write \
-             such data as JSON lines or Parquet"
+            "; tab-separated files have no quotes, so a field cannot have a tab or a line break: \
+             write such data as JSON lines or Parquet"
         }
-        0 => "; columns that the file has and the layout does not name are given the type ignored",
+        0 => "; give columns that the settings do not name the type ignored",
         _ => "",
     };
     let why = format!(

@@ -225,9 +225,9 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
     let text = shown(value);
     match why {
         Why::NoLabel => format!(
-            "{name} is {text}, and a label is a number from 0 to 1; where it is a text, name the \
-             texts that count as 1 by `positive`; a number of any size has the loss squared_error; \
-             {UNLABELLED}"
+            "{name} is {text}, but a label is a number from 0 to 1; if it is a text, give the \
+             texts that count as 1 in `positive`; for any other number, use the loss \
+             squared_error; {UNLABELLED}"
         ),
         Why::MissingLabel if layout.options().missing.is_empty() => {
             format!("{name} is missing, and it is the label: give each record one; {UNLABELLED}")
@@ -254,7 +254,7 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             layout.counts().map_or("the other count", |of| &layout.sources[of])
         ),
         Why::TooHeavy => {
-            format!("{name} is {text}, and times the weight beyond the numbers of 32 bits")
+            format!("{name} is {text}, which times the weight is beyond 32-bit numbers")
         }
         Why::NoWeight => format!("{name} is {text}, and a weight is a number of 0 or more"),
         Why::NoNumberLabel => {
@@ -262,22 +262,22 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         }
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
         Why::NoTime => format!(
-            "{name} is {text}, no date or time that has such a part: write it as 2024-01-02 or \
+            "{name} is {text}, not a date or time that has such a part: write it as 2024-01-02 or \
              2024-01-02 05:00:00"
         ),
         Why::NoPlace => format!(
             "{name} is {text}, which data.eval_from cannot be compared with: each record needs a \
-             date, a time or a number there, as that is"
+             value of the same kind (a date, a time or a number)"
         ),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
         Why::Nested => format!("{name} has a list within its list: write one list of ids"),
         Why::NoText => {
-            format!("{name} has an escape that stands for no character, such as half a pair")
+            format!("{name} has an invalid escape, such as half a surrogate pair")
         }
-        Why::Twice => format!("{name} is there twice: give it once"),
+        Why::Twice => format!("{name} appears twice: give it once"),
         Why::InPath => {
-            format!("{name} is {text}, and the path of the file has it, too: {RENAME}")
+            format!("{name} is {text}, but the path of the file has it, too: {RENAME}")
         }
         Why::Values(why) => why.explain(layout, source, value),
     }

@@ -72,18 +72,18 @@ impl Columns<'_> {
         let near = nearest(first, others);
         let mend = match near.filter(|_| !all || found.len() == 1) {
             Some(name) => format!(
-                "; if it is {}, call that {first} in the header, or name the column so in the \
-                 settings that a model is trained with",
+                "; if it is {}, rename that to {first} in the header, or use the header's name in \
+                 the settings for training",
                 listed(std::slice::from_ref(name))
             ),
             None if all => {
-                "; name its columns as they are called there, or give data.header = false where \
-                 the first line is a record"
+                "; use the names of the header in the settings, or give data.header = false if the \
+                 first line is a record"
                     .to_owned()
             }
             None if is_label => "; add it".to_owned(),
-            None => "; add it, or name its columns as they are called there in the settings that \
-                     a model is trained with"
+            None => "; add it, or use the names of the header in the settings that a model is \
+                     trained with"
                 .to_owned(),
         };
         let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
@@ -127,8 +127,8 @@ fn repeats(first: &[String], behind: &[u8], separator: u8) -> bool {
 pub(super) fn unclear(layout: &Layout, names: &[String]) -> String {
     format!(
         "its first line names none of the columns {}, and nothing shows that it is a record: it \
-         has {}; name its columns as they are called there, or give data.header = false where that \
-         line is a record",
+         has {}; use its names in the settings, or give data.header = false if that line is a \
+         record",
         listed(&layout.sources),
         listed(names)
     )

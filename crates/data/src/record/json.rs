@@ -65,10 +65,10 @@ fn read<'de, R: serde_json::de::Read<'de>>(
 /// Error for a line that is not a JSON object.
 pub(crate) fn why_no_object(line: &[u8], error: &serde_json::Error) -> String {
     match line.trim_ascii_start().starts_with(b"[") {
-        true => "an array of JSON begins here, and Stepwell reads one object a line: `jq -c '.[]' \
-                 FILE > FILE.jsonl` makes lines of an array"
+        true => "a JSON array begins here, but Stepwell reads one object per line: `jq -c '.[]' \
+                 FILE > FILE.jsonl` converts an array"
             .to_owned(),
-        false => format!("the line is no object of JSON: {}", said(error)),
+        false => format!("the line is not a JSON object: {}", said(error)),
     }
 }
 

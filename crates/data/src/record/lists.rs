@@ -25,22 +25,22 @@ impl WhyValues {
             Self::NoValue => {
                 let mark = layout.mark_of(source);
                 format!(
-                    "{name} has the item {text}, and an id with its value is written as \
-                     id{mark}value, such as 7{mark}0.5: one {mark} alone, and a finite number of \
-                     32 bits behind it"
+                    "{name} has the item {text}, but an id with its value is written as \
+                     id{mark}value, such as 7{mark}0.5: a single {mark}, and a finite 32-bit \
+                     number after it"
                 )
             }
             Self::NoNumber => format!(
-                "{name} has the item {text}, and values of ids are finite numbers of 32 bits, \
-                 such as 0.5"
+                "{name} has the item {text}, but values of ids are finite 32-bit numbers, such as \
+                 0.5"
             ),
             Self::MissingItem => format!(
-                "{name} has an item that is missing, and ids belong to their values by place: \
+                "{name} has a missing item, but ids and their values are matched by position: \
                  leave out both of them"
             ),
             Self::Unequal => {
                 let counts = String::from_utf8_lossy(value);
-                format!("{name} has {counts}: give each id one value, in a list that is as long")
+                format!("{name} has {counts}: give each id one value, in a list of the same length")
             }
         }
     }

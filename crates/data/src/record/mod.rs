@@ -166,8 +166,8 @@ pub(crate) fn fields_of(
 }
 
 /// Error for a line that repeats the header.
-const AGAIN: &str = "the line names the columns again, as where files with such a line were \
-                     joined: remove it, or pass over such lines with data.skip_max";
+const AGAIN: &str = "the line repeats the header, as in joined files: remove it, or skip such \
+                     lines with data.skip_max";
 
 /// Names in a record, if the format has names in records.
 pub(crate) fn keys_of(kind: Kind, line: &[u8]) -> Vec<String> {

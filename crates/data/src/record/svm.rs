@@ -103,7 +103,7 @@ fn put_label(
         return match layout.labels.iter().all(is_count) {
             true => Ok(()),
             false => fault(
-                "the first value of a line of LibSVM is the column label: give the column of type \
+                "the first value of a LibSVM line is the column label: give the column of type \
                  label that name",
             ),
         };

@@ -54,7 +54,7 @@ pub(super) fn find(
         }
         CacheAt::Absent => None,
         CacheAt::Other(why) => Some(format!(
-            "{} was made of other data ({why}): the data is parsed, and the cache made anew",
+            "{} was made of other data ({why}): the data is parsed, and the cache is made again",
             path.display()
         )),
     };
@@ -72,7 +72,7 @@ fn check_place<'a>(
 ) -> Result<(), DataError> {
     let fail = |what: &str| {
         let path = path.display();
-        Err(DataError::Options(format!("data.cache = {path} {what}: name another place for it")))
+        Err(DataError::Options(format!("data.cache = {path} {what}: choose another path for it")))
     };
     let places = [path.to_owned(), PackedWriter::unfinished(path)].map(|place| real(&place));
     for file in reads.map(|file| real(file)) {
@@ -80,12 +80,15 @@ fn check_place<'a>(
             return fail("is one of the data files");
         }
         if file == places[1] {
-            return fail(&format!("is written as {} first, a data file", places[1].display()));
+            return fail(&format!(
+                "is first written as {}, which is a data file",
+                places[1].display()
+            ));
         }
     }
     for (key, taken) in &options.taken {
         if places.contains(&real(taken)) {
-            return fail(&format!("is {key} too"));
+            return fail(&format!("is also {key}"));
         }
     }
     Ok(())
@@ -101,7 +104,7 @@ fn real(path: &Path) -> PathBuf {
 pub(super) fn check_apart(files: &[PathBuf]) -> Result<(), DataError> {
     let Some(cache) = DataCache::among_text(files)? else { return Ok(()) };
     Err(DataError::Options(format!(
-        "{} is a cache that data.cache made of text, and stands among text: name it alone, or \
+        "{} is a cache that data.cache made of text, but is listed among text: name it alone, or \
          leave it out",
         cache.display()
     )))
@@ -119,7 +122,7 @@ pub(super) fn skips_fit(cache: &DataCache, boundary: Option<Position>, skip_max:
 pub(super) fn skips_note(cache: &DataCache, skip_max: u64) -> String {
     let path = cache.path().display();
     format!(
-        "{path} has malformed lines beyond data.skip_max = {skip_max}: the text is read instead"
+        "{path} has more malformed lines than data.skip_max = {skip_max}: the text is read instead"
     )
 }
 
@@ -160,10 +163,10 @@ impl Sources {
         self.wanted.as_ref()?;
         let epoch = from.epoch_made();
         let end = match epoch >= self.options.epochs {
-            true => "no later one is left to make it in".to_owned(),
+            true => "no later epoch can make it".to_owned(),
             false => format!("epoch {} makes it", epoch + 1),
         };
         (epoch > from.epoch)
-            .then(|| format!("{path} is not made in an epoch that is resumed in its middle: {end}"))
+            .then(|| format!("{path} is not made in an epoch that is resumed in the middle: {end}"))
     }
 }

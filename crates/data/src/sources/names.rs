@@ -57,7 +57,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
         let shown = path.display();
         seen.refuse_misspelt(layout, path)?;
         if let Some(names) = &seen.other_case {
-            let note = format!("{shown} has {names}: names are taken regardless of their case");
+            let note = format!("{shown} has {names}: names match regardless of their case");
             said.notes.push(note);
         }
         let is_new = |source: &&usize| known.as_ref().is_none_or(|known| !known.contains(source));
@@ -70,7 +70,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
         if !unseen.is_empty() {
             let hint = match seen.are_named {
                 true => format!(
-                    "; is that its name? `stepwell schema {shown}` lists the columns that there are"
+                    "; is the name right? `stepwell schema {shown}` lists the columns of the file"
                 ),
                 false => String::new(),
             };
@@ -109,8 +109,8 @@ impl Seen {
                 continue;
             };
             let why = format!(
-                "none of its first {} records has {name}, and they have {near}: call both the \
-                 same; where they are two columns, give {near} the type ignored",
+                "none of its first {} records has {name}, but they have {near}: call both the \
+                 same; if they are two columns, give {near} the type ignored",
                 self.records
             );
             let (column, near) = (name.clone(), Some(near.clone()));

@@ -53,7 +53,7 @@ impl Sources {
         self.check_shared_streams()?;
         if self.wanted.is_some() {
             return Err(DataError::Options(format!(
-                "data.cache cannot be made with data.streams = {streams}: pack the data by \
+                "data.cache cannot be made with data.streams = {streams}: pack the data with \
                  `stepwell convert`, or leave data.cache out"
             )));
         }
@@ -61,15 +61,15 @@ impl Sources {
         for input in std::iter::once(&*self.input).chain(eval_input) {
             if splits(input) {
                 return Err(DataError::Options(format!(
-                    "data.streams = {streams} and data.eval_column: which records are trained on \
-                     is known when they are parsed; leave data.streams out, or give \
-                     data.eval_paths or data.eval_fraction instead of data.eval_column"
+                    "data.streams = {streams} and data.eval_column: only parsing shows which \
+                     records are trained on; leave data.streams out, or give data.eval_paths or \
+                     data.eval_fraction instead of data.eval_column"
                 )));
             }
             if !self.can_share(input)? {
                 return Err(DataError::Options(format!(
-                    "data.streams = {streams} and lines that may be malformed: give \
-                     data.skip_max = 0, or pack the data by `stepwell convert`"
+                    "data.streams = {streams} and lines that may be malformed: give data.skip_max \
+                     = 0, or pack the data with `stepwell convert`"
                 )));
             }
         }

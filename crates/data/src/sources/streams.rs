@@ -20,7 +20,7 @@ pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
         let cache = cache.display();
         return refused(format!(
             "data.cache = {cache} and data from {name}, {ONCE}: leave data.cache out, or pack the \
-             data by `stepwell convert {name} --out FILE`"
+             data with `stepwell convert {name} --out FILE`"
         ));
     }
     if !eval_paths.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
     Ok(())
 }
 
-const ONCE: &str = "which can be read once";
+const ONCE: &str = "which can be read only once";
 
 fn refused(why: String) -> Result<(), DataError> {
     Err(DataError::Options(why))
@@ -71,8 +71,8 @@ impl Sources {
         match evaluated {
             None => Ok(()),
             Some(path) => refused(format!(
-                "data.eval_paths has {}, {ONCE}, and what is evaluated on is read before the first \
-                 step, too: write it to a file",
+                "data.eval_paths has {}, {ONCE}, and evaluation reads it before the first step, \
+                 too: write it to a file",
                 path.display()
             )),
         }

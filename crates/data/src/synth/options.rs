@@ -77,7 +77,7 @@ impl SynthOptions {
         within("id_effect", f64::from(self.id_effect), 0.0, 10.0)?;
         within("interactions", self.interactions as f64, 0.0, INTERACTIONS_MAX as f64)?;
         if self.examples == 0 {
-            return Err(DataError::Options("a stream of 0 examples".to_owned()));
+            return Err(DataError::Options("a stream of 0 examples: give at least 1".to_owned()));
         }
         Ok(())
     }

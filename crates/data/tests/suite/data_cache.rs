@@ -150,13 +150,13 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     write(folder.path(), "a.tsv", &changed);
     let file = std::fs::File::options().write(true).open(&files[0]).unwrap();
     file.set_modified(before + std::time::Duration::from_nanos(1)).unwrap();
-    other(&files, "'a.tsv' was changed since");
+    other(&files, "'a.tsv' has changed since");
     write(folder.path(), "a.tsv", &long);
     file.set_modified(before).unwrap();
     assert!(matches!(find(&files), Ok(CacheAt::Whole(_))));
     write(folder.path(), "b.tsv", lines(0..4));
     let bytes = [3, 4].map(|count| lines(0..count).len());
-    other(&files, &format!("'b.tsv' had {} bytes, has {}", bytes[0], bytes[1]));
+    other(&files, &format!("'b.tsv' had {} bytes, now has {}", bytes[0], bytes[1]));
 }
 
 /// The text of the fixtures, with its fixed modification time.
@@ -202,7 +202,7 @@ fn a_cache_of_other_rules_is_made_anew() {
         let kept = fixture(name);
         let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();
         let CacheAt::Other(why) = found else { panic!("{found:?}") };
-        assert_eq!(why, "lines were parsed in another way");
+        assert_eq!(why, "lines were parsed differently");
         assert_eq!(read_files(&[kept], &blocks_of(1 << 18)).unwrap().0.len(), 50);
     }
 }
@@ -236,7 +236,7 @@ fn no_damage_of_a_cache_passes() {
         // byte 8 gives another known version.
         let damage = matches!(error, DataError::Damaged { .. });
         assert_eq!(damage, !(9..12).contains(&at), "byte {at}: {error}");
-        let mend = if damage { "remove it, and the next run" } else { "another build of stepwell" };
+        let mend = if damage { "remove it: the next run" } else { "another build of stepwell" };
         assert!(error.to_string().contains(mend), "byte {at}: {error}");
     }
     for length in 8..whole.len() {
@@ -256,7 +256,7 @@ fn a_cache_that_is_not_finished_is_none() {
     let writer = begin(&path, &files);
     write(folder.path(), "a.tsv", lines(0..10));
     let error = writer.finish().unwrap_err().to_string();
-    assert!(error.contains("a.tsv: was changed while it was read: "), "{error}");
+    assert!(error.contains("a.tsv: changed while it was read: "), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 

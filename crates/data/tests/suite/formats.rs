@@ -108,7 +108,7 @@ fn a_column_splits_the_data_alike_in_every_format() {
     let split = SplitRule { column: "nobody".to_owned(), by: values() };
     let options = LayoutOptions { split: Some(split), ..Default::default() };
     let error = Layout::new(options, columns()).unwrap_err().to_string();
-    assert!(error.contains("nobody, which is no column"), "{error}");
+    assert!(error.contains("is not a column of the data"), "{error}");
 }
 
 #[test]
@@ -150,12 +150,12 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     };
     refused(vec![id("a")], "no column is the label");
     refused(vec![label()], "no column is an id");
-    refused(vec![label(), id("a"), id("a")], "column a is there twice");
+    refused(vec![label(), id("a"), id("a")], "column a is given twice");
     let weight = |name: &str| column(name, ColumnKind::Weight);
     refused(vec![label(), weight("w"), weight("v"), id("a")], "second weight");
     let both = LabelRule { positive: vec!["yes".to_owned()], is_number: true };
     refused(vec![column("y", ColumnKind::Label(both)), id("a")], "give one of them");
-    refused(vec![label(), made_of("b", &["a"], ColumnKind::Id(IdRule::default()))], "no column: ");
+    refused(vec![label(), made_of("b", &["a"], ColumnKind::Id(IdRule::default()))], "a column: ");
     let buckets = IdRule { buckets: vec![2.0, 1.0], ..Default::default() };
     refused(vec![label(), column("a", ColumnKind::Id(buckets))], "ascending order");
     let flat = Transform::Standardise { mean: 1.0, deviation: 0.0 };
@@ -164,7 +164,7 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     let limits = DenseRule { low: Some(2.0), high: Some(1.0), ..Default::default() };
     refused(vec![label(), id("a"), column("b", ColumnKind::Dense(limits))], "the other way round");
     let huge = DenseRule { low: Some(1e300), ..Default::default() };
-    refused(vec![label(), id("a"), column("b", ColumnKind::Dense(huge))], "32 bits");
+    refused(vec![label(), id("a"), column("b", ColumnKind::Dense(huge))], "32-bit");
     let of_label =
         vec![label(), id("a"), made_of("b", &["y", "a"], ColumnKind::Id(Default::default()))];
     let of_label = Layout::new(LayoutOptions::default(), of_label).unwrap();

@@ -232,7 +232,7 @@ fn many_lists_that_are_cut_take_bounded_memory() {
     }
     let note = cut.of(&layout)[0].note();
     assert!(note.starts_with("tags: 30000 of 30000 examples have more than 1 ids"), "{note}");
-    assert!(note.contains("30000 ids behind these are left out"), "{note}");
+    assert!(note.contains("30000 ids after these are left out"), "{note}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn reasons_say_what_was_found_and_what_is_expected() {
     says("1,2,3,a,b,c\n", 1, "has 1 column where 6 are expected, separated by tabs");
     says("\n", 1, "has 1 column");
     says("\r\n", 1, "has 1 column");
-    says("2\t2\t3\ta\tb\tc\n", 1, "the label is '2', no number from 0 to 1");
+    says("2\t2\t3\ta\tb\tc\n", 1, "the label is '2', not a number from 0 to 1");
     says("\t2\t3\ta\tb\tc\n", 1, "the label is ''");
     says("1.1\t2\t3\ta\tb\tc\n", 1, "the label is '1.1'");
     says("label\t2\t3\ta\tb\tc\n", 1, "the label is 'label'");
@@ -36,7 +36,7 @@ fn reasons_say_what_was_found_and_what_is_expected() {
     says("1\tNaN\t3\ta\tb\tc\n", 2, "is 'NaN', not a finite number; leave the field empty");
     says("1\t-inf\t3\ta\tb\tc\n", 2, "is '-inf', not a finite number");
     says("1\t0x1f\t3\ta\tb\tc\n", 2, "is '0x1f', not a decimal number, but a hexadecimal one");
-    says("1\t1e39\t3\ta\tb\tc\n", 2, "is '1e39', beyond the numbers of 32 bits");
+    says("1\t1e39\t3\ta\tb\tc\n", 2, "is '1e39', beyond 32-bit numbers");
     says("1\t\u{1F600}\u{0}\t3\ta\tb\tc\n", 2, r"is '\xf0\x9f\x98\x80\x00'");
     says(&format!("1\t{}\t3\ta\tb\tc\n", "z".repeat(99)), 2, "zzz...'");
     says("1\t2\t3\ta\tb\tc", 6, "no line end; the file may be cut short");

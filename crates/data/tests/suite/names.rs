@@ -76,7 +76,7 @@ fn names_in_another_case_are_names_and_said() {
         for end in ["\n", "\r\n"] {
             let text = [again, row, again, row, ""].join(end);
             let error = read_text(folder, &text, &layout).unwrap_err();
-            assert!(error.contains("line 3") && error.contains("names the columns"), "{error}");
+            assert!(error.contains("line 3") && error.contains("repeats the header"), "{error}");
         }
     }
 }
@@ -159,7 +159,7 @@ fn files_without_names_beside_others_lie_as_these_say_or_are_refused() {
     assert_eq!(read(&[same, other]).unwrap().0.len(), 2);
     for texts in [[other, part], [part, other], ["liked,user,item,x\nyes,u1,3,0\n", part]] {
         let error = read(&texts).unwrap_err();
-        assert!(error.contains("in another order, or others"), "{error}");
+        assert!(error.contains("has other columns than the settings, or another order"), "{error}");
     }
     // Files without records are irrelevant.
     assert_eq!(read(&[other, "", "{\"liked\":\"yes\",\"user\":1}\n"]).unwrap().0.len(), 2);

@@ -238,10 +238,10 @@ fn files_that_do_not_suit_are_refused_before_the_first_block() {
     };
     refused(
         &ReadOptions::new(Schema::CRITEO),
-        "have 2 dense features and 3 id columns, where 13 and 26",
+        "have 2 dense features and 3 id columns, but 13 and 26",
     );
-    refused(&roomy(TINY, 999), "bytes, where 999 can be read");
-    refused(&ReadOptions::new(TINY), "keys, where 3 can be read");
+    refused(&roomy(TINY, 999), "bytes, but at most 999 can be read");
+    refused(&ReadOptions::new(TINY), "keys, but at most 3 can be read");
     for hidden in [gzip(std::fs::read(&path).unwrap()), zstd(std::fs::read(&path).unwrap())] {
         let hidden = write(folder.path(), "hidden", hidden);
         let error = read_files(&[hidden], &roomy(TINY, 1 << 20)).unwrap_err().to_string();
@@ -269,7 +269,7 @@ fn a_file_has_its_name_when_it_is_whole() {
     // The leftovers of a stopped writer are overwritten, other files aren't.
     let unfinished = write(folder.path(), "packed.unfinished", "x".repeat(1 << 20));
     let error = PackedWriter::new(&path, &options).unwrap_err().to_string();
-    assert!(error.contains("something else: rename it"), "{error}");
+    assert!(error.contains("but is something else: rename it"), "{error}");
     let beginning = &std::fs::read(&path).unwrap()[..1000];
     std::fs::write(&unfinished, [beginning, &[b'x'; 1 << 20]].concat()).unwrap();
     let mut writer = PackedWriter::new(&path, &options).unwrap();
@@ -277,8 +277,8 @@ fn a_file_has_its_name_when_it_is_whole() {
     wrong.labels[7] = 1.5;
     let error = writer.add(&wrong).unwrap_err().to_string();
     assert!(error.contains("packed: a label of example 8 is 1.5"), "{error}");
-    assert!(writer.add(&chunk).unwrap_err().to_string().contains("has failed before"));
-    assert!(writer.finish().unwrap_err().to_string().contains("has failed before"));
+    assert!(writer.add(&chunk).unwrap_err().to_string().contains("writing it failed before"));
+    assert!(writer.finish().unwrap_err().to_string().contains("writing it failed before"));
     let small = PackedOptions { block_bytes: 100, ..options.clone() };
     let mut writer = PackedWriter::new(&path, &small).unwrap();
     let error = writer.add(&chunk).unwrap_err().to_string();
@@ -288,5 +288,5 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert!(read_all(input(&path), &roomy(TINY, 1000)).unwrap().0 == rows);
     assert_eq!(there(), 1);
     let error = PackedWriter::new(folder.path(), &options).unwrap_err().to_string();
-    assert!(error.contains("is no file"), "{error}");
+    assert!(error.contains("is not a file"), "{error}");
 }

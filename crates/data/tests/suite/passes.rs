@@ -82,7 +82,7 @@ fn epochs_behind_the_one_that_makes_the_cache_read_it() {
     assert_eq!(
         sources.cache_note(ReadFrom { epoch: 0, place }).unwrap(),
         format!(
-            "{} is not made in an epoch that is resumed in its middle: epoch 2 makes it",
+            "{} is not made in an epoch that is resumed in the middle: epoch 2 makes it",
             path.display()
         )
     );
@@ -94,7 +94,7 @@ fn epochs_behind_the_one_that_makes_the_cache_read_it() {
     let refused = find(SourceOptions { cache: Some(path.clone()), taken, ..options(&files) });
     assert_eq!(
         refused.unwrap_err().to_string(),
-        format!("data.cache = {} is tiers.ssd too: name another place for it", path.display())
+        format!("data.cache = {} is also tiers.ssd: choose another path for it", path.display())
     );
 }
 

@@ -140,7 +140,7 @@ fn a_forbidden_file_is_named() {
         stepwell_skip::skipped("this user may read every file");
         return;
     }
-    assert!(message(resolve(&[path])).ends_with("secret: may not be read: permission denied"));
+    assert!(message(resolve(&[path])).ends_with("secret: cannot be read: permission denied"));
 }
 
 #[test]
@@ -165,7 +165,10 @@ fn damaged_files_are_named_with_the_line_reached() {
     }
     let xz = write(folder.path(), "data", b"\xFD7zXZ\0rest");
     let error = message(read_files(&[xz], &blocks_of(64)));
-    assert!(error.ends_with("is packed with xz; plain text, gzip and zstd can be read"), "{error}");
+    assert!(
+        error.ends_with("is compressed with xz; only plain text, gzip and zstd can be read"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn types_that_nobody_reads_are_refused_by_name() {
         read(&path, &ids(), &options_of(&ids(), 1 << 16)).unwrap_err().to_string()
     };
     let error = told(converted!(INTERVAL), Fixed(vec![vec![1; 12]]));
-    assert!(error.contains("column c is of a type that is not read (interval)"), "{error}");
+    assert!(error.contains("column c has an unsupported type (interval)"), "{error}");
     let wide: Meaning = |builder| {
         let builder = builder.with_logical_type(Some(LogicalType::decimal(2, 76)));
         builder.with_precision(76).with_scale(2)
@@ -275,7 +275,7 @@ fn parts_of_times_are_ids() {
     parquet(&path, plain, &Whole(vec![1_704_171_600, 7]), WriterProperties::builder());
     let (_, refused, why) = outcome(&path, &layout);
     let why = why.unwrap();
-    assert!(refused == 2 && why.contains("no date or time that has such a part"), "{why}");
+    assert!(refused == 2 && why.contains("not a date or time that has such a part"), "{why}");
     let rule = IdRule { part: TimePart::Hour, buckets: vec![6.0], ..Default::default() };
     let label = column("y", ColumnKind::Label(LabelRule::default()));
     let columns = vec![label, column("c", ColumnKind::Id(rule))];
@@ -322,7 +322,7 @@ fn days_split_the_data() {
         }
     }
     let error = layout("c", from("soon")).unwrap_err().to_string();
-    assert!(error.contains("is no date, time or number"), "{error}");
+    assert!(error.contains("is not a date, time or number"), "{error}");
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn what_is_no_value_is_refused_by_line_and_column() {
     for item in ["red", "red:", "red:x", "red:nan", "red:-inf", "red:1e39", "red: 1", "a:b:1"] {
         let text = csv(&format!("b:2|{item},"));
         let error = refused(folder.path(), ("a.csv", &text), Some(":"));
-        let item = format!("tags has the item '{item}', and an id with its value is written as");
+        let item = format!("tags has the item '{item}', but an id with its value is written as");
         assert!(error.contains("line 3, column 2") && error.contains(&item), "{error}");
     }
     for token in ["tags:red:x", "tags:red:nan", "tags:red:1e39"] {
@@ -238,11 +238,11 @@ fn what_is_no_value_is_refused_by_line_and_column() {
         ("a|b", "1", "tags has 2 ids and 1 values: give each id one value"),
         ("", "1", "tags has 0 ids and 1 values"),
         ("a", "", "tags has 1 ids and 0 values"),
-        ("a|b", "1|x", "worth has the item 'x', and values of ids are finite numbers"),
+        ("a|b", "1|x", "worth has the item 'x', but values of ids are finite 32-bit numbers"),
         ("a|b", "1|inf", "worth has the item 'inf'"),
-        ("a|b", "1|", "worth has an item that is missing"),
-        ("a|NA", "1|2", "tags has an item that is missing, and ids belong to their values"),
-        ("a||b", "1|2|3", "tags has an item that is missing"),
+        ("a|b", "1|", "worth has a missing item"),
+        ("a|NA", "1|2", "tags has a missing item, but ids and their values are matched"),
+        ("a||b", "1|2|3", "tags has a missing item"),
     ] {
         let error = refused(folder.path(), ("b.csv", &beside(tags, worth)), Some("worth"));
         assert!(error.contains("line 3") && error.contains(why), "{error}");
@@ -255,7 +255,7 @@ fn what_is_no_value_is_refused_by_line_and_column() {
     }
     let json = "{\"label\":1,\"tags\":[\"a\",null],\"worth\":[1,2]}\n";
     let error = refused(folder.path(), ("c.jsonl", json), Some("worth"));
-    assert!(error.contains("tags has an item that is missing"), "{error}");
+    assert!(error.contains("tags has a missing item"), "{error}");
     // LibSVM stores its values with the ids.
     let error = refused(folder.path(), ("d.ffm", "1 tags:a:2\n"), Some("worth"));
     assert!(error.contains("tags has 1 ids and 0 values"), "{error}");
@@ -270,12 +270,12 @@ fn rows_of_parquet_without_a_value_for_each_id_are_refused() {
     for (row, why) in [
         ((vec!["a", "b"], vec![Some(1.0)]), "tags has 2 ids and 1 values"),
         ((vec!["a"], vec![]), "tags has 1 ids and 0 values"),
-        ((vec!["a"], vec![Some(1.0), None]), "worth has an item that is missing"),
-        ((vec!["a"], vec![None]), "worth has an item that is missing"),
-        ((vec!["a"], vec![Some(f64::NAN)]), "worth has an item that is missing"),
+        ((vec!["a"], vec![Some(1.0), None]), "worth has a missing item"),
+        ((vec!["a"], vec![None]), "worth has a missing item"),
+        ((vec!["a"], vec![Some(f64::NAN)]), "worth has a missing item"),
         ((vec!["a"], vec![Some(f64::INFINITY)]), "worth has the item 'inf'"),
         ((vec!["a"], vec![Some(1e39)]), "worth has the item '1e+39'"),
-        ((vec![""], vec![Some(1.0)]), "tags has an item that is missing"),
+        ((vec![""], vec![Some(1.0)]), "tags has a missing item"),
     ] {
         parquet(&path, &[fine.clone(), row]);
         let error = read(&path, &layout, &options_of(&layout, 1 << 16)).unwrap_err().to_string();
@@ -301,9 +301,9 @@ fn settings_of_values_that_fit_nothing_are_answered_with_the_mend() {
         Layout::new(options, columns).unwrap_err().to_string()
     };
     assert!(
-        of("|", "nobody").contains("column tags: has its values in nobody, which is no column")
+        of("|", "nobody").contains("column tags: has its values in nobody, which is not a column")
     );
     assert!(of("|", "tags").contains("column tags: has its values in itself: give the mark"));
     assert!(of("|", "cross").contains("cross is made of other columns itself"));
-    assert!(of(", ", ",").contains("its separator has ,"));
+    assert!(of(", ", ",").contains("its separator contains ,"));
 }

@@ -166,7 +166,7 @@ impl Lease {
 
 /// Error for a checkpoint that is being removed.
 pub(super) fn being_removed(path: &Path) -> Error {
-    let why = "is being removed, as old ones are: read a later one, or raise checkpoint.keep";
+    let why = "is being removed as an old checkpoint: read a later one, or raise checkpoint.keep";
     Error::Checkpoint { path: path.to_owned(), why: why.to_owned() }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
     let name = &spec.name;
     let number = |what: &str, value: f64| {
         let known = Value::from(value);
-        let why = || format!("table '{name}': {what} is {value}, which is no number");
+        let why = || format!("table '{name}': {what} is {value}, which is not a number");
         if known.is_null() { Err(why()) } else { Ok(known) }
     };
     let rule = spec.optimizer.rule();
@@ -79,7 +79,7 @@ impl Checkpoint {
         let (ours, field) = (random::initializer_name(), &self.meta["initial_values"]);
         if field.as_str() != Some(&ours) {
             return Err(wrong(format!(
-                "its initial values are made by {field}, and this build makes them by '{ours}'; \
+                "its initial values are made by {field}, but this build makes them by '{ours}'; \
                  use the build that wrote it"
             )));
         }
@@ -107,7 +107,7 @@ impl TableSpec {
         };
         let id = unsigned(table, "id")?;
         let spec = Self {
-            id: TableId(u32::try_from(id).map_err(|_| format!("id is {id}, no u32"))?),
+            id: TableId(u32::try_from(id).map_err(|_| format!("id is {id}, not a u32"))?),
             name: text(table, "name")?.to_owned(),
             dim: weights("dim")?,
             wide: weights("wide")?,
@@ -120,11 +120,11 @@ impl TableSpec {
             shared: table.get("tag").is_some_and(|tag| !tag.is_null()),
         };
         if spec.weight_count() == 0 {
-            return Err("dim and wide are 0: a row has a weight at least".to_owned());
+            return Err("dim and wide are 0: a row has at least one weight".to_owned());
         }
         let (said, is) = (unsigned(table, "row_lanes")?, spec.row_lanes());
         if said != is as u64 {
-            return Err(format!("row_lanes is {said}, and the rest of it makes {is}"));
+            return Err(format!("row_lanes is {said}, but the other fields make it {is}"));
         }
         Ok(spec)
     }
@@ -138,23 +138,23 @@ fn present<'a>(of: &'a Value, field: &str) -> Field<&'a Value> {
 
 fn unsigned(of: &Value, field: &str) -> Field<u64> {
     let value = present(of, field)?;
-    value.as_u64().ok_or_else(|| format!("{field} is {value}, no unsigned number"))
+    value.as_u64().ok_or_else(|| format!("{field} is {value}, not an unsigned number"))
 }
 
 fn float(of: &Value, field: &str) -> Field<f64> {
     let value = present(of, field)?;
-    value.as_f64().ok_or_else(|| format!("{field} is {value}, no number"))
+    value.as_f64().ok_or_else(|| format!("{field} is {value}, not a number"))
 }
 
 fn text<'a>(of: &'a Value, field: &str) -> Field<&'a str> {
     let value = present(of, field)?;
-    value.as_str().ok_or_else(|| format!("{field} is {value}, no text"))
+    value.as_str().ok_or_else(|| format!("{field} is {value}, not a string"))
 }
 
 fn init_range(value: f64) -> Field<f32> {
     let range = value as f32;
     let same = f64::from(range).to_bits() == value.to_bits();
-    if same { Ok(range) } else { Err(format!("init_range is {value}, no number of 32 bits")) }
+    if same { Ok(range) } else { Err(format!("init_range is {value}, not a 32-bit number")) }
 }
 
 fn storage(name: &str) -> Field<Storage> {
@@ -289,7 +289,7 @@ mod tests {
         for init_range in [f32::NAN, f32::INFINITY] {
             let spec = TableSpec { init_range, ..specs().remove(0) };
             let why = to_json(&spec, "rows-0").unwrap_err();
-            assert!(why.contains("init_range is") && why.contains("no number"), "{why}");
+            assert!(why.contains("init_range is") && why.contains("not a number"), "{why}");
         }
     }
 
@@ -318,13 +318,13 @@ mod tests {
         };
         assert!(wrong("/dim", json!(1u64 << 40)).contains("dim is 1099511627776, more than"));
         assert!(wrong("/dim", json!(77)).contains("row_lanes is"));
-        assert!(wrong("/id", json!(1u64 << 32)).contains("id is 4294967296, no u32"));
+        assert!(wrong("/id", json!(1u64 << 32)).contains("id is 4294967296, not a u32"));
         assert!(wrong("/storage", json!("f8")).contains("storage 'f8' is not known"));
         assert!(wrong("/optimizer/name", json!("magic")).contains("'magic' is not known"));
         assert!(wrong("/optimizer/lr", json!(-1)).contains("lr is -1: give a number above 0"));
-        assert!(wrong("/optimizer/lr", Value::Null).contains("lr is null, no number"));
-        assert!(wrong("/init_range", json!(0.1)).contains("no number of 32 bits"));
-        assert!(wrong("/seed", json!(-1)).contains("seed is -1, no unsigned number"));
+        assert!(wrong("/optimizer/lr", Value::Null).contains("lr is null, not a number"));
+        assert!(wrong("/init_range", json!(0.1)).contains("not a 32-bit number"));
+        assert!(wrong("/seed", json!(-1)).contains("seed is -1, not an unsigned number"));
         assert!(wrong("/life/admission/name", json!("vote")).contains("'vote' is not known"));
         let mut none = written(&TableSpec { dim: 0, wide: 1, ..spec.clone() });
         none["wide"] = json!(0);

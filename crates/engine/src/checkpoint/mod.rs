@@ -178,15 +178,15 @@ pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<Path
     let newest = list(directory)?.pop();
     match (newest, placement) {
         (None, Placement::Resume) => refused(
-            "holds no checkpoint to resume from; look at the directory's name, or start a run \
-             that will be resumed with --resume=auto"
+            "holds no checkpoint to resume from; check the directory's name, or use --resume=auto, \
+             which starts a new run there"
                 .to_owned(),
         ),
         (None, _) | (_, Placement::Append) => Ok(None),
         (Some((_, path)), Placement::Resume | Placement::ResumeOrStart) => Ok(Some(path)),
         (Some((step, _)), Placement::Fresh) => refused(format!(
-            "holds checkpoints already (the last of step {step}); go on from it with --resume, \
-             set them aside with --force, or name another directory"
+            "already holds checkpoints (the last of step {step}); continue with --resume, set them \
+             aside with --force, or choose another directory"
         )),
         (Some(_), Placement::SetAside) => set_aside(directory).map(|()| None),
     }
@@ -304,8 +304,8 @@ pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
 
 /// The right to move the checkpoint in `path`.
 fn claim(directory: &dyn Disk, path: &Path) -> Result<Claim> {
-    let why = "is being read, and neither moved nor removed meanwhile: wait for that to end, or \
-               name another directory";
+    let why = "is being read, so it cannot be moved or removed: wait for that to end, or choose \
+               another directory";
     let refused = || Error::Checkpoint { path: path.to_owned(), why: why.to_owned() };
     Claim::lay(&*directory.directory(path)?).ok_or_else(refused)
 }

@@ -23,7 +23,7 @@ const TRIES: usize = 20;
 
 /// Fix for a damaged checkpoint.
 pub const OLDER: &str =
-    "move it away to go on from the one before it, and train what came after that again";
+    "move it away to resume from the previous checkpoint, and train the later steps again";
 
 /// An open checkpoint: its dense part, the trainer's state, and where its rows are.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Self> {
         let why = match FileDisk::open(path) {
             Ok(disk) => return Self::open_in(&disk),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => "is no directory",
+            Err(error) if error.kind() == ErrorKind::NotADirectory => "is not a directory",
             Err(error) if error.kind() == ErrorKind::NotFound => "does not exist",
             Err(error) => return Err(error.into()),
         };
@@ -180,7 +180,7 @@ impl Checkpoint {
         let wrong = |why| Error::Damaged { path: self.path.clone(), why };
         other.map_or(Ok(()), |why| {
             Err(wrong(format!(
-                "its rows are not those that were saved with it ({why}); say --repaired if \
+                "its rows are not those that were saved with it ({why}); give --repaired if \
                  `stepwell store repair` made them, or {OLDER}"
             )))
         })
@@ -202,11 +202,11 @@ fn ranks(meta: &Value) -> std::result::Result<usize, String> {
                 return Ok(ranks);
             }
             Err(format!(
-                "the keys of its ranks are those that {field} says, and this build knows \
-                 '{ours}'; use the build that wrote it"
+                "its keys are assigned to ranks by {field}, but this build knows only '{ours}'; \
+                 use the build that wrote it"
             ))
         }
-        Some(ranks) => Err(format!("was written by {ranks} ranks, which cannot be; {OLDER}")),
+        Some(ranks) => Err(format!("was written by {ranks} ranks, which is impossible; {OLDER}")),
     }
 }
 
@@ -265,7 +265,7 @@ fn version(meta: &[u8]) -> std::result::Result<u64, String> {
         None => Ok(FORMAT_VERSION),
         Some(known @ 1..=FORMAT_VERSION) => Ok(known),
         Some(other) => Err(format!(
-            "is of format version {other}, this build reads versions 1 to {FORMAT_VERSION}; use \
+            "has format version {other}, but this build reads versions 1 to {FORMAT_VERSION}; use \
              the build that wrote it"
         )),
     }

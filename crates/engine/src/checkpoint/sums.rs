@@ -64,7 +64,7 @@ impl Checksums {
                 .ok_or_else(|| damaged("is cut short"))?;
             body = &text[..above.len() + 1];
             if last != format!("{:016x}  {SUMS_FILE}", hash::checksum(body.as_bytes())) {
-                return Err(damaged("does not have its own checksum"));
+                return Err(damaged("does not match its own checksum"));
             }
             body = body.split_once('\n').map_or("", |(_, files)| files);
         }
@@ -93,11 +93,11 @@ impl Checksums {
         };
         if bytes.is_some_and(|bytes| bytes != found.bytes) {
             let listed = bytes.unwrap_or(0);
-            return Err(format!("{name} has {} bytes, saved were {listed}", found.bytes));
+            return Err(format!("{name} has {} bytes, but {listed} were saved", found.bytes));
         }
         if *checksum != found.checksum {
             return Err(format!(
-                "{name} ({} bytes) does not have the checksum that {SUMS_FILE} names",
+                "{name} ({} bytes) does not match its checksum in {SUMS_FILE}",
                 found.bytes
             ));
         }
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(sums.check("dense.bin", Sum::of(b"12")), Ok(()));
         assert_eq!(sums.check("a", Sum::of(b"3")), Ok(()));
         let error = sums.check("dense.bin", Sum::of(b"123")).unwrap_err();
-        assert!(error.contains("dense.bin has 3 bytes, saved were 2"), "{error}");
-        assert!(sums.check("a", Sum::of(b"4")).unwrap_err().contains("the checksum that"));
+        assert!(error.contains("dense.bin has 3 bytes, but 2 were saved"), "{error}");
+        assert!(sums.check("a", Sum::of(b"4")).unwrap_err().contains("match its checksum"));
         assert!(sums.check("b", Sum::of(b"4")).unwrap_err().contains("does not name b"));
         for at in 0..text.len() {
             for bit in 0..8 {

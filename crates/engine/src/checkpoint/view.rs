@@ -69,13 +69,15 @@ impl RowsView {
         let disks = disks(checkpoint, self.table)?;
         if disks.len() != self.views.len() {
             let (was, is) = (self.views.len(), disks.len());
-            let why = format!("was written by {is} ranks, the one before by {was}: open it anew");
+            let why =
+                format!("was written by {is} ranks, the previous one by {was}: open it again");
             return Err(Error::Checkpoint { path: checkpoint.path.clone(), why });
         }
         if let (Ok(was), Ok(is)) = (&self.spec, &meaning(checkpoint, self.table))
             && was != is
         {
-            let why = format!("its rows of table '{}' mean something else: open it anew", is.name);
+            let why =
+                format!("its rows of table '{}' have another meaning: open it again", is.name);
             return Err(Error::Checkpoint { path: checkpoint.path.clone(), why });
         }
         let mut refreshed = Refreshed::default();

@@ -90,7 +90,7 @@ impl CheckpointWriter {
             .and_then(|marks| Ok((marks, best::of_run(&*self.directory, run)?)));
         let (marks, best) = match known {
             Ok((marks, best)) => (marks, best.map(|best| best.step)),
-            Err(error) => return self.tell(&format!("old checkpoints are not removed: {error}")),
+            Err(error) => return self.tell(&format!("cannot remove old checkpoints: {error}")),
         };
         if self.written.len() <= self.keep {
             return;
@@ -111,7 +111,7 @@ impl CheckpointWriter {
             let removed = self.remove(&marks, step);
             if let Err(error) = &removed {
                 let path = self.path(&name_of(step));
-                self.tell(&format!("{} is not removed, and stays: {error}", path.display()));
+                self.tell(&format!("cannot remove {}, which stays: {error}", path.display()));
             }
             // A checkpoint that is being read is removed after a later one is written.
             if !matches!(removed, Ok(false)) {
@@ -136,7 +136,7 @@ impl CheckpointWriter {
     /// Frees the name under which the checkpoint of `step` is written or removed.
     fn make_way(&self, marks: &Marks, step: u64) -> Result<()> {
         if let Some(aside) = make_way(&*self.directory, marks, step)? {
-            let why = "no run is known to have made it here";
+            let why = "no known run created it here";
             self.tell_aside(&self.path(&incomplete(step)), why, &aside);
         }
         Ok(())
@@ -156,7 +156,7 @@ impl CheckpointWriter {
         };
         let aside = put_aside(directory, &name);
         let aside = aside.map_err(|error| taken(path.clone(), &format!("stays: {error}")))?;
-        self.tell_aside(&path, "is no whole checkpoint of this run", &aside);
+        self.tell_aside(&path, "is not a complete checkpoint of this run", &aside);
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl Keep for CheckpointWriter {
             rank => Error::Checkpoint {
                 path: building,
                 why: format!(
-                    "was made by rank 0, and rank {rank} does not find it ({error}); \
+                    "was created by rank 0, but rank {rank} does not find it ({error}); \
                      checkpoint.dir must be one directory for all ranks"
                 ),
             },
@@ -270,7 +270,7 @@ impl Drop for CheckpointWriter {
 
 /// Error for a foreign entry that has a checkpoint's name and can't be moved.
 fn taken(path: PathBuf, why: &str) -> Error {
-    let is_other = "lies where a checkpoint of this run is to be, is none of it";
+    let is_other = "has the name of a new checkpoint of this run, does not belong to the run";
     Error::Checkpoint { path, why: format!("{is_other}, and {why}; move it away") }
 }
 

@@ -25,10 +25,10 @@ impl PieceRoom {
         let lanes = groups.iter().zip(&tier.plan.piece_rows);
         let lanes = lanes.map(|(group, rows)| group.spec().row_lanes() * rows).max().unwrap_or(0);
         Ok(Self {
-            slots_host: device.pinned(rows, "slots of rows on their way")?,
-            slots: device.buffer(rows, "slots of rows on their way")?,
-            rows_host: device.pinned(lanes, "rows on their way")?,
-            rows: device.buffer(lanes, "rows on their way")?,
+            slots_host: device.pinned(rows, "slots of rows being moved")?,
+            slots: device.buffer(rows, "slots of rows being moved")?,
+            rows_host: device.pinned(lanes, "rows being moved")?,
+            rows: device.buffer(lanes, "rows being moved")?,
             over: device.event()?,
         })
     }

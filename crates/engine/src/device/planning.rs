@@ -370,7 +370,7 @@ fn come_up<'a>(
             }
         }
     }
-    assert_eq!(fills.next(), None, "what comes up was asked for");
+    assert_eq!(fills.next(), None, "every lifted row was requested");
 }
 
 /// Host slot of the row of `key`, which is on a device.

@@ -140,8 +140,8 @@ impl DevicePlan {
             return Ok(());
         }
         Err(Error::Settings(format!(
-            "data.mini_batch: the rows of a mini-batch may have {most} lanes, and devices count to \
-             {}: lower it, or use device = host",
+            "data.mini_batch: the rows of a mini-batch may have {most} lanes, but devices count \
+             only to {}: lower it, or use device = host",
             u32::MAX
         )))
     }
@@ -237,9 +237,9 @@ impl DevicePlan {
         let (tables, devices) = (group.names.clone(), self.devices);
         if fits > 0 {
             return Error::Settings(format!(
-                "tiers.dram: of {} slots for rows of table '{tables}' at most half are for rows on \
-                 devices, which is none for each of {devices}: raise tiers.dram, or choose fewer \
-                 devices",
+                "tiers.dram has {} slots for rows of table '{tables}', and at most half of them \
+                 are for rows on devices, too few for {devices} devices: raise tiers.dram, or \
+                 choose fewer devices",
                 group.slots
             ));
         }

@@ -269,7 +269,8 @@ impl Tables {
         let counted = self.counts_host.read(COUNTS)?;
         assert_eq!(
             counted, expected,
-            "{device}: keys that came to hash tables, found no place, left, were asked for in vain"
+            "{device}: numbers of keys that were inserted into hash tables, found no place, were \
+             removed, were not found"
         );
         Ok(())
     }

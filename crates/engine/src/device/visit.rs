@@ -262,7 +262,7 @@ impl DeviceTier {
             whole.iter_mut().for_each(|visit| visit.first_lane += lanes);
             let slots = listed(&mut stepped, &mut whole);
             let had = one.visitor().listed;
-            assert_eq!(had, Some(number), "what is sent was fetched last");
+            assert_eq!(had, Some(number), "only the last fetched mini-batch is sent");
             self.send_to(one, (&stepped, &whole), sent, (tables, step, slots))?;
             one.step_is_over(number, &one.visitor().stream)?;
         }

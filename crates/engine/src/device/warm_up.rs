@@ -83,7 +83,7 @@ impl WarmUp {
             (0..plan.devices).map(|_| counts()).collect()
         };
         let by_use = plan.by_use.contains(&true);
-        assert!(!by_use || plan.warm_up > 0, "rows that nobody counted");
+        assert!(!by_use || plan.warm_up > 0, "a warm-up of no mini-batches counts no rows");
         by_use.then(|| Self {
             left: plan.warm_up,
             counts: plan.slots.iter().map(counts).collect(),

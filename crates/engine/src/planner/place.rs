@@ -26,7 +26,11 @@ impl Planner {
         unit: &mut GroupUnit,
     ) -> Result<()> {
         let count = asked.iter().map(|table| table.keys.len()).sum::<usize>();
-        assert_eq!(self.fitting.take(), Some(count), "`fits` was asked for this mini-batch");
+        assert_eq!(
+            self.fitting.take(),
+            Some(count),
+            "`fits` must be called for this mini-batch first"
+        );
         self.future.take(number, &mut self.next);
         self.keys_ahead -= count;
         if let Some(outlook) = &self.outlook {
@@ -137,7 +141,11 @@ impl Planner {
         unit: &mut GroupUnit,
     ) -> Result<SlotIndex> {
         let placed = self.cache.place(key);
-        assert!(placed != Err(NoPlace::Pinned), "key {:016x}: its mini-batch fits", key.0);
+        assert!(
+            placed != Err(NoPlace::Pinned),
+            "key {:016x} finds no slot, although its mini-batch fits",
+            key.0
+        );
         let placed = placed?;
         if let Some(victim) = placed.victim {
             unit.evictions += 1;

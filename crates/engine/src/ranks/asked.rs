@@ -97,7 +97,7 @@ pub fn unite(
             part.askers.counts.extend_from_slice(reader.take_exactly(count).map_err(wrong)?);
             keys.extend(of_rank.iter().copied().map(Key));
             let all = u32::try_from(keys.len());
-            part.askers.ends.push(all.map_err(|_| wrong(Malformed::Wrong("it asks too much")))?);
+            part.askers.ends.push(all.map_err(|_| wrong(Malformed::Wrong("too many rows")))?);
         }
         part.request.ends.extend(1..=keys.len() as u32);
         // They are salted already.

@@ -125,7 +125,7 @@ impl<'a> Early<'a> {
             kept.iter().copied().filter(|row| early.next_if_eq(row).is_none()).collect();
         match early.next() {
             None => Ok(others.into()),
-            Some(_) => Err(Malformed::Wrong("it lends a row that it sent before")),
+            Some(_) => Err(Malformed::Wrong("it lends a row that it already sent")),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use stepwell_fabric::{Malformed, Message, Reader};
 
-const WRONG: Malformed = Malformed::Wrong("it does not say which of the rows it means");
+const WRONG: Malformed = Malformed::Wrong("its marks of rows are invalid");
 
 /// Marks those of `count` rows with the numbers `marked`, which ascend, in `message`.
 pub(crate) fn put(message: &mut Message, count: usize, marked: &[u32]) {

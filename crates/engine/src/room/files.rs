@@ -49,7 +49,7 @@ fn lacks(wanted: &FilesWanted, open: u64, limit: u64) -> Option<String> {
     };
     (needed > limit).then(|| {
         format!(
-            "the run{whose} may have up to {needed} files open, {open} of them already, and the \
+            "the run{whose} may have up to {needed} files open, {open} of them already, but the \
              limit of this process is {limit} (ulimit -n): raise it to {needed}{fewer}"
         )
     })

@@ -82,16 +82,16 @@ pub fn lacks(wants: &Wants) -> Option<String> {
     let all = wants.bytes.saturating_mul(wants.processes);
     let total = match wants.processes {
         1 => ByteCount(all).to_string(),
-        processes => format!("{} here, {processes} processes together,", ByteCount(all)),
+        processes => format!("{} here ({processes} processes together)", ByteCount(all)),
     };
     if let Some(memory) = machine_bytes().filter(|memory| *memory < all) {
         let memory = ByteCount(memory);
-        return Some(format!("the run may take {total} of memory, this machine has {memory}"));
+        return Some(format!("the run may take {total} of memory, but this machine has {memory}"));
     }
     if let Some(limit) = group::limit().filter(|limit| limit.bytes < all) {
         return Some(format!(
-            "the run may take {total} of memory, its control group may have {} ({}): raise that, \
-             or make the run smaller",
+            "the run may take {total} of memory, but its control group is limited to {} ({}): \
+             raise that limit, or make the run smaller",
             ByteCount(limit.bytes),
             limit.file.display()
         ));
@@ -104,7 +104,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
     let total = ByteCount(wants.bytes);
     Some(format!(
         "the run may take {total} of memory, for which this process with {} more threads needs up \
-         to {} of {}, and its limit is {} ({}): raise it, or make the run smaller",
+         to {} of {}, but its limit is {} ({}): raise it, or make the run smaller",
         wants.threads,
         ByteCount(limit.needed(wants)),
         limit.what,
@@ -198,7 +198,7 @@ Max address space         2048000000           unlimited            bytes
         let wants = Wants { bytes: memory / 2, mapped: memory / 2, threads: 1, processes: 1 };
         assert_eq!(lacks(&wants), None);
         let why = lacks(&Wants { processes: 3, ..wants }).unwrap();
-        assert!(why.contains("here, 3 processes together, of memory"), "{why}");
+        assert!(why.contains("here (3 processes together) of memory"), "{why}");
         let absurd = Wants { bytes: u64::MAX, processes: 3, ..wants };
         assert!(lacks(&absurd).is_some());
     }

@@ -126,15 +126,15 @@ impl Admissions {
         let found = dense.sections.iter().find(|(name, _)| *name == self.section);
         let (_, lanes) = found.ok_or_else(|| {
             format!(
-                "has no section '{}' (builds before counted otherwise): go on with the build that \
-                 wrote it, or train anew",
+                "has no section '{}' (earlier builds counted differently): continue with the build \
+                 that wrote it, or train from the start",
                 self.section
             )
         })?;
         let counts: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
         if counts.len() != sketch.counts.len() {
             let (has, wants) = (counts.len(), sketch.counts.len());
-            return Err(format!("has an {SKETCH} of {has} bytes, this run one of {wants}"));
+            return Err(format!("has an {SKETCH} of {has} bytes, but this run has one of {wants}"));
         }
         sketch.counts = counts;
         Ok(())

@@ -56,7 +56,7 @@ impl<'a> RankSums<'a> {
             subtrees = reader.take_exactly(rows)?;
             let all = (1u64 << blocks.subtrees().count()) - 1;
             if subtrees.iter().any(|mask| *mask == 0 || u64::from(*mask) > all) {
-                return Err(Malformed::Wrong("it has sums of subtrees that its sender has not"));
+                return Err(Malformed::Wrong("it sums subtrees that its sender does not have"));
             }
             count = subtrees.iter().map(|mask| mask.count_ones() as usize).sum();
         }
@@ -126,7 +126,7 @@ impl<'a> Partials<'a> {
                     number += 1;
                 }
             }
-            assert_eq!(number, sums.rows, "sums for all rows that were asked for and not lent");
+            assert_eq!(number, sums.rows, "sums for all rows that were requested and not lent");
             ends.push(places.len() as u32);
         }
         Self { ranks, firsts, ends, places, numbers, asked }

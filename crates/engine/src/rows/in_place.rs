@@ -12,9 +12,7 @@ use crate::{Group, Part, Result};
 
 /// The devices that pool.
 fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
-    let Some(devices) = devices_above(groups) else {
-        panic!("rows that are pooled are on devices")
-    };
+    let Some(devices) = devices_above(groups) else { panic!("pooled rows are on devices") };
     devices
 }
 

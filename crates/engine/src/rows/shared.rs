@@ -108,7 +108,7 @@ impl EmbeddingBags {
         messages: &mut [Message],
     ) {
         let examples = gradients.d_first_order.len();
-        assert_eq!(blocks.place().len(), examples, "gradients of all examples that are here");
+        assert_eq!(blocks.place().len(), examples, "gradients of all local examples");
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         messages.par_iter_mut().enumerate().for_each(|(owner, message)| {
             for (number, rows) in rows.tables.iter().enumerate() {
@@ -210,7 +210,7 @@ impl EmbeddingBags {
 
     /// Ends the step: rows read from now on belong to the next one.
     pub(super) fn end_step(&mut self, rows: &WorkingRows<'_>) {
-        assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
+        assert!(rows.trains && self.is_open, "only rows held for this step are updated");
         self.is_open = false;
         self.steps += 1;
         self.stale.passed();

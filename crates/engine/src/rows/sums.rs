@@ -365,7 +365,7 @@ struct Divisor {
 
 impl Divisor {
     fn new(divisor: u32) -> Self {
-        assert!(divisor > 0, "a group has fields");
+        assert!(divisor > 0, "a group has at least one field");
         Self { inverse: (u64::MAX / u64::from(divisor)).wrapping_add(1) }
     }
 

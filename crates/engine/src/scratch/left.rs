@@ -65,7 +65,7 @@ pub(super) fn of_ranks(path: &Path, first: usize) -> Result<Vec<PathBuf>> {
 pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
         return Err(Error::Refused(format!(
-            "{setting} = {} is no directory; name another place",
+            "{setting} = {} is not a directory; choose another path",
             path.display()
         )));
     }
@@ -79,7 +79,7 @@ pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     match real.ancestors().find(is_checkpoint) {
         None => Ok(()),
         Some(checkpoint) => Err(Error::Refused(format!(
-            "{setting} = {}: {} is a checkpoint, which a run must not write into; name another \
+            "{setting} = {}: {} is a checkpoint, which a run must not write into; choose another \
              directory",
             path.display(),
             checkpoint.display()
@@ -93,7 +93,7 @@ pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     let real = real(path);
     let Some(store) = real.ancestors().find(|place| is_store(place)) else { return Ok(()) };
     Err(Error::Refused(format!(
-        "{setting} = {}: {} is a store of rows, which nothing else must be put into; name another \
+        "{setting} = {}: {} is a store of rows, which must contain nothing else; choose another \
          directory",
         path.display(),
         store.display()

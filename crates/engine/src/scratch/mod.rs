@@ -38,7 +38,7 @@ impl DirectoryLock {
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
-                "{} is in use by another run; name another directory or wait for it to end",
+                "{} is in use by another run; choose another directory or wait for that run to end",
                 directory.display()
             ))),
             Err(TryLockError::Error(error)) => Err(file_error("lock", &path)(error)),
@@ -112,13 +112,16 @@ impl Scratch {
         });
         if !parent.is_dir() {
             return Err(Error::Refused(format!(
-                "there is no directory {} for rows that do not fit into memory: name one with \
-                 tiers.ssd or the variable TMPDIR",
+                "the directory {} for rows that do not fit into memory does not exist: create it, \
+                 or give another one with tiers.ssd or the variable TMPDIR",
                 parent.display()
             )));
         }
         let Some((path, lock)) = free else {
-            return Err(Error::Refused(format!("{} is full of scratch", parent.display())));
+            return Err(Error::Refused(format!(
+                "{} has too many scratch directories",
+                parent.display()
+            )));
         };
         let lock = lock?;
         if path.exists() {
@@ -238,8 +241,8 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
     let aside = match placement {
         Placement::Fresh if !old.is_empty() => {
             return Err(Error::Refused(format!(
-                "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go on \
-                 from a checkpoint with --resume, or name another directory",
+                "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, \
+                 continue from a checkpoint with --resume, or choose another directory",
                 path.display()
             )));
         }

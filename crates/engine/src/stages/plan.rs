@@ -250,7 +250,10 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                 minis.push(mini);
             }
             self.stuck = minis.is_empty();
-            assert!(!self.stuck || self.in_flight > 0, "with nothing in flight it fits, or never");
+            assert!(
+                !self.stuck || self.in_flight > 0,
+                "with nothing in flight, it fits or never will"
+            );
         }
         if !batch.is_empty() {
             self.waiting.push_front(Waiting::Batch(batch));

@@ -85,10 +85,10 @@ impl TierPlan {
                 false => ("tiers.dram".to_owned(), self.whole(bytes, tables, members)),
             };
             Some(format!(
-                "memory has {slots} rows of table '{names}', and a mini-batch of {examples} \
-                 examples with {ids_max} ids each needs up to {rows}: one that needs more than \
-                 there are ends the run; {setting} = {bytes} is enough for any, a smaller \
-                 data.mini_batch needs less"
+                "memory has {slots} rows of table '{names}', but a mini-batch of {examples} \
+                 examples with {ids_max} ids each may need up to {rows}; the run ends if one does \
+                 not fit: {setting} = {bytes} is always enough, and a smaller data.mini_batch \
+                 needs less"
             ))
         };
         self.groups.iter().filter_map(of_group).collect()
@@ -170,7 +170,7 @@ impl TierPlan {
             let of = if self.groups.len() == 1 { "" } else { &format!(", '{}'", group.names) };
             let (slots, row) = (group.slots, group.spec.row_bytes());
             let bytes = self.options.slab_bytes(slots as u64, group.spec.row_lanes());
-            let all = if self.holds_all(group) { ", all that the data asks for" } else { "" };
+            let all = if self.holds_all(group) { ", all that the data needs" } else { "" };
             let why = format!("tiers.dram: {slots} slots of {row} bytes{of}{all}");
             budget.add(Self::ROWS_IN_MEMORY, bytes, why);
         }
@@ -204,7 +204,7 @@ impl TierPlan {
             harvest::bytes_max(rows, spec.row_lanes(), self.options.horizon + 2) + lists
         });
         let rows: usize = self.groups.iter().map(|group| group.harvest.rows).sum();
-        let why = format!("tiers.harvest: {rows} rows beside others, and what is wanted");
+        let why = format!("tiers.harvest: {rows} rows, and lists of wanted rows");
         budget.add("rows harvested", harvest.sum(), why);
         let units = load.lookahead + 1;
         // A checkpoint lists every dirty row once.
@@ -230,7 +230,7 @@ impl TierPlan {
         };
         let planners: u64 = self.groups.iter().map(planner).sum();
         let bytes = planners + Grouper::bytes_max(load.mini_batch * self.ids_max());
-        budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
+        budget.add("planning", bytes, format!("{horizon} mini-batches known in advance"));
     }
 
     /// Adds the bounds of data about the past: versions of rows for stale reads, counts of keys.

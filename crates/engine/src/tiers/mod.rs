@@ -182,7 +182,7 @@ impl TierPlan {
                 let whole = self.whole_index(group, needed);
                 return Err(Error::Settings(format!(
                     "tiers.index = {index}, of which table '{names}' has {}, is too small for any \
-                     row of it: raise tiers.index to {whole} or more",
+                     of its rows: raise tiers.index to {whole} or more",
                     ByteCount(has)
                 )));
             }
@@ -224,7 +224,8 @@ impl TierPlan {
             let least = self.options.slab_bytes(1, spec.row_lanes());
             let least = if given.is_some() { least } else { self.whole(least, tables, members) };
             return Err(Error::Settings(format!(
-                "{has} holds not one row of table '{names}': {least} bytes are the least; raise it"
+                "{has} cannot hold even one row of table '{names}': raise it to {least} bytes or \
+                 more"
             )));
         }
         let options = &self.options;

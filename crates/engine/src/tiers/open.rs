@@ -79,8 +79,8 @@ impl TierPlan {
                 if there != number {
                     let (name, path) = (&tables[*table].name, checkpoint.path.clone());
                     let why = format!(
-                        "the rows of table '{name}' lie in store {there} there, and in store \
-                         {number} of this run: leave tables.NAME.place of all tables as it was"
+                        "the rows of table '{name}' are in store {there} of the checkpoint, but in \
+                         store {number} of this run: keep tables.NAME.place of all tables as it was"
                     );
                     return Err(Error::Checkpoint { path, why });
                 }

@@ -1,6 +1,6 @@
 //! Checkpoints on a disk that loses power or fails, at every possible point.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 mod crash;
 mod faults;

@@ -1,7 +1,7 @@
 //! The engine without a pipeline: mini-batches come back in order, and neither slots, lookahead,
 //! nor what polls the stages affects any bit.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

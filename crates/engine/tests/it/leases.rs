@@ -1,6 +1,6 @@
 //! Checkpoints that are being read stay, in whichever process they are read.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A checkpoint alone determines the weights of any key: its row's, or the initial ones if it has
 //! no row.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn a_later_checkpoint_is_judged_by_its_own_step_and_must_mean_the_same() {
     assert_eq!((view.step(), existing()), (STEP + 2, 3));
     let other = TableSpec { seed: 1, ..spec.clone() };
     let error = view.refresh(&write(home.path(), &other, STEP + 3)).unwrap_err().to_string();
-    assert!(error.contains("mean something else"), "{error}");
+    assert!(error.contains("have another meaning"), "{error}");
     assert_eq!((view.step(), existing()), (STEP + 2, 3));
 }
 

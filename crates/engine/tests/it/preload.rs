@@ -1,6 +1,6 @@
 //! Rows that are loaded into memory before any mini-batch.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use std::sync::Arc;
 

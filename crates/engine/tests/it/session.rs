@@ -1,7 +1,7 @@
 //! The engine for applications with their own model: invalid input is rejected, evaluating and
 //! abandoned steps leave no trace, and a directory with rows is not used.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
@@ -110,10 +110,10 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     loose.keys.push(Key(1));
     for (bags, why) in [
         ([&items].to_vec(), "bags of 1 tables: give 3"),
-        ([&short, &places, &pages].to_vec(), "table 'items': 31 bags, where 32 are due"),
-        ([&items, &items, &pages].to_vec(), "table 'places': 32 bags, where 16 are due"),
-        ([&loose, &places, &pages].to_vec(), "do not cut"),
-        ([&items, &places, &light].to_vec(), "weights of"),
+        ([&short, &places, &pages].to_vec(), "table 'items': 31 bags, but 32 are needed"),
+        ([&items, &items, &pages].to_vec(), "table 'places': 32 bags, but 16 are needed"),
+        ([&loose, &places, &pages].to_vec(), "the ends must ascend"),
+        ([&items, &places, &light].to_vec(), "weights for"),
     ] {
         let bags: Vec<Bags> = bags.into_iter().cloned().collect();
         let error = session.feed(&bags, &labels, Purpose::Train).unwrap_err().to_string();
@@ -126,7 +126,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(session.ready().unwrap().unwrap().examples(), EXAMPLES);
     drop(session);
     let none = open(&Tiers { memory: ByteCount(10), ..Tiers::default() }).unwrap_err();
-    assert!(none.contains("holds not one row of table 'items', 'pages'"), "{none}");
+    assert!(none.contains("cannot hold even one row of table 'items', 'pages'"), "{none}");
 }
 
 #[test]
@@ -138,13 +138,13 @@ fn a_model_that_makes_no_sense_is_refused() {
     let two = || vec![vec![Field::sum(0)], vec![Field::sum(0)]];
     for (tables, of_fields, shape, why) in [
         (vec![], vec![], &shape, "0 tables"),
-        (vec![table("a", 4, 0)], two(), &shape, "1 tables and fields of 2"),
-        (vec![table("a", 4, 0)], vec![vec![Field::sum(1)]], &shape, "from column 1 on, of 4"),
+        (vec![table("a", 4, 0)], two(), &shape, "1 tables, and fields for 2"),
+        (vec![table("a", 4, 0)], vec![vec![Field::sum(1)]], &shape, "column 1 on, but there are 4"),
         (vec![table("a", 4, 0)], vec![vec![none]], &shape, "bags of one id"),
         (vec![table("a", 4, 0)], vec![vec![]], &shape, "and a field"),
-        (vec![table("a", 0, 0)], vec![vec![Field::sum(0)]], &shape, "a weight at least"),
+        (vec![table("a", 0, 0)], vec![vec![Field::sum(0)]], &shape, "at least one weight"),
         (vec![table("a", 0, 2)], vec![vec![Field::sum(0)]], &shape, "0 or 1 of them wide"),
-        (vec![table("a", 4, 0)], vec![vec![Field::sum(0)]], &blocks, "1 block or more"),
+        (vec![table("a", 4, 0)], vec![vec![Field::sum(0)]], &blocks, "at least 1 block"),
         (vec![table("a", 4, 0), table("a", 2, 0)], two(), &shape, "the same tag"),
     ] {
         let columns = Columns { of_fields, count: 4 };

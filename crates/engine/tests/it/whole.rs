@@ -1,6 +1,6 @@
 //! Tables that must stay in memory whole, one of which has no room for all of its rows.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use std::sync::Arc;
 

@@ -352,7 +352,7 @@ mod tests {
                     }
                 }
             }
-            assert!(output[at].is_nan(), "nothing is written behind the last row");
+            assert!(output[at].is_nan(), "nothing is written after the last row");
         }
     }
 }

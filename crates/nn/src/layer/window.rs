@@ -73,8 +73,8 @@ impl Window {
         let [above, before] = padding;
         if above >= rows || before >= columns {
             return Err(format!(
-                "a window of {rows} x {columns} may lie in padding of {above} x {before} alone; \
-                 give less padding than it has rows and columns"
+                "a window of {rows} x {columns} may cover only padding of {above} x {before}; give \
+                 less padding than the window has rows and columns"
             ));
         }
         let (height, width) = (image.height + 2 * above, image.width + 2 * before);
@@ -82,7 +82,7 @@ impl Window {
             let Image { height, width, .. } = *image;
             return Err(format!(
                 "a window of {rows} x {columns} does not fit into planes of {height} x {width} \
-                 with padding of {above} x {before}; give a smaller one or more padding"
+                 with padding of {above} x {before}; give a smaller window or more padding"
             ));
         }
         Ok([(height - rows) / down + 1, (width - columns) / right + 1])

@@ -29,11 +29,11 @@ fn of_images() {
     let of = |window: Window| refusal(pooling(image, window), 40);
     assert_eq!(
         of(window(5, 1, 0)),
-        "a window of 5 x 5 does not fit into planes of 4 x 5 with padding of 0 x 0; give a \
-         smaller one or more padding"
+        "a window of 5 x 5 does not fit into planes of 4 x 5 with padding of 0 x 0; give a smaller \
+         window or more padding"
     );
-    let alone = "a window of 2 x 2 may lie in padding of 2 x 2 alone; give less padding than it \
-                 has rows and columns";
+    let alone = "a window of 2 x 2 may cover only padding of 2 x 2; give less padding than the \
+                 window has rows and columns";
     assert_eq!(of(window(2, 1, 2)), alone);
     let nothing = "a window has at least one row and column, and moves by one";
     assert_eq!(of(window(0, 1, 0)), nothing);

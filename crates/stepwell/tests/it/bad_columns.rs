@@ -39,7 +39,7 @@ fn columns_that_make_no_sense() {
         let text = format!("[[columns]]\nnames = {text}");
         columns(&mut found, &shop, &text, says);
     };
-    more("['user']", &["column user is there twice", "give it once"]);
+    more("['user']", &["column user is given twice", "give it once"]);
     more("['x', 'x']", &["more.toml:27: columns.5.names has x twice", "name it once"]);
     more("['']", &["a column has no name"]);
     more("[]", &["columns.5.names is empty", "name at least one column"]);
@@ -47,16 +47,16 @@ fn columns_that_make_no_sense() {
     more("['C1-C99999']", &["columns.5.names has more than 65536", "give fewer"]);
     more("['C1-C60000', 'D1-D60000']", &["columns.5.names has more than 65536"]);
     let weights = "['x', 'y']\ntype = 'weight'";
-    more(weights, &["column y: is a second weight", "one at most"]);
+    more(weights, &["column y: is a second weight", "at most one"]);
     let number = "['y']\ntype = 'label'\nloss = 'squared_error'\npositive = ['a']";
-    more(number, &["column y: is a number to be learned", "give one of them"]);
+    more(number, &["column y: is a number to learn", "give one of them"]);
     more("['y']\ntype = 'label'\nloss = 'hinge'", &["columns.5.loss = hinge", "squared_error"]);
     more(
         "['x']\ntype = 'number'",
         &["columns.5.type = number", "label, weight, dense, id, ids, ignored"],
     );
     more("['x']\ntipe = 'id'", &["unknown key 'columns.5.tipe'", "columns.5.type"]);
-    more("['x']\nof = ['z']", &["column x: is made of z, which is no column", "type ignored"]);
+    more("['x']\nof = ['z']", &["column x: is made of z, which is not a column", "type ignored"]);
     more("['x']\nof = ['x']", &["column x: x is made of other columns itself"]);
     more("['x']\nof = ['user', 'user']", &["columns.5.of has user twice", "name it once"]);
     more("['x', 'y']\nof = ['user']", &["columns.5.names are several", "give it one name"]);
@@ -66,8 +66,8 @@ fn columns_that_make_no_sense() {
     more("['x']\ntype = 'ids'\nids = 0", &["columns.5.ids is 0", "give 1 to 65536"]);
     more("['x']\ntype = 'ids'\nids = 70000", &["columns.5.ids is 70000", "give 1 to 65536"]);
     more("['x']\ntype = 'ids'\nseparator = ''", &["column x", "give a separator, such as |"]);
-    more("['x']\ntype = 'ids'\nvalues = 'true'", &["column x", "true, which is no column"]);
-    more("['x']\ntype = 'ids'\nvalues = '|'", &["column x", "its separator has |"]);
+    more("['x']\ntype = 'ids'\nvalues = 'true'", &["column x", "true, which is not a column"]);
+    more("['x']\ntype = 'ids'\nvalues = '|'", &["column x", "its separator contains |"]);
     more("['x']\ntype = 'ids'\nbuckets = [1]", &["column x: has buckets and is a list"]);
     more("['x']\nnamespace = \"a\\u0000\"", &["column x", "cannot name a namespace", "no NUL"]);
     more("['x']\n[[columns]]\nnames = ['y']\nof = ['z']", &["column y: is made of z"]);
@@ -91,7 +91,7 @@ fn columns_that_make_no_sense() {
     price("buckets = [1, 1]", &["column x: its buckets do not ascend"]);
     price("buckets = [nan]", &["columns.5.buckets has NaN", "give finite numbers"]);
     price("buckets = [1, 1e60]", &["column x: a bucket is 1e60", "3.4e38"]);
-    price("buckets = [16777216, 16777217]", &["are one number of 32 bits", "leave one out"]);
+    price("buckets = [16777216, 16777217]", &["are the same 32-bit number", "remove one"]);
     price("missing = 'skip'", &["columns.5.missing = skip", "own, none"]);
     found.finish(110);
 }
@@ -157,7 +157,7 @@ fn settings_beside_columns() {
         1,
         &["rows.csv", "--force"],
     );
-    found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is no directory"]);
+    found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is not a directory"]);
     found.row(&shop, &["export", "nowhere", "--to", "out"], 1, &["nowhere", "does not exist"]);
     // A note, not an error.
     let args = ["train", "run.toml", "--data", "rows.csv", "--preset", "adult"];
@@ -179,7 +179,7 @@ fn packed_files_of_other_columns() {
     shop.ok(&["convert", "rows.csv", "--config", "unlabelled.toml", "--out", "bare.packed"]);
     let others = "pack the data again with these settings";
     for (config, data, says) in [
-        ("run.toml", "plain.packed", &["its examples have the plain columns", "leave those"][..]),
+        ("run.toml", "plain.packed", &["its examples have the plain columns", "remove those"][..]),
         ("other.toml", "rows.packed", &["made of other columns", others]),
         ("run.toml", "bare.packed", &["made of other columns", others]),
     ] {
@@ -290,16 +290,16 @@ fn what_schema_cannot_guess() {
         fs::write(shop.path("a.txt"), bytes).unwrap();
         found.row(&shop, &["schema", "a.txt"], 1, &[&["a.txt"], says].concat());
     };
-    of(b"", &["has no record to look at"]);
-    of(HEAD.as_bytes(), &["has no record to look at"]);
-    of(b"\n\n\n", &["has no record to look at"]);
+    of(b"", &["has no records"]);
+    of(HEAD.as_bytes(), &["has no records"]);
+    of(b"\n\n\n", &["has no records"]);
     of(b"\xFF\xFEa\0,\0b\0\n\0", &["UTF-16", "iconv"]);
     of(b"a,b,a\n1,2,3\n", &["names \"a\" twice", "each column its own name"]);
     of(b"a,b,c\n1,2\n3,4\n", &["no line with as many columns as its first", "3 with commas"]);
-    of(b"[\n{\"a\":1}\n]\n", &["line 1", "an array of JSON", "one object a line"]);
-    of(b"{\"a\":1}\n\n\n{\"a\":\n", &["line 4, column", "no object of JSON", "EOF"]);
+    of(b"[\n{\"a\":1}\n]\n", &["line 1", "a JSON array", "one object per line"]);
+    of(b"{\"a\":1}\n\n\n{\"a\":\n", &["line 4, column", "not a JSON object", "EOF"]);
     of(b"{\"a\":\"\xFF\"}\n", &["line 1, column 7", "unicode"]);
-    of(b"PK\x03\x04", &["packed with zip"]);
+    of(b"PK\x03\x04", &["compressed with zip"]);
     of(b"\x1F\x8B\x08\0\0", &["ends too early"]);
     // Names of any kind stay within their comments, and the settings are read.
     let odd = |click| format!("{{\"a\\n[x]\":\"x\",\"click\":{click},\"u\\u001b\":\"z\"}}\n");

@@ -51,12 +51,12 @@ fn lines_of_fields() {
     below("1,2,\"u,x\",i\n", &["line 3, column 4", "has 4 columns", "5 are expected"]);
     below("1,2,\"u\"\"\",\"\",i,t\n", &["line 3", "has 6 columns", "5 are expected"]);
     below("1,2,\"u,i,a\n", &["line 3, column 3", "quoted field has no end", "line breaks cannot"]);
-    below("1,2,\"u\"x,i,a\n", &["line 3, column 3", "followed by something else"]);
+    below("1,2,\"u\"x,i,a\n", &["line 3, column 3", "not followed by the separator"]);
     below("1,abc,u,i,a\n", &["line 3, column 2", "price is 'abc'", "not a number such as 7"]);
     below("1,nan,u,i,a\n", &["line 3, column 2", "price is 'nan'", "leave the field empty"]);
     below("1,-Infinity,u,i,a\n", &["line 3, column 2", "price is '-Infinity'", "leave the field"]);
     below("1,0x1F,u,i,a\n", &["line 3, column 2", "price is '0x1F'", "hexadecimal"]);
-    below("1,1e39,u,i,a\n", &["line 3, column 2", "price is '1e39'", "32 bits"]);
+    below("1,1e39,u,i,a\n", &["line 3, column 2", "price is '1e39'", "32-bit"]);
     below("1, 2,u,i,a\n", &["line 3, column 2", "price is ' 2'", "no space"]);
     below("1,2\0,u,i,a\n", &["line 3, column 2", "price is '2\\x00'"]);
     below("2,1,u,i,a\n", &["line 3, column 1", "click is '2'", "from 0 to 1", "`positive`"]);
@@ -77,11 +77,11 @@ fn first_lines() {
     let (shop, mut found) = (shop(), Found::default());
     let mut whole = |bytes: &[u8], says: &[&str]| both(&mut found, &shop, "a.csv", bytes, says);
     whole(b"", &["is empty"]);
-    whole(HEAD.as_bytes(), &["a line of names, and no record"]);
-    whole(HEAD.trim_end().as_bytes(), &["a line of names, and no record"]);
+    whole(HEAD.as_bytes(), &["a header, but no record"]);
+    whole(HEAD.trim_end().as_bytes(), &["a header, but no record"]);
     whole(b"click,price,user,tags\n1,2,u,t\n", &["no column item", "click, price, user, tags"]);
     whole(b"click,price,user,user,item,tags\n", &["the column user 2 times", "each once"]);
-    whole(b"click;price;user;tags\n1;2;u;t\n", &["no column item", "; add it, or name"]);
+    whole(b"click;price;user;tags\n1;2;u;t\n", &["no column item", "; add it, or use"]);
     whole(b"click\0,price,user,item,tags\n", &["no column click", "click\\u{0}"]);
     whole(b"click,price,us\x1b[1mer,item,tags\n", &["no column user", "\\u{1b}"]);
     whole(b"1,2,u,i\n", &["line 1, column 4", "5 are expected", "the type ignored"]);
@@ -116,12 +116,12 @@ fn lines_of_json() {
         let says = [&["line 2"], says].concat();
         both(&mut found, &shop, "a.jsonl", &[good, bytes, b"\n"].concat(), &says);
     };
-    line(b"[1,2]", &["an array of JSON begins here", "one object a line: `jq -c '.[]'"]);
-    line(b"\"click\"", &["no object of JSON", "an object with a value for each column"]);
-    line(b"{\"click\":1,\"user\":\"u\"", &["column 21", "no object of JSON", "EOF"]);
+    line(b"[1,2]", &["a JSON array begins here", "one object per line: `jq -c '.[]'"]);
+    line(b"\"click\"", &["not a JSON object", "an object with a value for each column"]);
+    line(b"{\"click\":1,\"user\":\"u\"", &["column 21", "not a JSON object", "EOF"]);
     line(b"{\"click\":1}{\"click\":1}", &["column 12", "trailing characters"]);
-    line(b"{\"click\":1,\"user\":\"u\",\"user\":\"v\"}", &["user is there twice", "give it once"]);
-    line(b"{\"click\":1,\"user\":null,\"user\":\"v\"}", &["user is there twice", "give it once"]);
+    line(b"{\"click\":1,\"user\":\"u\",\"user\":\"v\"}", &["user appears twice", "give it once"]);
+    line(b"{\"click\":1,\"user\":null,\"user\":\"v\"}", &["user appears twice", "give it once"]);
     line(b"{\"click\":1,\"price\":{\"a\":1}}", &["price is an object", "a number or a list"]);
     line(b"{\"click\":1,\"price\":[1]}", &["price is a list", "the type ids"]);
     line(b"{\"click\":[1]}", &["click is a list"]);
@@ -130,20 +130,20 @@ fn lines_of_json() {
     line(b"{\"click\":1,\"user\":\"\xFF\"}", &["column 20", "unicode"]);
     line(
         b"{\"click\":1,\"user\":\"\\ud800\"}",
-        &["user has an escape that stands for no character"],
+        &["user has an invalid escape, such as half a surrogate"],
     );
-    line(b"{\"click\":1,\"tags\":[\"\\udc00\"]}", &["tags has an escape"]);
-    line(b"{\"click\":1,\"user\":\"\0\"}", &["no object of JSON", "control character"]);
+    line(b"{\"click\":1,\"tags\":[\"\\udc00\"]}", &["tags has an invalid escape"]);
+    line(b"{\"click\":1,\"user\":\"\0\"}", &["not a JSON object", "control character"]);
     line(b"{\"click\":1,\"price\":\"x\"}", &["price is 'x'", "not a number such as 7"]);
     line(b"{\"click\":1,\"price\":true}", &["price is 'true'"]);
-    line(b"{\"click\":1,\"price\":1e400}", &["price is '1e400'", "32 bits"]);
+    line(b"{\"click\":1,\"price\":1e400}", &["price is '1e400'", "32-bit"]);
     line(b"{\"click\":\"maybe\"}", &["click is 'maybe'", "`positive`"]);
     line(b"{\"user\":\"u\"}", &["click is missing", "it is the label"]);
     line(b"\n{\"click\":1}", &["the line is empty"]);
     let mut whole = |bytes: &[u8], says: &[&str]| both(&mut found, &shop, "b.json", bytes, says);
-    whole(b"{\n\"click\":1\n}\n", &["line 1", "no object of JSON"]);
-    whole(b"[\n{\"click\":1},\n{\"click\":0}\n]\n", &["line 1", "an array of JSON begins here"]);
-    whole(b"[{\"click\":1},{\"click\":0}]\n", &["line 1", "an array of JSON begins here"]);
+    whole(b"{\n\"click\":1\n}\n", &["line 1", "not a JSON object"]);
+    whole(b"[\n{\"click\":1},\n{\"click\":0}\n]\n", &["line 1", "a JSON array begins here"]);
+    whole(b"[{\"click\":1},{\"click\":0}]\n", &["line 1", "a JSON array begins here"]);
     whole(b"{\"click\":1}", &["line 1", "no line end"]);
     found.finish(50);
 }
@@ -165,11 +165,11 @@ fn lines_of_libsvm() {
     line("1 :1", &["column 2", "':1' is not `index:value`"]);
     line("1 tags::1", &["column 2", "'tags::1' is not `field:id:value`"]);
     line("1 tags:1:2:3", &["column 2", "'tags:1:2:3' is not `field:id:value`"]);
-    line("1 9:x", &["indices has the item '9:x'", "finite number of 32 bits"]);
+    line("1 9:x", &["indices has the item '9:x'", "finite 32-bit number"]);
     line("1 tags:9:nan", &["tags has the item '9:nan'", "such as 7:0.5"]);
     line("1 tags:9:", &["tags has the item '9:'"]);
-    line("1 price:2 price:3", &["price is there twice"]);
-    line("1 tags:a tags:b:1", &["tags is there twice"]);
+    line("1 price:2 price:3", &["price appears twice"]);
+    line("1 tags:a tags:b:1", &["tags appears twice"]);
     line("1 user:9:1", &["user is a list"]);
     line("1 price:x", &["price is 'x'"]);
     line("price:2 9:1", &["label is 'price:2'", "from 0 to 1"]);
@@ -199,14 +199,14 @@ fn what_is_no_text() {
     is("cut.csv.gz", &gzip[..gzip.len() / 2], &["ends too early", "cut short"]);
     is("cut.csv.zst", &zstd[..zstd.len() / 2], &["ends too early", "cut short"]);
     is("head.csv.gz", &gzip[..12], &["ends too early", "cut short"]);
-    is("a.zip", b"PK\x03\x04\0\0", &["packed with zip", "gzip and zstd"]);
-    is("a.xz", b"\xFD7zXZ\0\0\0", &["packed with xz", "gzip and zstd"]);
-    is("a.bz2", b"BZh91AY&SY", &["packed with bzip2", "gzip and zstd"]);
+    is("a.zip", b"PK\x03\x04\0\0", &["compressed with zip", "gzip and zstd"]);
+    is("a.xz", b"\xFD7zXZ\0\0\0", &["compressed with xz", "gzip and zstd"]);
+    is("a.bz2", b"BZh91AY&SY", &["compressed with bzip2", "gzip and zstd"]);
     is("a.arrow", b"ARROW1\0\0", &["a file of Arrow", "Parquet can be read"]);
     is("a.avro", b"Obj\x01\x02", &["a file of Avro", "Parquet can be read"]);
     is("a.npy", b"\x93NUMPY\x01", &["a file of NumPy", "Parquet can be read"]);
-    is("none.parquet", b"PAR1", &["is no whole Parquet file"]);
-    is("tail.parquet", b"PAR1\0\0\0\0\x04\0\0\0PAR1", &["is no whole Parquet file"]);
+    is("none.parquet", b"PAR1", &["is not a complete Parquet file"]);
+    is("tail.parquet", b"PAR1\0\0\0\0\x04\0\0\0PAR1", &["is not a complete Parquet file"]);
     is("a.packed", b"STEPWPAK\x03\0\0\0", &[]);
     // Not files at all.
     fs::create_dir(shop.path("folder")).unwrap();
@@ -216,7 +216,7 @@ fn what_is_no_text() {
     let others: [(&str, &[&str]); 7] = [
         ("folder", &["is a directory", "name the files in it"]),
         ("socket", &["is a socket", "write the data to a file"]),
-        ("pipe", &["is a pipe", "write it to a file"]),
+        ("pipe", &["is a named pipe", "write it to a file"]),
         ("/dev/null", &["is a device", "name a file on a disk"]),
         ("/dev/zero", &["is a device", "name a file on a disk"]),
         ("nowhere.csv", &["does not exist"]),
@@ -279,7 +279,7 @@ fn files_of_columns() {
     };
     is("less.parquet", base, &["has no column item", "click, price, user"]);
     let items = format!("{base} required int32 items; {text}");
-    is("items.parquet", &items, &["has no column item", "if it is items, call that item in"]);
+    is("items.parquet", &items, &["has no column item", "if it is items, rename that to item in"]);
     let lists = "optional group tags (LIST) { repeated group list { optional group element (LIST) \
                  { repeated group list { optional binary element (STRING); } } } }";
     let says = ["column tags has lists of lists", "one list"];
@@ -298,26 +298,26 @@ fn files_of_columns() {
         ("half.parquet", &good[..good.len() / 2]),
         ("head.parquet", &good[..8]),
     ] {
-        both(&mut found, &shop, name, bytes, &["is no whole Parquet file"]);
+        both(&mut found, &shop, name, bytes, &["is not a complete Parquet file"]);
     }
     let mut garbage = good.clone();
     let footer = garbage.len() - 60;
     garbage[footer..footer + 40].fill(0xAA);
-    both(&mut found, &shop, "garbage.parquet", &garbage, &["is no whole Parquet file"]);
-    // Formats forced by a setting.
+    both(&mut found, &shop, "garbage.parquet", &garbage, &["is not a complete Parquet file"]);
+    // Formats that are forced.
     fs::write(shop.path("a.csv"), HEAD.to_owned() + GOOD).unwrap();
     for (file, format, says) in [
-        ("a.csv", "parquet", "is no Parquet file, and data.format is parquet: give auto"),
-        ("good.parquet", "csv", "is a Parquet file, and data.format is csv: give parquet, or auto"),
-        ("good.parquet", "jsonl", "is a Parquet file, and data.format is jsonl"),
-        ("a.csv", "jsonl", "line 1, column 1: the line is no object of JSON"),
+        ("a.csv", "parquet", "is not a Parquet file, but data.format is parquet: give auto"),
+        ("good.parquet", "csv", "is a Parquet file, but data.format is csv: give parquet, or auto"),
+        ("good.parquet", "jsonl", "is a Parquet file, but data.format is jsonl"),
+        ("a.csv", "jsonl", "line 1, column 1: the line is not a JSON object"),
         ("a.csv", "tsv", "its first line names none of the columns"),
         ("a.csv", "libsvm", "is the column label"),
     ] {
         let args = ["train", "run.toml", "--data", file, "--data.format", format];
         found.row(&shop, &args, 1, &[file, says]);
     }
-    let says = ["is a Parquet file, and the settings name no columns", "stepwell schema"];
+    let says = ["is a Parquet file, but the settings name none", "stepwell schema"];
     found.row(&shop, &["train", "--data", "good.parquet"], 1, &says);
     found.row(&shop, &["convert", "good.parquet", "--out", "packed"], 1, &says);
     found.finish(24);

@@ -137,9 +137,9 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     let known = error(&["--set", "pipeline.lookahead=16384"]);
     assert!(known.contains("pipeline.lookahead is 16384: give less than 16384"), "{known}");
     let file = error(&["--set", "tiers.ssd=train.tsv"]);
-    assert!(file.contains("tiers.ssd = train.tsv is no directory"), "{file}");
+    assert!(file.contains("tiers.ssd = train.tsv is not a directory"), "{file}");
     let file = error(&["--checkpoint", "train.tsv"]);
-    assert!(file.contains("checkpoint.dir = train.tsv is no directory"), "{file}");
+    assert!(file.contains("checkpoint.dir = train.tsv is not a directory"), "{file}");
     let lines = error(&["--set", "seed=1\n2"]);
     assert!(lines.contains("seed = 1\\n2: give a whole number"), "{lines}");
     let preset = error(&["--preset", "ctr"]);

@@ -153,8 +153,8 @@ fn a_cache_of_other_data_is_made_anew() {
             assert!(said.contains(READS) || said.contains(why), "{said}");
         }
     };
-    anew(&flipped, "'data.tsv' was changed since");
-    anew(&text.as_bytes()[..label], "bytes, has ");
+    anew(&flipped, "'data.tsv' has changed since");
+    anew(&text.as_bytes()[..label], "bytes, now has ");
     let other = shop.examples("other.tsv", 500);
     let (said, _) = train(&shop, &[&data, &other], &CACHE);
     assert!(said.contains("there were 1 files, there are 2"), "{said}");
@@ -173,20 +173,20 @@ fn places_and_data_that_cannot_be_are_refused_before_training() {
     refused(&[&data], "no/where", "no/where.unfinished: cannot be created: No such file");
     fs::create_dir(shop.path("folder")).unwrap();
     refused(&[&data], "folder", "folder");
-    refused(&[&data], "/dev/full", "/dev/full: is no file");
+    refused(&[&data], "/dev/full", "/dev/full: is not a file");
     refused(&[&data], "data.tsv", "is one of the data files");
     fs::write(shop.path("mine"), "a letter").unwrap();
-    refused(&[&data], "mine", "mine: is there and is no cache: name another place");
+    refused(&[&data], "mine", "mine: exists and is not a cache: choose another path");
     shop.ok(&["convert", &data, "--out", "data.packed"]);
-    refused(&[&data], "data.packed", "was packed by `stepwell convert` and is no cache");
-    refused(&["data.packed"], "new.cache", "data.packed: is packed already");
-    refused(&[&data, "data.packed"], "new.cache", "data.packed: is packed already");
+    refused(&[&data], "data.packed", "was packed by `stepwell convert` and is not a cache");
+    refused(&["data.packed"], "new.cache", "data.packed: is already packed");
+    refused(&[&data, "data.packed"], "new.cache", "data.packed: is already packed");
     for report in ["report.json", "./report.json", "folder/../report.json"] {
         refused(&[&data], report, "--report report.json is also data.cache: name two files");
     }
     assert!(!shop.path("report.json").exists());
     fs::write(shop.path("left.unfinished"), "a letter").unwrap();
-    refused(&[&data], "left", "left.unfinished: is where a packed file is written");
+    refused(&[&data], "left", "left.unfinished: is in the place of a packed file");
     let error = shop.fails(&["train", "--data.cache", "new.cache"]);
     assert!(error.contains("which the built-in stream is not"), "{error}");
     assert_eq!(fs::read(shop.path("mine")).unwrap(), b"a letter");
@@ -224,7 +224,7 @@ fn a_damaged_cache_ends_a_run_with_one_line() {
         fs::write(shop.path("all.cache"), bytes).unwrap();
         let error = fails(&shop, &[&data], &CACHE);
         assert!(error.contains("all.cache: "), "{error}");
-        assert!(error.ends_with("remove it, and the next run with data.cache makes it anew"));
+        assert!(error.ends_with("remove it: the next run with data.cache creates it again"));
     }
 }
 
@@ -262,7 +262,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
     for (part, says) in [
         (2, Some("middle: epoch 2 makes it")),
         (9, Some("middle: epoch 3 makes it")),
-        (17, Some("middle: no later one is left to make it in")),
+        (17, Some("middle: no later epoch can make it")),
     ] {
         let _ = fs::remove_file(shop.path("all.cache"));
         let said = resume(&[], part, &CACHE);

@@ -37,7 +37,7 @@ fn a_file_that_is_evaluated() {
     fs::rename(shop.path("all.cache"), shop.path("all.cache.unfinished")).unwrap();
     let more = ["--data.eval_paths", "all.cache.unfinished"];
     let error = refused(&shop, "a.tsv", &more, &["all.cache.unfinished"]);
-    assert!(error.contains("all.cache.unfinished first, a data file"), "{error}");
+    assert!(error.contains("all.cache.unfinished, which is a data file"), "{error}");
 }
 
 #[test]

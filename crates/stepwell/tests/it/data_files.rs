@@ -61,7 +61,7 @@ fn what_is_no_file_is_refused_at_once() {
     train(&shop, &[&data], &["--checkpoint", "saved"]);
     let pipe = shop.text("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    refused_everywhere(&shop, &data, &pipe, "is a pipe with a name: send what comes");
+    refused_everywhere(&shop, &data, &pipe, "is a named pipe: send its data");
     refused_everywhere(&shop, &data, &pipe, "or write it to a file");
     for device in ["/dev/zero", "/dev/null"] {
         refused_everywhere(&shop, &data, device, "is a device, not a file: name a file");
@@ -363,7 +363,7 @@ fn numbers_may_be_written_in_any_form() {
         ("nan", "is 'nan', not a finite number; leave the field empty where it is missing"),
         ("0x1F", "is '0x1F', not a decimal number, but a hexadecimal one"),
         (" 5", "is ' 5', not a number alone: no space may be by it"),
-        ("1e99", "is '1e99', beyond the numbers of 32 bits"),
+        ("1e99", "is '1e99', beyond 32-bit numbers"),
     ] {
         let one = |field: &str, at: usize| (if at == 13 { wrong } else { field }).to_owned();
         fs::write(shop.path("wrong.tsv"), rewrite(&one)).unwrap();

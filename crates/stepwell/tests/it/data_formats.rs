@@ -202,7 +202,7 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
     let later = run(&["--data.eval_from", "1e9"]);
     assert!(later.contains("no record has user from there on"), "{later}");
     let soon = run(&["--data.eval_from", "soon"]);
-    assert!(soon.contains("no date, time or number"), "{soon}");
+    assert!(soon.contains("not a date, time or number"), "{soon}");
     let both = run(&["--data.eval_from", "1", "--data.eval_values", "3"]);
     assert!(both.contains("give one of them"), "{both}");
 }
@@ -353,7 +353,7 @@ fn what_lists_lose_is_told_by_every_command() {
     let expected = json!([
         {"column": "tags", "taken": 2, "examples": cut, "of_examples": 1500, "ids": cut}
     ]);
-    let note = format!("tags: {cut} of 1500 examples have more than 2 ids, and {cut} ids behind");
+    let note = format!("tags: {cut} of 1500 examples have more than 2 ids, and {cut} ids after");
     fs::write(shop.path("short.toml"), SETTINGS.replace("ids = 4", "ids = 2")).unwrap();
     for file in &files {
         for more in [&["--ranks", "1"][..], &["--ranks", "2"], &["--data.shuffle", "100"]] {

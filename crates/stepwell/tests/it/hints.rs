@@ -48,12 +48,12 @@ fn a_column_that_was_renamed_is_found_by_its_likeness() {
     let renamed = |names: &str| format!("{names}\n{}", records());
     let said = scored(&shop, "a.csv", &renamed("click,price,User_ID,item,tags"), &[]);
     assert!(said.contains("has no column user: it has click, price, User_ID"), "{said}");
-    assert!(said.contains("if it is User_ID, call that user in the header"), "{said}");
+    assert!(said.contains("if it is User_ID, rename that to user in the header"), "{said}");
     assert!(!said.contains("data.header"), "{said}");
     let said = scored(&shop, "a.csv", &renamed("click,price,who,item,tags"), &[]);
     assert!(said.contains("has no column user") && said.contains("; add it, or"), "{said}");
     let said = scored(&shop, "a.csv", &renamed("clicked,price,user,item,tags"), &[]);
-    assert!(said.contains("if it is clicked, call that click"), "{said}");
+    assert!(said.contains("if it is clicked, rename that to click"), "{said}");
     assert!(said.contains("`predict --unlabelled`"), "{said}");
 }
 
@@ -62,10 +62,10 @@ fn a_second_line_of_names_is_told_as_such() {
     let shop = shop();
     let twice = format!("{NAMES}{}{NAMES}{}", records(), records());
     let said = scored(&shop, "twice.csv", &twice, &[]);
-    assert!(said.contains("twice.csv: line 302: the line names the columns again"), "{said}");
+    assert!(said.contains("twice.csv: line 302: the line repeats the header"), "{said}");
     assert!(said.contains("data.skip_max"), "{said}");
     let quoted = format!("{NAMES}{}\"click\", price,user,item,tags\r\n", records());
-    assert!(scored(&shop, "quoted.csv", &quoted, &[]).contains("line 302: the line names"));
+    assert!(scored(&shop, "quoted.csv", &quoted, &[]).contains("line 302: the line repeats"));
     shop.ok(&["train", "run.toml", "--data", "twice.csv", "--skip-max=1"]);
 }
 
@@ -90,7 +90,7 @@ fn fields_with_line_breaks_are_refused_with_a_way_out() {
     assert!(said.contains("line 2, column 3") && said.contains(mend), "{said}");
     let tabs = format!("{NAMES}1,2.5,\"u\n1\",i1,a\n").replace(',', "\t");
     let said = scored(&shop, "a.tsv", &tabs, &[]);
-    assert!(said.contains("files with tabs have no quotes"), "{said}");
+    assert!(said.contains("tab-separated files have no quotes"), "{said}");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn names_of_data_that_name_nothing_are_refused_in_one_line() {
     }
     for pattern in ["rows_{1,2}.csv", "rows_{1..3}.csv", "r*_{1,2}.csv"] {
         let said = shop.fails(&["train", "run.toml", "-q", "--data", pattern]);
-        assert!(said.contains(pattern) && said.contains("braces are no pattern here"), "{said}");
+        assert!(said.contains(pattern) && said.contains("braces are not a pattern here"), "{said}");
         assert!(said.contains("so that the shell expands them"), "{said}");
     }
     // A file may have any name.

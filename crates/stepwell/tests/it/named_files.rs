@@ -89,7 +89,7 @@ fn settings_are_read_from_files_alone() {
             ("/dev/zero", "is a pipe or a device"),
             ("folder", "is a directory"),
             ("missing", "does not exist"),
-            ("garbage", "is no text in UTF-8"),
+            ("garbage", "is not UTF-8 text"),
             ("control", "control:1: "),
             ("data.tsv", "data.tsv:1: "),
         ] {

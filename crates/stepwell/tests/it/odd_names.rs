@@ -75,7 +75,7 @@ fn a_place_for_rows_that_is_not_there_is_told_by_its_name() {
     let data = shop.examples("data.tsv", 300);
     let output = shop.command(&args(&[&data], &[])).env("TMPDIR", "/none").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no directory /none") && said.contains("tiers.ssd"), "{said}");
+    assert!(said.contains("the directory /none") && said.contains("tiers.ssd"), "{said}");
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1));
 }
 

@@ -154,7 +154,7 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     let small = ["--tiers.dram=24KiB", "--tiers.segment=64KiB"];
     let planned = shop.ok(&args("plan", &small));
     let note = planned.lines().find(|line| line.starts_with("note: memory has ")).unwrap();
-    assert!(note.contains("a mini-batch of 64 examples with 26 ids each needs up to 1664"));
+    assert!(note.contains("a mini-batch of 64 examples with 26 ids each may need up to 1664"));
     let output = shop.run(&args("train", &small));
     let (said, error) = (output.stdout, String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(1));

@@ -119,7 +119,7 @@ fn force_does_not_start_inside_the_store_of_a_run() {
     ];
     for case in cases {
         let message = shop.fails(&[&train, case].concat());
-        assert!(message.contains("name another directory"), "{case:?}: {message}");
+        assert!(message.contains("choose another directory"), "{case:?}: {message}");
         assert!(message.contains("/ssd") || message.contains(" ssd "), "{case:?}: {message}");
         assert!(case[1] == "ssd" || message.contains("ssd/rows-0 is a store"), "{message}");
         let inside = ["rows-0", "new", ".lock"].map(|name| shop.path("ssd/rows-0").join(name));

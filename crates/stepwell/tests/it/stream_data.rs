@@ -114,7 +114,7 @@ fn what_wants_a_second_reading_is_refused_at_once() {
         ("rows.csv", &["--data.cache", "cache"], "leave data.cache out"),
         ("rows.csv", &["--ranks", "2"], "give ranks = 1"),
         ("rows.csv", &["--data", "-"], "data.paths has - more than once"),
-        ("rows.csv", &["--data.eval_paths", "-"], "data.eval_paths has -, which can be read once"),
+        ("rows.csv", &["--data.eval_paths", "-"], "data.eval_paths has -, which can be read only"),
         ("nothing", &[], "-: is empty"),
         ("rows.packed", &[], "-: is a stream of packed data"),
         ("magic", &[], "-: is a stream of Parquet data"),

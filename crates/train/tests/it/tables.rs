@@ -259,9 +259,9 @@ fn a_resumed_run_has_its_rows_where_they_can_be() {
         config.tables[4].place = PlaceKind::Memory;
         config.tables[4].dram = Some(ByteCount(1 << 20));
     });
-    assert!(error.contains("leave tables.NAME.place of all tables as it was"), "{error}");
+    assert!(error.contains("keep tables.NAME.place of all tables as it was"), "{error}");
     let error = refused(|config| config.tables[5].dram = Some(ByteCount(5 << 10)));
-    assert!(error.contains("'places' is to stay in memory whole, and has room for"), "{error}");
+    assert!(error.contains("'places' must stay in memory, which has room for"), "{error}");
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         config.tables[5].dram = Some(ByteCount(bytes));
         let error = train(&config, &surroundings(Arc::new(FullSpeed))).map(|report| report.steps);
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("'places' is to stay in memory whole"), "{bytes}: {error}");
+        assert!(error.contains("'places' must stay in memory"), "{bytes}: {error}");
         assert!(error.contains("raise tables.places.dram"), "{bytes}: {error}");
     }
     let error = refused(|config| config.features[6].ids = 1100);

@@ -39,7 +39,7 @@ pub(super) fn ids_of(
             let are_one = |pair: &&[f64]| pair[0] < pair[1] && pair[0] as f32 == pair[1] as f32;
             if let Some(pair) = bounds.windows(2).find(are_one) {
                 return Err(format!(
-                    "its buckets {:?} and {:?} are one number of 32 bits: leave one out",
+                    "its buckets {:?} and {:?} are the same 32-bit number: remove one",
                     pair[0], pair[1]
                 ));
             }
@@ -55,8 +55,8 @@ pub(super) fn ids_of(
         (several, None, []) => Made::Cross(several.to_vec()),
         (_, _, _) => {
             return Err(
-                "is made of several columns, which are crossed: lists and buckets are made \
-                        of one"
+                "is made of several columns, which are crossed: lists and buckets need a single \
+                 column"
                     .to_owned(),
             );
         }
@@ -75,7 +75,7 @@ fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, Strin
     {
         let mark = char::from(mark);
         return Err(format!(
-            "its separator has {mark}, which is between an id and its value: give another one"
+            "its separator contains {mark}, which separates an id from its value: give another one"
         ));
     }
     if !(1..=LIST_MAX).contains(most) {

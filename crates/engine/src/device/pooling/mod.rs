@@ -176,7 +176,7 @@ impl DeviceTier {
             let Some(pooled) = visitor.pool_mut().pooled.take() else {
                 panic!("mini-batch {number} was not pooled");
             };
-            assert_eq!(pooled.number, number, "what is updated was pooled last");
+            assert_eq!(pooled.number, number, "only the last pooled mini-batch is updated");
             if self.rules.hold(Rule::WaitForPassed) {
                 for at in at {
                     visitor.stream.wait(&at.passed)?;

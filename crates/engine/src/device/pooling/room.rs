@@ -40,8 +40,8 @@ impl PoolRoom {
         stream.up((&host, 0..words), (&columns_of, 0))?;
         let lanes = |count: usize, what| device.buffer::<f32>(count.max(1), what);
         Ok(Self {
-            pools_host: device.pinned(tables, "tables that are pooled")?,
-            pools: device.buffer(tables, "tables that are pooled")?,
+            pools_host: device.pinned(tables, "pooled tables")?,
+            pools: device.buffer(tables, "pooled tables")?,
             rows: lanes(sizes.lanes, "weights of all devices")?,
             d_x: lanes(sizes.rows * sizes.columns(), "gradients of all devices")?,
             d_first_order: lanes(sizes.rows, "first order of all devices")?,

@@ -72,7 +72,7 @@ impl Visitor {
             let (slots, _) = Visit::end(visits);
             let found = self.lists_host.read(slots)?;
             let planned = visits.iter().flat_map(|visit| &visit.on.slots).map(|slot| &slot.0);
-            assert!(found.iter().eq(planned), "a table finds other slots than the planner");
+            assert!(found.iter().eq(planned), "a hash table finds other slots than the planner");
         }
         Ok(())
     }

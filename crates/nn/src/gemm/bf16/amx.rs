@@ -25,7 +25,7 @@ const STRIDE: usize = 4 * LINES;
 pub(super) struct Amx;
 
 impl Unit for Amx {
-    #[expect(unsafe_code, reason = "calls a function of instructions that not every machine has")]
+    #[expect(unsafe_code, reason = "calls a function with instructions that not every CPU has")]
     fn run(&self, panel: Panel<'_>) {
         assert!(is_here(), "A2");
         // SAFETY: the assertion above.
@@ -129,7 +129,7 @@ static SHAPES: Shapes = {
 struct Tiles(());
 
 impl Tiles {
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     fn new() -> Self {
         assert!(is_here(), "A2");
         // SAFETY: A2. The instruction reads the 64 bytes of `SHAPES`, which are a shape of palette
@@ -143,7 +143,7 @@ impl Tiles {
 }
 
 impl Drop for Tiles {
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     fn drop(&mut self) {
         // SAFETY: A2. Memory isn't accessed, and by A1 nothing reads the registers after this.
         unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) }
@@ -151,14 +151,14 @@ impl Drop for Tiles {
 }
 
 impl TileUnit for Tiles {
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn zero<const T: u8>(&mut self) {
         // SAFETY: A2, A3. Changes a register that this value owns by A1.
         unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn load<const T: u8>(&mut self, tile: &Tile) {
         // SAFETY: A2. By A3 it reads the bytes of `tile`, and changes a register that this value
@@ -170,7 +170,7 @@ impl TileUnit for Tiles {
         }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
         // SAFETY: A2, A3 (the three shapes match). Changes a register that this value owns by A1.
@@ -180,7 +180,7 @@ impl TileUnit for Tiles {
         }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize) {
         assert!(lanes.len() >= (LINES - 1) * stride + LINES, "M1: a tile inside its matrix");

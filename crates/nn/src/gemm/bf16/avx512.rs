@@ -19,7 +19,7 @@ pub(super) fn is_here() -> bool {
 pub(super) struct Avx512;
 
 impl Unit for Avx512 {
-    #[expect(unsafe_code, reason = "calls a function of instructions that not every machine has")]
+    #[expect(unsafe_code, reason = "calls a function with instructions that not every CPU has")]
     fn run(&self, panel: Panel<'_>) {
         assert!(is_here(), "avx512_bf16 on a machine without it");
         // SAFETY: the assertion above.
@@ -39,14 +39,14 @@ impl LaneUnit for Lanes {
     type Sums = __m512;
     type Pairs = __m512bh;
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn zero(&self) -> __m512 {
         // SAFETY: the invariant of `Lanes`.
         unsafe { _mm512_setzero_ps() }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn load(&self, from: &[u32; LINES]) -> __m512bh {
         // SAFETY: the invariant of `Lanes`; `from` has the 64 bytes that are read.
@@ -55,7 +55,7 @@ impl LaneUnit for Lanes {
         unsafe { transmute(words) }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn spread(&self, pair: u32) -> __m512bh {
         // SAFETY: the invariant of `Lanes`.
@@ -64,14 +64,14 @@ impl LaneUnit for Lanes {
         unsafe { transmute(words) }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn dot(&self, sums: __m512, left: __m512bh, right: __m512bh) -> __m512 {
         // SAFETY: the invariant of `Lanes`.
         unsafe { _mm512_dpbf16_ps(sums, left, right) }
     }
 
-    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn store(&self, sums: __m512, to: &mut [f32; LINES]) {
         // SAFETY: the invariant of `Lanes`; `to` has the 64 bytes that are written.

@@ -113,7 +113,9 @@ fn choose(candidates: &[Candidate]) -> Choice {
 fn note(failed: &[&str]) -> Option<String> {
     let units = failed.join(" and ");
     (!failed.is_empty()).then(|| {
-        format!("this processor's {units} gave other sums than software and is not used for bf16")
+        format!(
+            "this processor's {units} computes other sums than software, so it is not used for bf16"
+        )
     })
 }
 

@@ -304,7 +304,8 @@ fn a_unit_that_differs_from_software_is_not_used() {
     let shown = |candidates: &[Candidate]| choose(candidates).1;
     assert_eq!(shown(&[ABSENT, SOUND, BROKEN]), Bf16Kernel { name: "sound", note: None });
     assert_eq!(shown(&[ABSENT]), Bf16Kernel { name: "portable", note: None });
-    let note = "this processor's broken gave other sums than software and is not used for bf16";
+    let note = "this processor's broken computes other sums than software, so it is not used for \
+                bf16";
     let shown = shown(&[BROKEN]);
     assert_eq!((shown.name, shown.note.as_deref()), ("portable", Some(note)));
 }

@@ -161,11 +161,11 @@ fn folders_that_do_not_suit_are_told() {
     let folder = shop.path("two/dt=2026-11-25");
     fs::create_dir_all(&folder).unwrap();
     fs::copy(shop.path("flat.csv"), folder.join("flat.csv")).unwrap();
-    let says = ["has the column dt, and its path the column dt", "rename one of them"];
+    let says = ["has the column dt, and its path has the column dt", "rename one of them"];
     refused(&["two/*/flat.csv"], 1, &says);
     let record = r#"{"click":1,"user":1,"item":2,"dt":"2026-11-25","hour":3,"city":"Oslo"}"#;
     fs::write(folder.join("a.json"), format!("{record}\n")).unwrap();
-    refused(&["two/*/a.json"], 1, &["line 1", "dt is '2026-11-25', and the path of the file has"]);
+    refused(&["two/*/a.json"], 1, &["line 1", "dt is '2026-11-25', but the path of the file has"]);
     fs::create_dir_all(shop.path("dt=1/dt=2")).unwrap();
     fs::copy(shop.path("flat.csv"), shop.path("dt=1/dt=2/flat.csv")).unwrap();
     refused(&["dt=1/dt=2/flat.csv"], 1, &["has the column dt twice in its path"]);

@@ -286,7 +286,7 @@ fn what_is_no_share_and_no_count_is_told() {
         assert!(told.contains("bad.csv: line 3, column") && told.contains(says), "{told}");
     };
     for label in ["1.5", "-0.1", "2", "nan", "soon"] {
-        let says = format!("ctr is '{label}', and a label is a number from 0 to 1");
+        let says = format!("ctr is '{label}', but a label is a number from 0 to 1");
         refused(&[SHARE], &format!("1,2,0,{label},1,2,1"), &says);
     }
     refused(&[SHARE], "1,2,0,,1,2,1", "ctr is missing, and it is the label");
@@ -295,7 +295,7 @@ fn what_is_no_share_and_no_count_is_told() {
     refused(&[COUNTS], "1,2,0,0,-1,2,1", "clicks is '-1', and a count is a number of 0 or more");
     refused(&[COUNTS], "1,2,0,0,1,many,1", "views is 'many', and a count is a number");
     refused(&[COUNTS], "1,2,0,0,1,,1", "views is missing, and a label is made of it");
-    refused(&[COUNTS, WEIGHT], "1,2,0,0,1,1e30,1e30", "times the weight beyond the numbers");
+    refused(&[COUNTS, WEIGHT], "1,2,0,0,1,1e30,1e30", "times the weight is beyond 32-bit numbers");
     let settings = |columns: &[&str], says: &str| {
         let told = shop(columns).fails(&["train", "run.toml", "--data", "rows.csv"]);
         assert!(told.contains(says), "{told}");
