@@ -150,8 +150,8 @@ fn data_without_columns_is_told_how_they_are_named() {
         // Where some are skipped, that is the first that is not.
         let line = if more.contains(&"3") { "line 4" } else { "line 1" };
         assert!(said.contains(&format!("rows.csv: {line}")), "{said}");
-        let hint = "no columns are given, and lines are taken for those of Criteo's click logs: \
-                    `stepwell schema rows.csv --out run.toml`";
+        let hint = "no columns are given, so lines are read as Criteo's click logs: `stepwell \
+            schema rows.csv --out run.toml`";
         assert!(said.contains(hint), "{said}");
     }
     // The same lines with columns are none that lack them.

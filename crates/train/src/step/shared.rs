@@ -129,7 +129,7 @@ impl Sharing {
     fn all_are_back(&self) -> Result<()> {
         let left = self.borrowed.as_ref().filter(|_| !self.lends_on).and_then(Borrowed::any);
         left.map_or(Ok(()), |key| {
-            let why = Malformed::Wrong("it does not ask for a row back that it lent");
+            let why = Malformed::Wrong("it does not ask for a row that it lent");
             let owner = owner(key, self.fabric.size());
             Err(stepwell_fabric::Error::malformed(owner, why).into())
         })

@@ -338,7 +338,10 @@ fn what_cannot_be_is_refused_in_one_line() {
         config.tables.iter_mut().for_each(|table| table.dim = Some(0));
     };
     let error = refused(none);
-    assert!(error.contains("deepfm pairs embeddings, and its tables have none"), "{error}");
+    assert!(
+        error.contains("deepfm multiplies pairs of embeddings, but its tables have none"),
+        "{error}"
+    );
     let error = refused(|config| config.model.kind = ModelKind::Dcn);
     assert!(error.contains("tables.clicks.dim is 0, and dcn has no first-order"), "{error}");
     let error = refused(|config| config.tables[1].dram = Some(ByteCount(3 << 10)));
