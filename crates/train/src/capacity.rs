@@ -134,7 +134,7 @@ impl Capacity {
         if offer.is_none() && config.dense_place == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense = device needs a device, but device = {}: choose a device, such as \
-                emulated:1, or train.dense = host",
+                 emulated:1, or train.dense = host",
                 config.device
             )));
         }

@@ -54,7 +54,7 @@ pub enum Error {
     /// The loss is no longer finite.
     #[error(
         "the loss of step {step} is {loss}: training diverged; {}lower optim.rows.lr or \
-        optim.dense.lr, or check the data for huge labels and weights{}",
+         optim.dense.lr, or check the data for huge labels and weights{}",
         unscaled_hint(unscaled), last_checkpoint_hint(*saved)
     )]
     Diverged {
@@ -70,7 +70,7 @@ pub enum Error {
     /// A gradient is so large that the optimizer state would soon be infinite.
     #[error(
         "the gradient of an example of step {step} is {gradient:.1e}, too large for an optimizer \
-        to sum its square: scale numeric labels or weights down{}",
+         to sum its square: scale numeric labels or weights down{}",
         last_checkpoint_hint(*saved)
     )]
     HugeGradient {
@@ -92,8 +92,8 @@ pub enum Error {
     /// Row histories cannot count further steps.
     #[error(
         "training cannot continue after step {step}: rows with a history (rows.history, \
-        rows.expire_after, rows.admit_after, rows.admit_probability) count at most {last} steps; \
-        train from scratch without these settings or with a larger data.mini_batch"
+         rows.expire_after, rows.admit_after, rows.admit_probability) count at most {last} steps; \
+         train from scratch without these settings or with a larger data.mini_batch"
     )]
     LastStep {
         /// The step of the model.
@@ -104,7 +104,7 @@ pub enum Error {
     /// The training part of the data is empty.
     #[error(
         "the training part of the data has no example ({skipped} malformed lines were skipped); \
-        lower data.eval_fraction or check the data"
+         lower data.eval_fraction or check the data"
     )]
     NothingToTrain {
         /// Number of malformed lines skipped.
@@ -113,7 +113,7 @@ pub enum Error {
     /// The data to score is empty.
     #[error(
         "the data to score has no example ({skipped} malformed lines were skipped); choose data \
-        with --data"
+         with --data"
     )]
     NothingToEvaluate {
         /// Number of malformed lines skipped.
@@ -235,7 +235,7 @@ fn after_full_index(saved: Option<u64>) -> String {
         |step| {
             format!(
                 "the model after step {step} is saved: continue with that setting and --resume or, \
-                if `train --from` started the run, with the same command"
+                 if `train --from` started the run, with the same command"
             )
         },
     )
@@ -245,7 +245,7 @@ fn after_device(saves: bool) -> &'static str {
     match saves {
         true => {
             "checkpoints are not affected: continue from the last one with --resume, on other \
-            devices or with --device host"
+             devices or with --device host"
         }
         false => "there is no checkpoint to continue from, because checkpoint.dir is not set",
     }

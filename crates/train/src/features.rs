@@ -247,7 +247,7 @@ impl Features {
         if columns.count > COLUMNS_MAX {
             return Err(Error::Config(format!(
                 "the features have {} columns in the model's input: lower dim or ids to at most {} \
-                in total",
+                 in total",
                 columns.count, COLUMNS_MAX
             )));
         }
@@ -274,7 +274,7 @@ impl Features {
                     let (number, column) = (after.line, &self.names[*column]);
                     return Err(Error::Config(format!(
                         "{file}: example {number} has {count} ids in column {column}, whose \
-                        feature takes ids = {most}: raise it"
+                         feature takes ids = {most}: raise it"
                     )));
                 }
             }

@@ -190,15 +190,15 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     if dims.iter().all(|dim| *dim == 0) {
         return Err(Error::Config(format!(
             "{kind} multiplies pairs of embeddings, but its tables have none: set \
-            tables.{table}.dim, or dim of another table, to at least 1"
+             tables.{table}.dim, or dim of another table, to at least 1"
         )));
     }
     let projected = dims.iter().filter(|dim| ![0, model.dim].contains(*dim)).count();
     if projected > PROJECTIONS_MAX {
         return Err(Error::Config(format!(
             "{kind} would need {projected} projections, one for each field whose dimension is not \
-            model.dim = {}, but at most {PROJECTIONS_MAX} are supported: give the tables with \
-            pooling = none that dim",
+             model.dim = {}, but at most {PROJECTIONS_MAX} are supported: give the tables with \
+             pooling = none that dim",
             model.dim
         )));
     }

@@ -155,7 +155,7 @@ impl RunState {
         if let Some((key, was, is)) = self.read_otherwise(now) {
             return wrong(format!(
                 "was trained with {key} = {was}, this run has {is}; a resumed run must keep it, \
-                because positions in the data depend on it"
+                 because positions in the data depend on it"
             ));
         }
         if let Some((why, mend)) = changed(&self.files, &now.files) {
@@ -164,7 +164,7 @@ impl RunState {
         if self.train_end != now.train_end {
             return wrong(format!(
                 "was trained up to {}, but this run would train up to {}; a resumed run must keep \
-                data.eval_fraction and data.eval_paths",
+                 data.eval_fraction and data.eval_paths",
                 place(self.train_end),
                 place(now.train_end)
             ));
@@ -219,7 +219,7 @@ impl RunState {
                 path: checkpoint.path.clone(),
                 why: format!(
                     "was trained with {key} = {}; scoring must keep it, because {} would be \
-                    another model",
+                     another model",
                     as_given(&was),
                     as_given(&is)
                 ),
@@ -279,7 +279,7 @@ fn check_functions(checkpoint: &Checkpoint) -> Result<()> {
                 path: checkpoint.path.clone(),
                 why: format!(
                     "its {what} were made by '{theirs}', but this build uses '{ours}', so ids \
-                    would not find their rows; train from scratch, or use the build that wrote it"
+                     would not find their rows; train from scratch, or use the build that wrote it"
                 ),
             });
         }
@@ -333,10 +333,10 @@ fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)>
         return Some((
             format!(
                 "was trained on the same files in another order, with '{was}' in the place of \
-                '{now}'"
+                 '{now}'"
             ),
             "list them one by one in that order: a pattern's matches are sorted by the numbers in \
-            their names, but were sorted alphabetically in earlier versions",
+             their names, but were sorted alphabetically in earlier versions",
         ));
     }
     let same_names = was.len() == now.len() && was.iter().zip(now).all(|(a, b)| a.name == b.name);

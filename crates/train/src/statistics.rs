@@ -38,7 +38,7 @@ pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, V
         column.deviation = of_names.iter().map(|of| of.deviation).collect();
         notes.push(format!(
             "columns.{number} is standardised with statistics of the data: mean = {:?}, deviation \
-            = {:?}",
+             = {:?}",
             column.mean, column.deviation
         ));
     }

@@ -144,7 +144,7 @@ impl Steps {
         mini.cargo = Examples { after, ..examples };
         self.hierarchy.feed(mini)?;
         let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
-            unreachable!("what was fed is ready")
+            unreachable!("the fed mini-batch is ready")
         };
         let planned = self.clock.seconds();
         let mut loss = 0.0;

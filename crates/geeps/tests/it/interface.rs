@@ -308,7 +308,7 @@ fn a_table_is_not_clocked_while_a_read_of_it_waits() {
     let mut read = end.geeps.read(ABOVE, &keys(8), Staleness::BSP).unwrap();
     end.geeps.table_clock(BELOW).unwrap();
     let error = end.geeps.table_clock(ABOVE).unwrap_err().to_string();
-    assert_eq!(error, "table_clock: a read of 'above' waits: take it before");
+    assert_eq!(error, "table_clock: a read of 'above' is pending: take it first");
     end.settle();
     end.geeps.table_clock(ABOVE).unwrap();
     assert!(read.poll().unwrap().is_ready(), "it was served before");

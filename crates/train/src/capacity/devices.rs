@@ -92,7 +92,7 @@ impl DeviceRoom {
         (is_half && used < given).then(|| {
             format!(
                 "tiers.hbm: each device uses {used} of {given}, because devices hold at most half \
-                as many rows as the host: raise tiers.dram to use more"
+                 as many rows as the host: raise tiers.dram to use more"
             )
         })
     }
@@ -148,7 +148,7 @@ fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) 
             let least = least.div_ceil(PART.0).saturating_mul(PART.1).saturating_add(dense);
             Error::Config(format!(
                 "{name} has {free} free, but a row of table '{tables}' takes {} with its buffers: \
-                free some memory, choose another device or none, or lower data.mini_batch",
+                 free some memory, choose another device or none, or lower data.mini_batch",
                 ByteCount(least)
             ))
         }
@@ -162,7 +162,7 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
         let (names, offered) = (offer.least(), ByteCount(offer.memory_bytes));
         return Err(Error::Config(format!(
             "train.dense = device takes {dense} of each device, but {names} has {offered} free: \
-            choose train.dense = host, or lower data.mini_batch"
+             choose train.dense = host, or lower data.mini_batch"
         )));
     };
     let Some(hbm) = config.tiers.hbm else {
@@ -172,7 +172,7 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
         let (names, offered) = (offer.least(), ByteCount(offered));
         return Err(Error::Config(format!(
             "tiers.hbm = {hbm}, but {names} has {offered} free next to the dense part: lower it, \
-            or leave it out"
+             or leave it out"
         )));
     }
     Ok(hbm)

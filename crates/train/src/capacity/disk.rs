@@ -39,7 +39,7 @@ impl Capacity {
             let count = (config.checkpoint.keep as u64).saturating_add(1 + best);
             let why = format!(
                 "checkpoint.dir: {count} of {}, including the one being written; less on the file \
-                system of tiers.ssd, whose files they share",
+                 system of tiers.ssd, whose files they share",
                 ByteCount(each)
             );
             budget.add("checkpoints", each.saturating_mul(count), why);
@@ -82,7 +82,7 @@ impl Capacity {
         (is_shared && expected.rows > Some(before)).then(|| {
             format!(
                 "a run does not know in advance that there will be {rows} rows: to follow this \
-                plan, set tiers.index = {} ({index})",
+                 plan, set tiers.index = {} ({index})",
                 index.0
             )
         })

@@ -73,7 +73,7 @@ impl Profile {
         let profile: Self = serde_json::from_str(&text).map_err(|error| {
             Error::Config(format!(
                 "profile {name}: {error}: it is not a report of this version; create one with \
-                `{MAKE}`"
+                 `{MAKE}`"
             ))
         })?;
         let checked = profile.check().and_then(|()| profile.check_settings(settings));
@@ -94,7 +94,7 @@ impl Profile {
         if self.steps < STEPS_MIN {
             return Err(format!(
                 "steps is {}, too few to measure more than the start of a run: train {STEPS_MIN} \
-                or more, with more data or data.epochs",
+                 or more, with more data or data.epochs",
                 self.steps
             ));
         }
@@ -105,7 +105,7 @@ impl Profile {
         if evaluated > trained {
             return Err(format!(
                 "eval_by_epoch has {evaluated} examples, more than the {trained} trained: lower \
-                data.eval_fraction, or evaluate fewer"
+                 data.eval_fraction, or evaluate fewer"
             ));
         }
         if self.processor.cores == 0 {
@@ -119,7 +119,7 @@ impl Profile {
         if whole.into_iter().any(|seconds| seconds <= 0.0 || !is_time(seconds)) {
             return Err(format!(
                 "train_seconds, processor.seconds and compute_seconds are not all above 0 and at \
-                most {most}: create a new profile"
+                 most {most}: create a new profile"
             ));
         }
         if parts.any(|seconds| !is_time(seconds)) {
@@ -149,7 +149,7 @@ impl Profile {
                 let (own, wanted) = (text(own), text(wanted));
                 return Err(format!(
                     "config has {key} = {own}, but this plan has {wanted}: plan with the run's \
-                    value, or create a profile with the planned one"
+                     value, or create a profile with the planned one"
                 ));
             }
         }

@@ -43,7 +43,7 @@ impl Places for Files {
         } else if !directory.is_dir() {
             return Err(Error::Config(format!(
                 "--resume: there is no directory {}; check its name, or start a run that can be \
-                resumed with --resume=auto",
+                 resumed with --resume=auto",
                 directory.display()
             )));
         }
@@ -60,7 +60,7 @@ impl Places for Files {
         let disk = FileDisk::open(directory).map_err(|error| {
             Error::Config(format!(
                 "checkpoint.dir = {} was opened by rank 0, but this rank cannot find it ({error}): \
-                choose a directory that all ranks share",
+                 choose a directory that all ranks share",
                 directory.display()
             ))
         })?;
@@ -130,7 +130,7 @@ impl Checkpoints for Directory {
         for path in passed_over(&*self.disk)? {
             note(format!(
                 "{} is not a complete checkpoint of that step and is ignored; it is set aside when \
-                one is written in its place",
+                 one is written in its place",
                 path.display()
             ));
         }
@@ -151,7 +151,7 @@ impl Checkpoints for Directory {
         let (_, path) = found.ok_or_else(|| {
             Error::Config(format!(
                 "checkpoint.dir = {}: rank 0 continues from a checkpoint of step {step}, but this \
-                rank cannot find it: choose a directory that all ranks share",
+                 rank cannot find it: choose a directory that all ranks share",
                 self.disk.path().display()
             ))
         })?;

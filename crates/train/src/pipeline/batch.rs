@@ -344,7 +344,7 @@ impl BatchStage {
         if let Some((counted, found)) = shared.filter(|(counted, found)| counted > found) {
             return Err(Error::Data(DataError::Options(format!(
                 "the data ends after {found} examples, but {counted} lines were counted: it \
-                changed during the run; continue when nothing writes to it"
+                 changed during the run; continue when nothing writes to it"
             ))));
         }
         self.close_mini()?;

@@ -66,7 +66,7 @@ fn differs(own: &Has, theirs: &Has) -> Option<String> {
     if own.kernels != theirs.kernels {
         return Some(format!(
             "uses {} kernels, but rank 0 uses {}: results would differ in bits; launch all ranks \
-            on machines of one kind",
+             on machines of one kind",
             theirs.kernels, own.kernels
         ));
     }
@@ -85,7 +85,7 @@ fn differs(own: &Has, theirs: &Has) -> Option<String> {
         ),
         Some((own, theirs)) => format!(
             "has other content in '{}' ({} bytes, rank 0 has {}): all ranks must read the same \
-            data",
+             data",
             own.name, theirs.bytes, own.bytes
         ),
         None => "reads different data than rank 0".to_owned(),

@@ -150,7 +150,7 @@ fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), Stri
     }
     Err(format!(
         "{ranks} ranks with {devices} devices each are {owners} owners of rows, but a table has \
-        {KEY_SHARDS} key shards; give each rank at most {} devices",
+         {KEY_SHARDS} key shards; give each rank at most {} devices",
         KEY_SHARDS / ranks
     ))
 }

@@ -54,7 +54,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
                 "{} is a stream, so whether it has the data of the earlier run cannot be checked: \
-                it is skipped up to where the run continues",
+                 it is skipped up to where the run continues",
                 path.display()
             ));
         }
@@ -122,7 +122,7 @@ fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
     match place.newest_step()? {
         Some(newest) if step.is_some_and(|step| newest > step) => Err(Error::Config(format!(
             "another run has written a checkpoint of step {newest} in the meantime: run the \
-            command again"
+             command again"
         ))),
         _ => Ok(()),
     }
@@ -150,7 +150,7 @@ fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> R
     if was.kernels != state.kernels {
         (around.on_note)(&format!(
             "the checkpoint was made with kernels {}, but this machine has {}: bits may differ \
-            from an uninterrupted run",
+             from an uninterrupted run",
             was.kernels, state.kernels
         ));
     }
@@ -169,7 +169,7 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
         if let Saved::No(why) = &rows.saved {
             (around.on_note)(&format!(
                 "using {} although its rows are not the saved ones ({why}): rows lost in a repair \
-                start again from initial values, so the model differs from the saved one",
+                 start again from initial values, so the model differs from the saved one",
                 rows.path.display()
             ));
         }

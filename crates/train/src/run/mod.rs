@@ -151,7 +151,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run with data.epochs = {} ended at step {}; raise \
-            data.epochs to continue",
+             data.epochs to continue",
             config.data.epochs, report.steps
         ));
     }
@@ -236,7 +236,7 @@ fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
     (!columns.is_empty()).then(|| {
         format!(
             "dense columns have large unscaled values: {listed}; training may diverge: give them \
-            transform = \"standardise\" or \"log1p\""
+             transform = \"standardise\" or \"log1p\""
         )
     })
 }

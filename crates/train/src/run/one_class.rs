@@ -25,6 +25,6 @@ fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
     };
     Some(format!(
         "{name} is {label} in every example {what}: check its column, and `positive` if its values \
-        are text"
+         are text"
     ))
 }

@@ -122,7 +122,7 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
     }
     let hint = format!(
         "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
-        {first} --out run.toml` writes settings with the columns of the file"
+         {first} --out run.toml` writes settings with the columns of the file"
     );
     match error {
         // All earlier lines were malformed, too.

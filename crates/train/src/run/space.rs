@@ -141,7 +141,7 @@ impl Needs {
         let (free, least) = (ByteCount(room.free), ByteCount(*least));
         Err(Error::Config(format!(
             "{key} = {directory}: its file system has {free} free, but the run needs at least \
-            {least} there ({why}): free some space, or choose a directory on another one"
+             {least} there ({why}): free some space, or choose a directory on another one"
         )))
     }
 
@@ -150,7 +150,7 @@ impl Needs {
         (room.free < *soon).then(|| {
             format!(
                 "{key} = {}: its file system has {} free, but the run may need {} there with as \
-                many rows as memory holds: it would fail on a full disk",
+                 many rows as memory holds: it would fail on a full disk",
                 directory.display(),
                 ByteCount(room.free),
                 ByteCount(*soon)

@@ -336,8 +336,8 @@ fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
         if let Some(known) = known.filter(|known| known.dim > table.dim) {
             return Err(Error::Config(format!(
                 "table '{}' has embeddings of {} lanes in the checkpoint, but {} in this model: \
-                raise model.dim or tables.{}.dim to at least that many, because rows are not \
-                truncated",
+                 raise model.dim or tables.{}.dim to at least that many, because rows are not \
+                 truncated",
                 table.name, known.dim, table.dim, table.name
             )));
         }

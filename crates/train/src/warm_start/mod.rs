@@ -172,7 +172,7 @@ impl WarmRequest<'_> {
         if state.earlier.is_none() {
             notes.push(format!(
                 "{} was written by an earlier build, which did not record whether its run ended: \
-                its data counts as trained",
+                 its data counts as trained",
                 checkpoint.path.display()
             ));
         }
@@ -198,7 +198,7 @@ impl WarmRequest<'_> {
             if is_changed {
                 notes.push(format!(
                     "files have changed since the run was stopped {}; the changed parts were not \
-                    trained yet, so it continues with the files as they are now",
+                     trained yet, so it continues with the files as they are now",
                     place(&state)
                 ));
             }
@@ -262,7 +262,7 @@ impl WarmRequest<'_> {
             let (count, of) = (skipped.len(), found.len());
             notes.push(format!(
                 "{count} of {of} files were trained before and are skipped: {}; --again trains on \
-                them again",
+                 them again",
                 shortened(&skipped)
             ));
         }
@@ -304,8 +304,8 @@ impl WarmRequest<'_> {
         let to = self.to.unwrap_or(&there.path).display();
         Err(Error::Config(format!(
             "checkpoint.dir = {to} holds checkpoints of another run (the last at step {}): \
-            continue from them with --from {to}, set them aside with --force, or choose another \
-            directory",
+             continue from them with --from {to}, set them aside with --force, or choose another \
+             directory",
             there.step
         )))
     }
@@ -342,13 +342,13 @@ fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState, found: &[Foun
     if changed_in_the_middle(state, found) {
         return Error::Config(format!(
             "{path} stopped {}, which has changed since: restore the file, or give {path} itself \
-            to --from, together with --again, to train on all of the data as it is now",
+             to --from, together with --again, to train on all of the data as it is now",
             place(state)
         ));
     }
     Error::Config(format!(
         "{path} stopped {}: train the rest first, with the command that trained it, or give {path} \
-        itself to --from to skip the rest",
+         itself to --from to skip the rest",
         place(state)
     ))
 }

@@ -86,7 +86,7 @@ impl DeviceDense {
             let (count, rows) = (sizes.parameters, sizes.rows());
             return Err(refused(format!(
                 "{count} dense parameters and {rows} examples on a device, which takes at most {} \
-                of each: lower model.hidden or data.mini_batch",
+                 of each: lower model.hidden or data.mini_batch",
                 u32::MAX
             )));
         }

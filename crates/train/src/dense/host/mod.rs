@@ -68,7 +68,7 @@ fn check(graph: &Graph<f32>) -> Result<()> {
         let name = &spec.name;
         Err(Error::Config(format!(
             "'{name}' is state that is not a parameter, which is not supported here: remove its \
-            layer"
+             layer"
         )))
     })
 }
