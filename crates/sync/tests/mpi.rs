@@ -3,7 +3,7 @@
 //! If MPI did not launch it, this program launches itself by `mpirun`, once for each protocol, and
 //! again with messages for those that put. It adds up its ranks' counts of gradients.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program prints its results")]
 
 #[path = "protocols/problem.rs"]
 mod problem;

@@ -4,7 +4,7 @@
 //! test (`cargo test -p stepwell-fuzz` uses an existing one). If it wasn't built, tests that need
 //! it report that and do nothing.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

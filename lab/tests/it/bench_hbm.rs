@@ -1,6 +1,6 @@
 //! `bench hbm` on emulated devices: figures are all there, and of kernels that are right.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use crate::common::Workshop;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `stepwell-lab cache-sim`: small traces with figures that a plain model gives too.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,6 +1,6 @@
 //! Failures are reported in one line, on all ranks; wrong calls of an application are refused.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::sync::Arc;
 use std::task::Poll;

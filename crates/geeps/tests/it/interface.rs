@@ -1,6 +1,6 @@
 //! The calls of the paper's table 1, one at a time, and their statistics.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::sync::Arc;
 use std::task::Poll;

@@ -1,6 +1,6 @@
 //! The place of data and the size of memory change no bit; the budget is never exceeded.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::time::Duration;
 

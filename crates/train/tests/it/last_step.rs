@@ -1,6 +1,6 @@
 //! A run whose rows have histories ends at the last step that these can count, and not beyond.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Models of several tables: with any tiers, groups and stores, the bits are those of a run in
 //! memory.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
