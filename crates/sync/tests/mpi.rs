@@ -83,7 +83,7 @@ fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
         let found = said.lines().find_map(|line| line.strip_prefix(&start));
         let words: Vec<&str> = found.unwrap_or_default().split(' ').collect();
         let [given, used, dropped, left, model] = words[..] else {
-            return Err(format!("rank {rank} does not say what it has: {said}"));
+            return Err(format!("rank {rank} printed no results: {said}"));
         };
         let [given, used, dropped, left] =
             [given, used, dropped, left].map(|count| count.parse().unwrap());
@@ -106,7 +106,7 @@ fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
         let workers = RANKS - kind.workers(RANKS)..RANKS;
         let threads = &on_threads(kind, RANKS, &options())[0].model;
         if model != threads || *model != plain_loop(workers, &options()) {
-            return Err(format!("{model:?} in place of {threads:?}"));
+            return Err(format!("{model:?} instead of {threads:?}"));
         }
     }
     Ok(counts)

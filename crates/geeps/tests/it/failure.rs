@@ -65,7 +65,7 @@ impl Alone {
         self.settle();
         match request.poll().unwrap() {
             Poll::Ready(access) => access,
-            Poll::Pending => panic!("it is not there"),
+            Poll::Pending => panic!("the request is not ready"),
         }
     }
 }
