@@ -37,17 +37,17 @@ pub(crate) enum BenchJob {
 /// `stepwell-lab bench ranks`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: the number \
+                        of distinct ids is what matters here."
 )]
 pub(crate) struct BenchRanksArgs {
-    /// A directory on the disk to be measured, with room for the examples and the rows twice
+    /// A directory on the disk to measure, with room for the examples and twice the rows
     #[arg(long, default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Train on this file, best a packed one (else on the built-in stream, packed)
+    /// Train on this file, preferably a packed one [default: the built-in stream, packed]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
     pub(crate) data: Option<PathBuf>,
     /// Ids of all slots
@@ -59,25 +59,25 @@ pub(crate) struct BenchRanksArgs {
     /// Examples of a run
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) examples: u64,
-    /// Pairs of runs, whose order changes and of which the median counts: best an odd number
+    /// Pairs of runs, in alternating order; results are medians, so use an odd number
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
-    /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
-    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside
-    /// one of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr
-    /// on 1 Gbit/s and 50 us; late, four ranks that are held up for 0 to 50 ms in every step, by
-    /// each protocol beside in step
+    /// Parts to measure [default: all]: exchange, messages from every rank to every rank; bytes,
+    /// what ranks send in a step of deepfm and lr; memory, two ranks of one thread against one of
+    /// two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr with 1
+    /// Gbit/s and 50 us; late, four ranks delayed by 0 to 50 ms in every step, each protocol
+    /// against ranks in step
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) parts: Vec<String>,
-    /// What launches processes with MPI, where the program is built with the feature mpi
+    /// Command that launches processes with MPI, if the program is built with the feature mpi
     #[arg(long, default_value = "mpirun --oversubscribe -n 2", value_name = "COMMAND")]
     pub(crate) launcher: String,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd, and of
-    /// rows.* rows.storage alone
+    /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd; of rows.*
+    /// only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -85,11 +85,11 @@ pub(crate) struct BenchRanksArgs {
 /// `stepwell-lab bench train`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: the number \
+                        of distinct ids is what matters here."
 )]
 pub(crate) struct BenchTrainArgs {
-    /// A directory on the disk to be measured, with room for the rows five times
+    /// A directory on the disk to measure, with room for five times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -101,10 +101,10 @@ pub(crate) struct BenchTrainArgs {
     /// Exponent of the ids' frequencies
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Give all slots as many ids (else in the proportions of real data)
+    /// Give all slots equally many ids [default: the proportions of real data]
     #[arg(long)]
     pub(crate) equal: bool,
-    /// Examples that are trained first and not counted
+    /// Examples trained first and not counted
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) warmup: u64,
     /// Examples that count
@@ -113,23 +113,21 @@ pub(crate) struct BenchTrainArgs {
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
-    /// Percentages of the rows that memory has slots for
+    /// Percentages of the rows that fit in memory
     #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) shares: Vec<f64>,
-    /// Stores that runs begin with: aged, as long training leaves them, or loaded, once and in
-    /// random order
+    /// Stores that runs start with: aged, as after long training, or loaded once in random order
     #[arg(long, default_value = "aged,loaded", value_delimiter = ',', value_name = "LIST")]
     pub(crate) store: Vec<String>,
     /// Leave out the runs with every row in memory
     #[arg(long)]
     pub(crate) only_out_of_core: bool,
-    /// Leave out the plain run beside each run out of core, which is the same with
-    /// tiers.harvest=0
+    /// Leave out the plain run next to each run out of core, the same with tiers.harvest=0
     #[arg(long)]
     pub(crate) no_plain: bool,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
-    /// tiers.page_cache, and of rows.* rows.storage alone
+    /// not model.kind, checkpoint.*, tiers.dram, tiers.ssd, tiers.page_cache; of the data only its
+    /// mini-batch, of rows.* only rows.storage
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -137,8 +135,8 @@ pub(crate) struct BenchTrainArgs {
 /// `stepwell-lab bench cpu`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
-                        distinct ids are what it measures."
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: the number \
+                        of distinct ids is what matters here."
 )]
 pub(crate) struct BenchCpuArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -150,10 +148,10 @@ pub(crate) struct BenchCpuArgs {
     /// Exponent of the ids' frequencies
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Ids of each of the 26 slots in an example
+    /// Ids per slot in an example, which has 26 slots
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) ids_per_slot: usize,
-    /// Steps that are trained twice, the second time counted
+    /// Steps, each trained twice; the second time counts
     #[arg(long, default_value_t = 50, value_name = "N")]
     pub(crate) steps: usize,
     /// Models; all of them unless given
@@ -166,8 +164,8 @@ pub(crate) struct BenchCpuArgs {
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) threads: Vec<usize>,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
-    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* data.mini_batch alone,
-    /// and of rows.* rows.storage alone
+    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*; of data.* only data.mini_batch,
+    /// of rows.* only rows.storage
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -178,15 +176,15 @@ pub(crate) struct BenchHbmArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// The device to measure: auto, cuda:0, emulated:1; the first of several, and copies from the
+    /// The device to measure: auto, cuda:0, emulated:1; of several, the first, and copies from the
     /// second
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub(crate) device: Choice,
-    /// Bytes of the rows, which should be several times the device's L2; the device has eight times
-    /// as many [default: 1GiB, 256KiB on an emulated device]
+    /// Bytes of the rows, which should be several times the device's L2 cache; the device needs
+    /// eight times as much memory [default: 1GiB, 256KiB on an emulated device]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes: Option<ByteCount>,
-    /// Rounds, of which the median counts
+    /// Rounds; results are medians
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -197,10 +195,10 @@ pub(crate) struct BenchMemArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Keys that are asked for
+    /// Keys that are looked up
     #[arg(long, default_value_t = 80_000_000, value_name = "N")]
     pub(crate) keys: u64,
-    /// Rows that there is room for
+    /// Rows that fit in memory
     #[arg(long, default_value_t = 16_000_000, value_name = "N")]
     pub(crate) slots: u64,
     /// Bytes of a row
@@ -209,13 +207,13 @@ pub(crate) struct BenchMemArgs {
     /// Exponent of the keys' frequencies in look-ups
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Keys of a look-up, before repetitions are left out
+    /// Keys of a look-up, before duplicates are removed
     #[arg(long, default_value_t = 16_384, value_name = "N")]
     pub(crate) batch: u64,
-    /// Keys drawn in all
+    /// Keys drawn in total
     #[arg(long, default_value_t = 16_000_000, value_name = "N")]
     pub(crate) lookups: u64,
-    /// Rounds, of which the median counts
+    /// Rounds; results are medians
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) rounds: usize,
 }
@@ -223,15 +221,14 @@ pub(crate) struct BenchMemArgs {
 /// `stepwell-lab bench ssd`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchSsdArgs {
-    /// A directory on the disk to be measured, with room for seven times the rows
+    /// A directory on the disk to measure, with room for seven times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table.
     ///
-    /// Among them `row_space_worst`: the most bytes that a row takes in a full segment, over those
-    /// of its payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same
-    /// of rows of 64 bytes, each of which has a head of 16 and 9 in the list, so that it is 1.39
-    /// by arithmetic.
+    /// They include `row_space_worst`: the most bytes that a row takes in a full segment, over its
+    /// payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same for
+    /// rows of 64 bytes: with a head of 16 bytes and 9 in the list, it is 1.39 by arithmetic.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
     /// Rows of the store
@@ -243,7 +240,7 @@ pub(crate) struct BenchSsdArgs {
     /// Keys of a look-up and of a put
     #[arg(long, default_value_t = 1024, value_name = "N")]
     pub(crate) batch: usize,
-    /// Exponent of the keys' frequencies in look-ups and overwrites, 0 for uniform
+    /// Exponent of the keys' frequencies in look-ups and overwrites; 0 is uniform
     #[arg(long, default_value_t = 0.0, value_name = "X")]
     pub(crate) skew: f64,
     /// Reads in flight
@@ -252,13 +249,13 @@ pub(crate) struct BenchSsdArgs {
     /// Seconds of each measurement of reads
     #[arg(long, default_value_t = 5.0, value_name = "S")]
     pub(crate) seconds: f64,
-    /// How many times all rows are overwritten
+    /// Number of times that all rows are overwritten
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) overwrites: u64,
-    /// Rounds, of which the median counts
+    /// Rounds; results are medians
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Keys that the index grows to without a hint, a million at least (0: not measured)
+    /// Keys that the index grows to without a size hint, at least a million (0: not measured)
     #[arg(long, default_value_t = 100_000_000, value_name = "N")]
     pub(crate) index_rows: u64,
 }

@@ -10,38 +10,38 @@ pub(crate) struct CacheSimArgs {
     /// Traces: bare keys, plain or packed with xz or zstd, or training files
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
-    /// How keys are written: i64be, i32be, u32be, criteo-tsv, or auto: packed training files and
-    /// names with .tsv are criteo-tsv, names that begin with scarab-recs i64be, with orm-busy or
-    /// web07 i32be, with w106 u32be
+    /// Format of keys: i64be, i32be, u32be, criteo-tsv, or auto: packed training files and names
+    /// with .tsv are criteo-tsv, names that start with scarab-recs i64be, with orm-busy or web07
+    /// i32be, with w106 u32be
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) format: String,
-    /// Sizes of the slab: parts of the distinct keys (0.01), or slots (5000)
+    /// Sizes of the slab: fractions of the distinct keys (0.01), or slots (5000)
     #[arg(long, default_value = "0.01,0.1", value_name = "SIZES", allow_hyphen_values = true)]
     pub(crate) sizes: String,
-    /// Policies to try: all, or some of their names
+    /// Policies to try: all, or a list of names
     #[arg(long, default_value = "all", value_name = "NAMES")]
     pub(crate) policies: String,
-    /// Accesses of a mini-batch, whose keys are counted once and held together
+    /// Accesses of a mini-batch; its keys are counted once and kept together
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) mini_batch: usize,
-    /// Mini-batches whose keys are known ahead
+    /// Mini-batches whose keys are known in advance
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) window: usize,
-    /// Count reads of rows that left the slab, which lie on pages of so many in the order in which
-    /// they left; compaction is left out (27 where --read-unit or --harvest is given)
+    /// Count reads of rows that left the slab, on pages of this many rows in the order in which
+    /// they left; compaction is not simulated (27 if --read-unit or --harvest is given)
     #[arg(long, value_name = "ROWS")]
     pub(crate) rows_per_page: Option<usize>,
-    /// Count reads, each of so many neighbouring pages (1)
+    /// Count reads, each of this many neighbouring pages (1)
     #[arg(long, value_name = "PAGES")]
     pub(crate) read_unit: Option<usize>,
-    /// Count reads where rows beside those that are read wait for their use, if it is within
-    /// --window, so many at once (0)
+    /// Count reads that also keep neighbouring rows to be used within --window, at most this many
+    /// at once (0)
     #[arg(long, value_name = "ROWS")]
     pub(crate) harvest: Option<usize>,
     /// Print all figures as JSON; with FILE, write them there and print the tables
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Draw hit rates over sizes into this file
+    /// Plot hit rates over sizes into this file
     #[arg(long = "svg", alias = "picture", value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
 }

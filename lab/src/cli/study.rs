@@ -17,15 +17,15 @@ pub(crate) struct StudyArgs {
 /// A paper's experiments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StudyJob {
-    /// RDMA-wild beside Sync-DSGD: 15 workers and a server that learn MNIST
+    /// RDMA-wild against Sync-DSGD: 15 workers and a server that learn MNIST
     RdmaWild(OneStudyArgs),
-    /// RNA beside the blocking sum, eager SGD and AD-PSGD: ranks that are late
+    /// RNA against the blocking sum, eager SGD and AD-PSGD, with late ranks
     Rna(RnaArgs),
-    /// GeePS under BSP, SSP and Async, and in less and less memory of an emulated device
+    /// GeePS under BSP, SSP and Async, and with less and less memory on an emulated device
     Geeps(OneStudyArgs),
-    /// Clicks: a DeepFM whose rows are spread over ranks, one of which is late
+    /// Clicks: a DeepFM with rows spread over ranks, one of which is late
     Ctr(CtrStudyArgs),
-    /// What messages and arithmetic of ranks cost on this machine, for --costs
+    /// Measure what messages and arithmetic cost on this machine, for --costs
     Costs(CostsArgs),
 }
 
@@ -40,20 +40,19 @@ pub(crate) struct CostsArgs {
 /// What the study of clicks takes.
 #[derive(Debug, Args)]
 pub(crate) struct CtrStudyArgs {
-    /// A file of Criteo's lines, packed or not; the last fifth is to test with
+    /// A file in Criteo's format, compressed or not; the last fifth is the test set
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) data: PathBuf,
     /// Learn from the first of N parts of the training examples
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parts())]
     pub(crate) part: u64,
-    /// The first seed: what initial values, probes and delays follow from
+    /// The first seed of initial values, probes and delays
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u32,
-    /// Seeds that are run, of which figures are means
+    /// Number of seeds; figures are means over them
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = seeds())]
     pub(crate) seeds: u64,
-    /// Memory for each rank's rows, such as 2MiB; what does not fit lies on disk (default: all of
-    /// them in memory)
+    /// Memory for each rank's rows, such as 2MiB; the others are on disk [default: all in memory]
     #[arg(long, value_name = "SIZE")]
     pub(crate) dram: Option<ByteCount>,
     #[command(flatten)]
@@ -73,7 +72,7 @@ fn seeds() -> RangedU64ValueParser<u64> {
 pub(crate) struct RnaArgs {
     #[command(flatten)]
     pub(crate) study: OneStudyArgs,
-    /// Run N seeds, from --seed on, and print means and spreads [default: 3, with --quick 1]
+    /// Run N seeds, starting at --seed, and print means and ranges [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) seeds: Option<u64>,
     #[command(flatten)]
@@ -83,8 +82,8 @@ pub(crate) struct RnaArgs {
 /// What messages and arithmetic cost, in studies that take it from a file.
 #[derive(Debug, Args)]
 pub(crate) struct GivenCosts {
-    /// What messages and arithmetic cost, as `study costs --json FILE` wrote it (default: 100
-    /// Gbit/s, 2 us, 12 GB/s)
+    /// Costs of messages and arithmetic, written by `study costs --json FILE` [default: 100 Gbit/s,
+    /// 2 us, 12 GB/s]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) costs: Option<PathBuf>,
 }
@@ -92,16 +91,17 @@ pub(crate) struct GivenCosts {
 /// What all of them take.
 #[derive(Debug, Args)]
 pub(crate) struct OneStudyArgs {
-    /// The folder with MNIST's four IDX files, packed or not: train-images-idx3-ubyte.gz and so on
+    /// The folder with MNIST's four IDX files, compressed or not: train-images-idx3-ubyte.gz and so
+    /// on
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: PathBuf,
-    /// A tenth of it, in about a minute
+    /// Run a tenth of it, in about a minute
     #[arg(long)]
     pub(crate) quick: bool,
     /// Learn from one in N of the training examples
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parts())]
     pub(crate) part: u64,
-    /// What the order of data, initial values, probes and delays follow from
+    /// Seed of the order of data, initial values, probes and delays
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
     /// Print all figures as JSON; with FILE, write them there and print the tables
