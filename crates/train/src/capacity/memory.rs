@@ -127,7 +127,7 @@ fn too_little(least: &Capacity, wanted: &Wanted<'_>, (memory, ranks): (ByteCount
     let bytes = least.budget.total().saturating_mul(ranks);
     let of_ranks = if ranks > 1 { format!(" for all {ranks} ranks") } else { String::new() };
     Error::Config(format!(
-        "memory = {memory}, but the run needs at least {}MiB{of_ranks}: raise it{}",
+        "memory = {memory}, but the run needs {}MiB at least{of_ranks}: raise it{}",
         bytes.div_ceil(1 << 20),
         least.largest(wanted)
     ))
