@@ -47,7 +47,7 @@ pub(crate) struct BenchRanksArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// Train on this file, preferably a packed one [default: the built-in stream, packed]
+    /// Train on this file, preferably a packed one (default: the built-in stream, packed)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
     pub(crate) data: Option<PathBuf>,
     /// Ids of all slots
@@ -65,7 +65,7 @@ pub(crate) struct BenchRanksArgs {
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
-    /// Parts to measure [default: all]: exchange, messages from every rank to every rank; bytes,
+    /// Parts to measure (default: all): exchange, messages from every rank to every rank; bytes,
     /// what ranks send in a step of deepfm and lr; memory, two ranks of one thread against one of
     /// two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr with 1
     /// Gbit/s and 50 us; late, four ranks delayed by 0 to 50 ms in every step, each protocol
@@ -101,7 +101,7 @@ pub(crate) struct BenchTrainArgs {
     /// Exponent of the ids' frequencies
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Give all slots equally many ids [default: the proportions of real data]
+    /// Give all slots equally many ids (default: the proportions of real data)
     #[arg(long)]
     pub(crate) equal: bool,
     /// Examples trained first and not counted

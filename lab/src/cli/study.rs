@@ -52,7 +52,7 @@ pub(crate) struct CtrStudyArgs {
     /// Number of seeds; figures are means over them
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = seeds())]
     pub(crate) seeds: u64,
-    /// Memory for each rank's rows, such as 2MiB; the others are on disk [default: all in memory]
+    /// Memory for each rank's rows, such as 2MiB; the others are on disk (default: all in memory)
     #[arg(long, value_name = "SIZE")]
     pub(crate) dram: Option<ByteCount>,
     #[command(flatten)]
@@ -82,8 +82,8 @@ pub(crate) struct RnaArgs {
 /// What messages and arithmetic cost, in studies that take it from a file.
 #[derive(Debug, Args)]
 pub(crate) struct GivenCosts {
-    /// Costs of messages and arithmetic, written by `study costs --json FILE` [default: 100 Gbit/s,
-    /// 2 us, 12 GB/s]
+    /// Costs of messages and arithmetic, written by `study costs --json FILE` (default: 100 Gbit/s,
+    /// 2 us, 12 GB/s)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) costs: Option<PathBuf>,
 }
