@@ -1,21 +1,21 @@
-"""A synthetic Criteo-shaped click log, drawn with numpy: a file that both sides can read.
+"""A synthetic click log in Criteo's format, drawn with numpy, which both sides can read.
 
-Ids follow a Zipf law in each slot, over vocabularies as large as a real sample's times a scale;
-integers are rounded log-normal values; both are missing as often as in the sample. A click is drawn
-from a logistic model over effects of the ids and of the integers. The file depends on the arguments
-and on numpy's generator alone.
+Ids follow a Zipf law in each slot, over the vocabularies of a real sample times a scale; integers
+are rounded log-normal values; both are missing as often as in the sample. A click is drawn from a
+logistic model of the effects of ids and integers. The file depends only on the arguments and on
+numpy's generator.
 """
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-# Distinct ids of each categorical column in a sample of 80,000 examples, and the shares missing.
+# Distinct ids of each categorical column in a sample of 80,000 examples, and the fraction missing.
 VOCABULARY = [24777, 6440, 8356, 2567, 6273, 3, 4789, 922, 23, 21397, 9325, 13755, 9, 1084, 3270,
               48, 3, 424, 14, 26716, 16156, 23486, 7889, 5773, 38, 32]
 IDS_MISSING = [.04, 0, 0, 0, 0, 0, 0, 0, 0, .04, .04, 0, 0, .42, 0, .42, .42, 0, 0, .04, .04, .04,
                .42, 0, 0, 0]
-# Of the integers: shares missing, and mean and deviation of log(1 + x).
+# Integers: fraction missing, and mean and deviation of log(1 + x).
 INTEGERS_MISSING = [.2, .1, .23, .26, .41, .07, .02, 0, 0, .07, .41, .01, .23]
 LOG_MEAN = [2.2, 5.2, 1.7, 3.6, 2.2, .5, .1, 2.2, 1.8, .2, 1.3, 7.6, 1.8]
 LOG_DEVIATION = [1.2, 1.6, .9, 1.7, 1.2, .8, .3, 2.1, 1.2, .4, .7, 2.8, .9]
@@ -24,7 +24,7 @@ BLOCK = 200_000
 
 
 def write(path, examples, seed=1, vocabulary_scale=10.0, zipf=1.05):
-    """Writes the log to `path`, in blocks; it has its name once it is whole."""
+    """Writes the log in blocks; the file is renamed to `path` once it is complete."""
     part = path.with_name(path.name + ".part")
     options = pa.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
     sizes = [max(2, round(v * vocabulary_scale)) if v > 100 else v for v in VOCABULARY]
@@ -57,7 +57,7 @@ def block(generator, n, sizes, zipf):
 
 
 def zipf_ranks(generator, n, size, exponent):
-    """Ranks from 0 with density rank^-exponent, by the inverse of the continuous law."""
+    """Ranks from 0 with density rank^-exponent, drawn by inverting the continuous distribution."""
     e = 1 - exponent
     x = (1 + generator.random(n) * ((size + 1) ** e - 1)) ** (1 / e)
     return np.clip(x, 1, size).astype(np.uint64) - np.uint64(1)
@@ -76,7 +76,7 @@ def unit(x):
 
 
 def hexadecimal(key, gone):
-    """The upper 40 bits of each key as ten hexadecimal digits; missing where `gone`."""
+    """The upper 40 bits of each key as ten hexadecimal digits; null where `gone`."""
     n = len(key)
     octets = np.ascontiguousarray(key.astype(">u8").view(np.uint8).reshape(n, 8)[:, :5])
     text = np.frombuffer(octets.tobytes().hex().encode(), dtype=np.uint8)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""AUC of data with columns of its own, ours beside PyTorch's same model over several seeds.
+"""AUC on data with named columns: ours against the same model in PyTorch, over several seeds.
 
-`adult` is evaluated on its last fifth, `criteo-attribution` on its own file. The models, optimizers,
+`adult` is evaluated on its last fifth, `criteo-attribution` on its validation file. Models, optimizers,
 rates, mini-batches and epochs are those of `examples/adult.toml` and `examples/criteo-attribution.toml`;
 initial values and the order of sums differ. Needs torch and numpy, and the `zstd` command.
 """
@@ -30,7 +30,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("data", type=Path, help="the folder of adult/ and criteo-attribution/")
+    add("data", type=Path, help="the folder that contains adult/ and criteo-attribution/")
     add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="our binary")
     add("--seeds", type=int, default=5)
     options = parser.parse_args()
@@ -133,7 +133,7 @@ def peer(data, model, seed):
 
 
 def auc(labels, scores):
-    """The part of pairs of a positive and a negative that are in the right order."""
+    """Fraction of pairs of a positive and a negative example that are ordered correctly."""
     _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     positives = labels.sum()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Speed beside PyTorch: both sides train on one file, in turns, from the TSV to the last step.
+"""Speed against PyTorch: both sides train on one file, alternately, from the TSV to the last step.
 
-Both: mini-batches of 4096, embeddings of 16, row Adagrad 0.02, dense Adam 0.001, 2 threads, no
-evaluation, f32. For each model the peer's ways of reading and of training rows are tried on the
-head of the file, one choice after the other, and the best are kept. Then both sides train on the
-whole file, ours, theirs, ours, theirs, and medians are compared.
+Both use mini-batches of 4096, embeddings of 16, row Adagrad 0.02, dense Adam 0.001, 2 threads, no
+evaluation, and f32. For each model, the peer's ways to read and to train rows are tried on the head
+of the file, one choice after another, and the best are kept. Then both sides train on the whole
+file (ours, theirs, ours, theirs), and medians are compared.
 
-Examples a second are those of the run without start-up: opening the file to the end of the last
-step. A machine shared with others is noisy; differences under some 10 % say nothing.
+Examples per second exclude start-up: they count from opening the file to the end of the last step.
+A shared machine is noisy; differences below about 10 % mean nothing.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sides import Sides, add_options, machine, say, table, versions
 
-# Choices of the peer, tried in this order; the first of each is where the search begins.
+# Choices of the peer, tried in this order; the search starts with the first of each.
 CHOICES = [
     [["--rows-by", "manual"], ["--rows-by", "torch"]],
     [["--reader", "pyarrow"], ["--reader", "polars"]],
@@ -32,13 +32,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, "target/bench/compare")
     add = parser.add_argument
-    add("--data", type=Path, help="a TSV file; a synthetic one is drawn unless given")
-    add("--examples", type=int, default=2_000_000, help="of the synthetic file")
-    add("--probe", type=int, default=400_000, help="examples of each try of the peer's choices")
-    add("--tries", type=int, default=2, help="runs of each try, of which the fastest counts")
+    add("--data", type=Path, help="a TSV file (default: a synthetic one)")
+    add("--examples", type=int, default=2_000_000, help="examples of the synthetic file")
+    add("--probe", type=int, default=400_000, help="examples per try of the peer's choices")
+    add("--tries", type=int, default=2, help="runs per try; the fastest counts")
     add("--rounds", type=int, default=3, help="runs of each side on the whole file")
     add("--threads", type=int, default=2)
-    add("--rows-per-slot", type=int, default=1 << 17, help="of the peer's tables")
+    add("--rows-per-slot", type=int, default=1 << 17, help="rows per slot in the peer's tables")
     add("--bf16", action="store_true", help="let the peer's dense part use bfloat16 if faster")
     options = parser.parse_args()
     sides = Sides(options)
@@ -65,7 +65,7 @@ def synthetic(folder, examples):
 
 
 def search(sides, model, data):
-    """The peer's fastest flags for this model, found one choice at a time."""
+    """Finds the peer's fastest flags for this model, one choice at a time."""
     choices = CHOICES + ([BF16] if sides.options.bf16 else [])
     best, fastest = [choice[0] for choice in choices], 0.0
     for index, choice in enumerate(choices):
@@ -75,12 +75,12 @@ def search(sides, model, data):
             if speed > fastest:
                 best, fastest = tried, speed
     if not fastest:
-        raise SystemExit(f"no way of running the peer on {model} worked")
+        raise SystemExit(f"the peer failed on {model} with all flags")
     return sum(best, [])
 
 
 def probe(sides, model, data, flags):
-    """The fastest of several short runs; 0 where these flags do not work on this machine."""
+    """Speed of the fastest of several short runs; 0 if the flags do not work on this machine."""
     fastest, head = 0.0, ["--examples-max", sides.options.probe]
     try:
         for _ in range(sides.options.tries):
@@ -94,7 +94,7 @@ def probe(sides, model, data, flags):
 
 
 def turns(sides, model, data, best):
-    """Reports of both sides, which run in turns."""
+    """Reports of both sides, which run alternately."""
     ours_reports, peer_reports = [], []
     for turn in range(sides.options.rounds):
         if sides.options.only != "peer":

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Training day by day beside one run over all days, and how fast a large table is taken over.
+"""Training day by day against one run over all days, and how fast a large table is inherited.
 
   python bench/daily.py [--stepwell target/release/stepwell] [--examples 65536]
   python bench/daily.py --rows 38000000 --folder /a/large/disk
 
-Without --rows: five drawn days whose clicks drift. Each day's model is scored on the next day, and
-must have the digest and AUC of a single run over all days so far: in memory, with two ranks, with
-tiers of a few rows, and killed in the middle of each day.
+Without --rows: five synthetic days whose clicks drift. Each day's model is scored on the next day,
+and must have the digest and AUC of a single run over all days so far: in memory, with two ranks,
+with tiny tiers, and killed in the middle of each day.
 
 With --rows: a table of that many rows of 520 bytes (embedding and optimizer state) is trained and
-saved, then `train --from` goes on with one more mini-batch. Prints the bytes that the second run
-wrote, the time until its first step, and both for a row. Needs a disk with twice the table's bytes.
+saved, then `train --from` continues with one more mini-batch. Prints the bytes that the second run
+wrote, the time until its first step, and both per row. Needs a disk with twice the table's bytes.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def draw(folder, examples):
     for day in range(1, DAYS + 2):
         lines = ["click,user_id,item_id,price"]
         for _ in range(examples):
-            # A tenth of the users and items of a day are new.
+            # A tenth of a day's users and items are new.
             user = int(users * (dice.random() + day / 10) / 2)
             item = int(items * (dice.random() ** 2 + day / 10) / 2)
             price = round(math.exp(dice.gauss(3, 1)), 2)
@@ -90,7 +90,7 @@ class Runs:
         return json.loads((self.folder / "report.json").read_text())
 
     def killed(self, saved, flags):
-        """Begins a run, kills it once it has written a checkpoint; whether it was in time."""
+        """Starts a run and kills it at its first checkpoint; returns whether it was killed in time."""
         before = set(saved.iterdir()) if saved.exists() else set()
         child = self.start(*flags, "--checkpoint.every", 50, "-q")
         while child.poll() is None:
@@ -104,7 +104,7 @@ class Runs:
 
 
 def tiny(runs):
-    """The least memory for rows that these mini-batches can be trained in."""
+    """Flags with the least memory for rows that these mini-batches can be trained in."""
     flags = ["train", "run.toml", "--data", "day_1.csv", "--tiers.dram", "16KiB", "-q"]
     said = runs.start(*flags).communicate()[0]
     return ["--tiers.dram", re.search(r"more, at most (\d+)", said)[1], "--tiers.segment", "256KiB"]
@@ -121,8 +121,8 @@ def days(program, folder, examples):
         digest = runs.report(*flags)["model_digest"]
         scored = runs.report("eval", f"one-{day}", "--data", f"day_{day + 1}.csv")
         one[day] = digest, scored["eval"]["auc"]
-    print(f"{DAYS} days of {examples:,} examples; AUC on the next day of one run over all days so far,")
-    print("and the same day by day (= the same digest and the same AUC)\n")
+    print(f"{DAYS} days of {examples:,} examples; AUC on the next day, of one run over all days so far")
+    print("and day by day (=: same digest and AUC)\n")
     print("| day | one run | " + " | ".join(ways) + " |\n|---|---:" + "|---:" * len(ways) + "|")
     for day in range(1, DAYS + 1):
         cells = [f"{one[day][1]:.6f}"]
@@ -136,13 +136,13 @@ def days(program, folder, examples):
             digest = runs.report(*flags)["model_digest"]
             auc = runs.report("eval", saved, "--data", f"day_{day + 1}.csv")["eval"]["auc"]
             same = (digest, auc) == one[day]
-            cells.append("=" if same else f"{auc:.6f}, another model")
+            cells.append("=" if same else f"{auc:.6f}, different model")
         print(f"| {day} | " + " | ".join(cells) + " |", flush=True)
     print(f"\nkilled after a checkpoint: {kills} of {DAYS} days")
 
 
 def large(program, folder, rows):
-    """Ids that never come again, so that each is a row."""
+    """Trains on ids that occur once each, so that each has its own row, and continues the run."""
     count = rows // LARGE_IDS // MINI_BATCH * MINI_BATCH
     names = [f"c{column}" for column in range(LARGE_IDS)]
     head = ",".join(["click", *names]) + "\n"
@@ -186,7 +186,7 @@ def large(program, folder, rows):
     ends = time.time() - begin
     at, wrote = seen or (ends, written)
     print(f"first step after {at:.2f} s, {at / first['rows'] * 1e9:.0f} ns a row; {wrote / 1e6:.1f} MB "
-          f"written by then, {wrote / table:.5f} of the table; in all {ends:.2f} s, "
+          f"written by then, {wrote / table:.5f} of the table; in total {ends:.2f} s, "
           f"{written / 1e6:.1f} MB")
 
 
@@ -194,7 +194,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--stepwell", default="target/release/stepwell")
-    p.add_argument("--examples", type=int, default=256 * MINI_BATCH, help="of each day")
+    p.add_argument("--examples", type=int, default=256 * MINI_BATCH, help="examples per day")
     p.add_argument("--rows", type=int)
     p.add_argument("--folder", type=Path)
     options = p.parse_args()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a GPU allows, on paper: the tables of docs/devices.md, from bytes, launches and operations.
+"""Theoretical limits of a GPU: the tables of docs/devices.md, from bytes, launches and operations.
 
-Nothing is run. With --data, or with STEPWELL_DATA, the ids of a mini-batch are counted in the
-sample, which needs the `zstd` command; all other tables take what that gave. What is assumed stands
-at the top of this file.
+Nothing runs on a GPU. With --data or STEPWELL_DATA, the ids of mini-batches are counted in the
+sample, which needs the `zstd` command; all other tables use the constants from such a count. The
+assumptions are at the top of this file.
 """
 
 import argparse
@@ -15,29 +15,29 @@ from pathlib import Path
 
 SAMPLE = "criteo_tb_80k.tsv.zst"
 
-# NVIDIA's data sheets: bytes of memory, bytes a second.
+# From NVIDIA's data sheets: bytes of memory, bytes per second.
 GPUS = {"H100": (80e9, 3.35e12), "H200": (141e9, 4.8e12)}
-# Of both, dense: operations a second.
+# Dense operations per second of both.
 FLOPS = {"f32": 67e12, "TF32": 495e12, "bf16": 989e12}
-# Assumed: bytes a second each way; seconds of a launch or copy, of a read from L2, of one from L1.
+# Assumed: bytes per second each way; seconds of a launch or copy, of a read from L2, and from L1.
 PCIE, LAUNCH, L2, L1 = 55e9, 4e-6, 150e-9, 20e-9
-# Rows a second that a thread of the host reads in no order: docs/internals/measurements.md, "Rows in memory".
+# Rows per second that a host thread reads at random: docs/internals/measurements.md, "Rows in memory".
 LIFTED = 14e6
 SECTOR, PIECE = 32, 1 << 20
 
-# The defaults of settings, on Criteo's columns.
+# Default settings, with Criteo's columns.
 EXAMPLES, FIELDS, DENSE, DIM, BLOCKS = 4096, 26, 13, 16, 8
 HIDDEN, BOTTOM, CROSSES = (512, 256, 128), (512, 256, DIM), 3
 EMBEDDING = FIELDS * DIM
 COLUMNS = EMBEDDING + DENSE
 # Bags of a row that `rows_update` reads at once.
 AT_ONCE = 8
-# What `count` says of the sample: distinct rows of a mini-batch, examples with its most frequent
+# Counted in the sample by `count`: distinct rows of a mini-batch, and examples with its most frequent
 # id.
 DISTINCT, MOST_FREQUENT = 22_900, 3_600
 ROWS_AN_EXAMPLE = DISTINCT / EXAMPLES
-# Bytes up for an example: of an occurrence its row, its bag and where that ends; of a row its slot
-# and where its bags end; dense features and label.
+# Bytes sent up per example: for each occurrence its row, its bag and the bag's end; for each row its
+# slot and the end of its bags; dense features and label.
 LISTS = 12 * FIELDS + 8 * ROWS_AN_EXAMPLE + 4 * DENSE + 4
 
 
@@ -49,7 +49,7 @@ class Dense:
         self.launches = 0
 
     def linear(self, inputs, outputs, wanted=None, rectified=True):
-        """`wanted` columns of the input want a gradient: all, where it is not given."""
+        """`wanted` columns of the input need a gradient (default: all)."""
         wanted = inputs if wanted is None else wanted
         self.flops += 2 * outputs * (2 * inputs + wanted)
         self.lanes += 2 * inputs + wanted + (8 if rectified else 6) * outputs
@@ -85,7 +85,7 @@ class Dense:
         self.launches += 2
 
     def bytes(self):
-        """Of an example: what layers read and write; gradients by block, their sum, Adam."""
+        """Bytes per example: of layers; and of gradients by block, their sum, and Adam."""
         return 4 * self.lanes, 4 * self.parameters * (2 * BLOCKS + 7) / EXAMPLES
 
 
@@ -93,7 +93,7 @@ def dense(model):
     of = Dense()
     if model in ("lr", "wide_deep", "deepfm"):
         of.linear(DENSE, 1, 0, rectified=False)
-        of.launches += 2  # The sum of the logit, and back.
+        of.launches += 2  # Sum of the logit, forward and backward.
     if model in ("wide_deep", "deepfm"):
         of.linear(of.mlp(COLUMNS, HIDDEN, EMBEDDING), 1, rectified=False)
     if model == "deepfm":
@@ -114,14 +114,14 @@ def dense(model):
 
 
 class Row:
-    """A row of `dim` and `wide` weights, with as much state of Adagrad."""
+    """A row of `dim` and `wide` weights, with as many lanes of Adagrad state."""
 
     def __init__(self, dim, wide):
         self.dim, self.weights = dim, dim + wide
         self.bytes = 2 * 4 * self.weights
 
     def fetched(self, asked):
-        """Bytes of the sectors in which the first `asked` bytes of a row lie, on average."""
+        """Bytes of the sectors that contain the first `asked` bytes of a row, on average."""
         step = gcd(self.bytes, SECTOR)
         counts = [(at + asked - 1) // SECTOR + 1 for at in range(0, SECTOR, step)]
         return SECTOR * sum(counts) / len(counts)
@@ -140,7 +140,7 @@ SHAPES = {"`lr`": ROWS["lr"], "`wide_deep`, `deepfm`": ROWS["deepfm"],
 
 
 def kernels(row):
-    """Bytes of a row, or of an occurrence for rows_pool, where no cache has any of them."""
+    """Bytes per row, or per occurrence for rows_pool, if no cache has any of them."""
     weights, read, whole = 4 * row.weights, row.read(), row.whole()
     occurrences = EXAMPLES * FIELDS / DISTINCT
     return {
@@ -154,25 +154,25 @@ def kernels(row):
 
 
 def probes(load, places):
-    """Of a key that is there, and of one that is not (Knuth, volume 3, section 6.4)."""
+    """Probes for a key that exists, and for one that does not (Knuth, volume 3, section 6.4)."""
     if load == 1:
         return sqrt(pi * places / 8) + 1 / 3, places
     return (1 + 1 / (1 - load)) / 2, (1 + 1 / (1 - load) ** 2) / 2
 
 
 def probed(count):
-    """Bytes of the sectors that so many keys in a row lie in."""
+    """Bytes of the sectors that contain `count` consecutive keys."""
     return SECTOR * (1 + (count - 1) / (SECTOR / 8))
 
 
 def two(number):
-    """Two digits that count."""
+    """Formats with two significant digits."""
     digits = 1 - int(f"{number:e}".split("e")[1])
     return f"{round(number, digits):,.{max(digits, 0)}f}"
 
 
 def share(number):
-    """A part of all rows, from which on something is so."""
+    """Formats a threshold, as a fraction of all rows."""
     return "never" if number > 1 else "0" if number < 0.001 else two(number)
 
 
@@ -188,7 +188,7 @@ def table(*rows):
 
 
 def count(path):
-    """Distinct rows of mini-batches, how often the most frequent comes, what of the last is new."""
+    """Distinct rows of mini-batches, uses of the most frequent, and new rows in the last."""
     unpack = ["zstd", "-dqc", path] if str(path).endswith(".zst") else ["cat", path]
     lines = subprocess.run(unpack, check=True, capture_output=True, text=True).stdout.splitlines()
     ids = [list(enumerate(line.split("\t")[1 + DENSE:])) for line in lines]
@@ -236,12 +236,12 @@ def of_the_hash_table():
 
 
 def launches(model):
-    """Of a step: lists, tables and dense features up, scores down, rows_pool, rows_update."""
+    """Launches and copies per step: besides the dense part, four copies, rows_pool, rows_update."""
     return 6 + dense(model).launches
 
 
 class Times:
-    """Seconds of an example, by what bounds them."""
+    """Seconds per example, by limit."""
 
     def __init__(self, model):
         of, row = dense(model), ROWS[model]
@@ -250,8 +250,8 @@ class Times:
         self.products = [of.flops / rate for rate in FLOPS.values()]
         self.lists = LISTS / PCIE
         self.launches = launches(model) * LAUNCH / EXAMPLES
-        # So many bags of it are read at once: their numbers from L1, then their gradients, from L2
-        # or, where all of them fit there, from L1.
+        # AT_ONCE bags are read at once: their numbers from L1, then their gradients, from L2 or, if
+        # all of them fit, from L1.
         self.most_frequent = MOST_FREQUENT * (L1 + (L2 if row.dim else L1)) / AT_ONCE / EXAMPLES
 
     def all(self):
@@ -287,15 +287,15 @@ def of_missing_rows():
         lines.append([f"`{model}`", f"{up}", f"{row.bytes}", all_missing, *on_pcie, *one_thread])
     table(["model", "up", "down", "M examples/s at m = 1", "PCIe: f32", "TF32",
            "one thread: f32", "TF32"], *lines)
-    print(f"One thread at m = 1: {two(LIFTED / ROWS_AN_EXAMPLE / 1e6)} M examples/s. Pieces one "
-          f"after another: {two(PIECE / (PIECE / PCIE + 3 * LAUNCH) / 1e9)} GB/s.\n")
+    print(f"One thread at m = 1: {two(LIFTED / ROWS_AN_EXAMPLE / 1e6)} M examples/s. One piece "
+          f"at a time: {two(PIECE / (PIECE / PCIE + 3 * LAUNCH) / 1e9)} GB/s.\n")
 
 
 def of_today():
     lines = []
     for model, row in ROWS.items():
         down, up = 4 * row.weights, 4 * row.weights + 4
-        # The list of slots goes up before weights come, and is there when the sums do.
+        # The list of slots is sent up before weights arrive, and is there when the sums arrive.
         before = 3 * LAUNCH + DISTINCT * (4 + down) / PCIE
         step = before + 3 * LAUNCH + DISTINCT * down / PCIE
         flops = dense(model).flops
@@ -310,7 +310,7 @@ def of_today():
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help=f"{SAMPLE}, also unpacked")
+    parser.add_argument("--data", type=Path, help=f"{SAMPLE}, compressed or not")
     options = parser.parse_args()
     folder = os.environ.get("STEPWELL_DATA")
     if options.data or folder:

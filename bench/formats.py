@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Reading every format beside polars and pyarrow: rows to labels, features and hashed ids, on one
+"""Reading every format, against polars and pyarrow: rows to labels, features and hashed ids, on one
 core.
 
-The rows are those of a Criteo TSV, a few times over, written in each format. Every way is a process
-of its own, bound to one core, in turns; files are read from the page cache. Ours is `stepwell convert
---threads 1` as a whole: starting, reading, parsing, hashing with XXH3, and writing the packed file.
-Theirs is reading the file and making features of it: a label in f32, log1p of 13 numbers, a hash of
-26 ids; polars hashes for both.
+The rows are those of a Criteo TSV, repeated a few times, in each format. Each reader is a separate
+process, bound to one core, and they alternate; files are in the page cache. Ours is all of `stepwell
+convert --threads 1`: starting, reading, parsing, hashing with XXH3, and writing the packed file.
+Theirs reads the file and computes features: a label in f32, log1p of 13 numbers, a hash of 26 ids;
+polars hashes for both.
 """
 
 import argparse
@@ -42,12 +42,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("data", type=Path, help="a Criteo TSV, plain or zstd")
-    add("--times", type=int, default=5, help="how often its rows are written")
+    add("data", type=Path, help="a Criteo TSV, plain or compressed with zstd")
+    add("--times", type=int, default=5, help="repetitions of its rows")
     add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="our binary")
     add("--python", default=sys.executable, help="a Python with polars and pyarrow")
     add("--rounds", type=int, default=3)
-    add("--scratch", type=Path, default=Path("/dev/shm"), help="where all files go")
+    add("--scratch", type=Path, default=Path("/dev/shm"), help="folder for all files")
     add("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
@@ -91,7 +91,7 @@ def measure(options, folder):
 
 
 def make(options, folder):
-    """Writes the rows in every format; how many there are."""
+    """Writes the rows in every format; returns their number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     text = options.data.read_bytes()

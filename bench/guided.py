@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The guided path beside a grid: `schema`, `train`, `eval` as the README has them, and the same with
-other mini-batches and epochs at the default rates. Prints AUC on a test part that no run has seen.
+"""The guided path against a grid: `schema`, `train`, `eval` as in the README, and the same with other
+mini-batches and epochs at the default rates. Prints AUC on a test part that no run has seen.
 
   python bench/guided.py [--stepwell target/release/stepwell] [--only NAME] [--seeds 1]
 
-Data: three real sets from the folder that STEPWELL_DATA names (needs the `zstd` command; without it
-they are left out by name), and two drawn ones of 20,000 and 1,000,000 clicks. Tests take the last
-fifth of a file, or the file that comes for it.
+Data: three real sets from the folder STEPWELL_DATA (needs the `zstd` command; without the folder,
+they are skipped), and two synthetic ones of 20,000 and 1,000,000 clicks. The test part is the last
+fifth of a file, or a separate file.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def unpacked(path):
 
 
 def cut(text, header):
-    """A header's lines, and those of the last fifth."""
+    """Splits off the last fifth of the lines; both parts get the header."""
     lines = [line for line in text.splitlines() if line]
     at = len(lines) - len(lines) // 5
     return [header, *lines[:at]], [header, *lines[at:]]
@@ -49,7 +49,7 @@ def attribution(data):
 
 
 def drawn(count):
-    """Clicks by users and items of skewed popularity, a price, an hour, and one crossing of ids."""
+    """Clicks by users and items of skewed popularity, price, hour, and one interaction of ids."""
     def draw(_):
         dice = random.Random(count)
         users, items = count // 20, count // 100
@@ -96,7 +96,7 @@ def main():
         if options.only not in (None, name):
             continue
         if make in (adult, criteo, attribution) and not data:
-            print(f"{name} is left out: STEPWELL_DATA is not set")
+            print(f"{name} is skipped: STEPWELL_DATA is not set")
             continue
         with tempfile.TemporaryDirectory(suffix=".tsv" if make is criteo else ".csv") as made:
             one(name, make, program, Path(made), data and Path(data), options.seeds)

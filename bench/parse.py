@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Parsing beside polars and pyarrow: Criteo TSV to labels, features and hashed ids, on one core.
+"""Parsing against polars and pyarrow: Criteo TSV to labels, features and hashed ids, on one core.
 
-Every way is a process of its own, bound to one core, in turns; the file is read from the page
-cache. Ours is `stepwell convert --threads 1` as a whole: starting, reading, parsing, hashing with
-XXH3, and writing the packed file. Theirs is reading and parsing pieces of 8 MiB alone, from the
-first piece to the last, in the way of `torch_ctr.py`; with hashing, ids become numbers of rows.
+Each parser is a separate process, bound to one core, and they alternate; the file is in the page
+cache. Ours is all of `stepwell convert --threads 1`: starting, reading, parsing, hashing with XXH3,
+and writing the packed file. Theirs only reads and parses pieces of 8 MiB, from the first to the
+last, as `torch_ctr.py` does; with hashing, ids become row numbers.
 """
 
 import argparse
@@ -27,11 +27,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("data", type=Path, help="a TSV file, as compare.py leaves one in target/bench/compare")
+    add("data", type=Path, help="a TSV file, such as the one that compare.py writes to target/bench/compare")
     add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="our binary")
     add("--python", default=sys.executable, help="a Python with polars and pyarrow")
     add("--rounds", type=int, default=3)
-    add("--scratch", type=Path, default=Path("/dev/shm"), help="where the packed file goes")
+    add("--scratch", type=Path, default=Path("/dev/shm"), help="folder for the packed file")
     add("--way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
@@ -67,7 +67,7 @@ def ours(options):
 
 
 def pieces(path):
-    """The file as byte strings of whole lines."""
+    """Yields the file as byte strings of whole lines."""
     with open(path, "rb", buffering=0) as file:
         rest = b""
         while block := file.read(PIECE):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What `stepwell plan --profile` predicts of several ranks on this machine, beside what they do.
+"""Predictions of `stepwell plan --profile` for several ranks on this machine, against measurements.
 
-Each model is trained from one packed file by 1, 2 and 4 ranks, in turns. `plan` is given the report
-of one rank and says the rest. Processor time of the whole process for an example is compared, which
-other work on the machine disturbs little, and examples a second, which it disturbs much: medians of
-all rounds, each with the report of one rank of its own.
+Each model is trained from one packed file by 1, 2 and 4 ranks, alternately. `plan` predicts the
+others from the report of one rank. Compared are processor time of the process per example, which
+other work on the machine disturbs little, and examples per second, which it disturbs a lot: medians
+of all rounds, each with its own report of one rank.
 
-`--fit` finds what making and reading messages costs (`PerExchange` in
+`--fit` finds the cost of building and reading messages (`PerExchange` in
 crates/train/src/forecast/costs.rs) from these runs, by least squares of relative errors, and shows
-the processor time that follows. What tests them is a call without it, with other --cases.
-Where --out has reports of an earlier call, --again takes them and runs nothing.
+the resulting processor time. To test the costs, run without it and with other --cases.
+If --out has reports of an earlier call, --again uses them and runs nothing.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def train(options, case, ranks, number):
     figures = json.loads(report.read_text())
     seconds = figures["processor"]["seconds"] / figures["examples"]
     say(f"{name}: {figures['examples_per_second']:.0f} examples/s, {seconds * 1e6:.3f} us of "
-        f"processors, others took {figures['others']:.2f} cores")
+        f"processor time, others took {figures['others']:.2f} cores")
     return report, seconds, figures["examples_per_second"]
 
 
@@ -66,7 +66,7 @@ def plan(options, case, ranks, profile):
 
 
 def solve(rows, wanted):
-    """Least squares of a few unknowns, by elimination; none where the rows do not tell."""
+    """Least squares of a few unknowns, by elimination; None if the rows do not determine them."""
     count = len(rows[0])
     matrix = [[sum(row[i] * row[j] for row in rows) for j in range(count)]
               + [sum(row[i] * want for row, want in zip(rows, wanted))] for i in range(count)]
@@ -83,7 +83,7 @@ def solve(rows, wanted):
 
 
 def fit(cases):
-    """Costs, none of them below 0, with the least sum of squared relative errors."""
+    """Non-negative costs with the least sum of squared relative errors."""
     best = None
     for few in itertools.chain(*(itertools.combinations(range(3), n) for n in (1, 2, 3))):
         rows = [[features[i] / measured for i in few] for features, _, measured in cases]
@@ -113,10 +113,10 @@ def main():
     add("--cases", nargs="+", default=["deepfm:4:4096", "lr:30:4096"], metavar="CASE",
         help="model:epochs:mini_batch (default: %(default)s)")
     add("--ranks", nargs="+", type=int, default=[2, 4])
-    add("--threads", type=int, default=1, help="of each rank")
+    add("--threads", type=int, default=1, help="threads per rank")
     add("--rounds", type=int, default=3)
-    add("--fit", action="store_true", help="find the costs of messages anew")
-    add("--again", action="store_true", help="take the reports that are there")
+    add("--fit", action="store_true", help="fit the costs of messages again")
+    add("--again", action="store_true", help="use existing reports")
     add("--out", type=Path, default=ROOT / "target/bench/predict", help="folder for reports")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

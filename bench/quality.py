@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Quality beside PyTorch: AUC and log loss on the test part of a real sample, over several seeds.
+"""Quality against PyTorch: AUC and log loss on the test part of a real sample, over several seeds.
 
-Both sides train on the first 80 % of `criteo_tb_80k` in file order and are tested on the rest:
+Both sides train on the first 80 % of `criteo_tb_80k` in file order and are tested on the rest, with
 mini-batches of 256, embeddings of 16, row Adagrad 0.02 from rows uniform in +-0.01 and wide weights
-of zero, dense Adam 0.001. Logistic regression takes dense Adam 0.01 and two epochs. A seed changes
-initial values alone; the two sides draw them differently, so their means are what compares.
+of zero, dense Adam 0.001. Logistic regression uses dense Adam 0.01 and two epochs. A seed changes
+only initial values; the two sides draw them differently, so compare the means.
 
-A difference is shown with its standard error, taken over the seeds of both sides.
+A difference is shown with its standard error over the seeds of both sides.
 """
 
 import argparse
@@ -26,10 +26,10 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, "target/bench/quality")
     add = parser.add_argument
-    add("--data", type=Path, help=f"{SAMPLE}, also unpacked; else looked for in STEPWELL_DATA")
+    add("--data", type=Path, help=f"{SAMPLE}, compressed or not (default: the one in STEPWELL_DATA)")
     add("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5], metavar="SEED")
     add("--threads", type=int, default=2)
-    add("--rows-per-slot", type=int, default=1 << 17, help="of the peer's tables")
+    add("--rows-per-slot", type=int, default=1 << 17, help="rows per slot in the peer's tables")
     options = parser.parse_args()
     sides = Sides(options)
     data = unpacked(options.data or sample(), sides.folder)
@@ -48,12 +48,12 @@ def main():
 def sample():
     folder = os.environ.get("STEPWELL_DATA")
     if not folder:
-        raise SystemExit(f"give --data FILE, or STEPWELL_DATA, the folder that holds {SAMPLE}")
+        raise SystemExit(f"give --data FILE, or set STEPWELL_DATA to the folder of {SAMPLE}")
     return Path(folder) / SAMPLE
 
 
 def unpacked(path, folder):
-    """The sample as plain text, which the peer reads; ours reads the same file."""
+    """The sample as plain text, which both sides read."""
     if path.suffix != ".zst":
         return path
     if not shutil.which("zstd"):
@@ -64,7 +64,7 @@ def unpacked(path, folder):
 
 
 def epochs_and_rate(model):
-    """Epochs and the dense learning rate: what suits each model on this sample."""
+    """Epochs and the dense learning rate that suit the model on this sample."""
     return (2, 0.01) if model == "lr" else (1, 0.001)
 
 
@@ -110,7 +110,7 @@ def show(options, results, peer_report):
 
 
 def cells(results, model, field):
-    """Mean (standard deviation) of both sides, and ours less the peer's with its error."""
+    """Mean (standard deviation) of both sides, and ours minus the peer's with its standard error."""
     both = [results.get((model, side), []) for side in ("ours", "peer")]
     values = [[run[field] for run in runs] for runs in both]
     pairs = [mean_and_deviation(v) if v else None for v in values]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Several ranks of one thread beside as many processes of PyTorch, in turns, on the same examples.
+"""Several ranks of one thread against as many PyTorch processes, alternately, on the same examples.
 
 Ours is a whole run of `stepwell train` from a packed file: reading, planning and training, f32, all
-rows in memory. The peers (`torch_ranks.py`) train from examples that lie in memory, and their steps
-alone are timed. Mini-batches of 4096 over all ranks, 26 slots of `--rows` rows together, embeddings
-of 16, row Adagrad 0.02 (row-wise in TorchRec), dense Adam 0.001.
+rows in memory. The peers (`torch_ranks.py`) train from examples in memory, and only their steps are
+timed. Mini-batches of 4096 over all ranks, 26 slots with `--rows` rows together, embeddings of 16,
+row Adagrad 0.02 (row-wise in TorchRec), dense Adam 0.001.
 
-With `--mpirun` our ranks are processes, too; the binary is one with the feature `mpi` then.
+With `--mpirun`, our ranks are processes too; the binary needs the feature `mpi`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ZIPF = 1.05
 
 
 def draw(folder, examples, rows):
-    """The examples as arrays for the peer, and as text and a packed file for us."""
+    """Draws examples; returns the paths of arrays for the peer and of text for our side."""
     arrays, text = folder / f"{examples}-{rows}.npz", folder / f"{examples}-{rows}.tsv"
     if text.exists():
         return arrays, text
@@ -39,7 +39,7 @@ def draw(folder, examples, rows):
     exponent = 1 - ZIPF
     for slot, size in enumerate(sizes):
         drawn = (1 + generator.random(examples) * ((size + 1) ** exponent - 1)) ** (1 / exponent)
-        # Frequent ids lie anywhere in the table.
+        # Frequent ids are anywhere in the table.
         ids[:, slot] = generator.permutation(size)[np.clip(drawn, 1, size).astype(np.int64) - 1]
         logit += generator.uniform(-0.5, 0.5, size)[ids[:, slot]]
     labels = (generator.random(examples) < 1 / (1 + np.exp(-logit))).astype(np.float32)
@@ -54,7 +54,7 @@ def draw(folder, examples, rows):
 
 
 def ours(options, model, packed, report):
-    """Examples a second of a run."""
+    """Examples per second of a run."""
     train = [options.stepwell, "train", ROOT / f"examples/{model}.toml", "--data", packed,
              "--data.mini_batch", options.batch, "--data.epochs", options.epochs,
              "--data.eval_fraction", 0, "--threads", 1, "--tiers.dram", "4GiB", "--report", report]
@@ -67,7 +67,7 @@ def ours(options, model, packed, report):
 
 
 def peer(options, model, way, arrays):
-    """Examples a second of the best repeat."""
+    """Examples per second of the best repeat."""
     command = [options.python, ROOT / "bench/torch_ranks.py", arrays, "--model", model]
     sizes = ["--processes", options.ranks, "--batch", options.batch, "--way", way]
     return max(json.loads(run([*command, *sizes]).splitlines()[-1])["rates"])
@@ -84,8 +84,8 @@ def main():
     add("--ranks", type=int, default=2)
     add("--rounds", type=int, default=3)
     add("--examples", type=int, default=300_000)
-    add("--epochs", type=int, default=2, help="of ours")
-    add("--rows", type=int, default=2_000_000, help="of all slots together")
+    add("--epochs", type=int, default=2, help="epochs on our side")
+    add("--rows", type=int, default=2_000_000, help="rows of all slots together")
     add("--batch", type=int, default=4096)
     add("--mpirun", action="store_true", help="ranks as processes")
     add("--out", type=Path, default=ROOT / "target/bench/ranks", help="folder for data and reports")

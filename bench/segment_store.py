@@ -1,4 +1,4 @@
-"""A reader of segment stores, version 3, that knows of them what crates/ssd/FORMAT.md says."""
+"""A reader of segment stores, version 3, based only on crates/ssd/FORMAT.md."""
 
 import json
 import re
@@ -29,15 +29,15 @@ def number(data, at, size):
 
 
 class Store:
-    """A segment store as crates/ssd/FORMAT.md describes it: every sum checked, every row read.
+    """A segment store as described in crates/ssd/FORMAT.md: checks every checksum, reads every row.
 
-    It was made for segments of `segment_bytes`, which bound its pages.
+    It was created for segments of `segment_bytes`, which limit its page size.
     """
 
     def __init__(self, path, segment_bytes):
         self.path, text = path, (path / "manifest.json").read_bytes()
         head = re.match(rb'\{\n  "checksum": "([0-9a-f]{16})",\n', text)
-        demand(head and int(head[1], 16) == xxh3(text[head.end():]), f"{path}: manifest's sum")
+        demand(head and int(head[1], 16) == xxh3(text[head.end():]), f"{path}: wrong checksum of the manifest")
         self.manifest = m = json.loads(text)
         demand((m["format"], m["version"]) == ("stepwell segment store", 3),
                f"{path}: {m['format']} of version {m['version']}")
@@ -60,12 +60,12 @@ class Store:
         self.choose(np.concatenate([none, *(segment.rows for segment in segments)]))
 
     def dtype(self):
-        """A row as it lies on a page, its segment's number at the origin, and its own there."""
+        """A row as on a page, the number of its segment at the origin, and its own number there."""
         return [("key", "<u8"), ("birth", "<u4"), ("used", "<u4"),
                 ("lanes", "<f4", self.row_bytes // 4), ("number", "<u8"), ("row", "<u8")]
 
     def choose(self, rows):
-        """Of each key the version that counts; those expired are left out."""
+        """Keeps the current version of each key, without expired rows."""
         dead = {}
         for key, birth, row in self.deletions:
             dead.setdefault(key, []).append((birth, row))
@@ -81,15 +81,15 @@ class Store:
         last = np.append(rows["key"][1:] != rows["key"][:-1], True)[:len(rows)]
         rows = rows[last]
         demand(len(rows) == self.manifest["rows"],
-               f"{len(rows)} keys count, the manifest says {self.manifest['rows']}")
+               f"{len(rows)} current rows, but the manifest has {self.manifest['rows']}")
         rows = rows[rows["used"] >= self.manifest["expire_before"]]
         self.keys, self.lanes = rows["key"], np.ascontiguousarray(rows["lanes"])
 
 
 class Segment:
-    """A segment: its rows in order and its deletions, those that count for the store.
+    """A segment: its rows in order and its deletions, limited to the store's key shards.
 
-    Every sum is checked, and what footer and tail say of rows is held against the pages.
+    Every checksum is checked, and the footer and tail are compared with the pages.
     """
 
     def __init__(self, store, named):
@@ -103,7 +103,7 @@ class Segment:
         self.name = store.path / f"segment-{named['segment']:012}.rows"
         self.data = self.name.read_bytes()
         size = len(self.data)
-        self.demand(size == named["bytes"] and size % 4096 == 0, "its length")
+        self.demand(size == named["bytes"] and size % 4096 == 0, "wrong length")
         self.read_tail(self.data[-128:])
         self.read_header(self.data[:store.page])
         pages = -(-self.count // store.per_page)
@@ -127,10 +127,10 @@ class Segment:
         self.count, self.least, self.deleted, generation = (number(tail, at, 4)
                                                             for at in (0, 4, 8, 12))
         self.greatest, tail_sum = number(tail, 96, 4), number(tail, 112, 8)
-        self.demand(tail[120:] == b"STEPWEND", "no tail")
-        self.demand(tail_sum == xxh3(tail[:112]) ^ self.place_sum(2**32 - 1), "tail's sum")
+        self.demand(tail[120:] == b"STEPWEND", "tail is missing")
+        self.demand(tail_sum == xxh3(tail[:112]) ^ self.place_sum(2**32 - 1), "wrong checksum of the tail")
         self.demand(tail_sum == int(self.named["checksum"], 16)
-                    and self.count == self.named["rows"], "tail, beside the manifest")
+                    and self.count == self.named["rows"], "tail differs from the manifest")
         self.demand(generation <= 15 and not any(tail[100:112]), "fields of the tail")
         self.footer_sum, self.page_sums = number(tail, 16, 8), number(tail, 24, 8)
 
@@ -141,26 +141,26 @@ class Segment:
         expected = (b"STEPWSEG", 3, store.manifest["table"], store.row_bytes, store.page,
                     self.number, int(self.id, 16))
         self.demand(head == expected, f"header {head}, not {expected}")
-        self.demand(not any(header[48:-8]), "header's zeros")
+        self.demand(not any(header[48:-8]), "no zeros at the end of the header")
 
     def check_pages(self, pages):
-        """The sum of the header page and of each data page, and the sum of these."""
+        """Checks the checksums of the header page and of each data page, and the checksum of these."""
         size, sums = self.store.page, b""
         for page in range(pages + 1):
             data = self.data[size * page:size * (page + 1)]
             value = (xxh3(data[:-8]) ^ self.place_sum(page)).to_bytes(8, "little")
-            self.demand(data[-8:] == value, f"sum of page {page}")
+            self.demand(data[-8:] == value, f"wrong checksum of page {page}")
             sums += value
-        self.demand(xxh3(sums) == self.page_sums, "sum of page sums")
+        self.demand(xxh3(sums) == self.page_sums, "wrong checksum of page checksums")
 
     def rows_of(self, data):
-        """All rows on the data pages, those that do not count too."""
+        """All rows on the data pages, including outdated versions."""
         store = self.store
         pages = np.frombuffer(data, np.uint8).reshape(-1, store.page)
         kept = np.ascontiguousarray(pages[:, :store.per_page * store.stride])
         kept = kept.reshape(-1, store.stride)
         rest = pages[:, store.per_page * store.stride:-8]
-        self.demand(not kept[self.count:].any() and not rest.any(), "zeros behind rows")
+        self.demand(not kept[self.count:].any() and not rest.any(), "no zeros after the rows")
         read = kept[:self.count].view(store.dtype()[:4]).reshape(self.count)
         rows = np.empty(self.count, store.dtype())
         for field in ("key", "birth", "used", "lanes"):
@@ -168,11 +168,11 @@ class Segment:
         rows["number"], rows["row"] = self.number, np.arange(self.count)
         births = (int(rows["birth"].min()), int(rows["birth"].max())) if self.count else (0, 0)
         self.demand(births == (self.least, self.greatest) and (births[0] > 0 or not self.count),
-                    f"births {births}, the tail says {(self.least, self.greatest)}")
+                    f"births {births}, but the tail has {(self.least, self.greatest)}")
         return rows
 
     def read_footer(self, begin, rows):
-        """Deletions, and the key shard of each row; the keys are those on the pages."""
+        """Deletions, and the key shard of each row; checks the keys against the pages."""
         count, deleted = self.count, self.deleted
         blocks = -(-count // 512)
         sizes = [8 * count, 16 * deleted, count, 8 * blocks]
@@ -180,10 +180,10 @@ class Segment:
         padded = -(-(int(ends[-1]) + 128) // 4096) * 4096
         self.demand(padded == len(self.data), f"{len(self.data)} bytes, not {padded}")
         keys, killed, shards, sums = (self.data[end - size:end] for end, size in zip(ends, sizes))
-        self.demand(xxh3(killed + shards + sums) == self.footer_sum, "footer's sum")
+        self.demand(xxh3(killed + shards + sums) == self.footer_sum, "wrong checksum of the footer")
         for block in range(blocks):
             value = xxh3(keys[4096 * block:4096 * (block + 1)])
-            self.demand(value == number(sums, 8 * block, 8), f"sum of block {block} of keys")
+            self.demand(value == number(sums, 8 * block, 8), f"wrong checksum of block {block} of keys")
         shards = np.frombuffer(shards, np.uint8)
         self.demand(np.array_equal(shards, key_shards_of(rows["key"])), "key shards of rows")
         order = np.argsort(shards, kind="stable")
@@ -195,7 +195,7 @@ class Segment:
 
 
 def page_bytes(row, segment):
-    """Bytes of a page that a new store takes for rows and segments of so many bytes."""
+    """Page size of a new store, by bytes of a row and of a segment."""
     stride = row + 16
     holds = -(-(stride + 8) // 4096) * 4096
     for page in range(holds, min(65536, segment // 8) + 1, 4096):
@@ -205,7 +205,7 @@ def page_bytes(row, segment):
 
 
 def shards_of(fields, default):
-    """Of each key shard whether `key_shards` of the fields has it."""
+    """For each key shard, whether `key_shards` of the fields includes it."""
     if "key_shards" not in fields:
         return default
     bits = int(fields["key_shards"], 16)

@@ -1,7 +1,6 @@
-"""The two sides of a comparison: how each is run, and the settings they share.
+"""The two sides of a comparison: how to run each, and the settings they share.
 
-Every run is a process of its own and leaves its report as a JSON file in the folder of the
-comparison, so that a table can be made again without running anything.
+Each run is a separate process, whose report stays as a JSON file in the folder of the comparison.
 """
 
 import json
@@ -46,16 +45,16 @@ class Sides:
 def add_options(parser, out):
     add = parser.add_argument
     add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="our binary")
-    add("--python", default=sys.executable, help="a Python with PyTorch; this one unless given")
+    add("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     add("--models", nargs="+", default=MODELS, choices=MODELS, metavar="MODEL")
     add("--set", action="append", default=[], metavar="KEY=VALUE",
-        help="a setting for our side, above all others")
+        help="a setting for our side, which overrides all others")
     add("--out", default=str(ROOT / out), help="folder for data and reports (default: %(default)s)")
-    add("--only", choices=["ours", "peer"], help="run one side alone")
+    add("--only", choices=["ours", "peer"], help="run only one side")
 
 
 def run(command):
-    """Standard output of a command; its last words are shown where it fails."""
+    """Standard output of a command; if it fails, exits with the end of its output."""
     command = [str(word) for word in command]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -97,6 +96,6 @@ def mean_and_deviation(values):
 
 
 def table(head, rows):
-    """A markdown table; every column but the first is set to the right."""
+    """A markdown table; every column but the first is right-aligned."""
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])

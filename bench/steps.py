@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Training steps alone beside PyTorch: forward, backward and optimizers, every row in memory.
+"""Only training steps, against PyTorch: forward, backward and optimizers, every row in memory.
 
-Both sides draw their mini-batches before the clock starts, by the same law: 26 slots with
-vocabularies in the proportions of a real sample, Zipf 1.05, row Adagrad 0.02, dense Adam 0.001,
-dim 16, hidden 512-256-128, mini-batches of 4096. They run in turns, for each model and number of
-threads; the peer with sparse tensors, with rows by sort and scatter, and with torch.compile, of
-which the fastest counts. Ours is given twice: the step, and with grouping of ids and finding of
-rows, which a run does beside it, one after the other. The fastest single steps of either side are
-compared too: on a machine that is shared, they tell more than whole runs.
+Both sides draw their mini-batches before the clock starts, from the same distribution: 26 slots
+with vocabularies in the proportions of a real sample, Zipf 1.05, row Adagrad 0.02, dense Adam 0.001,
+dim 16, hidden 512-256-128, mini-batches of 4096. They alternate for each model and number of
+threads; the peer runs with sparse tensors, with rows by sort and scatter, and with torch.compile,
+and the fastest counts. Ours is shown twice: the step alone, and the step followed by grouping of
+ids and finding of rows, which a real run does concurrently. The fastest single steps of both sides
+are compared too: on a shared machine, they say more than whole runs.
 """
 
 import argparse
@@ -28,15 +28,15 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--lab", type=Path, default=ROOT / "target/release/stepwell-lab", help="our binary")
-    add("--python", default=sys.executable, help="a Python with PyTorch; this one unless given")
+    add("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     add("--models", nargs="+", default=MODELS, choices=MODELS, metavar="MODEL")
     add("--threads", nargs="+", type=int, default=[1, 2])
     add("--steps", type=int, default=30)
     add("--rows", type=int, default=2_000_000)
     add("--ids-per-slot", type=int, default=1)
-    add("--rounds", type=int, default=2, help="runs of each side, of which the fastest counts")
+    add("--rounds", type=int, default=2, help="runs of each side; the fastest counts")
     add("--bf16", action="store_true", help="both sides multiply in bfloat16")
-    add("--ways", nargs="+", type=int, default=range(len(WAYS)), help="of the peer, by number")
+    add("--ways", nargs="+", type=int, default=range(len(WAYS)), help="ways of the peer, by number")
     options = parser.parse_args()
     rows, versions = [], {}
     for model in options.models:

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""The peer: CTR models trained by PyTorch, from a Criteo-shaped TSV, as fast as we can.
+"""The peer: CTR models trained by PyTorch from a TSV in Criteo's format, as fast as possible.
 
-Reads label, 13 integers and 26 ids a line; prints one JSON object. With --draw it reads nothing:
-mini-batches are drawn before the clock starts, and steps alone are timed. With --draw and --device
-cuda rows and dense part are on the first GPU; mini-batches go there from pinned memory, each for its
-step. Torch waits for the device once a step, to know how many distinct rows there are.
+Each line has a label, 13 integers and 26 ids; the output is one JSON object. With --draw, nothing is
+read: mini-batches are drawn before the clock starts, and only steps are timed. With --draw and
+--device cuda, rows and dense part are on the first GPU; each mini-batch is copied there from pinned
+memory for its step. Torch waits for the device once per step, to learn the number of distinct rows.
 
   examples_per_second       training examples over the time from opening the file to the end of
-                            the last step: reading, hashing, cutting and training. Making the
-                            tables, warm-up steps and evaluation are left out.
-  step_examples_per_second  forward, backward and optimizers alone.
+                            the last step: reading, hashing, cutting and training. Creating the
+                            tables, warm-up steps and evaluation are not included.
+  step_examples_per_second  only forward, backward and optimizers.
 
-All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and an id is hashed to one
-of them, the missing id too. The wide weight is the last column of a row, so that a row is fetched
-once; dcn and dlrm have none. `--rows-by` says how rows are trained:
+All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and each id, including the
+missing one, is hashed to one of them. The wide weight is the last column of a row, so that a row is
+fetched once; dcn and dlrm have none. `--rows-by` chooses how rows are trained:
 
   torch   nn.functional.embedding(sparse=True) with torch.optim.SGD, Adagrad or SparseAdam
   manual  the gradients of equal ids sorted and summed, then one gather, update and scatter of the
@@ -45,10 +45,10 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
     add("data", nargs="?", help="TSV file, not compressed")
-    add("--draw", type=int, default=0, metavar="STEPS", help="draw so many mini-batches; they are\n"
-        "trained on twice, the second time counts")
+    add("--draw", type=int, default=0, metavar="STEPS", help="draw this many mini-batches and train\n"
+        "on them twice; the second time counts")
     add("--draw-rows", type=int, default=2_000_000, help="rows of all slots, with --draw")
-    add("--ids-per-slot", type=int, default=1, help="ids of a bag, summed, with --draw")
+    add("--ids-per-slot", type=int, default=1, help="ids per bag, summed, with --draw")
     add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm"])
     add("--dim", type=int, default=16)
     add("--rows-per-slot", type=int, default=1 << 17)
@@ -56,15 +56,15 @@ def arguments():
     add("--epochs", type=int, default=1)
     add("--seed", type=int, default=1)
     add("--row-optimizer", default="adagrad", choices=list(ROW_RATES))
-    add("--row-lr", type=float, help="sgd 0.1, adagrad 0.02, adam 0.001 unless given")
-    add("--dense-lr", type=float, default=0.001, help="of the dense part's Adam")
-    add("--test-fraction", type=float, default=0.2, help="tail of the file that is only tested on")
-    add("--examples-max", type=int, default=0, help="stop after so many examples (0: all)")
-    add("--device", default="cpu", choices=["cpu", "cuda"], help="cuda with --draw alone")
+    add("--row-lr", type=float, help="default: sgd 0.1, adagrad 0.02, adam 0.001")
+    add("--dense-lr", type=float, default=0.001, help="rate of the dense part's Adam")
+    add("--test-fraction", type=float, default=0.2, help="tail of the file used only for testing")
+    add("--examples-max", type=int, default=0, help="stop after this many examples (0: all)")
+    add("--device", default="cpu", choices=["cpu", "cuda"], help="cuda needs --draw")
     add("--threads", type=int, default=2)
-    add("--parse-ahead", action="store_true", help="parse in a thread beside training")
-    add("--train-threads", type=int, help="threads of torch; with --parse-ahead the parser has\n"
-        "the others, at least one")
+    add("--parse-ahead", action="store_true", help="parse in a thread during training")
+    add("--train-threads", type=int, help="threads of torch; with --parse-ahead, the parser\n"
+        "gets the others, at least one")
     add("--reader", default="pyarrow", choices=["polars", "pyarrow"])
     add("--rows-by", default="manual", choices=["torch", "manual"])
     add("--huge-pages", action="store_true", help="tensors on huge pages")
@@ -75,7 +75,7 @@ def arguments():
     add("--chunk-mib", type=int, default=32, help="bytes of the file parsed at once")
     options = p.parse_args()
     if options.device != "cpu" and not options.draw:
-        p.error("--device cuda is for drawn mini-batches: give --draw")
+        p.error("--device cuda needs drawn mini-batches: give --draw")
     if not options.draw and not (options.data and os.path.isfile(options.data)):
         p.error(f"no such file: {options.data}")
     if options.row_lr is None:
@@ -85,7 +85,7 @@ def arguments():
     return options
 
 
-# Torch, polars and pyarrow take their thread counts before or at import.
+# Torch, polars and pyarrow read their thread counts before or at import.
 O = arguments()
 PARSE_THREADS = max(1, O.threads - O.train_threads) if O.parse_ahead else O.threads
 os.environ["OMP_NUM_THREADS"] = str(O.train_threads)
@@ -112,7 +112,7 @@ if not O.draw:
 # ---- examples: (labels f32 [n], dense f32 [n, 13], row numbers i64 [n, 26]) ----------------------
 
 def pieces(path):
-    """The file as byte strings of whole lines."""
+    """Yields the file as byte strings of whole lines."""
     with open(path, "rb", buffering=0) as file:
         rest = b""
         while block := file.read(O.chunk_mib << 20):
@@ -146,14 +146,14 @@ def parse(piece):
         pl.col("y").cast(pl.Float32),
         integers.clip(0).log1p().fill_null(0.0),
         *((pl.col(c).hash() % r).cast(pl.Int64) + s * r for s, c in enumerate(IDS))).collect()
-    # Polars hands over whole columns; torch transposes them with all its threads.
+    # Polars returns whole columns; torch transposes them with all its threads.
     matrix = lambda names: torch.from_numpy(columns.select(names).to_numpy()).contiguous()
     labels = torch.from_numpy(columns["y"].to_numpy(writable=True))
     return labels, matrix(COLUMNS[1:1 + DENSE]), matrix(IDS)
 
 
 def chunks(path):
-    """Parsed pieces in file order; with --parse-ahead a thread is up to two of them ahead."""
+    """Parsed pieces in file order; with --parse-ahead, a thread parses up to two in advance."""
     if not O.parse_ahead:
         yield from map(parse, pieces(path))
         return
@@ -175,7 +175,7 @@ def chunks(path):
 
 
 def split(source, count, head, tail):
-    """Yields the first `count` examples, keeps them in `head`, and puts the others into `tail`."""
+    """Yields the first `count` examples and adds them to `head`; adds the others to `tail`."""
     for chunk in source:
         n = len(chunk[0])
         cut = min(n, count)
@@ -192,7 +192,7 @@ def split(source, count, head, tail):
 
 
 def mini_batches(source, size):
-    """Cuts chunks into mini-batches, across the chunks' borders; the last may be short."""
+    """Cuts chunks into mini-batches, across chunk boundaries; the last may be short."""
     parts, have = [], 0
     for chunk in source:
         at, n = 0, len(chunk[0])
@@ -217,8 +217,8 @@ def line_count(path):
 
 
 def test_part(lines):
-    """Lines at the end that are only tested on: what the trainer evaluates on, rounded as it does
-    it, a half up (Python's round goes to the even number)."""
+    """Number of lines at the end used only for testing: the same as the trainer evaluates, with
+    halves rounded up (Python rounds to even)."""
     whole = math.floor(lines * O.test_fraction)
     return whole + (lines * O.test_fraction - whole >= 0.5)
 
@@ -226,7 +226,7 @@ def test_part(lines):
 # ---- rows ----------------------------------------------------------------------------------------
 
 def new_rows():
-    """Embeddings uniform in +-0.01 and, where there are any, wide weights of zero behind them."""
+    """Embeddings uniform in +-0.01, followed by wide weights of zero, if any."""
     dim = 0 if O.model == "lr" else O.dim
     count = sum(vocabularies()) if O.draw else SLOTS * O.rows_per_slot
     rows = torch.empty(count, dim + (O.model in WIDE), device=O.device)
@@ -269,7 +269,7 @@ class ManualRows:
     @torch.no_grad()
     def step(self, ids, gathered):
         self.steps += 1
-        # Slots own ascending ranges of rows, so sorting each slot, in parallel, sorts them all.
+        # Slots own ascending ranges of rows, so sorting each slot (in parallel) sorts them all.
         of_slot = ids.view(len(ids), SLOTS, -1).transpose(0, 1).flatten(1)
         ids, order = torch.sort(of_slot.contiguous(), dim=1)
         order = order.div_(O.ids_per_slot, rounding_mode="floor") if O.ids_per_slot > 1 else order
@@ -360,7 +360,7 @@ class Dlrm(nn.Module):
         bottom = self.bottom(x)
         vectors = torch.cat([bottom.unsqueeze(1), v], 1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
-        # On a processor index_select is the fastest way, backwards too.
+        # On the CPU, index_select is fastest, backward too.
         pairs = products.flatten(1).index_select(1, self.pairs)
         return self.logit(self.top(torch.cat([bottom, pairs], 1))).squeeze(1)
 
@@ -375,7 +375,7 @@ class Trainer:
 
     def step(self, labels, x, ids):
         gathered = self.rows.lookup(ids)
-        # A short last mini-batch must not compile the model anew.
+        # A short last mini-batch must not recompile the model.
         dense = self.dense if len(labels) == O.mini_batch else self.plain
         with torch.autocast(O.device, torch.bfloat16, enabled=O.bf16):
             z = dense(gathered, x)
@@ -435,7 +435,7 @@ def train(trainer):
 # ---- drawn mini-batches --------------------------------------------------------------------------
 
 def vocabularies():
-    """Ids of each slot: those of a real sample, times what makes them --draw-rows together."""
+    """Ids of each slot: those of a real sample, scaled to --draw-rows in total."""
     total = sum(clicks.VOCABULARY)
     return [max(1, ids * O.draw_rows // total) for ids in clicks.VOCABULARY]
 
@@ -453,7 +453,7 @@ def draw():
 
 
 def drawn(trainer):
-    """Steps alone: the first pass touches memory and compiles, the second counts."""
+    """Times only steps: the first pass touches memory and compiles, the second counts."""
     batches = list(draw())
     if O.device != "cpu":
         batches = [tuple(t.pin_memory() for t in batch) for batch in batches]
@@ -469,7 +469,7 @@ def drawn(trainer):
 
 
 def passed(trainer, batches):
-    """Seconds of each step, or of all together where a device takes them."""
+    """Seconds of each step, or of all steps together on a device."""
     if O.device != "cpu":
         begin = time.perf_counter()
         for batch in batches:

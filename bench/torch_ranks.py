@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The peer of `ranks.py`: several processes of PyTorch train one CTR model on the CPU, over gloo.
 
-Examples lie in memory before the clock starts, in a file that `ranks.py` drew; every process takes
-its slice of each mini-batch. Prints one JSON line: examples a second of each repeat.
+Examples, drawn by `ranks.py`, are in memory before the clock starts; every process takes its slice
+of each mini-batch. Prints one JSON line: examples per second of each repeat.
 
 Ways:
-  ddp       one EmbeddingBag with sparse gradients for all slots, whole on every process, under
+  ddp       one EmbeddingBag with sparse gradients for all slots, complete on every process, under
             DistributedDataParallel; torch.optim.Adagrad on its rows
   torchrec  EmbeddingBagCollection under DistributedModelParallel, each table's rows divided among
             the processes; row-wise Adagrad in FBGEMM's backward pass
@@ -37,7 +37,7 @@ SLOTS = 26
 
 @dataclass
 class Share:
-    """What one process has of a mini-batch."""
+    """The part of a mini-batch that one process has."""
     ids: object
     dense: torch.Tensor
     labels: torch.Tensor
@@ -56,7 +56,7 @@ def layers(sizes, ends_rectified):
 
 
 class Dense(nn.Module):
-    """From pooled rows (examples, slots, lanes) and dense features to logits."""
+    """Logits from pooled rows (examples, slots, lanes) and dense features."""
 
     def __init__(self, options, slots, features):
         super().__init__()
@@ -83,7 +83,7 @@ class Dense(nn.Module):
 
 
 class Whole(nn.Module):
-    """All tables as one, whole on this process."""
+    """All tables as one, complete on this process."""
 
     def __init__(self, sizes, lanes):
         super().__init__()
@@ -96,7 +96,7 @@ class Whole(nn.Module):
 
 
 class Model(nn.Module):
-    """`lanes` of a row where tables are TorchRec's, which pools them side by side."""
+    """`lanes` is set for TorchRec's tables, which pool into adjacent columns."""
 
     def __init__(self, rows, dense, lanes=None):
         super().__init__()
@@ -147,7 +147,7 @@ def torchrec(options, sizes, dense):
     from torchrec.distributed.train_pipeline import TrainPipelineSparseDist
     from torchrec.distributed.types import ShardingPlan
     from torchrec.streamable import Pipelineable
-    # FBGEMM takes rows of whole groups of four lanes.
+    # FBGEMM needs rows with a multiple of four lanes.
     lanes = -(-(options.dim + (options.model == "deepfm")) // 4) * 4
     tables = [EmbeddingBagConfig(name=f"table{n}", embedding_dim=lanes, num_embeddings=size,
                                  feature_names=[f"slot{n}"], weight_init_min=-0.01,
@@ -155,7 +155,7 @@ def torchrec(options, sizes, dense):
     bags = EmbeddingBagCollection(device=torch.device("meta"), tables=tables)
     rule = {"optimizer": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "learning_rate": options.rows_lr}
     sharder = EmbeddingBagCollectionSharder(fused_params=rule)
-    # Not said to be fused, they would be given a kernel whose rows nobody trains.
+    # Without `fused`, they would get a kernel that does not train its rows.
     ways = {f"table{n}": row_wise(compute_kernel="fused") for n in range(SLOTS)}
     world = options.processes
     plan = construct_module_sharding_plan(bags, ways, sharder, local_size=world, world_size=world,
@@ -211,14 +211,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("data", help="examples, as `ranks.py` writes them")
+    add("data", help="examples written by `ranks.py`")
     add("--way", choices=["ddp", "torchrec", "pipeline"], default="ddp")
     add("--model", choices=["deepfm", "dlrm"], default="deepfm")
     add("--processes", type=int, default=2)
-    add("--threads", type=int, default=1, help="of each process")
-    add("--batch", type=int, default=4096, help="examples of a step, of all processes")
-    add("--steps", type=int, default=20, help="of a repeat")
-    add("--warmup", type=int, default=8, help="steps before the first")
+    add("--threads", type=int, default=1, help="threads per process")
+    add("--batch", type=int, default=4096, help="examples per step, over all processes")
+    add("--steps", type=int, default=20, help="steps per repeat")
+    add("--warmup", type=int, default=8, help="steps before the first repeat")
     add("--repeats", type=int, default=3)
     add("--dim", type=int, default=16)
     add("--rows-lr", type=float, default=0.02)

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""A twin of the trainer in plain f64 NumPy, and what it finds beside `stepwell train`.
+"""A twin of the trainer in plain f64 NumPy, compared with `stepwell train`.
 
 It shares nothing with the trainer but the published documents: README.md, docs/checkpoint.md,
-crates/ssd/FORMAT.md. It reads the TSV, makes keys and initial rows, reads checkpoints, computes
-every model forwards and backwards by hand, and follows the optimizers, all in f64. One line a
-check; the first that fails ends it with status 1.
+crates/ssd/FORMAT.md. It reads the TSV, computes keys and initial rows, reads checkpoints, computes
+every model forward and backward by hand, and implements the optimizers, all in f64. It prints one
+line per check and exits with status 1 at the first that fails.
 
-  published   a checkpoint of step 0 has no row and the twin's dense parameters; after one step that
-              changes nothing its rows are those of the twin's keys, with the twin's initial
+  published   a checkpoint of step 0 has no rows and the twin's dense parameters; after one step that
+              changes nothing, its rows are those of the twin's keys, with the twin's initial
               weights, bit for bit
-  gradients   SGD, a checkpoint after each step: weights before less weights after, over the rate,
-              are the gradient; beside the twin's for the same weights, of every dense parameter and
-              every row touched
+  gradients   SGD with a checkpoint after each step: the change of weights over the rate is the
+              gradient, compared with the twin's for the same weights, for every dense parameter
+              and every row touched
   progress    the settings of examples/MODEL.toml, and other optimizers: log loss of every epoch,
-              each example scored before it is trained on, log loss and AUC of the evaluation part
-  store       rows through tiny tiers, merged and expired: the digest of the report, computed anew
-              from the files of the checkpoint; large rows; a store whose rows are known, whole and
-              dealt out to two
+              with each example scored before it is trained on, log loss and AUC of the evaluation
+              part
+  store       rows that go through tiny tiers, merges and expiry: the digest of the report,
+              recomputed from the files of the checkpoint; large rows; a store with known rows, as
+              one and split in two
 """
 
 import argparse
@@ -41,14 +42,14 @@ SLOTS, DENSE = 26, 13
 SAMPLE = "criteo_tb_80k.tsv.zst"
 FIXTURE, FIXTURE_SEGMENT = ROOT / "crates/ssd/tests/fixtures/v3", 16384
 
-GRADIENT_OFF_MAX = 1e-6  # of a gradient, beside what rounding its weight to f32 explains
-GRADIENT_PART_MAX = 1e-5  # of the greatest gradient of its parameter, likewise
-# The first step of Adagrad or Adam is the sign of a gradient, and in f32 some near zero have another.
+GRADIENT_OFF_MAX = 1e-6  # error of a gradient beyond the rounding of its weight to f32
+GRADIENT_PART_MAX = 1e-5  # the same, relative to the largest gradient of the parameter
+# The first step of Adagrad or Adam is the sign of a gradient, which may differ in f32 near zero.
 LOSS_OFF_MAX = 1e-4
 AUC_OFF_MAX = 2e-3
-# Starts of a twin, and how far they are from the run's, in parts of a weight: below f32's rounding.
+# Starts of a twin, and their relative distance from the run's weights: below f32's rounding.
 STARTS, HAIR = 8, 1e-8
-KINK_MIN = 1e-6  # nearer to zero, a rectifier's input may have another sign in f32
+KINK_MIN = 1e-6  # closer to zero, a rectifier's input may have a different sign in f32
 
 
 class Apart(Exception):
@@ -67,7 +68,7 @@ def key_of(column, value):
 
 
 def stream(seed, name):
-    """State at which the stream of a name starts."""
+    """Initial state of the stream of a name."""
     return xxh3(seed.to_bytes(8, "little") + name)
 
 
@@ -82,7 +83,7 @@ def uniform(states, count, reach):
 
 
 def initial_rows(seed, table, keys, width, dim, reach):
-    """Weights that rows begin with: the embedding uniform, the rest zero."""
+    """Initial weights of rows: the embedding uniform, the rest zero."""
     name = b"initial\0" + table.to_bytes(4, "little")
     rows = np.zeros((len(keys), width), np.float32)
     rows[:, :dim] = uniform([stream(seed, name + key.tobytes()) for key in keys], dim, reach)
@@ -99,7 +100,7 @@ class Examples:
         demand(all(len(line) == 1 + DENSE + SLOTS for line in lines), f"{path}: columns")
         integers = [[max(int(x), 0) if x else 0 for x in line[1:1 + DENSE]] for line in lines]
         self.labels = np.array([int(line[0]) for line in lines], float)
-        # Features are kept in f32, as the trainer has them.
+        # Features are rounded to f32, as in the trainer.
         self.dense = np.log1p(np.array(integers, float)).astype(np.float32).astype(float)
         ids = [[key_of(n, value) for n, value in enumerate(line[1 + DENSE:], 1)] for line in lines]
         self.keys, at = np.unique(np.array(ids, np.uint64), return_inverse=True)
@@ -110,8 +111,7 @@ class Examples:
 
 
 def evaluated(count, fraction):
-    """Of so many examples, how many the evaluation part has: rounded, a half up (Python's round
-    goes to the even number)."""
+    """Number of examples in the evaluation part, with halves rounded up (Python rounds to even)."""
     whole = math.floor(count * fraction)
     return whole + (count * fraction - whole >= 0.5)
 
@@ -130,7 +130,7 @@ class Checkpoint:
         for name, data in files.items():
             sums += f"{xxh3(data):016x}  {len(data)}  {name}\n"
         sums += f"{xxh3(sums.encode()):016x}  CHECKSUMS\n"
-        demand((path / "CHECKSUMS").read_text() == sums, f"{path}: its sums")
+        demand((path / "CHECKSUMS").read_text() == sums, f"{path}: wrong checksums")
         lanes, at, self.dense = np.frombuffer(dense, "<f4"), 0, {}
         for section in self.meta["dense"]:
             self.dense[section["name"]] = lanes[at:at + section["count"]]
@@ -138,17 +138,17 @@ class Checkpoint:
         demand(at == len(lanes), f"{path}: dense.bin has {len(lanes)} lanes, not {at}")
         table = self.meta["tables"][0]
         config = self.meta["run"]["config"]
-        # Settings that nobody gave are null: without `memory`, a segment has 64 MiB.
+        # Settings that were not given are null: without `memory`, a segment has 64 MiB.
         self.store = Store(path / table["rows"], config["tiers.segment"] or 64 << 20)
         self.width = table["dim"] + table["wide"]
         demand(self.store.row_bytes == 4 * table["row_lanes"], f"{path}: bytes of a row")
 
     def rows(self):
-        """Keys in rising order, and their rows' lanes."""
+        """Keys in ascending order, and the lanes of their rows."""
         return self.store.keys, self.store.lanes
 
     def digest(self):
-        """What the report of the run calls `model_digest`."""
+        """The `model_digest` of the run's report, and the number of rows."""
         config, (keys, lanes) = self.meta["run"]["config"], self.rows()
         state = {"sgd": 0, "adagrad": self.width, "adam": 2 * self.width + 1}
         model = self.width + state[config["optim.rows.kind"]]
@@ -171,7 +171,7 @@ class Checkpoint:
 class Model:
     """A dense part over embeddings v (b, 26, dim), wide weights (b, 26) and features x (b, 13).
 
-    Parameters lie in one flat vector: by layer in the order in which they are made here, the weight
+    Parameters are in one flat vector: by layer, in the order of their creation here, with the weight
     (outputs, inputs) before the bias.
     """
 
@@ -217,7 +217,7 @@ class Model:
                 for name, (at, shape) in self.shapes.items()}
 
     def forward(self, flat, rows, x):
-        """Logits (b); keeps what `backward` reads."""
+        """Logits (b); keeps the values that `backward` reads."""
         self.p, self.v, self.x = self.views(flat), rows[..., :self.dim], x
         whole = np.concatenate([self.v.reshape(len(x), -1), x], 1)
         if self.sums:
@@ -243,7 +243,7 @@ class Model:
         return self.linear("logit", self.deep[-1])[:, 0]
 
     def backward(self, dz):
-        """Gradients of the flat vector and of the rows, from those of the logits (b)."""
+        """Gradients of the flat vector and of the rows, from the gradients of the logits (b)."""
         flat = np.zeros(self.count)
         self.g = self.views(flat)
         d_rows, d_logit = np.zeros((len(dz), SLOTS, self.width)), dz[:, None]
@@ -288,7 +288,7 @@ class Model:
         return dy @ self.p[f"{name}/weight"]
 
     def mlp(self, name, depth, x):
-        """What each layer gives, its input first."""
+        """The input, followed by the output of each layer."""
         given = [x]
         for i in range(depth):
             z = self.linear(f"{name}{i + 1}", given[-1])
@@ -315,12 +315,12 @@ def probability(z):
 # ---- optimizers ----------------------------------------------------------------------------------
 
 class Optimizer:
-    """SGD, Adagrad or Adam over the entries of an array, chosen ones a step."""
+    """SGD, Adagrad or Adam over the entries of an array; each step updates the chosen ones."""
 
     def __init__(self, kind, rate, shape):
         self.kind, self.rate = kind, rate
         self.states = [np.zeros(shape) for _ in range({"sgd": 0, "adagrad": 1, "adam": 2}[kind])]
-        # Of each entry by itself: rows count their own steps.
+        # One count per entry: rows count their own steps.
         self.steps = np.zeros(shape[:1], int)
 
     def step(self, w, at, g):
@@ -342,12 +342,12 @@ class Optimizer:
 # ---- the twin ------------------------------------------------------------------------------------
 
 class Twin:
-    """A model over the rows of some examples, which begin with their initial values."""
+    """A model with the rows of some examples, which start from their initial values."""
 
     def __init__(self, config, examples, parameters):
         self.examples, self.model = examples, Model(config)
         demand(len(parameters) == self.model.count,
-               f"{len(parameters)} dense parameters, the twin has {self.model.count}")
+               f"{len(parameters)} dense parameters, but the twin has {self.model.count}")
         self.parameters = np.array(parameters, float)
         self.rows = initial_rows(config["seed"], 0, examples.keys, self.model.width,
                                  self.model.dim, config["model.init_range"]).astype(float)
@@ -360,7 +360,7 @@ class Twin:
         return self.model.forward(self.parameters, self.rows[at], self.examples.dense[part])
 
     def gradients(self, part):
-        """Losses; gradients of the parameters; rows touched and their gradients."""
+        """Losses, gradients of the parameters, and the rows touched with their gradients."""
         z, y = self.score(part), self.examples.labels[part]
         dense, d_rows = self.model.backward((probability(z) - y) / len(y))
         touched, place = np.unique(self.examples.at[part], return_inverse=True)
@@ -369,7 +369,7 @@ class Twin:
         return log_loss(z, y), dense, touched, rows
 
     def train(self, count, size):
-        """One epoch over the first `count` examples; their log loss."""
+        """Trains one epoch over the first `count` examples; returns their log loss."""
         total = 0.0
         for part in parts(count, size):
             losses, dense, touched, rows = self.gradients(part)
@@ -407,7 +407,7 @@ class Checks:
         self.runs = 0
 
     def stepwell(self, model, lines, **settings):
-        """A run on the first lines of the data: its report and where its checkpoints are."""
+        """Runs on the first lines of the data; returns the report, checkpoints and examples."""
         self.runs += 1
         home = self.folder / f"run-{self.runs}"
         home.mkdir()
@@ -427,14 +427,14 @@ class Checks:
         return report, [Checkpoint(path) for path in saved], Examples(data)
 
     def published(self):
-        """Rates too small to change a weight that is not zero."""
+        """Checks initial values, with rates too small to change a nonzero weight."""
         still = {"optim__rows__kind": "sgd", "optim__dense__kind": "sgd",
                  "optim__rows__lr": 1e-30, "optim__dense__lr": 1e-30}
         _, (before, after), examples = self.stepwell(
             "wide_deep", 300, data__eval_fraction=0, data__mini_batch=300, seed=7, **still)
         keys, lanes = after.rows()
         names = after.meta["key_hash"], after.meta["initial_values"]
-        demand(names == (KEY_NAME, INITIAL_NAME), f"functions of other names: {names}")
+        demand(names == (KEY_NAME, INITIAL_NAME), f"unexpected names of functions: {names}")
         demand(len(before.rows()[0]) == 0 and before.meta["step"] == 0, "rows before step 1")
         parameters = before.dense["parameters"]
         demand(np.array_equal(parameters, after.dense["parameters"]),
@@ -443,29 +443,29 @@ class Checks:
         for name, found in model.views(parameters).items():
             reach = 1 / math.sqrt(model.shapes[name.replace("bias", "weight")][1][1])
             mine = uniform([stream(7, b"dense/" + name.encode())], found.size, reach)
-            demand(found.tobytes() == mine.tobytes(), f"other initial values of {name}")
-        demand(np.array_equal(keys, examples.keys), "other keys")
+            demand(found.tobytes() == mine.tobytes(), f"different initial values of {name}")
+        demand(np.array_equal(keys, examples.keys), "different keys")
         mine = initial_rows(7, 0, keys, model.width, model.dim, 0.01)
         demand(lanes[:, :model.dim].tobytes() == mine[:, :model.dim].tobytes(),
-               "other initial weights of rows")
+               "different initial weights of rows")
         return (f"{len(keys)} keys and the initial weights of their rows, "
                 f"{len(parameters)} dense parameters: bit for bit")
 
     def gradients(self, model):
-        # One step at a rate so high that rounding the weights hides next to nothing; then steps
-        # from weights that were trained, at a rate with which no model diverges.
+        # One step at a rate so high that rounding of the weights hides almost nothing; then steps
+        # from trained weights, at a rate at which no model diverges.
         size = 128
         for seed in range(1, 10):
             first = self.sgd_steps(model, seed, size, size, 1024)
             later = first and self.sgd_steps(model, seed, 4 * size + 60, size, 2**-6)
             if later:
                 return f"first step {first}; later {later}"
-        raise Wrong("with every seed the sign of a rectifier's input is chance")
+        raise Wrong("with every seed, an input of a rectifier is too close to zero")
 
     def sgd_steps(self, model, seed, lines, size, rate):
-        """Every step of a run by gradient descent beside the twin's from the same weights.
+        """Compares every step of a run with SGD with the twin's from the same weights.
 
-        None where the sign of a rectifier's input may differ in f32.
+        Returns None if the sign of a rectifier's input may differ in f32.
         """
         report, saved, examples = self.stepwell(
             model, lines, data__eval_fraction=0, data__mini_batch=size, data__epochs=1,
@@ -477,7 +477,7 @@ class Checks:
         demand(len(saved) == len(steps) + 1, f"{len(saved)} checkpoints of {len(steps)} steps")
         worst, rows = Worst(rate), 0
         for before, after, part in zip(saved, saved[1:], steps):
-            # Both sides begin each step with the weights of the checkpoint before it.
+            # Both sides start each step from the weights of the previous checkpoint.
             twin.parameters[:] = before.dense["parameters"]
             keys, lanes = before.rows()
             twin.rows[np.searchsorted(examples.keys, keys)] = lanes
@@ -488,11 +488,11 @@ class Checks:
             keys, lanes = after.rows()
             place = np.searchsorted(keys, examples.keys[touched])
             demand(np.array_equal(keys[place % len(keys)], examples.keys[touched]),
-                   "a row was touched and is not there")
+                   "a row was touched, but is missing")
             worst.add_rows(twin.model, d_rows, twin.rows[touched], lanes[place])
             others = np.setdiff1d(np.arange(len(keys)), place, assume_unique=True)
             demand(np.array_equal(twin.rows[np.searchsorted(examples.keys, keys[others])],
-                                  lanes[others]), "a row changed that the step did not touch")
+                                  lanes[others]), "a row changed without being touched")
             rows += len(touched)
         return f"{twin.model.count} parameters, {rows} rows: {worst}"
 
@@ -503,14 +503,14 @@ class Checks:
                 return self.beside(start, *run)
             except Apart as why:
                 apart = why
-        raise Wrong(f"{apart} (and so from {STARTS} starts)")
+        raise Wrong(f"{apart} (from all {STARTS} starts)")
 
     def beside(self, start, report, saved, examples):
-        """A whole run beside the twin's, from its weights or from a start beside them.
+        """Compares a whole run with the twin's, from its weights or from a start close to them.
 
-        Where the input of a rectifier is as small as the rounding of f32, its sign is chance and
+        If the input of a rectifier is as small as the rounding of f32, its sign is arbitrary and
         both sides are right: losses then differ by more than rounding, and by as much between
-        twins whose first weights are a hair apart. One of them has to go the way of the run.
+        twins with almost equal first weights. One of them must agree with the run.
         """
         config = report["config"]
         twin = Twin(config, examples, saved[0].dense["parameters"])
@@ -531,15 +531,15 @@ class Checks:
                      ("AUC", test_auc, measured["auc"], AUC_OFF_MAX)]
             for what, mine, theirs, most in pairs:
                 if not abs(mine - theirs) <= most:
-                    raise Apart(f"{what} {theirs:.7f}, the twin's {mine:.7f}: more than {most} "
-                                "apart")
+                    raise Apart(f"{what} {theirs:.7f}, but the twin's is {mine:.7f}: they differ by "
+                                f"more than {most}")
             said.append(", ".join(f"{what} {theirs:.6f} ({theirs - mine:+.1e})"
                                   for what, mine, theirs, _ in pairs))
-        near = f" (start {start + 1}, as a rectifier's sign was chance)" if start > 0 else ""
+        near = f" (start {start + 1}, for a rectifier near zero)" if start > 0 else ""
         return "; ".join(said) + near
 
     def store(self):
-        """Rows that do not fit into memory, go down, are merged, expire and are deleted."""
+        """Rows that do not fit in memory: evicted, merged, expired and deleted."""
         report, saved, _ = self.stepwell(
             "deepfm", 3000, model__dim=8, model__hidden="8", data__mini_batch=64,
             data__epochs=2, tiers__dram="300KiB", tiers__segment="64KiB", tiers__space=1.5,
@@ -548,16 +548,16 @@ class Checks:
         digest, rows = last.digest()
         demand(report["tiers"]["disk"]["compactions"] > 0, "nothing was merged")
         demand((digest, rows) == (report["model_digest"], report["rows"]),
-               f"digest {digest} of {rows} rows, the report says {report['model_digest']} of "
+               f"digest {digest} of {rows} rows, but the report has {report['model_digest']} of "
                f"{report['rows']}")
         store = last.store
-        demand(store.versions > len(store.keys) and store.moved > 0, "no version to choose from")
+        demand(store.versions > len(store.keys) and store.moved > 0, "no row has several versions")
         return (f"digest of {rows} rows: {store.versions} versions in "
                 f"{len(store.manifest['segments'])} segments, {store.moved} moved by merges, "
                 f"{len(store.deletions)} deletions")
 
     def large_rows(self):
-        """Rows for which a page is larger than the smallest that holds one."""
+        """Rows whose page is larger than the smallest one that holds a row."""
         report, saved, _ = self.stepwell(
             "deepfm", 100, model__dim=350, model__hidden="8", data__mini_batch=50)
         last = saved[-1]
@@ -568,7 +568,7 @@ class Checks:
         return f"digest of {rows} rows of {store.row_bytes} bytes in pages of {store.page}"
 
     def fixture(self):
-        """A store that lies beside the tests: deletions, merges and an expiry, its rows known."""
+        """A store next to the tests with known rows: deletions, merges and an expiry."""
         store = Store(FIXTURE, FIXTURE_SEGMENT)
         newest = {n: 3 if n < 10 else 1 if n < 70 else 0 for n in range(120)
                   if n < 10 or n % 10 != (3 if n < 70 else 4)}
@@ -576,12 +576,12 @@ class Checks:
                                                   for at in range(40)]
                  for n, version in newest.items()}
         rows = dict(zip(store.keys.tolist(), store.lanes.view(np.uint8).tolist()))
-        demand(rows == known, "other rows")
+        demand(rows == known, "different rows")
         demand(len(store.deletions) > 0, "no deletions")
         return f"{len(rows)} rows of {store.versions} versions, {len(store.deletions)} deletions"
 
     def dealt(self):
-        """The same store dealt out to two by key shards, which the program finds whole."""
+        """The same store split in two by key shards; the program must find both undamaged."""
         whole = Store(FIXTURE, FIXTURE_SEGMENT)
         shards, keys = key_shards_of(whole.keys), []
         for part in (0, 1):
@@ -594,15 +594,15 @@ class Checks:
             store = Store(home, FIXTURE_SEGMENT)
             at = np.searchsorted(whole.keys, store.keys)
             demand(np.array_equal(whole.keys[at], store.keys)
-                   and store.lanes.tobytes() == whole.lanes[at].tobytes(), f"{home}: other rows")
+                   and store.lanes.tobytes() == whole.lanes[at].tobytes(), f"{home}: different rows")
             keys.append(len(store.keys))
         demand(sum(keys) == len(whole.keys), f"{keys} rows of {len(whole.keys)}")
         return f"{keys[0]} and {keys[1]} rows"
 
 
 def deal(whole, home, bits, rows):
-    """A store in `home` of the key shards in `bits`, which have so many rows, made of another's
-    files. Numbers there are in no order: those at the origin tell what is newer."""
+    """Creates a store in `home` with the key shards in `bits`, which have `rows` rows, from another's
+    files. Its segment numbers are reversed: the origin's numbers determine what is newer."""
     home.mkdir()
     manifest = {**whole.manifest, "store": f"{1 + rows:032x}", "key_shards": f"{bits:064x}",
                 "rows": rows, "directories": [str(home)],
@@ -621,11 +621,11 @@ def deal(whole, home, bits, rows):
 
 
 class Worst:
-    """The greatest distances between the twin's gradients and those that weights in f32 tell.
+    """The largest differences between the twin's gradients and those computed from weights in f32.
 
-    The rate is a power of two, so `rate * g` is exact and the weight became what f32 has nearest to
-    `before - rate * g`. So `(before - after) / rate` is off from g by half a unit in the last place
-    of `after`, over the rate, at most; that is admitted beside the tolerances.
+    The rate is a power of two, so `rate * g` is exact and the new weight is the f32 nearest to
+    `before - rate * g`. So `(before - after) / rate` differs from g by at most half a unit in the
+    last place of `after`, over the rate; that is allowed in addition to the tolerances.
     """
 
     def __init__(self, rate):
@@ -648,19 +648,19 @@ class Worst:
         off = np.abs((before - after.astype(float)) / self.rate - gradient)
         beyond, greatest = (off - rounding).max(), np.abs(gradient).max()
         demand(beyond <= GRADIENT_OFF_MAX and beyond <= GRADIENT_PART_MAX * greatest,
-               f"{name}: off by {off.max():.2e}, {beyond:.2e} of it not by rounding weights, where "
-               f"the greatest gradient is {greatest:.2e}")
+               f"{name}: off by {off.max():.2e}, {beyond:.2e} beyond the rounding of weights; the "
+               f"largest gradient is {greatest:.2e}")
         self.off = max(self.off, (off.max(), name))
         self.part = max(self.part, (off.max() / greatest, name))
 
     def __str__(self):
         (off, off_name), (part, part_name) = self.off, self.part
-        return (f"off by {off:.1e} ({off_name}), by {part:.1e} of the greatest of a parameter "
+        return (f"off by {off:.1e} ({off_name}), by {part:.1e} of the largest of a parameter "
                 f"({part_name})")
 
 
 def data_file(given, folder, binary):
-    """The data: as given, the sample in STEPWELL_DATA, or drawn by the program."""
+    """The given data, else the sample in STEPWELL_DATA, else data drawn by the program."""
     if given:
         return given
     sample = Path(os.environ.get("STEPWELL_DATA", "")) / SAMPLE
@@ -697,10 +697,10 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="the binary")
-    add("--data", type=Path, help=f"a TSV; {SAMPLE} in STEPWELL_DATA, or drawn, unless given")
-    add("--lines", type=int, default=4000, help="of it that `progress` reads (%(default)s)")
-    add("--only", default="", help="checks whose names hold this")
-    add("--quick", action="store_true", help="no gradients and no progress: what takes seconds")
+    add("--data", type=Path, help=f"a TSV (default: {SAMPLE} in STEPWELL_DATA, else drawn)")
+    add("--lines", type=int, default=4000, help="lines that `progress` reads (default: %(default)s)")
+    add("--only", default="", help="run checks whose names contain this")
+    add("--quick", action="store_true", help="skip the slow checks, gradients and progress")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="twin-") as folder:
         folder = Path(folder)

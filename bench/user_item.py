@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Clicks of users on items, ids in plain decimals: every id has a row, and AUC is PyTorch's.
+"""Clicks of users on items with decimal ids: every id has its own row, and AUC equals PyTorch's.
 
 Most data has ids like these: users, items, categories and hours are counted from 0, so that each
-feature has an id `7`, and texts are one to four bytes long. The set is drawn from a planted model,
-once for every seed: a logistic law over an effect of each id and an affinity of user and item. It
-is written in Criteo's layout: a label, 13 empty integers, four ids and 22 columns of empty ones.
+feature has an id `7`, and texts have one to four bytes. The data is drawn from a known model, once
+per seed: logistic, with an effect of each id and an affinity of user and item. It is written in
+Criteo's format: a label, 13 empty integers, four ids and 22 columns of empty ids.
 
-  rows   those that exist after training are as many as the distinct (feature, id) pairs of the
-         training part, the missing ids of 22 columns among them
+  rows   after training, there is one row per distinct (feature, id) pair of the training part,
+         including the missing ids of 22 columns
   AUC    of `lr` and `deepfm` on the evaluation part is that of `torch_ctr.py`: the mean difference
-         over the seeds lies within two of its standard errors, or below 0.001
+         over the seeds is within two standard errors, or below 0.001
 
-A seed names data and initial values. Exits with status 1 where either does not hold.
+A seed determines data and initial values. Exits with status 1 if either check fails.
 """
 
 import argparse
@@ -33,7 +33,7 @@ AUC_OFF_MAX = 0.001
 
 
 def draw(path, examples, seed):
-    """Writes the clicks; returns ids (examples, features) and the AUC of the planted model."""
+    """Writes the clicks; returns their ids (examples, features)."""
     g = np.random.default_rng(seed)
     popular = lambda n: np.minimum(n * g.random(examples)**1.5, n - 1).astype(int)
     user, item = popular(FEATURES["user"]), popular(FEATURES["item"])
@@ -53,7 +53,7 @@ def draw(path, examples, seed):
 
 
 def distinct(ids):
-    """Distinct (feature, id) pairs, with the missing id of each column that has no feature."""
+    """Number of distinct (feature, id) pairs, with the missing id of each column without a feature."""
     return sum(len(np.unique(column)) for column in ids.T) + COLUMNS - len(FEATURES)
 
 
@@ -66,7 +66,7 @@ def main():
     add("--examples", type=int, default=60_000)
     add("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5], metavar="SEED")
     add("--threads", type=int, default=1)
-    add("--rows-per-slot", type=int, default=1 << 18, help="of the peer's tables")
+    add("--rows-per-slot", type=int, default=1 << 18, help="rows per slot in the peer's tables")
     options = parser.parse_args()
     sides, results, wrong, last = Sides(options), {}, [], None
     for seed in options.seeds:
@@ -90,17 +90,17 @@ def main():
 
 
 def missing_rows(model, seed, report, ids):
-    """Says so where ids of different features share a row."""
+    """Reports whether ids of different features share a row."""
     trained = len(ids) - report["eval"]["examples"]
     pairs, rows = distinct(ids[:trained]), report["rows"]
     if rows == pairs:
         return []
-    return [f"{model}, seed {seed}: {pairs} ids have {rows} rows, {1 - rows / pairs:.1%} have none "
-            "of their own"]
+    return [f"{model}, seed {seed}: {pairs} ids have {rows} rows, {1 - rows / pairs:.1%} have no "
+            "row of their own"]
 
 
 def compared(model, results, wrong):
-    """A line of the table; adds to `wrong` where the sides are further apart than the seeds."""
+    """A line of the table; adds to `wrong` if the sides differ by more than the seeds explain."""
     both = [results.get((model, side), []) for side in ("ours", "peer")]
     shown = ["{:.5f} ({:.5f})".format(*mean_and_deviation([run["auc"] for run in side]))
              if side else "" for side in both]
@@ -112,7 +112,7 @@ def compared(model, results, wrong):
         shown.append(f"{mean:+.5f} ± {deviation / math.sqrt(len(seed_by_seed)):.5f}")
     mean, deviation = mean_and_deviation(differences[0])
     if not abs(mean) <= max(AUC_OFF_MAX, 2 * deviation / math.sqrt(len(differences[0]))):
-        wrong.append(f"{model}: AUC {mean:+.5f} from PyTorch's, on the same clicks")
+        wrong.append(f"{model}: AUC differs from PyTorch's by {mean:+.5f} on the same clicks")
     return [model, *shown]
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds here what `run.sh` takes to a machine with a GPU, which has neither Rust nor a network:
-# target/gpu/stepwell, stepwell-lab and the tests that a GPU makes a difference to, without symbols.
+# Builds the programs that `run.sh` needs on a machine with a GPU but without Rust or a network:
+# stepwell, stepwell-lab and the tests that use a GPU, stripped and packed in target/gpu.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

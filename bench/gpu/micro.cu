@@ -4,7 +4,7 @@
 //
 //   nvcc -O3 -arch=native -o micro micro.cu -lcublasLt && ./micro > micro.tsv
 //
-// One line a figure: what, of which size, the figure, its unit. Each is the median of nine rounds.
+// Prints one line per figure: what, size, figure, unit. Each is the median of nine rounds.
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All that is to be learned of a GPU in ten minutes, into folder $1: tests, kernels, operations by
-# CUDA alone, whole runs, PyTorch on the same card, one profiled step. `make.sh` comes before it.
+# Measures a GPU in ten minutes and writes the results to folder $1: tests, kernels, operations in
+# plain CUDA, whole runs, PyTorch on the same card, one profiled step. Run `make.sh` first.
 #
 #   bench/gpu/run.sh results && python3 bench/gpu/table.py results
 #
-# Each part has a time limit; one that fails leaves its status in status.tsv and the others run.
+# Each part has a time limit. If one fails, its status is in status.tsv, and the others still run.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$(realpath -m "${1:?a folder for the results}")
@@ -17,7 +17,7 @@ chmod +x "$work"/*
 stepwell=$work/stepwell
 lab=$work/stepwell-lab
 
-# part NAME SECONDS COMMAND...: what it prints goes to NAME.txt.
+# part NAME SECONDS COMMAND...: runs a command; its output goes to NAME.txt.
 part() {
     local name=$1 limit=$2 begin=$SECONDS
     shift 2
@@ -25,8 +25,8 @@ part() {
     printf '%s\t%s\t%s\n' "$name" $? $((SECONDS - begin)) | tee -a "$out/status.tsv"
 }
 
-# run NAME FLAGS...: trains from the packed file, three passes; NAME.json is the report, NAME.jsonl
-# what happened when.
+# run NAME FLAGS...: trains three passes over the packed file; NAME.json is the report, NAME.jsonl
+# the log of events.
 run() {
     local name=$1
     shift
@@ -35,7 +35,7 @@ run() {
         --report "$out/$name.json" --metrics "$out/$name.jsonl" "$@"
 }
 
-# peer NAME FLAGS...: PyTorch's steps on drawn mini-batches of as many rows.
+# peer NAME FLAGS...: PyTorch's steps on drawn mini-batches with the same number of rows.
 peer() {
     local name=$1
     shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The results of run.sh as the tables of docs/internals/measurements.md: `table.py FOLDER`."""
+"""Prints the results of run.sh as the tables of docs/internals/measurements.md: `table.py FOLDER`."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ def table(head, rows):
 
 
 def last_pass(events):
-    """Examples a second of the last pass, its evaluation left out."""
+    """Examples per second of the last pass, without its evaluation."""
     ends = [at for at, event in enumerate(events) if event["event"] == "epoch"]
     if len(ends) < 2:
         return float("nan")
@@ -45,9 +45,9 @@ def runs(folder):
         rows.append([name, f"{rate / 1e6:.2f}", device["fills"], device["below"], device["pooled"],
                      f"{device['seconds_waiting'] * each:.2f}",
                      ", ".join(f"{stage} {us:.2f}" for stage, us in busy.items() if us >= 0.01)])
-    print("Runs: the last of three passes, M examples/s; rows that came up, rows that stayed on the "
-          "host, mini-batches\npooled there; microseconds an example: waiting for the device, and "
-          "of each stage's threads together.\n")
+    print("Runs: the last of three passes, M examples/s; rows moved up, rows that stayed on the "
+          "host, mini-batches\npooled there; microseconds per example: waiting for the device, and "
+          "of all threads of each stage.\n")
     table(["run", "M/s", "up", "below", "pooled", "waiting", "busy"], rows)
 
 
@@ -58,14 +58,14 @@ def peers(folder):
         found = [line for line in text.splitlines() if line.startswith("{")]
         rate = json.loads(found[-1])["step_examples_per_second"] / 1e6 if found else float("nan")
         rows.append([name, f"{rate:.2f}"])
-    print("PyTorch's steps alone, M examples/s.\n")
+    print("PyTorch's steps only, M examples/s.\n")
     table(["way and model", "M/s"], rows)
 
 
 def kernels(folder):
     figures = json.loads((folder / "hbm.json").read_text())
     copy = figures["copy_bytes_per_second"] / 1e12
-    print(f"Kernels of rows over copies within the device, {copy:.2f} TB/s.\n")
+    print(f"Row kernels relative to copies within the device, {copy:.2f} TB/s.\n")
     names = [kernel["kernel"] for kernel in figures["rows"][0]["kernels"]]
     table(["bytes of a row", *names],
           [[rows["row_bytes"], *(f"{kernel['over_copy']:.2f}" for kernel in rows["kernels"])]
@@ -80,12 +80,12 @@ def kernels(folder):
 
 def operations(folder):
     lines = (folder / "micro.txt").read_text().splitlines()
-    print("Operations by CUDA alone.\n")
+    print("Operations in plain CUDA.\n")
     table(["what", "size", "figure", "unit"], [line.split("\t") for line in lines if "\t" in line])
 
 
 def profile(folder):
-    """Microseconds of each kernel in a step, as ncu saw 160 launches."""
+    """Microseconds of each kernel, from 160 launches recorded by ncu."""
     text = (folder / "ncu.txt").read_text().splitlines()
     begin = next((at for at, line in enumerate(text) if line.startswith('"ID"')), len(text))
     sums = {}

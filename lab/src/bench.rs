@@ -115,13 +115,13 @@ fn show_cpu(figures: &cpu::Figures) -> Page {
 /// key that ends in a point or an underscore means all that begin with it.
 const OWN: [(&str, &str); 12] = [
     ("data.paths", "its examples follow from --rows and --skew"),
-    ("data.eval_", "nothing is evaluated"),
-    ("data.skip_max", "no line is malformed"),
+    ("data.eval_", "it evaluates nothing"),
+    ("data.skip_max", "it has no malformed lines"),
     ("synth.", "its examples follow from --rows and --skew"),
     ("model.kind", "give --models"),
-    ("checkpoint.", "none is written"),
-    ("tables.", "one table of all columns is measured"),
-    ("features.", "one table of all columns is measured"),
+    ("checkpoint.", "it writes no checkpoints"),
+    ("tables.", "it measures one table with all columns"),
+    ("features.", "it measures one table with all columns"),
     ("rows.admit_", NO_LIFE),
     ("rows.expire_after", NO_LIFE),
     ("rows.history", NO_LIFE),
@@ -132,12 +132,12 @@ const OWN: [(&str, &str); 12] = [
 const CPU_OWN: [(&str, &str); 5] = [
     ("threads", "give --threads"),
     ("data.epochs", "give --steps"),
-    ("data.batch", "a step is of data.mini_batch examples"),
+    ("data.batch", "a step has data.mini_batch examples"),
     ("tiers.", "all rows are in memory"),
-    ("pipeline.", "there is none"),
+    ("pipeline.", "it runs steps without the pipeline"),
 ];
 
-const NO_LIFE: &str = "rows that come and go are not measured";
+const NO_LIFE: &str = "it does not measure rows that come and go";
 
 /// The settings of a benchmark: the built-in ones, changed by KEY=VALUE pairs other than its `own`.
 fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
@@ -150,7 +150,7 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
             false => key == name,
         };
         if let Some((_, instead)) = OWN.iter().chain(own).find(|(name, _)| is_of(name)) {
-            return Err(format!("--set {key}: this benchmark does not take it, {instead}"));
+            return Err(format!("--set {key}: this benchmark does not take it: {instead}"));
         }
         find(key)?.set(&mut config, value)?;
     }
@@ -183,8 +183,8 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
 
 fn show_mem(figures: &mem::Figures) -> Page {
     let mut page = Page::default();
-    put!(page, "{:<34}{:>12.3} bytes/row", "beside a row", figures.metadata_bytes_per_row);
-    put!(page, "{:<34}{:>12.3} %", "keys that have a row here", figures.hit_rate * 100.0);
+    put!(page, "{:<34}{:>12.3} bytes/row", "metadata of a row", figures.metadata_bytes_per_row);
+    put!(page, "{:<34}{:>12.3} %", "keys with a row in memory", figures.hit_rate * 100.0);
     for rates in &figures.threads {
         let mut line = |name: &str, rate: f64, ratio: f64| {
             let name = format!("{name}, {} threads", rates.threads);
@@ -238,7 +238,7 @@ fn show(figures: &Figures) -> Page {
     );
     let one = over(f.read_over_raw_one, raw);
     line(to, "cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
-    let raw_cpu = format!("{:.3} us of a raw read", f.raw_cpu_us_per_read);
+    let raw_cpu = format!("{:.3} us for a raw read", f.raw_cpu_us_per_read);
     line(to, "processor time of a cold row", f.cpu_us_per_row, "us", &raw_cpu);
     let times = |ratio: f64| format!("{ratio:.2} times cold rows");
     line(
@@ -262,18 +262,18 @@ fn show(figures: &Figures) -> Page {
     let update = over(f.update_over_raw, "the raw write");
     line(to, "random updates", f.update_rows_per_second / million, "M rows/s", &update);
     line(to, "overwriting", f.overwrite_rows_per_second / million, "M rows/s", "");
-    line(to, "space after it, times live", f.space_amplification, "", "");
-    line(to, "  the most", f.space_amplification_most, "", "");
-    line(to, "bytes written, times put", f.write_amplification, "", "");
+    line(to, "space afterwards, times live", f.space_amplification, "", "");
+    line(to, "  maximum", f.space_amplification_most, "", "");
+    line(to, "bytes written over bytes put", f.write_amplification, "", "");
     line(to, "head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
     line(to, "  rows of 512 to 16384, at most", f.row_space_worst, "", "times the payload");
     line(to, "  rows of 64", f.row_space_64, "", "times the payload");
     line(to, "index", f.index_bytes_per_key, "bytes/key", "");
     line(to, "index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
     for (name, value, unit) in [
-        ("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key"),
-        ("  its longest rewrite", f.index_rewrite_ms_longest, "ms"),
-        ("  the longest put of 1024", f.growing_put_ms_most, "ms"),
+        ("index, maximum while growing", f.index_bytes_per_key_growing, "bytes/key"),
+        ("  longest rewrite", f.index_rewrite_ms_longest, "ms"),
+        ("  longest put of 1024", f.growing_put_ms_most, "ms"),
     ] {
         match f.index_bytes_per_key_growing > 0.0 {
             true => line(to, name, value, unit, ""),
@@ -283,7 +283,7 @@ fn show(figures: &Figures) -> Page {
     line(to, "reopening", f.reopen_seconds, "s", "");
     line(to, "  by one thread", f.open_ns_per_row, "ns/row", "of all in segments");
     line(to, "  by two", f.open_ns_per_row_two, "ns/row", "");
-    let anew = over(f.refresh_over_open, "opening anew");
+    let anew = over(f.refresh_over_open, "opening again");
     line(to, "refreshing, 1 % changed", f.refresh_ms, "ms", &anew);
     line(to, "snapshot", f.snapshot_seconds, "s", "");
     page

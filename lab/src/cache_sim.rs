@@ -102,7 +102,7 @@ fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
     let mut before = HashSet::new();
     for name in names {
         if before.contains(&name) {
-            return Err(format!("{what}: {name} is named twice: name it once"));
+            return Err(format!("{what}: {name} is given twice; give it once"));
         }
         before.insert(name);
     }
@@ -131,7 +131,7 @@ fn show(page: &mut Page, figures: &Figures) {
     );
     if figures.mini_batch > 1 || figures.window > 0 {
         let (mini_batch, window) = (figures.mini_batch, figures.window);
-        put!(page, "mini-batches of {mini_batch} accesses, {window} of them known ahead");
+        put!(page, "mini-batches of {mini_batch} accesses, {window} of them known in advance");
     }
     line(page, "size", &figures.sizes);
     line(page, "slots", &figures.slots);

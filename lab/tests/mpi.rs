@@ -1,6 +1,6 @@
 //! `bench ranks` beside MPI's own messages.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 #[path = "../../crates/stepwell/tests/it/common/mod.rs"]
 mod common;

@@ -5,7 +5,7 @@
 //! cargo run --release -p stepwell-geeps --example gain
 //! ```
 
-#![expect(clippy::print_stdout, reason = "its figures are what it is for")]
+#![expect(clippy::print_stdout, reason = "the example prints its figures")]
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! It prints the loss, the data pinned in a budget of `BUDGET` bytes (56 KiB by default), and the
 //! bytes copied.
 
-#![expect(clippy::print_stdout, reason = "its figures are what it is for")]
+#![expect(clippy::print_stdout, reason = "the example prints its figures")]
 
 use std::error::Error;
 use std::process::ExitCode;

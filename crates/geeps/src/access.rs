@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// A pending request. Dropping it cancels it.
 #[derive(Debug)]
-#[must_use = "a request that is dropped is taken back"]
+#[must_use = "dropping a request cancels it"]
 pub struct Request {
     shared: Arc<Shared>,
     acquire: Acquire,
@@ -62,7 +62,7 @@ impl Request {
                 self.kind = Asked::Over;
                 return Ok(Poll::Ready(access(Held::Virtual(place))));
             }
-            Asked::Over => return Err(Error::call("poll", "the buffer was taken already")),
+            Asked::Over => return Err(Error::call("poll", "the buffer was already taken")),
             Asked::Ticket(ticket) => ticket,
         };
         let Some(outcome) = state.line.take(ticket) else {
@@ -200,7 +200,7 @@ impl Access {
                 piece.after.iter().try_for_each(|event| stream.wait(event))?;
                 Ok(&piece.buffer)
             }
-            Piece::Host(_) => unreachable!("it is on a device"),
+            Piece::Host(_) => unreachable!("the buffer is on a device"),
         }
     }
 
@@ -227,7 +227,7 @@ impl Access {
     /// # Errors
     /// If a stream may.
     pub(crate) fn check_unused(&self, call: &'static str) -> Result<()> {
-        let why = "a stream was given the buffer: say `done_on` before it is given back";
+        let why = "a stream uses the buffer: call `done_on` before returning it";
         if self.is_used { Err(Error::call(call, why)) } else { Ok(()) }
     }
 
@@ -270,7 +270,7 @@ impl crate::state::State {
             self.locals[local].is_held = false;
             assert!(
                 !served.is_lent || matches!(self.locals[local].store, Store::Lent),
-                "lent once"
+                "local data is lent only once"
             );
         }
     }

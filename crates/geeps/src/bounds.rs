@@ -32,11 +32,11 @@ impl Settings {
         let why = "pinned data, indexes and access buffers: budget_bytes";
         budget.add("application's memory", self.budget_bytes, why);
         budget.add("parameter caches", all, "tables that are not pinned, at most all");
-        let why = format!("{ahead} clocks ahead and the one that goes on, with a byte a row");
+        let why = format!("{ahead} clocks ahead and the current one, with one byte per row");
         budget.add("updates", (ahead + 1) * (all + touched), why);
         budget.add("local data", locals, "what is not pinned, at most all");
         budget.add("shard", part, "the rows that this rank owns");
-        let why = format!("{ahead} of each of {ranks} workers, of all rows and their numbers");
+        let why = format!("{ahead} from each of {ranks} workers, with all rows and their numbers");
         budget.add("pushes that wait", ahead * ranks * (part + 4 * touched), why);
         let why = format!("{credit} to each of {ranks} workers, and as many from each shard");
         budget.add("snapshots under way", credit * (ranks * part + all), why);

@@ -132,7 +132,7 @@ impl Cache {
         let row = self.layout.rows.row_floats;
         match &self.store {
             Store::Host(values) => values[places.start * row..places.end * row].to_vec(),
-            _ => unreachable!("nothing is placed before machines run"),
+            _ => unreachable!("data is placed only once machines run"),
         }
     }
 
@@ -153,7 +153,10 @@ impl Cache {
 
     /// Records that part `shard` is now of this age, with `own` of this worker's clocks.
     pub(crate) fn refreshed(&mut self, shard: usize, (age, own): (u64, u64)) {
-        assert!(age >= self.ages[shard] && own >= self.answered[shard], "shards go forward");
+        assert!(
+            age >= self.ages[shard] && own >= self.answered[shard],
+            "clocks of shards never go back"
+        );
         (self.ages[shard], self.answered[shard]) = (age, own);
     }
 

@@ -27,7 +27,7 @@ impl VectorClock {
     }
 
     pub(crate) fn set(&mut self, worker: usize, clock: u64) {
-        assert!(clock >= self.0[worker], "clocks go forward");
+        assert!(clock >= self.0[worker], "clocks never go back");
         self.0[worker] = clock;
     }
 

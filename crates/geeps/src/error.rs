@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{0}")]
     Setting(String),
     /// A key that its table does not have.
-    #[error("table '{table}' has no key {key}; it was given {rows} keys")]
+    #[error("table '{table}' has no key {key}; it was set up with {rows} keys")]
     NoKey {
         /// The table's name.
         table: String,
@@ -29,7 +29,7 @@ pub enum Error {
         rows: usize,
     },
     /// A table number that does not exist.
-    #[error("there is no table {number}: {count} were set up")]
+    #[error("there is no table {number}; the number of tables is {count}")]
     NoTable {
         /// The number.
         number: usize,
@@ -38,9 +38,9 @@ pub enum Error {
     },
     /// Less memory than double buffering needs.
     #[error(
-        "{budget} bytes of memory are less than twice the {peak} bytes that the application uses \
-         at its peak, which are {most}: 2 x {peak} = {need} bytes are needed beside {indexes} \
-         bytes of indexes; raise the budget to {total} bytes, or access less at once"
+        "{budget} bytes of memory are less than twice the application's peak of {peak} bytes \
+         ({most}): 2 x {peak} = {need} bytes are needed next to {indexes} bytes of indexes; raise \
+         the budget to {total} bytes, or access less at once"
     )]
     Budget {
         /// Budget in bytes.
@@ -58,8 +58,8 @@ pub enum Error {
     },
     /// An access that could never be served.
     #[error(
-        "an access of {wanted} ({what}) beside {held} that the application holds is more than \
-         the {pool} of access buffers: release some first, or raise the budget"
+        "an access of {wanted} ({what}) plus {held} that the application holds exceeds the {pool} \
+         of access buffers: release some first, or raise the budget"
     )]
     TooLarge {
         /// Bytes requested.
@@ -72,12 +72,12 @@ pub enum Error {
         pool: ByteCount,
     },
     /// Local data is requested while the application holds it.
-    #[error("local data '{0}' is held by the application: release it before it is accessed again")]
+    #[error("local data '{0}' is held by the application: release it before accessing it again")]
     Twice(String),
     /// A worker that never waits is too far ahead.
     #[error(
-        "table '{table}' is {clocks} clocks ahead of its shards, the most there may be: read or \
-         pre-update it before its next clock, which waits for them"
+        "table '{table}' is {clocks} clocks ahead of its shards, which is the limit: read or \
+         pre-update it before its next clock, so that it waits for them"
     )]
     Ahead {
         /// The table's name.
@@ -95,8 +95,8 @@ pub enum Error {
     },
     /// Ranks have different tables.
     #[error(
-        "rank {rank} has another table '{table}' than this one: name, keys, row length, initial \
-         values and order of updates must be alike"
+        "table '{table}' of rank {rank} differs from this rank's: name, keys, row length, initial \
+         values and order of updates must be equal"
     )]
     Unlike {
         /// The differing rank.

@@ -27,7 +27,7 @@ impl Geeps {
         let state = &mut *self.shared.lock();
         state.check()?;
         if state.held > 0 || state.gathering.is_some() {
-            let why = format!("{} buffers are held: give them back first", state.held);
+            let why = format!("{} buffers are held: return them first", state.held);
             return Err(Error::call("begin_virtual", why));
         }
         state.drop_foreseen();
@@ -45,7 +45,7 @@ impl Geeps {
         let mut state = self.shared.lock();
         state.check()?;
         let Some(operations) = state.gathering.take() else {
-            return Err(Error::call("end_virtual", "no virtual iteration was begun"));
+            return Err(Error::call("end_virtual", "no virtual iteration was started"));
         };
         let plan = self.plan(&state, operations)?;
         let placement = plan.placement.clone();

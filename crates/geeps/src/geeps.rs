@@ -164,7 +164,7 @@ impl Geeps {
         }
         if state.line.reads(number) {
             // It would be chance whether it sees this clock.
-            let why = format!("a read of '{}' waits: take it before", cache.layout.name);
+            let why = format!("a read of '{}' is pending: take it first", cache.layout.name);
             return Err(Error::call("table_clock", why));
         }
         cache.clock += 1;
@@ -209,7 +209,7 @@ impl Geeps {
         let state = &mut *self.shared.lock();
         state.check()?;
         if state.held > 0 {
-            let why = format!("{} buffers are held: give them back first", state.held);
+            let why = format!("{} buffers are held: return them first", state.held);
             return Err(Error::call("close", why));
         }
         if let Some(cache) = state.caches.iter().find(|cache| cache.is_updated) {
@@ -230,14 +230,14 @@ impl Geeps {
         let state = &mut *self.shared.lock();
         state.check()?;
         if !state.is_closing {
-            return Err(Error::call("poll_closed", "nobody closed it"));
+            return Err(Error::call("poll_closed", "it was not closed"));
         }
         if state.done < MACHINES {
             return Ok(Poll::Pending);
         }
         let rank = self.shared.fabric.rank();
         let Some(shard) = state.shard.take() else {
-            return Err(Error::call("poll_closed", "the rows were taken already"));
+            return Err(Error::call("poll_closed", "the rows were already taken"));
         };
         let rows = self.shared.layouts.iter().zip(shard).map(|(layout, values)| {
             let keys = layout.rows.keys[layout.parts[rank].clone()].iter();
@@ -263,7 +263,7 @@ impl Geeps {
         }
         if keys.is_empty() {
             let name = state.rows(what).0.to_owned();
-            return Err(Error::call("access", format!("no keys of '{name}' are given")));
+            return Err(Error::call("access", format!("no keys of '{name}' were given")));
         }
         if state.is_closing {
             return Err(Error::call("access", "the parameter server was closed"));
@@ -342,10 +342,10 @@ impl Geeps {
         reclaim: impl FnOnce(Acquire, crate::line::Served) -> R,
     ) -> Result<()> {
         if !Arc::ptr_eq(&self.shared, &access.shared) {
-            return Err(Error::call(call, "the buffer is of another parameter server"));
+            return Err(Error::call(call, "the buffer belongs to another parameter server"));
         }
         if !is_right {
-            return Err(Error::call(call, format!("the buffer is of {:?}", access.what())));
+            return Err(Error::call(call, format!("the buffer belongs to {:?}", access.what())));
         }
         access.check_unused(call)?;
         let acquire = access.acquire.clone();

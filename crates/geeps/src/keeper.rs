@@ -98,7 +98,7 @@ impl Keeper {
             while let Some(message) = fabric.receive(from, tag(first, table, About::Credit))? {
                 part.credit[from] += 1;
                 if part.credit[from] > CREDIT {
-                    let wrong = Malformed::Wrong("it gives back a credit that it does not have");
+                    let wrong = Malformed::Wrong("it returns a credit that it does not have");
                     return Err(Error::malformed(from, wrong));
                 }
                 message.reader().end().map_err(|why| Error::malformed(from, why))?;

@@ -49,7 +49,7 @@ impl Rows {
             keys.iter().enumerate().map(|(place, key)| (*key, place as u32)).collect();
         if places.len() < keys.len() {
             let (keys, different) = (keys.len(), places.len());
-            let text = format!("'{name}' is given {keys} keys, of which {different} differ");
+            let text = format!("'{name}' has {keys} keys, but only {different} distinct ones");
             return Err(Error::Setting(text));
         }
         Ok(Self { row_floats, keys, places })
@@ -72,7 +72,7 @@ impl Rows {
 impl Layout {
     pub(crate) fn new(id: TableId, settings: &TableSettings, ranks: usize) -> Result<Self> {
         if ranks > KEY_SHARDS {
-            return Err(Error::Setting(format!("{ranks} ranks, {KEY_SHARDS} at most")));
+            return Err(Error::Setting(format!("{ranks} ranks: use at most {KEY_SHARDS}")));
         }
         let TableSettings { name, row_floats, keys, initial, applies } = settings;
         let salt = checksum(name.as_bytes());
@@ -98,7 +98,7 @@ impl Layout {
         for (key, row) in settings.keys.iter().zip(values.chunks_exact(row_floats)) {
             row.iter().for_each(|value| sum.update(&value.to_bits().to_le_bytes()));
             let Some(place) = self.rows.place(*key) else {
-                unreachable!("it is a key of the table")
+                unreachable!("the key is in the table")
             };
             let start = place as usize * row_floats;
             placed[start..start + row_floats].copy_from_slice(row);
@@ -206,8 +206,8 @@ mod tests {
         let whole: Vec<Key> = keys.iter().copied().map(Key).collect();
         assert!(Index::new("weights", &one.rows, &whole).unwrap().is_whole);
         let missing = Index::new("weights", &one.rows, &[Key(3), Key(9)]).unwrap_err();
-        assert_eq!(missing.to_string(), "table 'weights' has no key 9; it was given 4 keys");
+        assert_eq!(missing.to_string(), "table 'weights' has no key 9; it was set up with 4 keys");
         let twice = Layout::new(TableId(0), &settings(&[1, 2, 1]), 1).unwrap_err();
-        assert!(twice.to_string().contains("3 keys, of which 2 differ"), "{twice}");
+        assert!(twice.to_string().contains("3 keys, but only 2 distinct ones"), "{twice}");
     }
 }

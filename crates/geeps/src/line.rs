@@ -90,7 +90,7 @@ impl Line {
 
     /// Adds a request of the application that was not foreseen.
     pub(crate) fn ask(&mut self, acquire: Acquire, clock: u64) -> u64 {
-        assert_eq!(self.foreseen(), 0, "what is foreseen was given back before");
+        assert_eq!(self.foreseen(), 0, "foreseen requests were returned before");
         self.last_ticket += 1;
         let (place, ticket) = (None, Some(self.last_ticket));
         self.waiting.push_back(Waiting { acquire, clock, place, ticket, outcome: None });

@@ -102,7 +102,7 @@ impl Pool {
                 return Ok(None);
             }
         }
-        assert!(first.is_some(), "what is not in use is kept");
+        assert!(first.is_some(), "unused buffers are kept");
         Ok(first)
     }
 
@@ -134,7 +134,11 @@ impl Pool {
 
     fn keep(&mut self, piece: Piece, saved: Option<usize>) {
         let (floats, bytes) = (piece.floats(), bytes_counted(piece.floats()));
-        assert!(self.used >= bytes, "a buffer of {bytes} bytes comes back of {}", self.used);
+        assert!(
+            self.used >= bytes,
+            "a buffer of {bytes} bytes is returned, but {} are in use",
+            self.used
+        );
         (self.kept, self.used) = (self.kept + bytes, self.used - bytes);
         self.spares.entry(floats).or_default().push(Spare { piece, saved });
     }

@@ -170,18 +170,18 @@ impl Settings {
         let most = TABLES_MAX.min(usize::from(u16::MAX - self.first_tag) / 3);
         if self.tables.len() > most {
             let count = self.tables.len();
-            return wrong(format!("{count} tables are more than the {most} that have tags"));
+            return wrong(format!("{count} tables are too many: use at most {most}"));
         }
         if !(1..=CLOCKS_AHEAD_MAX).contains(&self.clocks_ahead) {
             let ahead = self.clocks_ahead;
-            return wrong(format!("clocks_ahead is {ahead}: write 1 to {CLOCKS_AHEAD_MAX}"));
+            return wrong(format!("clocks_ahead is {ahead}: give 1 to {CLOCKS_AHEAD_MAX}"));
         }
         if let Place::Device(device) = &self.place {
             let [memory, ..] = device.memory();
             if self.budget_bytes > memory.0 {
                 let (name, budget) = (&device.about().name, ByteCount(self.budget_bytes));
                 return wrong(format!(
-                    "budget_bytes is {budget}, and {name} has {memory}: lower it"
+                    "budget_bytes is {budget}, but {name} has {memory}: lower it"
                 ));
             }
         }
@@ -191,32 +191,37 @@ impl Settings {
             if !(1..=ROW_FLOATS_MAX).contains(&row_floats) {
                 let most = ROW_FLOATS_MAX;
                 return wrong(format!(
-                    "rows of '{name}' have {row_floats} floats, not 1 to {most}"
+                    "rows of '{name}' have {row_floats} floats: give 1 to {most}"
                 ));
             }
             if keys.is_empty() || u32::try_from(keys.len()).is_err() {
-                return wrong(format!("'{name}' has {} keys: 1 to {}", keys.len(), u32::MAX));
+                return wrong(format!("'{name}' has {} keys: give 1 to {}", keys.len(), u32::MAX));
             }
             if keys.len().checked_mul(4 * row_floats).is_none() {
-                return wrong(format!("'{name}' is larger than memory can be"));
+                return wrong(format!(
+                    "'{name}' is larger than the address space: give fewer keys"
+                ));
             }
         }
         if !self.values.is_empty() && self.values.len() != self.tables.len() {
             let (values, tables) = (self.values.len(), self.tables.len());
-            return wrong(format!("values of {values} tables, and there are {tables}"));
+            return wrong(format!("values are given for {values} tables, but there are {tables}"));
         }
         for (table, values) in self.tables.iter().zip(&self.values) {
             let (name, floats) = (&table.name, table.keys.len() * table.row_floats);
             if values.len() != floats {
                 let count = values.len();
-                return wrong(format!("'{name}' has {floats} floats, and begins with {count}"));
+                return wrong(format!("'{name}' has {floats} floats, but {count} initial values"));
             }
         }
         for table in &self.tables {
             if let Initial::Uniform { range, .. } = table.initial
                 && !(range.is_finite() && range >= 0.0)
             {
-                return wrong(format!("initial values of '{}' in +-{range}", table.name));
+                return wrong(format!(
+                    "initial values of '{}' are within +-{range}: give a finite range, at least 0",
+                    table.name
+                ));
             }
         }
         Ok(())

@@ -63,7 +63,7 @@ impl<'a> Push<'a> {
         let count = usize::try_from(head[2]).unwrap_or(usize::MAX);
         let is_all = touched.is_empty() && count == rows;
         if !is_all && touched.len() != count {
-            return Err(Malformed::Wrong("it lists other rows than it says"));
+            return Err(Malformed::Wrong("its number of rows is not the announced one"));
         }
         if touched.iter().any(|row| *row as usize >= rows) {
             return Err(Malformed::Wrong("it updates a row that the shard does not have"));

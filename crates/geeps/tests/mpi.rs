@@ -3,7 +3,7 @@
 //! If MPI did not launch it, this program launches itself by `mpirun`, once for each number of
 //! ranks.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program prints its results")]
 
 #[path = "it/support/mod.rs"]
 mod support;

@@ -170,7 +170,7 @@ fn data_that_differ_are_refused() {
     command.args(["-wdir", &place("here")]).args(train("data.tsv", &[]));
     command.args([":", "-n", "1", "-wdir", &place("there")]).args(train("data.tsv", &[]));
     let why = said(&command.output().unwrap());
-    assert!(why.contains("rank 1 has other bytes in 'data.tsv'"), "{why}");
+    assert!(why.contains("rank 1 has other content in 'data.tsv'"), "{why}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl<T: Number> AdPsgd<T> {
 /// Sets `parameters` to the mean of both vectors.
 fn average<T: Number>(parameters: &mut [T], theirs: &[T], from: usize) -> Result<()> {
     if parameters.len() != theirs.len() {
-        let why = Malformed::Wrong("it has another number of parameters");
+        let why = Malformed::Wrong("it has a different number of parameters");
         return Err(Error::malformed(from, why));
     }
     parameters.iter_mut().zip(theirs).for_each(|(x, y)| *x = (*x + *y) * T::HALF);
@@ -200,8 +200,8 @@ impl<T: Number> Protocol<T> for AdPsgd<T> {
     }
 
     fn give(&mut self, gradient: &mut Vec<T>) {
-        assert!(std::mem::take(&mut self.computing), "a gradient that began");
-        assert_eq!(gradient.len(), self.gradient.len(), "a gradient of all parameters");
+        assert!(std::mem::take(&mut self.computing), "the gradient was begun");
+        assert_eq!(gradient.len(), self.gradient.len(), "the gradient covers all parameters");
         std::mem::swap(&mut self.gradient, gradient);
         self.given = true;
         self.counts.given += 1;
@@ -219,7 +219,7 @@ impl<T: Number> Protocol<T> for AdPsgd<T> {
 
 impl<T: Number> OpenEnded<T> for AdPsgd<T> {
     fn end_after(&mut self, gradients: u64) {
-        assert!(self.counts.given <= gradients, "no rank gives more");
+        assert!(self.counts.given <= gradients, "more gradients than the last one");
         self.options.steps = gradients;
     }
 

@@ -143,12 +143,12 @@ impl<T: Number> AllReduce<T> {
         let mut values: Vec<(usize, &[T])> = Vec::with_capacity(self.members.len());
         self.gradients = 0;
         for (place, message) in self.came.iter().enumerate() {
-            let Some(message) = message else { unreachable!("all are here") };
+            let Some(message) = message else { unreachable!("all parts have arrived") };
             let from = self.members[place];
             let (head, lanes) = slice_of::<T>(from, message)?;
             let present = head[0] > 0;
             if lanes.len() != if present { own.len() } else { 0 } {
-                let why = Malformed::Wrong("it has another number of parameters");
+                let why = Malformed::Wrong("it has a different number of parameters");
                 return Err(Error::malformed(from, why));
             }
             self.gradients += head[0];
@@ -172,11 +172,11 @@ impl<T: Number> AllReduce<T> {
     fn put_together(&mut self, fabric: &Fabric) -> Result<()> {
         for place in 0..self.members.len() {
             let range = self.slice(place);
-            let Some(message) = &self.came[place] else { unreachable!("all are here") };
+            let Some(message) = &self.came[place] else { unreachable!("all parts have arrived") };
             let from = self.members[place];
             let (head, lanes) = slice_of::<T>(from, message)?;
             if lanes.len() != range.len() || head[1] != self.gradients {
-                let why = Malformed::Wrong("it is of another sum");
+                let why = Malformed::Wrong("it belongs to another sum");
                 return Err(Error::malformed(from, why));
             }
             self.sum[range].copy_from_slice(lanes);
@@ -204,7 +204,8 @@ pub(crate) fn slice_of<T: Pod>(from: usize, message: &Message) -> Result<([u64; 
     let read = reader.take::<u64>().and_then(|head| {
         let values = reader.take::<T>()?;
         reader.end()?;
-        let head = head.try_into().map_err(|_| Malformed::Wrong("its head has other numbers"))?;
+        let head =
+            head.try_into().map_err(|_| Malformed::Wrong("its header has the wrong length"))?;
         Ok((head, values))
     });
     read.map_err(|why| Error::malformed(from, why))

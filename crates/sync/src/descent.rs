@@ -139,7 +139,7 @@ impl<T: Number> Descent<T> {
 
 impl<T: Number> Optimizer<T> for Descent<T> {
     fn apply(&mut self, parameters: &mut [T], gradient: &[T], share: Share, rounds: f64) {
-        assert_eq!(parameters.len(), gradient.len(), "a gradient of these parameters");
+        assert_eq!(parameters.len(), gradient.len(), "the gradient matches the parameters");
         let rate = T::from_f64(self.rate.at(rounds) * (share.mean * share.of_round));
         let (momentum, decay) = (self.momentum, self.weight_decay);
         if self.velocity.is_empty() && decay == T::ZERO {

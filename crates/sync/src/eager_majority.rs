@@ -153,7 +153,7 @@ impl<T: Number> EagerMajority<T> {
         let round = message.reader().take_exactly::<u64>(1).map(|round| round[0]);
         fabric.keep(message);
         if round.map_err(|why| Error::malformed(from, why))? != self.round() {
-            return Err(Error::malformed(from, Malformed::Wrong("it is of another round")));
+            return Err(Error::malformed(from, Malformed::Wrong("it belongs to another round")));
         }
         let count = self.waiting_since.len() as u64;
         self.reduce.start(fabric, (count, self.is_through()), &self.waiting)?;
@@ -219,8 +219,8 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
     }
 
     fn give(&mut self, gradient: &mut Vec<T>) {
-        assert!(std::mem::take(&mut self.computing), "a gradient that began");
-        assert_eq!(gradient.len(), self.waiting.len(), "a gradient of all parameters");
+        assert!(std::mem::take(&mut self.computing), "the gradient was begun");
+        assert_eq!(gradient.len(), self.waiting.len(), "the gradient covers all parameters");
         self.waiting.iter_mut().zip(&*gradient).for_each(|(sum, value)| *sum += *value);
         self.waiting_since.extend(self.began);
         self.counts.given += 1;
@@ -238,7 +238,7 @@ impl<T: Number> Protocol<T> for EagerMajority<T> {
 
 impl<T: Number> OpenEnded<T> for EagerMajority<T> {
     fn end_after(&mut self, gradients: u64) {
-        assert!(self.counts.given <= gradients, "no rank gives more");
+        assert!(self.counts.given <= gradients, "more gradients than the last one");
         self.last = Some(gradients);
     }
 

@@ -67,7 +67,9 @@ impl Groups {
         let mut all: Vec<usize> = groups.concat();
         all.sort_unstable();
         if !ascend || !all.into_iter().eq(0..ranks) {
-            return Err(format!("groups {groups:?} of {ranks} ranks: name each rank in one group"));
+            return Err(format!(
+                "groups {groups:?} of {ranks} ranks: put each rank in exactly one group"
+            ));
         }
         Ok(())
     }
@@ -115,7 +117,7 @@ mod tests {
             [vec![vec![0], vec![0, 1]], vec![vec![1, 0]], vec![vec![0]], vec![vec![0, 1], vec![]]];
         for groups in wrong {
             let error = Groups::Several(groups).check(2).unwrap_err();
-            assert!(error.contains("each rank in one group"), "{error}");
+            assert!(error.contains("each rank in exactly one group"), "{error}");
         }
         assert_eq!(Groups::Several(vec![vec![1], vec![0, 2]]).check(3), Ok(()));
     }

@@ -128,7 +128,7 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("'{text}' is no protocol; there are {names}")
+            format!("'{text}' is not a protocol; give one of {names}")
         })
     }
 }

@@ -96,17 +96,17 @@ impl Options {
     pub(crate) fn check(&self, kind: Kind, ranks: usize) -> Result<(), OptionsError> {
         let wrong = |why: String| Err(OptionsError(why));
         if ranks < 2 {
-            return wrong(format!("{kind} is between ranks, and there is one: use at least 2"));
+            return wrong(format!("{kind} needs several ranks, but there is one: use at least 2"));
         }
         if !(self.rate.base > 0.0 && self.rate.base.is_finite()) {
-            return wrong(format!("a rate of {} does not learn: use one above 0", self.rate.base));
+            return wrong(format!("the rate is {}: use a finite one above 0", self.rate.base));
         }
         if !(0.0..1.0).contains(&self.momentum) {
-            return wrong(format!("a momentum of {}: use one from 0 to below 1", self.momentum));
+            return wrong(format!("the momentum is {}: use one from 0 to below 1", self.momentum));
         }
         if !(0.0..1.0).contains(&self.weight_decay) {
             let decay = self.weight_decay;
-            return wrong(format!("a weight decay of {decay}: use one from 0 to below 1"));
+            return wrong(format!("the weight decay is {decay}: use one from 0 to below 1"));
         }
         if kind == Kind::Rna {
             return self.check_rna(ranks);
@@ -120,7 +120,7 @@ impl Options {
             return Err(OptionsError(why));
         }
         if self.waiting_max == 0 {
-            return Err(OptionsError("a rank keeps at least 1 gradient".to_owned()));
+            return Err(OptionsError("waiting_max is 0: use at least 1".to_owned()));
         }
         self.groups.check(ranks).map_err(OptionsError)
     }

@@ -155,7 +155,7 @@ pub trait OpenEnded<T>: Protocol<T> {
 
 /// Replaces the `parameters` of a protocol that has `ended`.
 pub(crate) fn replace<T: Copy>(ended: bool, parameters: &mut [T], by: &[T]) {
-    assert!(ended, "a protocol begins again after it has ended");
-    assert_eq!(parameters.len(), by.len(), "parameters of the same model");
+    assert!(ended, "a protocol restarts only after it has ended");
+    assert_eq!(parameters.len(), by.len(), "the parameters are those of the same model");
     parameters.copy_from_slice(by);
 }

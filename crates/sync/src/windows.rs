@@ -80,14 +80,14 @@ impl GradientTable {
 
     /// Copies a worker's gradient out.
     pub(crate) fn read<T: Number>(&self, fabric: &Fabric, worker: usize, gradient: &mut [T]) {
-        assert_eq!(gradient.len(), self.lanes, "as it was opened");
+        assert_eq!(gradient.len(), self.lanes, "the length it was opened with");
         fabric.read(WINDOW, self.start::<T>(worker), gradient);
     }
 
     /// Sums the gradients of all workers by the tree over them, some lanes at a time, through
     /// `scratch`.
     pub(crate) fn sum<T: Number>(&self, fabric: &Fabric, scratch: &mut Vec<T>, sum: &mut [T]) {
-        assert_eq!(sum.len(), self.lanes, "as it was opened");
+        assert_eq!(sum.len(), self.lanes, "the length it was opened with");
         scratch.resize(self.workers * LANES_AT_ONCE.min(self.lanes), T::ZERO);
         for (number, sum) in sum.chunks_mut(LANES_AT_ONCE).enumerate() {
             let start = number * LANES_AT_ONCE * size_of::<T>();
@@ -112,7 +112,11 @@ impl GradientTable {
         model: &[T],
         used: &[u64],
     ) -> Result<()> {
-        assert_eq!((model.len(), used.len()), (self.lanes, self.workers), "as it was opened");
+        assert_eq!(
+            (model.len(), used.len()),
+            (self.lanes, self.workers),
+            "the length it was opened with"
+        );
         fabric.put(worker + 1, WINDOW, 0, cast_slice(model))?;
         fabric.put(worker + 1, WINDOW, padded::<T>(self.lanes), cast_slice(used))
     }
@@ -146,7 +150,7 @@ impl ModelWindow {
 
     /// Copies the model out.
     pub(crate) fn read<T: Number>(&self, fabric: &Fabric, model: &mut [T]) {
-        assert_eq!(model.len(), self.lanes, "as it was opened");
+        assert_eq!(model.len(), self.lanes, "the length it was opened with");
         fabric.read(WINDOW, 0, model);
     }
 
@@ -158,7 +162,7 @@ impl ModelWindow {
         version: u64,
         rules: Rules,
     ) -> Result<()> {
-        assert_eq!(gradient.len(), self.lanes, "as it was opened");
+        assert_eq!(gradient.len(), self.lanes, "the length it was opened with");
         let start = self.worker * (padded::<T>(self.lanes) + WORD);
         let data = || fabric.put(0, WINDOW, start, cast_slice(gradient));
         let number =

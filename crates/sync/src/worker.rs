@@ -99,8 +99,8 @@ impl<T: Number> Protocol<T> for Worker<T> {
     }
 
     fn give(&mut self, gradient: &mut Vec<T>) {
-        assert_eq!(self.state, State::Computing, "a gradient that began");
-        assert_eq!(gradient.len(), self.gradient.len(), "a gradient of all parameters");
+        assert_eq!(self.state, State::Computing, "the gradient was begun");
+        assert_eq!(gradient.len(), self.gradient.len(), "the gradient covers all parameters");
         std::mem::swap(&mut self.gradient, gradient);
         self.counts.given += 1;
         self.state = State::Given;
@@ -121,7 +121,7 @@ impl<T: Number> Protocol<T> for Worker<T> {
 
 impl<T: Number> OpenEnded<T> for Worker<T> {
     fn end_after(&mut self, gradients: u64) {
-        assert!(self.counts.given <= gradients, "no rank gives more");
+        assert!(self.counts.given <= gradients, "more gradients than the last one");
         self.options.steps = gradients;
     }
 

@@ -3,7 +3,7 @@
 //! If MPI did not launch it, this program launches itself by `mpirun`, once for each protocol, and
 //! again with messages for those that put. It adds up its ranks' counts of gradients.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program prints its results")]
 
 #[path = "protocols/problem.rs"]
 mod problem;
@@ -83,7 +83,7 @@ fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
         let found = said.lines().find_map(|line| line.strip_prefix(&start));
         let words: Vec<&str> = found.unwrap_or_default().split(' ').collect();
         let [given, used, dropped, left, model] = words[..] else {
-            return Err(format!("rank {rank} does not say what it has: {said}"));
+            return Err(format!("rank {rank} printed no results: {said}"));
         };
         let [given, used, dropped, left] =
             [given, used, dropped, left].map(|count| count.parse().unwrap());
@@ -106,7 +106,7 @@ fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
         let workers = RANKS - kind.workers(RANKS)..RANKS;
         let threads = &on_threads(kind, RANKS, &options())[0].model;
         if model != threads || *model != plain_loop(workers, &options()) {
-            return Err(format!("{model:?} in place of {threads:?}"));
+            return Err(format!("{model:?} instead of {threads:?}"));
         }
     }
     Ok(counts)

@@ -112,7 +112,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// This rank's blocks.
     pub(crate) fn own_blocks(&self) -> Blocks {
-        self.blocks.unwrap_or_else(|| unreachable!("it was cut for a rank"))
+        self.blocks.unwrap_or_else(|| unreachable!("the mini-batch was cut for a rank"))
     }
 }
 

@@ -133,8 +133,8 @@ impl Capacity {
         let Wanted { config, offer, .. } = wanted;
         if offer.is_none() && config.train.dense == DensePlace::Device {
             return Err(Error::Config(format!(
-                "train.dense is device, and with device = {} there is none: name devices, such as \
-                 emulated:1, or choose train.dense = host",
+                "train.dense = device needs a device, but device = {}: choose a device, such as \
+                 emulated:1, or train.dense = host",
                 config.device
             )));
         }

@@ -28,7 +28,7 @@ pub enum Error {
     Store(#[from] stepwell_ssd::Error),
     /// A row that came from a checkpoint cannot be read.
     #[error(
-        "checkpoint {}: rows that came with it are damaged: {source}; {}, or {OLDER}",
+        "checkpoint {}: its rows are damaged: {source}; {}, or {OLDER}",
         checkpoint.display(), repair_hint(source)
     )]
     Rows {
@@ -54,7 +54,7 @@ pub enum Error {
     /// The loss is no longer finite.
     #[error(
         "the loss of step {step} is {loss}: training diverged; {}lower optim.rows.lr or \
-         optim.dense.lr, or look for huge labels and weights{}",
+         optim.dense.lr, or check the data for huge labels and weights{}",
         unscaled_hint(unscaled), last_checkpoint_hint(*saved)
     )]
     Diverged {
@@ -69,8 +69,8 @@ pub enum Error {
     },
     /// A gradient is so large that the optimizer state would soon be infinite.
     #[error(
-        "the gradient of an example of step {step} is {gradient:.1e}, whose square is more than \
-         optimizers can sum up: scale the labels that are numbers, or the weights, down{}",
+        "the gradient of an example of step {step} is {gradient:.1e}, too large for an optimizer \
+         to sum its square: scale numeric labels or weights down{}",
         last_checkpoint_hint(*saved)
     )]
     HugeGradient {
@@ -91,9 +91,9 @@ pub enum Error {
     },
     /// Row histories cannot count further steps.
     #[error(
-        "step {step} cannot be followed by another: rows with a history (rows.history, \
-         rows.expire_after, rows.admit_after, rows.admit_probability) count {last} steps at most; \
-         train anew without these settings or with a larger data.mini_batch"
+        "training cannot continue after step {step}: rows with a history (rows.history, \
+         rows.expire_after, rows.admit_after, rows.admit_probability) count at most {last} steps; \
+         train from scratch without these settings or with a larger data.mini_batch"
     )]
     LastStep {
         /// The step of the model.
@@ -104,7 +104,7 @@ pub enum Error {
     /// The training part of the data is empty.
     #[error(
         "the training part of the data has no example ({skipped} malformed lines were skipped); \
-         lower data.eval_fraction or look at the data"
+         lower data.eval_fraction or check the data"
     )]
     NothingToTrain {
         /// Number of malformed lines skipped.
@@ -112,7 +112,7 @@ pub enum Error {
     },
     /// The data to score is empty.
     #[error(
-        "the data to score has no example ({skipped} malformed lines were skipped); name data \
+        "the data to score has no example ({skipped} malformed lines were skipped); choose data \
          with --data"
     )]
     NothingToEvaluate {
@@ -127,7 +127,7 @@ pub enum Error {
         /// The reason, and how to fix it.
         why: String,
     },
-    /// A directory or file cannot be created or read.
+    /// Measured limits cannot be used.
     #[error("limits {}: {why}", path.display())]
     Limits {
         /// The file.
@@ -135,7 +135,7 @@ pub enum Error {
         /// What is wrong and how to fix it.
         why: String,
     },
-    /// A directory or file cannot be made or read.
+    /// A directory or file cannot be created or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// The attempted action.
@@ -231,11 +231,11 @@ impl Error {
 
 fn after_full_index(saved: Option<u64>) -> String {
     saved.map_or_else(
-        || "nothing is kept, because no checkpoint.dir was given".to_owned(),
+        || "nothing was saved, because checkpoint.dir is not set".to_owned(),
         |step| {
             format!(
-                "the model after step {step} is kept: go on with that setting and --resume or, \
-                 where `train --from` began it, the same command"
+                "the model after step {step} is saved: continue with that setting and --resume or, \
+                 if `train --from` started the run, with the same command"
             )
         },
     )
@@ -244,10 +244,10 @@ fn after_full_index(saved: Option<u64>) -> String {
 fn after_device(saves: bool) -> &'static str {
     match saves {
         true => {
-            "checkpoints are as they were: go on from the last one with --resume, on other devices \
-             or with --device host"
+            "checkpoints are not affected: continue from the last one with --resume, on other \
+             devices or with --device host"
         }
-        false => "there is no checkpoint to go on from, because no checkpoint.dir was given",
+        false => "there is no checkpoint to continue from, because checkpoint.dir is not set",
     }
 }
 
@@ -262,13 +262,13 @@ fn unscaled_hint(columns: &[String]) -> String {
 }
 
 fn last_checkpoint_hint(saved: Option<u64>) -> String {
-    saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
+    saved.map_or_else(String::new, |step| format!("; the last checkpoint is at step {step}"))
 }
 
 /// How to continue with the remaining rows; omits what the error already suggests.
 fn repair_hint(error: &Error) -> &'static str {
     match error.to_string().contains("store repair") {
-        true => "--repaired accepts what that makes",
+        true => "--repaired accepts the result",
         false => "`stepwell store repair` salvages the rest, which --repaired accepts",
     }
 }

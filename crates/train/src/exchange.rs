@@ -130,11 +130,11 @@ impl Exchange {
         let Self { guests, borrowed, messages, scratch } = self;
         budget.add(Self::ROWS_OF_OTHERS, *guests, "weights for a rank's part of a mini-batch");
         if let Some(borrowed) = borrowed {
-            budget.add(Self::BORROWED, *borrowed, "whole rows, and who asks for which in a batch");
+            budget.add(Self::BORROWED, *borrowed, "whole rows, and which ranks ask for them");
         }
         let kept = self.kept();
         let (of_messages, of_scratch) = (ByteCount(*messages), ByteCount(*scratch));
-        let why = format!("{of_messages} under way, as many kept, {of_scratch} to make them");
+        let why = format!("{of_messages} in flight, as many kept, {of_scratch} to build them");
         budget.add(Self::MESSAGES, messages + kept + scratch, why);
     }
 }

@@ -246,7 +246,8 @@ impl Features {
         }
         if columns.count > COLUMNS_MAX {
             return Err(Error::Config(format!(
-                "the features have {} columns in the model's input: lower dim or ids to {} in all",
+                "the features have {} columns in the model's input: lower dim or ids to at most {} \
+                 in total",
                 columns.count, COLUMNS_MAX
             )));
         }
@@ -273,7 +274,7 @@ impl Features {
                     let (number, column) = (after.line, &self.names[*column]);
                     return Err(Error::Config(format!(
                         "{file}: example {number} has {count} ids in column {column}, whose \
-                         feature takes ids = {most}: raise that"
+                         feature takes ids = {most}: raise it"
                     )));
                 }
             }

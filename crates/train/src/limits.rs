@@ -61,12 +61,14 @@ impl Limits {
         if file.machine.cpu != processor {
             let there = file.machine.cpu;
             return Err(format!(
-                "machine.cpu is '{there}', and this machine's is '{processor}'; {MEASURE}"
+                "machine.cpu is '{there}', but this machine has '{processor}'; {MEASURE}"
             ));
         }
         let of_one = file.limits.into_iter().find(|limits| limits.threads == 1);
         let of_one = of_one.ok_or_else(|| {
-            format!("limits has no entry of 1 thread; {MEASURE}, --threads 1 and no --no-limits")
+            format!(
+                "limits has no entry for 1 thread; {MEASURE}, --threads 1 and without --no-limits"
+            )
         })?;
         for (field, rate) in [
             ("gemm_flops_per_second", of_one.gemm_flops_per_second),
@@ -75,7 +77,7 @@ impl Limits {
             ("gather_bytes_per_second", of_one.gather_bytes_per_second),
         ] {
             if !(rate > 0.0 && rate.is_finite()) {
-                return Err(format!("limits.{field} of 1 thread is {rate}; {MEASURE}"));
+                return Err(format!("limits.{field} for 1 thread is {rate}; {MEASURE}"));
             }
         }
         Ok(of_one)
@@ -167,11 +169,11 @@ mod tests {
         };
         assert!(wrong("/machine/cpu", json!("B")).contains("machine.cpu is 'B'"));
         assert!(wrong("/machine", Value::Null).contains("invalid type: null"));
-        assert!(wrong("/limits", json!([])).contains("no entry of 1 thread"));
+        assert!(wrong("/limits", json!([])).contains("no entry for 1 thread"));
         assert!(wrong("/limits", json!([{ "threads": 1 }])).contains("missing field"));
-        let rate = "limits.gemm_flops_per_second of 1 thread is 0";
+        let rate = "limits.gemm_flops_per_second for 1 thread is 0";
         assert!(wrong("/limits/1/gemm_flops_per_second", json!(0.0)).contains(rate));
-        let rate = "limits.gather_bytes_per_second of 1 thread is -1";
+        let rate = "limits.gather_bytes_per_second for 1 thread is -1";
         assert!(wrong("/limits/1/gather_bytes_per_second", json!(-1.0)).contains(rate));
         let why = Limits::of_one_thread("[1", "A").unwrap_err();
         assert!(why.starts_with("not what `stepwell-lab bench cpu` writes"), "{why}");

@@ -189,15 +189,15 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     let kind = model.kind.name();
     if dims.iter().all(|dim| *dim == 0) {
         return Err(Error::Config(format!(
-            "{kind} pairs embeddings, and its tables have none: give tables.{table}.dim, or that \
-             of another one, at least 1"
+            "{kind} multiplies pairs of embeddings, but its tables have none: set \
+             tables.{table}.dim, or dim of another table, to at least 1"
         )));
     }
     let projected = dims.iter().filter(|dim| ![0, model.dim].contains(*dim)).count();
     if projected > PROJECTIONS_MAX {
         return Err(Error::Config(format!(
-            "{kind} would need {projected} projections, one for each field of another dimension \
-             than model.dim = {}, and {PROJECTIONS_MAX} are the most: give the tables with \
+            "{kind} would need {projected} projections, one for each field whose dimension is not \
+             model.dim = {}, but at most {PROJECTIONS_MAX} are supported: give the tables with \
              pooling = none that dim",
             model.dim
         )));

@@ -155,7 +155,7 @@ impl RunState {
         if let Some((key, was, is)) = self.read_otherwise(now) {
             return wrong(format!(
                 "was trained with {key} = {was}, this run has {is}; a resumed run must keep it, \
-                 since places in the data count by it"
+                 because positions in the data depend on it"
             ));
         }
         if let Some((why, mend)) = changed(&self.files, &now.files) {
@@ -163,7 +163,7 @@ impl RunState {
         }
         if self.train_end != now.train_end {
             return wrong(format!(
-                "was trained up to {}, this run would train up to {}; a resumed run must keep \
+                "was trained up to {}, but this run would train up to {}; a resumed run must keep \
                  data.eval_fraction and data.eval_paths",
                 place(self.train_end),
                 place(now.train_end)
@@ -218,7 +218,8 @@ impl RunState {
             Some((key, was, is)) => Err(Error::Resume {
                 path: checkpoint.path.clone(),
                 why: format!(
-                    "was trained with {key} = {}; who scores keeps it, {} would be another model",
+                    "was trained with {key} = {}; scoring must keep it, because {} would be \
+                     another model",
                     as_given(&was),
                     as_given(&is)
                 ),
@@ -277,8 +278,8 @@ fn check_functions(checkpoint: &Checkpoint) -> Result<()> {
             return Err(Error::Resume {
                 path: checkpoint.path.clone(),
                 why: format!(
-                    "its {what} were made by '{theirs}', this build makes them by '{ours}', so \
-                     that ids would not find their rows; train anew, or use the build that wrote it"
+                    "its {what} were made by '{theirs}', but this build uses '{ours}', so ids \
+                     would not find their rows; train from scratch, or use the build that wrote it"
                 ),
             });
         }
@@ -330,9 +331,12 @@ fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)>
     {
         let (was, now) = (&was.name, &now.name);
         return Some((
-            format!("was trained on the same files in another order, '{was}' where '{now}' is now"),
-            "name them in that order, one by one: matches of a pattern are in the order of the \
-             numbers in their names, and were in that of their letters in earlier versions",
+            format!(
+                "was trained on the same files in another order, with '{was}' in the place of \
+                 '{now}'"
+            ),
+            "list them one by one in that order: a pattern's matches are sorted by the numbers in \
+             their names, but were sorted alphabetically in earlier versions",
         ));
     }
     let same_names = was.len() == now.len() && was.iter().zip(now).all(|(a, b)| a.name == b.name);
@@ -340,18 +344,18 @@ fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)>
     let Some((was, now)) = different.filter(|_| same_names) else {
         return Some((
             format!("was trained on {}, this run has {}", list(was), list(now)),
-            "a resumed run reads the same files in the same order",
+            "a resumed run must read the same files in the same order",
         ));
     };
     let name = &was.name;
     let what = if was.bytes == now.bytes {
-        "other bytes in it".to_owned()
+        "other content".to_owned()
     } else {
-        format!("{} bytes, which were {}", now.bytes, was.bytes)
+        format!("{} bytes, not {}", now.bytes, was.bytes)
     };
     Some((
         format!("was trained on '{name}', which was changed since: it has {what}"),
-        "a resumed run reads the same data",
+        "a resumed run must read the same data",
     ))
 }
 

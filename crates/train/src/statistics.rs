@@ -37,7 +37,8 @@ pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, V
         column.mean = of_names.iter().map(|of| of.mean).collect();
         column.deviation = of_names.iter().map(|of| of.deviation).collect();
         notes.push(format!(
-            "columns.{number} is standardised by the data: mean = {:?}, deviation = {:?}",
+            "columns.{number} is standardised with statistics of the data: mean = {:?}, deviation \
+             = {:?}",
             column.mean, column.deviation
         ));
     }

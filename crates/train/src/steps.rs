@@ -70,7 +70,7 @@ impl Steps {
         config.check().map_err(Error::Config)?;
         let model = Model::build(config, schema(config)?)?;
         let [table] = model.tables() else {
-            return Err(Error::Config("steps alone are of models with one table".to_owned()));
+            return Err(Error::Config("single steps need a model with one table".to_owned()));
         };
         let options = StoreOptions {
             compaction: Compaction::Inline,
@@ -144,7 +144,7 @@ impl Steps {
         mini.cargo = Examples { after, ..examples };
         self.hierarchy.feed(mini)?;
         let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
-            unreachable!("what was fed is ready")
+            unreachable!("the fed mini-batch is ready")
         };
         let planned = self.clock.seconds();
         let mut loss = 0.0;
@@ -182,7 +182,7 @@ impl Steps {
         }
         let keys = examples.bags.keys.len();
         if !ends.is_sorted() || ends.last().is_some_and(|end| *end as usize != keys) {
-            return Err(format!("the ends of bags do not cut {keys} keys in order"));
+            return Err(format!("the ends of bags do not divide {keys} keys in order"));
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] stepwell_device::Error),
     /// A kernel's result differs from plain loops.
-    #[error("kernel {kernel} leaves something else than it should, from element {at} on")]
+    #[error("kernel {kernel} computed a wrong result, from element {at} on")]
     WrongKernel {
         /// Name of the kernel.
         kernel: String,
@@ -31,7 +31,7 @@ pub enum Error {
         at: usize,
     },
     /// A row was read back with different bytes.
-    #[error("a wrong row came back: key {key:016x}, {why}")]
+    #[error("a wrong row was read: key {key:016x}, {why}")]
     WrongRow {
         /// Key of the row.
         key: u64,

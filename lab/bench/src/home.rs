@@ -28,14 +28,14 @@ impl Home {
         let name = path.display();
         let lock_path = path.join(LOCK);
         if path.exists() && !lock_path.is_file() {
-            let why = format!("{name} is there and not known to be a benchmark's: remove it");
+            let why = format!("{name} exists and was not created by a benchmark: remove it");
             return Err(Error::Arguments(why));
         }
         make(path)?;
         let lock = File::options().create(true).append(true).open(&lock_path);
         let lock = lock.map_err(|error| refused("make", &lock_path, &error))?;
         let in_use = || {
-            let why = format!("{name} is in use by another benchmark: name another directory");
+            let why = format!("{name} is in use by another benchmark: choose another directory");
             Error::Arguments(why)
         };
         match lock.try_lock() {

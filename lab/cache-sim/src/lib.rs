@@ -205,16 +205,16 @@ pub fn run(path: &Path, options: &Options) -> Result<Figures> {
 fn check(options: &Options) -> Result<()> {
     let fail = |why: &str| Err(Error::Arguments(why.to_owned()));
     if options.policies.is_empty() {
-        return fail("no policy is given");
+        return fail("no policy is given: give one or more with --policies");
     }
     if options.sizes.is_empty() {
-        return fail("no size is given: for example 0.01,0.1");
+        return fail("no size is given: give one or more, for example 0.01,0.1");
     }
     if options.mini_batch == 0 || options.mini_batch > 1 << 30 {
-        return fail("a mini-batch has 1 to 2^30 accesses");
+        return fail("--mini-batch: give 1 to 2^30 accesses");
     }
     if options.window > WINDOW_MAX {
-        return fail("a window of at most 32768 mini-batches can be known");
+        return fail("--window: give at most 32768 mini-batches");
     }
     options.reads.as_ref().map_or(Ok(()), |reads| check_reads(reads, options.window))
 }
@@ -226,7 +226,8 @@ fn check_reads(reads: &ReadOptions, window: usize) -> Result<()> {
         return Err(Error::Arguments(format!("{name} {size}: give 1 to {most}")));
     }
     if reads.harvest > 0 && window == 0 {
-        let why = "--harvest takes rows that will be wanted: give --window, 1 or more".to_owned();
+        let why =
+            "--harvest needs rows of later mini-batches: give a --window of 1 or more".to_owned();
         return Err(Error::Arguments(why));
     }
     Ok(())
@@ -238,7 +239,7 @@ fn checked_slots(path: &Path, size: Size, sequence: &Sequence) -> Result<usize> 
         return Ok(slots);
     }
     Err(Error::Arguments(format!(
-        "{}: size {size} is {slots} slots, and a mini-batch has up to {most} distinct keys: give a \
+        "{}: size {size} is {slots} slots, but a mini-batch has up to {most} distinct keys: give a \
          larger size or a smaller mini-batch",
         path.display()
     )))

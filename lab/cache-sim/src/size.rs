@@ -36,18 +36,18 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = "give a part of the keys above 0 and at most 1.0, or a whole number of slots";
+        let wanted = "give a fraction of the keys, above 0 and at most 1.0, or a number of slots";
         if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             return match text.parse::<u32>() {
                 Ok(slots @ 1..=0x7FFF_FFFF) => Ok(Self::Slots(slots)),
-                Ok(0) => Err(format!("size 0 is no slab: {wanted}")),
-                _ => Err(format!("size {text} is too large: 2^31 - 1 slots at most")),
+                Ok(0) => Err(format!("size 0 is not valid: {wanted}")),
+                _ => Err(format!("size {text} is too large: give at most 2^31 - 1 slots")),
             };
         }
         match text.parse::<f64>() {
             Ok(part) if part > 0.0 && part <= 1.0 => Ok(Self::Part(part)),
             Ok(_) => Err(format!("size {text} is not above 0 and at most 1: {wanted}")),
-            Err(_) => Err(format!("size '{text}' is no number: {wanted}")),
+            Err(_) => Err(format!("size '{text}' is not a number: {wanted}")),
         }
     }
 }

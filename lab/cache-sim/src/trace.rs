@@ -83,7 +83,7 @@ impl FromStr for Format {
     fn from_str(name: &str) -> std::result::Result<Self, String> {
         let names = Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| format!("no format is called {name}; there are auto, {names}"))
+        found.ok_or_else(|| format!("there is no format {name}; give auto, {names}"))
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
     let by_content = head.starts_with(PACKED_FIRST).then_some(Format::CriteoTsv);
     format.or(by_content).or_else(|| Format::of_name(path)).ok_or_else(|| {
         let names = Format::ALL.map(Format::name).join(", ");
-        fail(format!("neither name nor content tells the format: give --format, one of {names}"))
+        fail(format!("the format is not clear from name or content: give --format, one of {names}"))
     })
 }
 
@@ -114,7 +114,7 @@ fn open(path: &Path) -> std::result::Result<File, String> {
         return Err("is a directory, not a trace".to_owned());
     }
     if !kind.is_file() {
-        return Err("is a pipe or a device: write the trace to a file and name that".to_owned());
+        return Err("is a pipe or a device: write the trace to a file and give that".to_owned());
     }
     File::open(path).map_err(explain)
 }
@@ -135,8 +135,8 @@ pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Trace
         _ => Trace { keys: numbers(path, format).map_err(fail)?, positive: Vec::new() },
     };
     match trace.keys.len() {
-        0 => Err(fail("the trace holds no key".to_owned())),
-        n if n > LOOK_UPS_MAX => Err(fail(format!("{n} keys are too many: 2^31 at most"))),
+        0 => Err(fail("the trace contains no key".to_owned())),
+        n if n > LOOK_UPS_MAX => Err(fail(format!("{n} keys are too many: give at most 2^31"))),
         _ => Ok((format, trace)),
     }
 }
@@ -147,8 +147,8 @@ fn numbers(path: &Path, format: Format) -> std::result::Result<Vec<u64>, String>
     if !bytes.len().is_multiple_of(key_bytes) {
         let (length, over) = (bytes.len(), bytes.len() % key_bytes);
         return Err(format!(
-            "{length} bytes are not whole keys of {key_bytes} bytes ({over} are left over): the \
-             file is cut short, or {format} is not its format"
+            "{length} bytes are not a multiple of the {key_bytes} bytes of a key ({over} are left \
+             over): the file is cut short, or {format} is not its format"
         ));
     }
     // Keys are compared as bits, so their sign doesn't matter.
@@ -175,14 +175,16 @@ fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
         head if head.starts_with(ZSTD_FIRST) => zstd::Decoder::with_buffer(whole)
             .and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
         [0x1F, 0x8B, 8, ..] => {
-            return Err("is packed with gzip; plain files, xz and zstd can be read".to_owned());
+            return Err(
+                "is compressed with gzip; only plain files, xz and zstd can be read".to_owned()
+            );
         }
         _ => { whole }.read_to_end(&mut bytes),
     };
     match read {
         Ok(_) => Ok(bytes),
         Err(error) => Err(format!(
-            "unpacking failed after {} bytes ({error}): the file may be cut short or damaged",
+            "decompression failed after {} bytes ({error}): the file may be cut short or damaged",
             bytes.len()
         )),
     }
@@ -193,7 +195,7 @@ fn packed_as_named(path: &Path, head: &[u8]) -> std::result::Result<(), String> 
     let named = |ending: &str| path.extension().is_some_and(|of| of == ending);
     for (ending, first) in [("xz", XZ_FIRST), ("zst", ZSTD_FIRST)] {
         if named(ending) && !head.starts_with(first) {
-            return Err(format!("is called .{ending} and does not begin as such a file does"));
+            return Err(format!("is called .{ending}, but does not start like such a file"));
         }
     }
     Ok(())
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(keys(&zstd), expected);
         for packed in [&PACKED[..], &zstd] {
             let error = keys(&packed[..packed.len() - 5]).unwrap_err();
-            assert!(error.contains("unpacking failed"), "{error}");
+            assert!(error.contains("decompression failed"), "{error}");
         }
         let mut flipped = PACKED;
         flipped[30] ^= 1;

@@ -45,10 +45,10 @@ pub(crate) fn end(ran: &Ran) -> Result<End> {
         (Some(0), _) => Ok(End::Well),
         (Some(1..=3), _) => match refusal(&ran.err) {
             Some(why) => Ok(End::Refused(why.to_owned())),
-            None => fail("a failure that is not told in one line"),
+            None => fail("an error that is not one line"),
         },
-        (_, Some(_)) => fail("ended by a signal that nobody sent"),
-        _ => fail("a status that it has for nothing"),
+        (_, Some(_)) => fail("ended by an unexpected signal"),
+        _ => fail("an unexpected status"),
     }
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn well(ran: &Ran) -> Result<()> {
     match end(ran)? {
         End::Well => Ok(()),
         End::Refused(why) => {
-            Err(found(format!("refused what it must do: {why}\n  of: {}", ran.line)))
+            Err(found(format!("refused what it must accept: {why}\n  of: {}", ran.line)))
         }
-        End::Stopped => Err(Fault::Broken("a process was stopped that must not be".to_owned())),
+        End::Stopped => Err(Fault::Broken("a process was stopped unexpectedly".to_owned())),
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn reference(report: &Value, said: &Said) -> Result<()> {
         if is.and_then(Value::as_u64) != Some(expected) {
             let is = is.unwrap_or(&Value::Null);
             return Err(found(format!(
-                "the reference has {place} = {is}, the data say {expected}"
+                "the reference has {place} = {is}, but the data has {expected}"
             )));
         }
     }
@@ -124,7 +124,7 @@ pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
         let is = is.get(passed..).unwrap_or_default();
         if !all.ends_with(is) {
             return Err(found(format!(
-                "{field} differs: the resumed run has {is:?} at its end, the reference {all:?}"
+                "{field} differs: the resumed run has {is:?} at its end, the reference has {all:?}"
             )));
         }
     }
@@ -151,14 +151,14 @@ pub(crate) fn went_on(said: &str, newest: Option<&str>) -> Result<()> {
         return Ok(());
     }
     let is = resumed_from(said);
-    Err(found(format!("it went on after step {is:?}, the newest checkpoint was {newest:?}")))
+    Err(found(format!("it continued after step {is:?}, but the newest checkpoint was {newest:?}")))
 }
 
 fn same(field: &str, is: &Value, reference: &Value) -> Result<()> {
     if is == reference && !is.is_null() || (is.is_null() && field == "best_possible") {
         return Ok(());
     }
-    Err(found(format!("{field} differs: the run has {is}, the reference {reference}")))
+    Err(found(format!("{field} differs: the run has {is}, the reference has {reference}")))
 }
 
 /// Checks that memory stayed within the plan.
@@ -167,7 +167,7 @@ fn memory(report: &Value) -> Result<()> {
     match (bytes("peak_rss_bytes"), bytes("budget_bytes")) {
         (Some(peak), Some(planned)) if peak <= planned => Ok(()),
         (peak, planned) => {
-            Err(found(format!("memory: {peak:?} bytes at its peak, {planned:?} were planned")))
+            Err(found(format!("memory: peak of {peak:?} bytes, but {planned:?} were planned")))
         }
     }
 }
@@ -204,7 +204,8 @@ pub(crate) fn inspection(said: &str, reference: &Value) -> Result<()> {
 }
 
 fn json(said: &str, what: &str) -> Result<Value> {
-    serde_json::from_str(said).map_err(|error| found(format!("{what} prints no JSON: {error}")))
+    serde_json::from_str(said)
+        .map_err(|error| found(format!("the output of {what} is not JSON: {error}")))
 }
 
 #[cfg(test)]

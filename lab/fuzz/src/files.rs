@@ -35,13 +35,14 @@ impl Files {
         let text = match &case.data {
             Data::Text(text) => text,
             Data::Stream { .. } => {
-                fs::create_dir_all(shop.path(FOLDER)).map_err(broken("make a folder for data"))?;
+                fs::create_dir_all(shop.path(FOLDER))
+                    .map_err(broken("create a folder for data"))?;
                 files.write_stream(case, shop)?;
                 return Ok(files);
             }
         };
         files.parts = text.parts.len();
-        fs::create_dir_all(shop.path(FOLDER)).map_err(broken("make a folder for data"))?;
+        fs::create_dir_all(shop.path(FOLDER)).map_err(broken("create a folder for data"))?;
         for (at, part) in case.parts().into_iter().enumerate() {
             let mut forms = vec![Form::Plain];
             let apart = case.variants.iter().filter(|variant| !variant.joined || at >= files.parts);
@@ -77,7 +78,7 @@ impl Files {
             }
             check::well(&shop.run(&call, None)?)?;
             if form == Form::Zstd {
-                let bytes = fs::read(shop.path(&name)).map_err(broken("read a file of data"))?;
+                let bytes = fs::read(shop.path(&name)).map_err(broken("read a data file"))?;
                 shop.write(&self.name(0, form), &zstd(&bytes)?)?;
             }
             self.remember(&self.name(0, form), shop)?;
@@ -87,7 +88,7 @@ impl Files {
 
     /// Records the checksum of a file.
     fn remember(&mut self, name: &str, shop: &Shop) -> Result<()> {
-        let bytes = fs::read(shop.path(name)).map_err(broken("read a file of data"))?;
+        let bytes = fs::read(shop.path(name)).map_err(broken("read a data file"))?;
         self.sums.push((name.to_owned(), hash::checksum(&bytes)));
         Ok(())
     }
@@ -167,7 +168,7 @@ impl Files {
         for (name, sum) in &self.sums {
             match fs::read(shop.path(name)) {
                 Ok(bytes) if hash::checksum(&bytes) == *sum => {}
-                _ => return Err(found(format!("{name}, a file of data, was changed"))),
+                _ => return Err(found(format!("data file {name} was changed"))),
             }
         }
         Ok(())

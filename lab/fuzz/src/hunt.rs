@@ -72,11 +72,11 @@ impl Hunt {
             return Err(format!("{} findings, see above", self.findings));
         }
         if self.tally.mostly_refused() {
-            return Err("most of what was drawn was refused: mend what is drawn".to_owned());
+            return Err("most drawn cases were refused: fix the drawing".to_owned());
         }
         let missing = self.tally.missing();
         if self.tally.get(RUNS) >= MANY && !missing.is_empty() {
-            return Err(format!("never met in so many runs: {}", missing.join(", ")));
+            return Err(format!("never covered in so many runs: {}", missing.join(", ")));
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Hunt {
     fn tell(&self, seed: u64, why: &str, folder: Folder) -> Result<(), String> {
         let folder = folder.keep();
         println!("FOUND with seed {seed}: {why}");
-        println!("  meet it again: cargo xtask fuzz --seed {seed} --runs 1");
+        println!("  reproduce it: cargo xtask fuzz --seed {seed} --runs 1");
         println!("  all commands, in {} as {SCRIPT}:", folder.display());
         let script = std::fs::read_to_string(folder.join(SCRIPT)).unwrap_or_default();
         script.lines().skip(2).for_each(|line| println!("    {line}"));
@@ -123,7 +123,7 @@ impl Hunt {
 /// Summary line of a case.
 fn headline(case: &Case, tally: &Tally) -> String {
     let data = match &case.data {
-        Data::Stream { examples, .. } => format!("{examples} of the stream"),
+        Data::Stream { examples, .. } => format!("{examples} examples of the stream"),
         Data::Text(text) => format!("{} lines in {}", text.lines(), text.parts.len()),
     };
     let stops = ["KILL", "INT", "TERM"].map(|name| tally.get(&format!("stopped by SIG{name}")));
@@ -158,7 +158,7 @@ impl Folder {
             }
             None => builder.tempdir(),
         };
-        made.map(Self).map_err(|error| said(broken("make a folder for a case")(error)))
+        made.map(Self).map_err(|error| said(broken("create a folder for a case")(error)))
     }
 
     fn path(&self) -> PathBuf {

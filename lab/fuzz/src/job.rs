@@ -121,7 +121,7 @@ impl<'a> Job<'a> {
             }
             End::Well => self.tally.add(RUNS, 1),
             End::Refused(why) => return Err(Fault::Refused(why)),
-            End::Stopped => return Err(found("the reference was stopped by nobody")),
+            End::Stopped => return Err(found("the reference was stopped unexpectedly")),
         }
         (self.reference, self.scale) = (self.read(report)?, 3 * ran.wall);
         check::reference(&self.reference, &self.said).map_err(|fault| fault.of(&ran.line))
@@ -185,7 +185,7 @@ impl<'a> Job<'a> {
             let flag = match (course.started, &saved) {
                 (0, _) | (_, None) => None,
                 _ if launch.anew && attempt == 0 => {
-                    self.tally.add("runs begun anew by force", 1);
+                    self.tally.add("runs restarted with --force", 1);
                     from = None;
                     Some("--force")
                 }
@@ -216,7 +216,7 @@ impl<'a> Job<'a> {
                 End::Refused(why) => self.give_more(&mut mend, &why, &ran)?,
             }
         }
-        Err(Fault::Refused("a machine asked for more again and again".to_owned()))
+        Err(Fault::Refused("a machine asked for more memory repeatedly".to_owned()))
     }
 
     /// Counts a process that a signal ended.
@@ -229,7 +229,7 @@ impl<'a> Job<'a> {
     fn give_more(&mut self, mend: &mut Mend, why: &str, ran: &Ran) -> Result<()> {
         mend.follow(why).map_err(|fault| fault.of(&ran.line))?;
         self.least = mend.least();
-        self.tally.add("machines that asked for more", 1);
+        self.tally.add("machines that asked for more memory", 1);
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl<'a> Job<'a> {
     /// read.
     fn went_on(&mut self, launch: &Launch, ran: &Ran, from: Option<&str>) -> Result<bool> {
         if launch.listener != Listener::Attentive {
-            self.tally.add("runs that nobody listened to", 1);
+            self.tally.add("runs without a listener", 1);
             return Ok(from.is_some());
         }
         check::went_on(&ran.out, from).map(|()| from.is_some())
@@ -296,7 +296,7 @@ impl<'a> Job<'a> {
         check::store(&ran.out).map_err(|fault| fault.of(&ran.line))?;
         let ran = self.run_call(&Call::new(&["inspect", &newest]), None, None)?;
         check::well(&ran)?;
-        self.tally.add("checkpoints of stopped runs looked at", 1);
+        self.tally.add("checkpoints of stopped runs inspected", 1);
         Ok(())
     }
 

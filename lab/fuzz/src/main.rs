@@ -74,10 +74,11 @@ fn main() -> ExitCode {
 
 fn options(args: Args) -> Result<Options, String> {
     let beside = || Some(std::env::current_exe().ok()?.parent()?.join("stepwell"));
-    let program = args.program.or_else(beside).ok_or("cannot tell where the program is")?;
+    let program =
+        args.program.or_else(beside).ok_or("cannot find the program: give it with --program")?;
     let program = program.canonicalize().map_err(|error| {
         format!(
-            "cannot run {}: {error}; build it, or name another with --program",
+            "cannot run {}: {error}; build it, or give another with --program",
             program.display()
         )
     })?;

@@ -131,7 +131,7 @@ impl Mend {
             let before = self.space.replace(space.trim().to_owned());
             return match before {
                 None => Ok(()),
-                Some(before) => Err(found(format!("had {before} and was refused with: {why}"))),
+                Some(before) => Err(found(format!("had {before}, but was refused: {why}"))),
             };
         }
         if why.contains("STEPWELL_IO_ENGINE") && self.engine.take().is_some() {
@@ -140,13 +140,13 @@ impl Mend {
         if RULES.iter().any(|rule| why.contains(rule)) {
             return Err(Fault::Refused(why.to_owned()));
         }
-        Err(found(format!("refused what the reference was allowed: {why}")))
+        Err(found(format!("refused although the reference was not: {why}")))
     }
 }
 
 fn raise(bytes: &mut u64, to: u64, why: &str) -> Result<()> {
     if to <= *bytes {
-        return Err(found(format!("had {bytes} bytes and was refused with: {why}")));
+        return Err(found(format!("had {bytes} bytes, but was refused: {why}")));
     }
     *bytes = to;
     Ok(())

@@ -106,7 +106,7 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) fn new(folder: PathBuf, program: &Path, limit: Duration) -> Result<Self> {
         let shop = Self { folder, program: program.to_owned(), limit, calls: 0 };
-        fs::create_dir_all(shop.path("tmp")).map_err(broken("make the folder of a case"))?;
+        fs::create_dir_all(shop.path("tmp")).map_err(broken("create the folder of a case"))?;
         let program = program.display();
         shop.note(&format!(
             "#!/bin/sh\n# Runs what the fuzzer ran, in a folder with the same data.\n\
@@ -126,7 +126,8 @@ impl Shop {
     /// Appends to the script.
     fn note(&self, text: &str) -> Result<()> {
         let file = File::options().create(true).append(true).open(self.path(SCRIPT));
-        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(broken("note a command"))
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(broken("record a command"))
     }
 
     /// The program without arguments. If the fuzzer runs in the background of a shell, it ignores
@@ -144,7 +145,7 @@ impl Shop {
     pub(crate) fn run(&mut self, call: &Call, stop: Option<Halt>) -> Result<Ran> {
         self.calls += 1;
         let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{}.{kind}", self.calls)));
-        let create = |path: &Path| File::create(path).map_err(broken("make a file for output"));
+        let create = |path: &Path| File::create(path).map_err(broken("create a file for output"));
         let mut command = self.command();
         command.args(&call.args).current_dir(&self.folder).process_group(0);
         command.env("TMPDIR", self.path("tmp")).env("RUST_BACKTRACE", "1");
@@ -155,7 +156,7 @@ impl Shop {
         match call.listener {
             Listener::Attentive => command.stdout(heard),
             // A pipe without a reader, which is dropped here.
-            Listener::Gone => command.stdout(io::pipe().map_err(broken("make a pipe"))?.1),
+            Listener::Gone => command.stdout(io::pipe().map_err(broken("create a pipe"))?.1),
             Listener::Full => command.stdout(create(Path::new("/dev/full"))?),
         };
         let begun = Instant::now();

@@ -62,7 +62,7 @@ impl Tally {
         let Some(stop) = stop else { return };
         self.add(&format!("stopped by SIG{}", stop.signal.name()), 1);
         if status.signal().is_none() {
-            self.add("stopped in good order", 1);
+            self.add("stopped gracefully", 1);
         }
     }
 
@@ -100,8 +100,8 @@ impl Tally {
             let has = variant.forms.contains(&form);
             self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));
         }
-        self.add("data joined", u64::from(variant.joined));
-        self.add("data built in", u64::from(matches!(case.data, Data::Stream { .. })));
+        self.add("data in one file", u64::from(variant.joined));
+        self.add("built-in data", u64::from(matches!(case.data, Data::Stream { .. })));
         let skipped = report["skipped_lines"].as_u64().unwrap_or(0);
         self.add("malformed lines skipped", skipped);
         self.add("caches made", u64::from(said.contains("data cache of ")));
@@ -137,16 +137,16 @@ impl Tally {
             "data packed",
             "data gzip",
             "data zstd",
-            "data built in",
-            "data joined",
-            "runs begun anew by force",
-            "runs that nobody listened to",
+            "built-in data",
+            "data in one file",
+            "runs restarted with --force",
+            "runs without a listener",
             "pipeline.staleness",
             "rows.admit_after",
             "rows.expire_after",
             "features",
             "model.precision bf16",
-            "machines that asked for more",
+            "machines that asked for more memory",
             "runs of several ranks",
             "runs of ranks out of step",
         ]

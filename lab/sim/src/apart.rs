@@ -63,18 +63,20 @@ pub(crate) fn judge_apart(
         let Some(apart) = report.ranks.and_then(|ranks| ranks.apart) else {
             match trained {
                 0 => continue,
-                _ => return Err(Finding::WrongFigures(format!("rank {rank} says nothing"))),
+                _ => return Err(Finding::WrongFigures(format!("rank {rank} reports nothing"))),
             }
         };
         tally.lacked = tally.lacked.max(apart.staleness_max);
         tally.dropped += apart.dropped;
         if apart.staleness_max > config.ahead_max() {
             let (lacks, bound) = (apart.staleness_max, config.ahead_max());
-            return Err(Finding::WrongRow(format!("it lacks {lacks} steps, {bound} at most")));
+            return Err(Finding::WrongRow(format!(
+                "rows lack {lacks} steps, at most {bound} are allowed"
+            )));
         }
         let given = if rank < config.servers() { 0 } else { trained };
         if apart.gradients != given {
-            let why = format!("rank {rank} gave {} gradients of {given}", apart.gradients);
+            let why = format!("rank {rank} gave {} gradients instead of {given}", apart.gradients);
             return Err(Finding::WrongFigures(why));
         }
         if config.sync.dense == DenseKind::Geeps {
@@ -93,7 +95,8 @@ fn judge_tables(
 ) -> Result<(), Finding> {
     tally.in_tables += 1;
     if (apart.updates, apart.dropped) != (apart.gradients, 0) {
-        let why = format!("rank {rank}: {} updates of {}", apart.updates, apart.gradients);
+        let why =
+            format!("rank {rank}: {} updates for {} gradients", apart.updates, apart.gradients);
         return Err(Finding::WrongFigures(why));
     }
     if config.sync.rows != RowsKind::Bounded {
@@ -102,7 +105,9 @@ fn judge_tables(
     tally.missed = tally.missed.max(apart.age_max);
     if apart.age_max > config.ahead_max() {
         let (lacked, bound) = (apart.age_max, config.ahead_max());
-        let why = format!("rank {rank} read tables that lack {lacked} clocks, {bound} at most");
+        let why = format!(
+            "rank {rank} read tables that lack {lacked} clocks, at most {bound} are allowed"
+        );
         return Err(Finding::WrongRow(why));
     }
     Ok(())

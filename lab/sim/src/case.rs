@@ -313,7 +313,10 @@ impl Case {
             from = exit.vault.kept().checkpoints.last().cloned().or(from);
             let kept = from.as_ref().map_or(0, |from| from.step);
             if kept != report.steps {
-                let why = format!("{} steps were trained, the last one is of {kept}", report.steps);
+                let why = format!(
+                    "{} steps were trained, but the last checkpoint is of step {kept}",
+                    report.steps
+                );
                 return Err(Finding::LostCheckpoint(why));
             }
         }

@@ -183,7 +183,7 @@ impl State {
             format!("rank {rank}: {}", names.join(", "))
         };
         let all: Vec<String> = self.ranks.iter().enumerate().map(of_rank).collect();
-        format!("{} wait for ever", all.join("; "))
+        format!("{} wait forever", all.join("; "))
     }
 
     fn stop(&mut self, trouble: Trouble) {

@@ -19,7 +19,7 @@ impl Dice {
 
     /// A number below `end`, which must not be zero.
     pub fn below(&mut self, end: u64) -> u64 {
-        assert!(end > 0, "there is no number below 0");
+        assert!(end > 0, "no number is below 0");
         self.0.next_u64() % end
     }
 

@@ -88,14 +88,14 @@ pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result
     if models[0] != models[1] || report.rows != right.rows {
         let (rows, right) = (report.rows, right.rows);
         let why =
-            format!("{rows:?} rows, digest {:?}; right {right:?}, {:?}", models[0], models[1]);
+            format!("{rows:?} rows, digest {:?}; expected {right:?}, {:?}", models[0], models[1]);
         return Err(Finding::WrongModel(why));
     }
     let wrong = |what: &str, is: String, right: String| {
         if is == right {
             return Ok(());
         }
-        Err(Finding::WrongFigures(format!("{what}: {is}, right {right}")))
+        Err(Finding::WrongFigures(format!("{what}: {is}, expected {right}")))
     };
     let uses = |report: &Report| report.tiers.host.uses;
     wrong("steps", report.steps.to_string(), right.steps.to_string())?;
@@ -110,7 +110,7 @@ pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result
     };
     wrong("metrics", all(report), all(right))?;
     wrong("examples", report.examples.to_string(), right.examples.to_string())?;
-    wrong("uses that the policy was told of", uses(report).to_string(), uses(right).to_string())?;
+    wrong("uses reported to the policy", uses(report).to_string(), uses(right).to_string())?;
     let host = &report.tiers.host;
     let most = host.slots.min(host.rows_peak).to_string();
     wrong("rows within the slab", host.rows_peak.to_string(), most)

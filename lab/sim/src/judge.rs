@@ -47,7 +47,7 @@ impl Case {
         match kept.digests.iter().find(|checkpoint| !right(checkpoint)) {
             None => Ok(()),
             Some((step, _)) => Err(Finding::WrongCheckpoint(format!(
-                "that of step {step} is not the model after that step"
+                "the checkpoint of step {step} is not the model after that step"
             ))),
         }
     }
@@ -60,7 +60,7 @@ impl Case {
     pub(crate) fn judge_end(&self, exit: &Exit, failed: bool) -> Result<(), Finding> {
         match (&exit.result, &self.oracle().full) {
             (Ok(report), Some(table)) if !report.interrupted => Err(Finding::WrongEnd(format!(
-                "table '{table}' has no room, and the run ended well"
+                "table '{table}' has no room, but the run succeeded"
             ))),
             (Err(_), Some(table)) if exit.full.as_ref() == Some(table) => Ok(()),
             (Err(why), _) if !failed || exit.full.is_some() => Err(Finding::Failed(why.clone())),
@@ -76,7 +76,7 @@ impl Case {
             if room.whole.is_some() && found > 0 {
                 let name = &room.tables[0];
                 let why =
-                    format!("{found} rows of table '{name}' were below, where all stay above");
+                    format!("{found} rows of table '{name}' left memory, but all must stay in it");
                 return Err(Finding::WrongFigures(why));
             }
         }
@@ -95,7 +95,7 @@ impl Case {
         for (room, written) in self.oracle().rooms.iter().zip(&written) {
             if room.whole.is_some() && *written {
                 let name = &room.tables[0];
-                let why = format!("rows of table '{name}' left memory, where all of them stay");
+                let why = format!("rows of table '{name}' left memory, but all must stay in it");
                 return Err(Finding::WrongFigures(why));
             }
         }
@@ -111,7 +111,8 @@ impl Case {
         let (right, uses) =
             (reads.map(|reads| u64::from(reads.rows)).sum(), report.tiers.host.uses);
         if uses > right || (self.oracle().admits_all && uses < right) {
-            let why = format!("stopped after {} steps: {uses} uses, right {right}", report.steps);
+            let why =
+                format!("stopped after {} steps: {uses} uses, expected {right}", report.steps);
             return Err(Finding::WrongFigures(why));
         }
         Ok(())

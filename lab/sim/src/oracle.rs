@@ -212,7 +212,7 @@ impl Checked {
         let Some((_, when)) = self.last.take() else { return };
         let Some(right) = all.get(self.place) else { return };
         if (self.rows, self.sum) != (right.rows, right.sum) {
-            let why = || format!("{when:?} read {} rows, not the {} right", self.rows, right.rows);
+            let why = || format!("{when:?} read {} rows, not the right {}", self.rows, right.rows);
             self.difference.get_or_insert_with(why);
         }
         self.place += 1;
@@ -225,7 +225,7 @@ impl Checked {
         (self.last, self.rows, self.sum) = (Some((at, when)), 0, 0);
         let right = all.get(self.place).map(|reads| reads.when);
         if right != Some(when) {
-            let why = || format!("{when:?} was read where {right:?} is right");
+            let why = || format!("{when:?} was read, expected {right:?}");
             self.difference.get_or_insert_with(why);
         }
     }

@@ -314,7 +314,9 @@ fn judge_heard(reports: &mut [Report]) -> Result<(), Finding> {
     for other in others {
         if heard(other) != heard(first) {
             let (heard, right) = (heard(other), heard(first));
-            return Err(Finding::WrongFigures(format!("heard {heard:?}, rank 0 {right:?}")));
+            return Err(Finding::WrongFigures(format!(
+                "heard {heard:?}, but rank 0 heard {right:?}"
+            )));
         }
         other.eval.clone_from(&first.eval);
         other.eval_by_epoch.clone_from(&first.eval_by_epoch);
@@ -329,11 +331,12 @@ fn judge_stopped(reports: &[Report], shape: &Shape, kept: Option<u64>) -> Result
     let ends = reports.iter().map(|report| (report.interrupted, report.steps));
     let ends: Vec<(bool, u64)> = ends.collect();
     if ends.iter().any(|end| *end != ends[0]) {
-        return Err(Finding::WrongEnd(format!("ranks stopped after other steps: {ends:?}")));
+        return Err(Finding::WrongEnd(format!("ranks stopped after different steps: {ends:?}")));
     }
     let (trained, kept) = (ends[0].1, kept.unwrap_or(0));
     if shape.checkpoints && trained != kept {
-        let why = format!("{trained} steps were trained, the last one is of {kept}");
+        let why =
+            format!("{trained} steps were trained, but the last checkpoint is of step {kept}");
         return Err(Finding::LostCheckpoint(why));
     }
     Ok(())

@@ -33,7 +33,7 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
     let report = exit.result.map_err(Finding::Failed)?;
     let (reads, counts) = recorder.take();
     if counts.strays > 0 {
-        return Err(Finding::WrongRow(format!("{} reads are of no table's rows", counts.strays)));
+        return Err(Finding::WrongRow(format!("{} reads belong to no table", counts.strays)));
     }
     let (admits_all, block_bytes) = (tables.admit_all(), job.block_bytes);
     check(&report, &reads, admits_all)?;
@@ -92,13 +92,13 @@ fn run(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Exit
 fn check(report: &Report, reads: &[Reads], admits_all: bool) -> Result<(), Finding> {
     let (host, disk) = (&report.tiers.host, &report.tiers.disk);
     if host.evictions > 0 || disk.rows_written > 0 {
-        return Err(Finding::Failed("the oracle's rows did not fit memory".to_owned()));
+        return Err(Finding::Failed("the oracle's rows did not fit in memory".to_owned()));
     }
     // A policy counts each distinct key of a trained mini-batch once, unless it isn't admitted.
     let trained = reads.iter().filter(|reads| reads.when.evaluated == 0);
     let (trained, uses) = (trained.map(|reads| u64::from(reads.rows)).sum::<u64>(), host.uses);
     if uses > trained || (admits_all && uses < trained) {
-        let why = format!("the policy was told of {uses} uses of {trained} trained rows");
+        let why = format!("{uses} uses of {trained} trained rows were reported to the policy");
         return Err(Finding::WrongFigures(why));
     }
     Ok(())

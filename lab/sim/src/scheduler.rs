@@ -157,7 +157,7 @@ impl Turns {
             let waiting = slots.iter().filter(|slot| slot.stage.is_some()).map(|slot| slot.name);
             let waiting: Vec<&str> = waiting.collect();
             if !waiting.is_empty() {
-                let who = format!("{} wait for ever", waiting.join(", "));
+                let who = format!("{} wait forever", waiting.join(", "));
                 self.stop(Trouble::Deadlock(who), rhythm);
             }
             return false;
@@ -170,7 +170,7 @@ impl Turns {
         self.log.trace = self.log.trace.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7) ^ event;
         if self.idle > IDLE_TURNS_MAX || self.log.turns > around.turns_max {
             let (turns, idle) = (self.log.turns, self.idle);
-            let what = format!("{turns} turns, nothing moved in the last {idle}");
+            let what = format!("{turns} turns, without progress in the last {idle}");
             self.stop(Trouble::Livelock(what), rhythm);
         }
         true
@@ -301,6 +301,6 @@ mod tests {
         assert!(matches!(ended[1].outcome, Err(Stop::Panicked)));
         assert!(matches!(log.trouble, Some(Trouble::Panic(said)) if said.contains("met 7")));
         let (_, log) = run(5, 1000, 0, true);
-        assert_eq!(log.trouble, Some(Trouble::Deadlock("sum wait for ever".to_owned())));
+        assert_eq!(log.trouble, Some(Trouble::Deadlock("sum wait forever".to_owned())));
     }
 }

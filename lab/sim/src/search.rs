@@ -24,8 +24,8 @@ impl std::fmt::Display for Found {
         let Self { seed, finding } = self;
         write!(
             f,
-            "{finding}\nreplay it: STEPWELL_SIM_SEED={seed} cargo test -p stepwell-sim --test it \
-             schedules -- --nocapture"
+            "{finding}\nreproduce it: STEPWELL_SIM_SEED={seed} cargo test -p stepwell-sim --test \
+             it schedules -- --nocapture"
         )
     }
 }

@@ -3,7 +3,7 @@
 //! If it isn't launched by MPI, this program launches itself with `mpirun`, once for each run of a
 //! case.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program of tests")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program prints its results")]
 
 #[path = "it/timed/mod.rs"]
 mod timed;

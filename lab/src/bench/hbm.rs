@@ -29,7 +29,7 @@ fn show(figures: &Figures) -> Page {
     let (mut page, giga, million) = (Page::default(), 1e9, 1e6);
     put!(page, "{}, rows of {}", said(&figures.devices), ByteCount(figures.bytes));
     if figures.emulated {
-        put!(page, "an emulated device checks every access: this says nothing about a GPU");
+        put!(page, "an emulated device checks every access: these figures say nothing about a GPU");
     }
     put!(page, "{:<34}{:>12.3} GB/s", "copies within", figures.copy_bytes_per_second / giga);
     for rows in &figures.rows {
@@ -47,7 +47,7 @@ fn show(figures: &Figures) -> Page {
         let name = format!("{} places, load {}", table.places, table.load);
         let (get, insert) = (table.get_keys_per_second, table.insert_keys_per_second);
         let (get, insert) = (get / million, insert / million);
-        put!(page, "{name:<34}{get:>12.3} M keys/s found, {insert:.3} put in");
+        put!(page, "{name:<34}{get:>12.3} M keys/s found, {insert:.3} inserted");
     }
     let [slots, table] = [lookup.slots_seconds, lookup.table_seconds].map(|of| of * million);
     put!(

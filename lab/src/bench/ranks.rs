@@ -10,10 +10,10 @@ use crate::end::OrEnd;
 
 /// Settings that only `bench ranks` chooses.
 pub(super) const OWN: [(&str, &str); 5] = [
-    ("ranks", "two ranks are measured against one, and bytes of two and four"),
-    ("threads", "ranks of one thread are measured against a rank of two"),
+    ("ranks", "it compares two ranks with one, and bytes of two and four"),
+    ("threads", "it compares ranks of one thread with a rank of two"),
     ("train.blocks", "ranks have equal parts of 8 blocks"),
-    ("tiers.dram", "it follows from the rows"),
+    ("tiers.dram", "it depends on the rows"),
     ("tiers.ssd", "give --dir"),
 ];
 
@@ -21,8 +21,8 @@ pub(super) const OWN: [(&str, &str); 5] = [
 pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
     launcher::refuse(|size| {
         format!(
-            "a launcher started {size} processes of a command for one: it launches processes \
-             itself, by --launcher; start it alone"
+            "a launcher started {size} processes, but this command launches its own with \
+             --launcher; start it alone"
         )
     })?;
     if !args.dir.is_dir() {
@@ -135,8 +135,8 @@ fn show_exchanges(page: &mut Page, figures: &ranks::Figures, parts: &[Part]) {
     }
     if parts.contains(&Part::Exchange) && figures.alltoallv_over_raw.is_none() {
         let how = match cfg!(feature = "mpi") {
-            true => "there is no such launcher: name one with --launcher, such as mpirun -n 2",
-            false => "this build lacks MPI: build it with --features mpi",
+            true => "the launcher does not exist: give one with --launcher, such as mpirun -n 2",
+            false => "this build has no MPI: build it with --features mpi",
         };
         put!(page, "messages over MPI against MPI_Alltoallv: not measured, {how}");
     }

@@ -13,7 +13,7 @@ pub(super) const OWN: [(&str, &str); 4] = [
     ("data.epochs", "give --examples"),
     ("tiers.dram", "give --shares"),
     ("tiers.ssd", "give --dir"),
-    ("tiers.page_cache", "what is measured is the disk"),
+    ("tiers.page_cache", "it measures the disk"),
 ];
 
 /// Measures training out of core.
@@ -46,7 +46,7 @@ fn stores(names: &[String]) -> Result<Vec<StoreAge>, String> {
     for name in names {
         let store = name.parse().map_err(|why| format!("--store {name}: {why}"))?;
         if stores.contains(&store) {
-            return Err(format!("--store: {name} is named twice: name it once"));
+            return Err(format!("--store: {name} is given twice; give it once"));
         }
         stores.push(store);
     }

@@ -41,7 +41,7 @@ pub(crate) enum BenchJob {
                   many distinct ids."
 )]
 pub(crate) struct BenchRanksArgs {
-    /// A directory on the disk to be measured, with room for the examples and the rows twice
+    /// A directory on the disk to measure, with room for the examples and twice the rows
     #[arg(long, default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -89,7 +89,7 @@ pub(crate) struct BenchRanksArgs {
                   many distinct ids."
 )]
 pub(crate) struct BenchTrainArgs {
-    /// A directory on the disk to be measured, with room for the rows five times
+    /// A directory on the disk to measure, with room for five times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -104,7 +104,7 @@ pub(crate) struct BenchTrainArgs {
     /// Give all slots the same number of ids (default: in the proportions of real data)
     #[arg(long)]
     pub(crate) equal: bool,
-    /// Examples that are trained first and not counted
+    /// Examples trained first and not counted
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) warmup: u64,
     /// Examples that count
@@ -113,7 +113,7 @@ pub(crate) struct BenchTrainArgs {
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
-    /// Percentages of the rows that memory has slots for
+    /// Percentages of the rows that fit in memory
     #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) shares: Vec<f64>,
     /// Stores that runs begin with: aged, as after long training, or loaded once in random order
@@ -148,10 +148,10 @@ pub(crate) struct BenchCpuArgs {
     /// Exponent of the ids' frequencies
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Ids of each of the 26 slots in an example
+    /// Ids per slot in an example, which has 26 slots
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) ids_per_slot: usize,
-    /// Steps that are trained twice, the second time counted
+    /// Steps, each trained twice; the second time counts
     #[arg(long, default_value_t = 50, value_name = "N")]
     pub(crate) steps: usize,
     /// Models; all of them unless given
@@ -176,12 +176,12 @@ pub(crate) struct BenchHbmArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
-    /// The device to measure: auto, cuda:0, emulated:1; the first of several, and copies from the
+    /// The device to measure: auto, cuda:0, emulated:1; of several, the first, and copies from the
     /// second
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub(crate) device: Choice,
-    /// Bytes of the rows, which should be several times the device's L2; the device has eight times
-    /// as many [default: 1GiB, 256KiB on an emulated device]
+    /// Bytes of the rows, which should be several times the device's L2 cache; the device needs
+    /// eight times as much memory [default: 1GiB, 256KiB on an emulated device]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes: Option<ByteCount>,
     /// Number of rounds; the median counts
@@ -207,7 +207,7 @@ pub(crate) struct BenchMemArgs {
     /// Exponent of the keys' frequencies in look-ups
     #[arg(long, default_value_t = 1.05, value_name = "X")]
     pub(crate) skew: f64,
-    /// Keys of a look-up, before repetitions are left out
+    /// Keys of a look-up, before duplicates are removed
     #[arg(long, default_value_t = 16_384, value_name = "N")]
     pub(crate) batch: u64,
     /// Total number of keys drawn
@@ -221,7 +221,7 @@ pub(crate) struct BenchMemArgs {
 /// `stepwell-lab bench ssd`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchSsdArgs {
-    /// A directory on the disk to be measured, with room for seven times the rows
+    /// A directory on the disk to measure, with room for seven times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table.
@@ -240,7 +240,7 @@ pub(crate) struct BenchSsdArgs {
     /// Keys of a look-up and of a put
     #[arg(long, default_value_t = 1024, value_name = "N")]
     pub(crate) batch: usize,
-    /// Exponent of the keys' frequencies in look-ups and overwrites, 0 for uniform
+    /// Exponent of the keys' frequencies in look-ups and overwrites; 0 is uniform
     #[arg(long, default_value_t = 0.0, value_name = "X")]
     pub(crate) skew: f64,
     /// Reads in flight

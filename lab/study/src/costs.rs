@@ -57,7 +57,7 @@ impl Costs {
             let answers = scope.spawn(|| answer(other));
             let measured = Self::measured(one);
             if measured.is_err() {
-                one.fail("it does not hear the other one");
+                one.fail("it could not measure with the other rank");
             }
             let answered = answers.join().unwrap_or_else(|why| std::panic::resume_unwind(why));
             answered.and(measured)
@@ -92,7 +92,7 @@ impl Costs {
             sums.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
             added.push(clock.seconds() - begin);
         }
-        assert_eq!(std::hint::black_box(&sums)[0], ROUNDS as f32, "all were added");
+        assert_eq!(std::hint::black_box(&sums)[0], ROUNDS as f32, "all vectors were added");
         let mut end = fabric.message();
         end.put(&[0_u64]);
         fabric.send(1, TAG, end)?;
@@ -123,7 +123,7 @@ impl Costs {
         let is_one = above.iter().all(|rate| *rate > 0.0 && rate.is_finite())
             && least.iter().all(|seconds| (0.0..=60.0).contains(seconds));
         if !is_one {
-            let why = "rates are numbers above 0, and times are from 0 to 60 seconds".to_owned();
+            let why = "rates must be finite and above 0, and times from 0 to 60 seconds".to_owned();
             return Err(wrong(why));
         }
         Ok(costs)

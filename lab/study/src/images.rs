@@ -49,10 +49,10 @@ impl Images {
         }
         if classes.dimensions != [pixels.count()] {
             let (found, wanted) = (&classes.dimensions, pixels.count());
-            return wrong(&labels, format!("has labels {found:?} for {wanted} images"));
+            return wrong(&labels, format!("has {found:?} labels for {wanted} images"));
         }
         if let Some(class) = classes.elements.iter().find(|class| usize::from(**class) >= CLASSES) {
-            return wrong(&labels, format!("has a label {class}: there are classes 0 to 9"));
+            return wrong(&labels, format!("has a label {class}: classes are 0 to 9"));
         }
         let features = pixels.elements.iter().map(|pixel| f32::from(*pixel) / 255.0).collect();
         Ok(Self { columns: pixels.each(), features, labels: classes.elements })
@@ -65,20 +65,20 @@ impl Images {
         (part, least, seed): (usize, usize, u64),
     ) -> Result<[Self; 2]> {
         if folder.is_file() {
-            let why = "is a file: name the folder that has MNIST's four".to_owned();
+            let why = "is a file: give the folder with MNIST's four files".to_owned();
             return Err(Error::Images { path: folder.to_owned(), why });
         }
         let [train, test] = [Self::read(folder, "train")?, Self::read(folder, "t10k")?];
         let wrong = |why| Err(Error::Images { path: folder.to_owned(), why });
         let count = train.count() / part.max(1);
         if count < least {
-            return wrong(format!("{count} training examples, and {least} are needed: give more"));
+            return wrong(format!("{count} training examples, but {least} are needed: give more"));
         }
         if train.columns != test.columns {
             let [train, test] = [train.columns, test.columns];
-            let why = "both sets are to have images of one size";
+            let why = "both sets must have images of one size";
             return wrong(format!(
-                "training images of {train} pixels, test images of {test}: {why}"
+                "training images have {train} pixels, test images {test}: {why}"
             ));
         }
         Ok([train.shuffled(count, seed), test])
@@ -204,10 +204,10 @@ mod tests {
         let [train, test] = Images::both(&same, (3, 3, 1)).unwrap();
         assert_eq!((train.count(), test.count(), train.columns), (3, 9, 4));
         let few = Images::both(&same, (3, 4, 1)).unwrap_err().to_string();
-        assert!(few.contains("3 training examples, and 4 are needed"), "{few}");
+        assert!(few.contains("3 training examples, but 4 are needed"), "{few}");
         let other = folder("other", 4, 5);
         let sizes = Images::both(&other, (1, 1, 1)).unwrap_err().to_string();
-        assert!(sizes.contains("training images of 4 pixels, test images of 5"), "{sizes}");
+        assert!(sizes.contains("training images have 4 pixels, test images 5"), "{sizes}");
         for folder in [same, other] {
             std::fs::remove_dir_all(folder).unwrap();
         }

@@ -1,6 +1,6 @@
 //! `bench hbm` on emulated devices: figures are all there, and of kernels that are right.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use crate::common::Workshop;
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn what_cannot_be_measured_is_said_with_the_mend() {
         shop.fails(&args)
     };
     let none = fails(&["--device", "host"]);
-    assert!(none.contains("name one, such as --device emulated:1"), "{none}");
+    assert!(none.contains("choose one, such as --device emulated:1"), "{none}");
     let little = fails(&["--device", "emulated:1", "--bytes", "1KiB"]);
     assert!(little.contains("--bytes 1.0 KiB: give 16.0 KiB to "), "{little}");
     for bytes in ["18446744073709551615", "2305843009213693952"] {

@@ -1,6 +1,6 @@
 //! `stepwell-lab cache-sim`: small traces with figures that a plain model gives too.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -180,7 +180,7 @@ fn bad_input_is_answered_with_one_line() {
     fails("keys.bin", &["--format", "i16"], &["--format", "i16", "auto, i64be"]);
     fails("cut.bin", i64be, &["cut.bin", "1001 bytes", "8 bytes", "1 are left over"]);
     fails("empty.bin", i64be, &["empty.bin", "no key"]);
-    fails("bad.xz", i64be, &["bad.xz", "unpacking failed"]);
+    fails("bad.xz", i64be, &["bad.xz", "decompression failed"]);
     fails("missing.tsv", &[], &["missing.tsv"]);
     let with = |flag: &'static str, value: &'static str| ["--format", "i64be", flag, value];
     fails("keys.bin", &with("--sizes", "0"), &["--sizes", "size 0"]);

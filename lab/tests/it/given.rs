@@ -1,6 +1,6 @@
 //! Values that no command can use: one line each, an exit status of 0 to 2, and no panic.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use crate::common::Workshop;
 use crate::study::clicks;
@@ -57,8 +57,8 @@ fn wrong_arguments_have_status_2() {
         (&["cache-sim", &data, "--policies=none"], "--policies"),
         (&["bench", "mem", "--rounds=0"], "0 rounds"),
         (&["bench", "cpu", "--models=none"], "--models none"),
-        (&["bench", "cpu", "--set", "tables.users.dim=8"], "one table of all columns is measured"),
-        (&["bench", "cpu", "--set", "features.1.columns=C1"], "one table of all columns"),
+        (&["bench", "cpu", "--set", "tables.users.dim=8"], "one table with all columns"),
+        (&["bench", "cpu", "--set", "features.1.columns=C1"], "one table with all columns"),
     ] {
         let error = shop.fails(args);
         assert!(error.starts_with("stepwell: ") && error.contains(why), "{args:?}: {error}");

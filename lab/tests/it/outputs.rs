@@ -1,7 +1,7 @@
 //! Figures on standard output and in files: `stepwell-lab` never writes over what it reads, and a
 //! closed or full output is an error, not a panic.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};

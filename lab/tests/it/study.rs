@@ -53,7 +53,7 @@ fn what_a_study_cannot_use_is_refused_in_a_line() {
             &["ctr", "--data", "clicks.tsv", "--costs", "costs.json"],
             "`stepwell-lab study costs --json FILE`",
         ),
-        (&["rna", "--data", "clicks.tsv"], "name the folder"),
+        (&["rna", "--data", "clicks.tsv"], "give the folder"),
     ];
     for (arguments, says) in cases {
         let line = shop.fails(&[&["study"], arguments].concat());

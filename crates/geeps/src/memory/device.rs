@@ -351,7 +351,7 @@ impl DeviceMemory {
             return Ok(());
         }
         let count = index.places.len();
-        let mut memory = self.device.pinned::<u32>(count, "an index on its way")?;
+        let mut memory = self.device.pinned::<u32>(count, "an index in transit")?;
         memory.write(count)?.copy_from_slice(&index.places);
         let buffer = self.device.buffer::<u32>(count, "indexes")?;
         self.up.up((&memory, 0..count), (&buffer, 0))?;

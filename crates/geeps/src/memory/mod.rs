@@ -126,7 +126,7 @@ impl Memory {
         match (to, &mut self.device) {
             (Piece::Host(values), _) => values.fill(0.0),
             (Piece::Device(piece), Some(device)) => device.clear(piece)?,
-            (Piece::Device(_), None) => unreachable!("pieces of a device without one"),
+            (Piece::Device(_), None) => unreachable!("a device's piece without a device"),
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Memory {
             (Store::Placed(Piece::Device(from)), Piece::Device(to), Some(device)) => {
                 Moved::Now(device.gather(from, chosen, to)?)
             }
-            (from, to, _) => unreachable!("nobody fetches from {from:?} to {to:?}"),
+            (from, to, _) => unreachable!("no fetch from {from:?} to {to:?}"),
         };
         if is_up && matches!(moved, Moved::Now(())) {
             self.copied[0] += 4 * chosen.floats() as u64;
@@ -182,7 +182,7 @@ impl Memory {
             (Piece::Device(from), Store::Placed(Piece::Device(to)), Some(device)) => {
                 device.scatter(from, chosen, to)
             }
-            (from, to, _) => unreachable!("nobody saves {from:?} to {to:?}"),
+            (from, to, _) => unreachable!("no save from {from:?} to {to:?}"),
         }
     }
 
@@ -195,7 +195,7 @@ impl Memory {
                 Moved::Now(())
             }
             (Store::Placed(Piece::Device(to)), Some(device)) => device.refresh(to, at, values)?,
-            (to, _) => unreachable!("nobody refreshes {to:?}"),
+            (to, _) => unreachable!("no refresh of {to:?}"),
         };
         if is_up && matches!(moved, Moved::Now(())) {
             self.copied[0] += 4 * values.len() as u64;
@@ -205,7 +205,9 @@ impl Memory {
 
     /// Begins to copy a piece of a device to the host.
     pub(crate) fn lower(&mut self, from: &mut DevicePiece) -> Result<Moved<Staged>> {
-        let Some(device) = &mut self.device else { unreachable!("a device's piece without one") };
+        let Some(device) = &mut self.device else {
+            unreachable!("a device's piece without a device")
+        };
         let staged = device.lower(from)?;
         if matches!(staged, Moved::Now(_)) {
             self.copied[1] += 4 * from.floats() as u64;

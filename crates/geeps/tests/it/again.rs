@@ -99,8 +99,8 @@ fn values_that_do_not_fit_or_differ_between_ranks_are_refused() {
         let settings = Settings { values, ..settings(Applies::ByClock, Vec::new()) };
         settings.check().unwrap_err().to_string()
     };
-    assert_eq!(of(vec![vec![0.0; 21]]), "'weights' has 22 floats, and begins with 21");
-    assert_eq!(of(vec![vec![0.0; 22]; 2]), "values of 2 tables, and there are 1");
+    assert_eq!(of(vec![vec![0.0; 21]]), "'weights' has 22 floats, but 21 initial values");
+    assert_eq!(of(vec![vec![0.0; 22]; 2]), "values are given for 2 tables, but there are 1");
     let why: Vec<String> = std::thread::scope(|scope| {
         let train = |end: Fabric| {
             scope.spawn(move || {
@@ -111,5 +111,5 @@ fn values_that_do_not_fit_or_differ_between_ranks_are_refused() {
         let threads: Vec<_> = threads(RANKS).into_iter().map(train).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(why.iter().all(|why| why.contains("has another table 'weights'")), "{why:?}");
+    assert!(why.iter().all(|why| why.contains("table 'weights' of rank")), "{why:?}");
 }

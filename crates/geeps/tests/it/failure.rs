@@ -1,6 +1,6 @@
 //! Failures are reported in one line, on all ranks; wrong calls of an application are refused.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -65,7 +65,7 @@ impl Alone {
         self.settle();
         match request.poll().unwrap() {
             Poll::Ready(access) => access,
-            Poll::Pending => panic!("it is not there"),
+            Poll::Pending => panic!("the request is not ready"),
         }
     }
 }
@@ -145,7 +145,7 @@ fn tables_that_differ_and_messages_that_make_no_sense_end_all() {
     for running in [&first, &second] {
         let error = (0..3).find_map(|_| clock(running).err());
         let error = error.unwrap_or_else(|| running.fail_of_wait()).to_string();
-        assert!(error.contains("another table 'weights'"), "{error}");
+        assert!(error.contains("table 'weights' of rank"), "{error}");
     }
     let mut ends = threads(2);
     let faults = Faults { damaged: Some(1), ..Faults::default() };
@@ -201,9 +201,9 @@ fn a_buffer_that_a_stream_may_still_use_is_not_given_back() {
     let mut read = running.read(TABLE, &keys(), Staleness::BSP).unwrap().wait().unwrap();
     read.on(&stream).unwrap();
     let error = running.post_read(read).unwrap_err().to_string();
-    assert!(error.starts_with("post_read: a stream was given the buffer"), "{error}");
+    assert!(error.starts_with("post_read: a stream uses the buffer"), "{error}");
     let error = running.read(TABLE, &keys(), Staleness::BSP).unwrap_err().to_string();
-    assert!(error.starts_with("drop: a stream was given the buffer"), "{error}");
+    assert!(error.starts_with("drop: a stream uses the buffer"), "{error}");
 }
 
 #[test]
@@ -212,18 +212,18 @@ fn what_an_application_does_wrong_is_refused_and_nothing_is_lost() {
     let error = |error: Error| error.to_string();
     let geeps = &alone.geeps;
     let read = |table, keys: &[Key]| geeps.read(table, keys, Staleness::BSP).unwrap_err();
-    assert_eq!(error(read(TableId(1), &keys())), "there is no table 1: 1 were set up");
-    let missing = "table 'weights' has no key 77; it was given 8 keys";
+    assert_eq!(error(read(TableId(1), &keys())), "there is no table 1; the number of tables is 1");
+    let missing = "table 'weights' has no key 77; it was set up with 8 keys";
     assert_eq!(error(read(TABLE, &[Key(1), Key(77)])), missing);
-    assert!(error(read(TABLE, &[])).contains("no keys of 'weights' are given"));
+    assert!(error(read(TABLE, &[])).contains("no keys of 'weights' were given"));
     assert!(error(geeps.end_virtual().unwrap_err()).contains("no virtual iteration"));
-    assert!(error(geeps.poll_closed().unwrap_err()).contains("nobody closed it"));
+    assert!(error(geeps.poll_closed().unwrap_err()).contains("it was not closed"));
     let request = geeps.local_access(LOCAL, &keys(), Fetch::Fetch).unwrap();
     let twice = geeps.local_access(LOCAL, &keys()[..2], Fetch::NoFetch).unwrap_err();
     assert!(matches!(&twice, Error::Twice(name) if name == "state"), "{twice}");
     let local = alone.get(request);
     let wrong = alone.geeps.post_read(local).unwrap_err();
-    assert!(error(wrong).starts_with("post_read: the buffer is of Local"));
+    assert!(error(wrong).starts_with("post_read: the buffer belongs to Local"));
     let held = alone.geeps.read(TABLE, &keys(), Staleness::BSP).unwrap();
     assert!(error(alone.geeps.close().unwrap_err()).contains("1 buffers are held"));
     assert!(error(alone.geeps.begin_virtual().unwrap_err()).contains("1 buffers are held"));
@@ -266,15 +266,17 @@ fn settings_that_cannot_be_are_refused() {
         let end = threads(1).remove(0);
         Geeps::new(&settings, end, Arc::new(ManualClock::default())).err().unwrap().to_string()
     };
-    assert!(wrong(&|settings| settings.clocks_ahead = 0).contains("write 1 to 32"));
-    assert!(wrong(&|settings| settings.tables[0].row_floats = 0).contains("not 1 to"));
+    assert!(wrong(&|settings| settings.clocks_ahead = 0).contains("give 1 to 32"));
+    assert!(wrong(&|settings| settings.tables[0].row_floats = 0).contains("give 1 to"));
     assert!(wrong(&|settings| settings.tables[0].keys.clear()).contains("has 0 keys"));
-    assert!(wrong(&|settings| settings.locals[0].keys.push(Key(3))).contains("of which 8 differ"));
-    assert!(wrong(&|settings| settings.first_tag = u16::MAX).contains("the 0 that have tags"));
+    assert!(
+        wrong(&|settings| settings.locals[0].keys.push(Key(3))).contains("only 8 distinct ones")
+    );
+    assert!(wrong(&|settings| settings.first_tag = u16::MAX).contains("use at most 0"));
     let machine = Machine::new(emulated::Settings { memory_bytes: 4000, ..Default::default() });
     let place = Place::Device(machine.devices()[0].clone());
     let larger = wrong(&|settings| settings.place = place.clone());
-    assert_eq!(larger, "budget_bytes is 4.0 KiB, and emulated:0 has 3.9 KiB: lower it");
+    assert_eq!(larger, "budget_bytes is 4.0 KiB, but emulated:0 has 3.9 KiB: lower it");
     let range = f32::NAN;
     let initial = Initial::Uniform { seed: 0, range };
     assert!(wrong(&|settings| settings.tables[0].initial = initial).contains("+-NaN"));

@@ -1,6 +1,6 @@
 //! The calls of the paper's table 1, one at a time, and their statistics.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -66,7 +66,9 @@ impl End {
 
     fn get(&mut self, mut request: Request) -> Access {
         self.settle();
-        let Poll::Ready(access) = request.poll().unwrap() else { panic!("it is not there") };
+        let Poll::Ready(access) = request.poll().unwrap() else {
+            panic!("the request is not ready")
+        };
         access
     }
 
@@ -80,14 +82,16 @@ impl End {
 
     fn update_virtually(&mut self, table: TableId) {
         let mut request = self.geeps.pre_update(table, &keys(8)).unwrap();
-        let Poll::Ready(update) = request.poll().unwrap() else { panic!("it is virtual") };
+        let Poll::Ready(update) = request.poll().unwrap() else {
+            panic!("a virtual request is ready")
+        };
         self.geeps.update(update).unwrap();
     }
 
     fn update(&mut self, table: TableId, keys: &[Key], value: f32) {
         let request = self.geeps.pre_update(table, keys).unwrap();
         let mut update = self.get(request);
-        assert!(update.values().unwrap().iter().all(|value| *value == 0.0), "it is empty");
+        assert!(update.values().unwrap().iter().all(|value| *value == 0.0), "the buffer is zeroed");
         update.values().unwrap().fill(value);
         self.geeps.update(update).unwrap();
     }
@@ -217,7 +221,9 @@ fn what_will_be_asked_for_is_there_before_it_is() {
         for table in [BELOW, ABOVE] {
             for _ in 0..2 {
                 let mut request = end.geeps.read(table, &keys(5), Staleness::BSP).unwrap();
-                let Poll::Ready(read) = request.poll().unwrap() else { panic!("it is foreseen") };
+                let Poll::Ready(read) = request.poll().unwrap() else {
+                    panic!("the request was foreseen")
+                };
                 end.geeps.post_read(read).unwrap();
             }
             end.geeps.table_clock(table).unwrap();
@@ -270,7 +276,7 @@ fn data_is_placed_again_when_another_iteration_is_gathered() {
             end.geeps.post_read(read).unwrap();
         }
         placed.push(end.geeps.end_virtual().unwrap().pinned);
-        assert!(local(&mut end, &keys(4), None), "local data is what it was");
+        assert!(local(&mut end, &keys(4), None), "local data is unchanged");
         assert_eq!(end.read(BELOW, &keys(8)), [2.0; 8 * FLOATS]);
         assert!(local(&mut end, &keys(3), Some(4.0)));
         assert!(end.geeps.statistics().peak_bytes <= settings.budget_bytes);
@@ -308,7 +314,7 @@ fn a_table_is_not_clocked_while_a_read_of_it_waits() {
     let mut read = end.geeps.read(ABOVE, &keys(8), Staleness::BSP).unwrap();
     end.geeps.table_clock(BELOW).unwrap();
     let error = end.geeps.table_clock(ABOVE).unwrap_err().to_string();
-    assert_eq!(error, "table_clock: a read of 'above' waits: take it before");
+    assert_eq!(error, "table_clock: a read of 'above' is pending: take it first");
     end.settle();
     end.geeps.table_clock(ABOVE).unwrap();
     assert!(read.poll().unwrap().is_ready(), "it was served before");

@@ -1,6 +1,6 @@
 //! The place of data and the size of memory change no bit; the budget is never exceeded.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::time::Duration;
 
@@ -210,5 +210,5 @@ fn too_little_memory_is_refused_with_the_arithmetic() {
     let settings = |_| Settings { budget_bytes: 300, ..model.settings() };
     let settings = &settings;
     let error = run(&Setup { seed: 1, ranks: 1, settings, worker, gathers: false }).unwrap_err();
-    assert!(error.contains("access of 768 B (layer 0) beside 0 B"), "{error}");
+    assert!(error.contains("access of 768 B (layer 0) plus 0 B"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Machines on separate threads, and an application that waits: on the host, and on a device whose
 //! streams are only awaited by events.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic like the tests")]
 
 use std::sync::Arc;
 use std::time::Duration;

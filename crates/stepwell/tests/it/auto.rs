@@ -61,7 +61,7 @@ fn full_devices_leave_all_to_the_host() {
     let full = StandIn(&FULL);
     let Some(said) = full.ok(&shop, &plan(&[])) else { return };
     let [note] = unused(&said)[..] else { panic!("{said}") };
-    assert!(note.starts_with("note: no GPU is used: 0 B of cuda:0 are free, and a row"), "{said}");
+    assert!(note.starts_with("note: no GPU is used: cuda:0 has 0 B free, but a row"), "{said}");
     assert!(!said.contains("tiers.hbm") && !said.contains("memory of each device"), "{said}");
     let data = shop.examples("data.tsv", 640);
     let mut train = vec!["train", "--data", &data, "--checkpoint", "saved"];
@@ -73,13 +73,13 @@ fn full_devices_leave_all_to_the_host() {
     }
     // If a device is named, the error is about it, and not about other settings.
     let error = full.fails(&shop, &plan(&["--device", "cuda"])).unwrap();
-    assert!(error.contains("0 B of cuda:0 are free, and a row of table 'embedding'"), "{error}");
+    assert!(error.contains("cuda:0 has 0 B free, but a row of table 'embedding'"), "{error}");
     assert!(!error.contains("tiers.hbm"), "{error}");
     // A setting that needs a device is an error, not a note.
     let error = full.fails(&shop, &plan(&["--train.dense", "device"])).unwrap();
     assert!(error.contains("train.dense = device takes "), "{error}");
     let error = full.fails(&shop, &plan(&["--tiers.hbm", "64MiB"])).unwrap();
-    assert!(error.contains("tiers.hbm = 64.0 MiB, and of cuda:0 0 B are free"), "{error}");
+    assert!(error.contains("tiers.hbm = 64.0 MiB, but cuda:0 has 0 B free"), "{error}");
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn a_full_device_does_not_spoil_the_others() {
     let free = [("STAND_IN_FREE_1", "600")];
     let Some(said) = StandIn(&free).ok(&shop, &plan(&[])) else { return };
     assert!(said.contains("memory of each device at most (cuda:0):"), "{said}");
-    let note = "note: cuda:1 is not used: 88.0 MiB of it are free, and rows have more room";
+    let note = "note: cuda:1 is not used: 88.0 MiB are free, and rows have more space";
     assert!(said.contains(note), "{said}");
     let said = StandIn(&free).ok(&shop, &plan(&["--tiers.hbm", "100MiB"])).unwrap();
-    let note = "note: cuda:1 is not used: 88.0 MiB of it are free, less than tiers.hbm";
+    let note = "note: cuda:1 is not used: 88.0 MiB are free, less than tiers.hbm";
     assert!(said.contains("(cuda:0):") && said.contains(note), "{said}");
     let said = StandIn(&free).ok(&shop, &plan(&["--tiers.hbm", "80MiB"])).unwrap();
     assert!(said.contains("(cuda:0, cuda:1):") && unused(&said).is_empty(), "{said}");

@@ -78,7 +78,7 @@ fn a_checkpoint_of_step_0_is_the_model_before_the_first_step() {
     let mut resumed = args.clone();
     resumed.push("--resume");
     let said = shop.ok(&resumed);
-    let note = format!("checkpoint.initial has no effect: the run goes on after step {last}");
+    let note = format!("checkpoint.initial has no effect: the run continues after step {last}");
     assert!(said.contains(&note), "{said}");
     // Resumed from it, the run gives the same model.
     fs::remove_dir_all(shop.path(&format!("saved/step-{last:012}"))).unwrap();
@@ -135,13 +135,13 @@ fn a_run_that_is_over_says_that_nothing_is_left() {
         let given = ["--checkpoint", "saved", "--data.epochs", epochs];
         shop.ok(&train(&data, &[&given[..], more].concat()))
     };
-    let over = "nothing was left to train: the run of data.epochs = ";
+    let over = "nothing was left to train: the run with data.epochs = ";
     assert!(!run("2", &[]).contains(over));
     let whole = shop.report("report.json");
     assert_eq!(whole["config"]["checkpoint.minutes"], 10.0, "where nothing else is asked for");
     for epochs in ["2", "1"] {
         let said = run(epochs, &["--resume"]);
-        assert!(said.contains(&format!("{over}{epochs} ended with step")), "{said}");
+        assert!(said.contains(&format!("{over}{epochs} ended at step")), "{said}");
         assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
     }
     assert!(!run("3", &["--resume"]).contains(over));
@@ -237,7 +237,7 @@ fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
     fs::remove_file(shop.path(&format!("saved/{name}/checkpoint.json"))).unwrap();
     let said = shop.ok(&[&args[..], &["--resume=auto"]].concat());
     let passed_over =
-        format!("saved/{name} is no whole checkpoint of that step and is passed over");
+        format!("saved/{name} is not a complete checkpoint of that step and is ignored");
     assert!(said.contains(&passed_over), "{said}");
     assert!(said.contains("it was set aside into saved/set-aside-1"), "{said}");
     assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
@@ -273,7 +273,7 @@ fn a_full_index_keeps_what_was_trained() {
         let (begin, kept) = said.split_once(" or more (").unwrap();
         assert!(begin.contains("is full: ") && begin.contains(" rows on disk take "), "{said}");
         let step = kept.split_once("the model after step ").unwrap().1;
-        let step: u64 = step.split_once(" is kept: go on with ").unwrap().0.parse().unwrap();
+        let step: u64 = step.split_once(" is saved: continue with ").unwrap().0.parse().unwrap();
         assert_eq!(shop.newest(), Some(format!("step-{step:012}")), "{said}");
         index = begin.rsplit_once("raise tiers.index to ").unwrap().1.to_owned();
     }
@@ -283,5 +283,5 @@ fn a_full_index_keeps_what_was_trained() {
     let error = shop.run(&train(&data, &["--tiers.index", "328KiB"]));
     let said = String::from_utf8(error.stderr).unwrap();
     assert!(!error.status.success(), "{said}");
-    assert!(said.contains("nothing is kept, because no checkpoint.dir was given"), "{said}");
+    assert!(said.contains("nothing was saved, because checkpoint.dir is not set"), "{said}");
 }

@@ -200,7 +200,7 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
     let nobody = run(&["--data.eval_values", "nobody"]);
     assert!(nobody.contains("data.eval_values = nobody: no record has one of these"), "{nobody}");
     let later = run(&["--data.eval_from", "1e9"]);
-    assert!(later.contains("no record has user from there on"), "{later}");
+    assert!(later.contains("no user is at or after it"), "{later}");
     let soon = run(&["--data.eval_from", "soon"]);
     assert!(soon.contains("not a date, time or number"), "{soon}");
     let both = run(&["--data.eval_from", "1", "--data.eval_values", "3"]);

@@ -150,8 +150,8 @@ fn data_without_columns_is_told_how_they_are_named() {
         // If some lines are skipped, it is the first line after them.
         let line = if more.contains(&"3") { "line 4" } else { "line 1" };
         assert!(said.contains(&format!("rows.csv: {line}")), "{said}");
-        let hint = "no columns are given, and lines are taken for those of Criteo's click logs: \
-                    `stepwell schema rows.csv --out run.toml`";
+        let hint = "no columns are given, so lines are read as Criteo's click logs: `stepwell \
+            schema rows.csv --out run.toml`";
         assert!(said.contains(hint), "{said}");
     }
     // With settings of columns, the same lines are not malformed.

@@ -162,7 +162,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     let more = ["--resume", "--data.epochs", "2"];
     let said = shop.ok(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
     assert!(said.contains(&format!("from {own}")), "{said}");
-    assert!(said.contains(&format!("{copy} is no whole checkpoint of that step")), "{said}");
+    assert!(said.contains(&format!("{copy} is not a complete checkpoint of that step")), "{said}");
     assert!(shop.ok(&["eval", "saved"]).lines().next().unwrap().contains("saved/step-0000000000"));
     for name in users {
         let mine = shop.path(&format!("saved/{name}/mine"));
@@ -189,10 +189,10 @@ fn a_checkpoint_is_no_place_for_rows() {
     }
     shop.ok(&["eval", "saved"]);
     let error = shop.fails(&train(&data, &["--checkpoint", "one", "--tiers.ssd", "one"]));
-    assert!(error.contains("name two directories"), "{error}");
+    assert!(error.contains("choose two directories"), "{error}");
     fs::create_dir(shop.path("two")).unwrap();
     let error = shop.fails(&train(&data, &["--checkpoint", "two", "--tiers.ssd", "./two"]));
-    assert!(error.contains("name two directories"), "{error}");
+    assert!(error.contains("choose two directories"), "{error}");
 }
 
 #[test]

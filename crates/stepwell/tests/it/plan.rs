@@ -119,7 +119,7 @@ fn profiles_and_networks_of_no_use_are_one_line() {
     };
     assert!(refused(&[]).contains("cannot read the profile changed.json"));
     assert!(with("{ \"", &[]).contains("profile changed.json: EOF while parsing"));
-    assert!(with("[]", &[]).contains("it is no report of this version; make one with"));
+    assert!(with("[]", &[]).contains("it is not a report of this version; create one with"));
     let changed = |field: &str, value: Value| {
         let mut report = report.clone();
         report[field] = value;
@@ -131,16 +131,16 @@ fn profiles_and_networks_of_no_use_are_one_line() {
     short.as_object_mut().unwrap().remove("compute_seconds");
     assert!(with(&short.to_string(), &[]).contains("missing field `compute_seconds`"));
     for (other, answer) in [
-        (["--set", "model.kind=lr"], "config has model.kind = deepfm, and this plan lr"),
-        (["--data.mini_batch", "128"], "config has data.mini_batch = 64, and this plan 128"),
-        (["--set", "train.blocks=4"], "config has train.blocks = 8, and this plan 4"),
+        (["--set", "model.kind=lr"], "config has model.kind = deepfm, but this plan has lr"),
+        (["--data.mini_batch", "128"], "config has data.mini_batch = 64, but this plan has 128"),
+        (["--set", "train.blocks=4"], "config has train.blocks = 8, but this plan has 4"),
         (["--set", "model.precision=bf16"], "model.precision = f32, and this plan bf16"),
     ] {
         let said = with(&report.to_string(), &other);
         assert!(said.contains(answer), "{said}");
     }
     shop.ok(&args("train", &[&["--report", "changed.json", "--ranks", "2"], &data[..]].concat()));
-    assert!(refused(&[]).contains("by_rank has 2 ranks: make a profile of one"));
+    assert!(refused(&[]).contains("by_rank has 2 ranks: create a profile of one"));
     let network =
         |text: &str, ranks: &str| shop.fails(&args("plan", &["--network", text, "--ranks", ranks]));
     assert!(network("25Gbit", "2").contains("--network '25Gbit': write the rate of a link and"));
@@ -211,7 +211,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
         assert!(digests.windows(2).all(|two| two[0] == two[1]), "{model}: {digests:?}");
         // The least size in the message is enough.
         let refused = shop.fails(&unsized_args("train", &with("64MiB")));
-        assert!(refused.contains("memory = 64.0 MiB, and the run needs "), "{refused}");
+        assert!(refused.contains("memory = 64.0 MiB, but the run needs "), "{refused}");
         assert!(refused.contains("lower ") && (ranks == 1) != refused.contains("2 ranks"));
         let enough = refused.split("needs ").nth(1).unwrap().split(' ').next().unwrap();
         shop.ok(&unsized_args("train", &with(enough)));
@@ -307,7 +307,7 @@ fn a_plan_may_be_for_a_larger_machine_and_says_what_disks_hold() {
     let best = [&saves[..], &["--checkpoint.best", "auc"]].concat();
     assert_eq!(disk(&best)[1], kept[1] / 3 * 4);
     let notes = planned(&shop, &["--rows", "1000000000"])["notes"].to_string();
-    assert!(notes.contains("tiers.index = 1.00 GiB, and the index of 1000000000 rows"), "{notes}");
+    assert!(notes.contains("tiers.index = 1.00 GiB, but the index of 1000000000 rows"), "{notes}");
     // The number of rows is bounded if lines are counted.
     assert!(disk(&[])[0] > 0);
     let page = shop.ok(&unsized_args("plan", &["--data.eval_fraction", "0"]));
@@ -331,7 +331,7 @@ fn the_index_has_room_for_rows_that_are_expected() {
     }
     // A run with the setting in the note has the same plan.
     let notes = many["notes"].to_string();
-    assert!(notes.contains(&format!("give it tiers.index = {index} (")), "{notes}");
+    assert!(notes.contains(&format!("set tiers.index = {index} (")), "{notes}");
     let given = with(&["--tiers.index", &index.to_string()]);
     assert_eq!(given["shared_out"], many["shared_out"]);
     let refused = shop.fails(&unsized_args("plan", &["--rows", "2GiB"]));
@@ -359,7 +359,7 @@ fn a_plan_from_a_checkpoint_counts_its_rows_and_has_its_settings() {
     let disk = |plan: &Value| plan["disk_bytes"].as_u64().unwrap();
     assert!(disk(&from) > disk(&anew), "{from} {anew}");
     let small = plan(&["--from", "saved", "--tiers.index", "128KiB"])["notes"].to_string();
-    assert!(small.contains("tiers.index = 128.0 KiB, and the index of "), "{small}");
+    assert!(small.contains("tiers.index = 128.0 KiB, but the index of "), "{small}");
     let none = shop.fails(&["plan", "--from", "saved"]);
     assert!(none.contains("--from trains on other data, and none is given"), "{none}");
 }
@@ -383,7 +383,7 @@ fn a_refusal_names_settings_that_help() {
     for job in ["eval", "predict"] {
         let args = [job, "saved", "--data", "data.tsv", "--memory", "24MiB", "-q"];
         let refused = shop.fails(&args);
-        assert!(refused.contains("memory = 24.0 MiB, and the run needs "), "{refused}");
+        assert!(refused.contains("memory = 24.0 MiB, but the run needs "), "{refused}");
         let lower = refused.rsplit_once("lower ").unwrap().1;
         let of_training = ["mini_batch", "model.", "tiers.index", "rows."];
         assert!(!of_training.iter().any(|wrong| lower.contains(wrong)), "{refused}");

@@ -134,10 +134,10 @@ fn limits_that_are_not_this_machines_are_refused_before_training() {
     refused(&other, "machine.cpu is 'Abacus 3'");
     let mut other = figures();
     other["limits"] = json!([]);
-    refused(&other, "no entry of 1 thread");
+    refused(&other, "no entry for 1 thread");
     let mut other = figures();
     other["limits"][0]["gemm_flops_per_second"] = json!(0);
-    refused(&other, "limits.gemm_flops_per_second of 1 thread is 0");
+    refused(&other, "limits.gemm_flops_per_second for 1 thread is 0");
     refused(&json!({ "limits": [] }), "missing field `machine`");
     refused(&json!("limits"), "not what `stepwell-lab bench cpu` writes");
     let error = shop.fails(&args(&["--limits", "nowhere.json"]));

@@ -80,7 +80,7 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     assert!(refused(&["--set", "ranks.count=0"]).contains("ranks.count is 0: give 1 to 256"));
     assert!(refused(&["--ranks.timeout", "0"]).contains("ranks.timeout is 0: give 1 to 86400"));
     let one = refused(&["--ranks", "2", "--checkpoint", "both", "--tiers.ssd", "both"]);
-    assert!(one.contains("are both") && one.contains("name two directories"), "{one}");
+    assert!(one.contains("are both") && one.contains("choose two directories"), "{one}");
     let unknown = refused(&["--ranks", "2", "--ranks.exchange", "hps"]);
     assert!(unknown.contains("ranks.exchange = hps: give one of owner, working_set"), "{unknown}");
     let lends = ["--ranks", "2", "--ranks.exchange", "working_set"];

@@ -48,7 +48,7 @@ fn rows_of_another_run_are_refused() {
     }
     // With the flag, it is done with a note.
     let taken = shop.ok(&["eval", "one", "--repaired"]);
-    assert!(taken.contains("although its rows are not those that were saved"), "{taken}");
+    assert!(taken.contains("although its rows are not the saved ones"), "{taken}");
     std::fs::remove_dir_all(one.join("rows-0")).unwrap();
     std::fs::rename(shop.path("own"), one.join("rows-0")).unwrap();
     assert_eq!(shop.ok(&["eval", "one"]), whole);
@@ -69,7 +69,7 @@ fn data_that_was_changed_in_its_middle_is_refused() {
     labels.into_iter().for_each(|at| text[at] ^= 1);
     std::fs::write(&data, text).unwrap();
     let refused = shop.fails(&train(&data, "saved", &["--resume", "--set", "data.epochs=2"]));
-    assert!(refused.contains("'data.tsv', which was changed since: it has other bytes"));
+    assert!(refused.contains("'data.tsv', which was changed since: it has other content"));
 }
 
 #[test]

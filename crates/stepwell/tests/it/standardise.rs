@@ -161,14 +161,17 @@ fn numbers_without_a_scale_are_named_before_a_run_and_where_it_diverges() {
     assert_eq!(status, Some(1), "{said}");
     let named = "give the dense columns without a scale (at) transform = \"standardise\", or lower";
     assert!(said.contains(named), "{said}");
-    let noted = "dense columns are large numbers as they are: at (up to 1.6e18)";
+    let noted = "dense columns have large unscaled values: at (up to 1.6e18)";
     assert!(said.contains(noted), "{said}");
     assert!(run("lr", "", far).1.contains(noted));
     for (transform, at) in
         [("transform = \"standardise\"", far), ("transform = \"log1p\"", far), ("", 9000)]
     {
         let (status, said) = run("lr", transform, at);
-        assert!(status == Some(0) && !said.contains("large numbers"), "{transform}: {said}");
+        assert!(
+            status == Some(0) && !said.contains("large unscaled values"),
+            "{transform}: {said}"
+        );
     }
 }
 

@@ -42,7 +42,7 @@ impl<T: Number> Waiting<T> {
 
     /// Takes `values`, and replaces them by another buffer.
     pub(crate) fn push(&mut self, version: u64, values: &mut Vec<T>) {
-        assert_eq!(values.len(), self.sum.len(), "a gradient of all parameters");
+        assert_eq!(values.len(), self.sum.len(), "the gradient covers all parameters");
         let spare = self.spare.pop().unwrap_or_else(|| vec![T::ZERO; values.len()]);
         let gradient = std::mem::replace(values, spare);
         self.entries.push_back(Entry { version, gradient });

@@ -193,10 +193,10 @@ impl<T: Number> Rna<T> {
         fabric.keep(message);
         let wrong = |why| Err(Error::malformed(controller, Malformed::Wrong(why)));
         if iteration != self.iteration() {
-            return wrong("it starts another iteration than the next");
+            return wrong("it starts an iteration that is not the next one");
         }
         if !self.members.contains(&(initiator as usize)) {
-            return wrong("a rank that is no member is to have started it");
+            return wrong("it names an initiator that is not a member");
         }
         self.drop_stale(iteration);
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
@@ -218,7 +218,7 @@ impl<T: Number> Rna<T> {
         let place = self.members.iter().position(|member| *member == initiator);
         let was_through = place.is_some_and(|place| self.reduce.through()[place]);
         if reduced.gradients == 0 && !was_through {
-            let why = Malformed::Wrong("it starts a sum, and has no gradient");
+            let why = Malformed::Wrong("it starts a sum without a gradient");
             return Err(Error::malformed(initiator, why));
         }
         if reduced.gradients > 0 {
@@ -277,7 +277,7 @@ impl<T: Number> Rna<T> {
     /// Continues with the parameters of all groups.
     fn adopt(&mut self, from: usize, values: &[T]) -> Result<()> {
         if values.len() != self.parameters.len() {
-            let why = Malformed::Wrong("it has another number of parameters");
+            let why = Malformed::Wrong("it has a different number of parameters");
             return Err(Error::malformed(from, why));
         }
         self.parameters.copy_from_slice(values);
@@ -347,7 +347,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
     }
 
     fn give(&mut self, gradient: &mut Vec<T>) {
-        let Some(version) = self.computing.take() else { unreachable!("a gradient that began") };
+        let Some(version) = self.computing.take() else { unreachable!("the gradient was begun") };
         self.waiting.push(version, gradient);
         self.counts.given += 1;
     }
@@ -363,7 +363,7 @@ impl<T: Number> Protocol<T> for Rna<T> {
 
 impl<T: Number> OpenEnded<T> for Rna<T> {
     fn end_after(&mut self, gradients: u64) {
-        assert!(self.counts.given <= gradients, "no rank gives more");
+        assert!(self.counts.given <= gradients, "more gradients than the last one");
         self.last = Some(gradients);
     }
 
@@ -391,6 +391,6 @@ fn number<const COUNT: usize>(
 ) -> Result<[u64; COUNT]> {
     let read = message.reader().take_exactly::<u64>(COUNT);
     let numbers = read.map_err(|why| Error::malformed(from, why))?;
-    let Ok(numbers) = numbers.try_into() else { unreachable!("so many were taken") };
+    let Ok(numbers) = numbers.try_into() else { unreachable!("COUNT numbers were taken") };
     Ok(numbers)
 }

@@ -52,7 +52,7 @@ impl<T: Number> Server<T> {
             let Some(message) = fabric.receive(from, PUSH)? else { continue };
             let (head, change) = slice_of::<T>(from, &message)?;
             if change.len() != self.parameters.len() {
-                let why = Malformed::Wrong("it has another number of parameters");
+                let why = Malformed::Wrong("it has a different number of parameters");
                 return Err(Error::malformed(from, why));
             }
             self.parameters.iter_mut().zip(change).for_each(|(all, change)| *all += *change);

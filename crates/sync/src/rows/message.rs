@@ -60,7 +60,7 @@ impl<'a, T: Number> Said<'a, T> {
                 PUSH => Self::Push(reader.take::<T>()?),
                 CLOCK => Self::Clock(head[1]),
                 END => Self::End,
-                _ => return Err(Malformed::Wrong("it is of no kind that there is")),
+                _ => return Err(Malformed::Wrong("it is of an unknown kind")),
             };
             reader.end()?;
             Ok(said)
@@ -86,7 +86,7 @@ pub(super) fn answered<T: Number>(
     let read = || {
         let mut reader = message.reader();
         if reader.take_exactly::<u64>(1)? != [clock] {
-            return Err(Malformed::Wrong("it answers to something else"));
+            return Err(Malformed::Wrong("it answers another request"));
         }
         let weights = reader.take_exactly::<T>(count)?;
         reader.end()?;

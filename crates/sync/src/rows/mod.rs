@@ -241,8 +241,8 @@ impl<T: Number> Protocol<T> for WithRows<T> {
         if self.state == State::Through {
             return;
         }
-        assert_eq!(self.state, State::Computing, "a gradient that began");
-        assert_eq!(gradient.len(), self.joined.len(), "a gradient of all parameters");
+        assert_eq!(self.state, State::Computing, "the gradient was begun");
+        assert_eq!(gradient.len(), self.joined.len(), "the gradient covers all parameters");
         let (dense, rows) = gradient.split_at(self.dense.model().len());
         self.dense_gradient.clear();
         self.dense_gradient.extend_from_slice(dense);

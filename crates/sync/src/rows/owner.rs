@@ -101,12 +101,12 @@ impl<T: Number> Owner<T> {
         let (ranks, works) = (self.of.len(), self.workers.contains(&from));
         let asker = &mut self.of[from];
         if asker.through {
-            return wrong("it comes after its last");
+            return wrong("it comes after the rank's last message");
         }
         let busy = asker.waits || asker.reads.is_some();
         match Said::<T>::read(from, message)? {
             Said::Pull(..) | Said::Clock(_) if busy || !works => {
-                return wrong("it asks for rows while it has others, or as a server");
+                return wrong("it asks for rows while it has others, or it is a server");
             }
             Said::Pull(clock, _) | Said::Clock(clock)
                 if clock < asker.clock || clock == u64::MAX =>
@@ -131,7 +131,7 @@ impl<T: Number> Owner<T> {
             Said::Push(gradient) => {
                 if asker.reads.is_none() || gradient.len() != asker.keys.len() * self.store.lanes()
                 {
-                    return wrong("its gradient is of other rows than it has");
+                    return wrong("its gradient is not for the rows it has");
                 }
                 return self.take(from, gradient);
             }
@@ -172,7 +172,9 @@ impl<T: Number> Owner<T> {
         let mut added = 0;
         for rank in self.workers.clone() {
             let asker = &mut self.of[rank];
-            let Some(pushed) = asker.pushed.take() else { unreachable!("all gradients are here") };
+            let Some(pushed) = asker.pushed.take() else {
+                unreachable!("all gradients have arrived")
+            };
             added += pushed.len();
             for (key, row) in asker.keys.iter().zip(pushed.chunks_exact(lanes)) {
                 let place = *places.entry(*key).or_insert_with(|| {

@@ -80,7 +80,7 @@ impl<T: Number> Puller<T> {
         self.weights.clear();
         self.weights.resize(self.keys.len() * self.lanes, T::ZERO);
         for (from, came) in self.came.iter_mut().enumerate() {
-            let Some(message) = came.take() else { unreachable!("all answers are here") };
+            let Some(message) = came.take() else { unreachable!("all answers have arrived") };
             let places = &self.places[from];
             let asked = (self.clock, places.len() * self.lanes);
             let rows = answered::<T>(from, &message, asked)?;

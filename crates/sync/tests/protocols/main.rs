@@ -1,7 +1,7 @@
 //! Protocols in orders of delivery drawn from seeds, on threads, and next to plain loops.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the test prints what it found")]
 
 mod bits;
 mod ledger;

@@ -283,14 +283,14 @@ fn what_a_rank_would_never_send_is_refused_with_its_name() {
     // Heads and keys of the messages of rank 1, and what is wrong with the last.
     type Sent<'a> = ([u64; 2], &'a [u64]);
     let cases: [(&[Sent<'_>], &str); 8] = [
-        (&[([9, 0], &[])], "of no kind"),
+        (&[([9, 0], &[])], "of an unknown kind"),
         (&[([pull, 0], &[other])], "rows of another owner"),
         (&[([pull, 0], &[own[0], own[0]])], "a row twice"),
         (&[([pull, 0], &own[..1]), ([pull, 1], &own[..1])], "while it has others"),
         (&[([clock, 3], &[]), ([clock, 2], &[])], "goes back"),
         (&[([clock, u64::MAX], &[])], "goes back"),
-        (&[([push, 0], &[1])], "other rows than it has"),
-        (&[([end, 0], &[]), ([clock, 1], &[])], "after its last"),
+        (&[([push, 0], &[1])], "not for the rows it has"),
+        (&[([end, 0], &[]), ([clock, 1], &[])], "after the rank's last message"),
     ];
     for (messages, says) in cases {
         let [fabric, peer] = &threads(2)[..] else { unreachable!("two ends") };

@@ -25,7 +25,7 @@ pub(crate) fn found_without(
     check: impl Fn(u64, Rules) -> Result<(), String>,
 ) {
     for seed in 0..SCHEDULES_MAX {
-        check(seed, Rules::default()).unwrap_or_else(|why| panic!("with all, {seed}: {why}"));
+        check(seed, Rules::default()).unwrap_or_else(|why| panic!("with all rules, {seed}: {why}"));
         let without = || check(seed, Rules::without(rule));
         let why = match catch_unwind(AssertUnwindSafe(without)) {
             Ok(Ok(())) => continue,

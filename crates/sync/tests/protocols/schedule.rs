@@ -86,7 +86,7 @@ pub(crate) fn run_ends<'a>(
             || stream.next_u64().is_multiple_of(style.rarely);
         turn(&mut all[number], &mut stream, ends)?;
         if stream.next_u64().is_multiple_of(4096) && is_dead(&mut all, &post)? {
-            return Err("deadlock: nobody computes, nothing is under way".to_owned());
+            return Err("deadlock: no rank computes, nothing is in flight".to_owned());
         }
     }
     Err(format!("no end after {EVENTS_MAX} events"))

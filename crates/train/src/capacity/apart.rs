@@ -71,10 +71,10 @@ fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     let of_each = "decompression window, tables of the built-in stream";
     match streams {
         1 => budget.add("source", source, of_each),
-        _ => budget.add("source", source * streams as u64, format!("{streams} of: {of_each}")),
+        _ => budget.add("source", source * streams as u64, format!("{streams} times: {of_each}")),
     }
     if let Some((blocks, bytes)) = wanted.cache {
-        budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
+        budget.add("data cache", bytes, format!("a block and a table of {blocks} blocks"));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
     budget.add(
         "batches",
         bytes.known * known as u64 + bytes.planned * planned as u64 + bytes.gathered,
-        format!("{known} of {of_known}, {planned} planned with {of_planned} more"),
+        format!("{known} of {of_known}; {planned} planned ones take {of_planned} more"),
     );
 }
 
@@ -124,11 +124,11 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     );
     if !wanted.config.in_step() {
         let bytes = learning_bytes_max(wanted.model, wanted.config)?;
-        let why = "the same again for steps, and what agrees on the dense part";
+        let why = "another copy for steps, and the protocol of the dense part";
         budget.add(LEARNING, bytes, why);
     }
     if let Some(from) = wanted.from {
-        budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is taken over");
+        budget.add("checkpoint", from.dense.bytes(), "its dense part, until it is loaded");
     }
     let examples = wanted.examples.unwrap_or(u64::MAX);
     // Progressive figures if something is trained, those of an evaluation, and those of the true

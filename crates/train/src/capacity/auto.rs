@@ -56,7 +56,7 @@ pub(super) fn plan(
     let (mut count, why) = most_room(config, model, offer, &order);
     let left_out = |place: &usize| {
         let (name, free) = (&offer.names[*place], ByteCount(offer.free()[*place]));
-        format!("{name} is not used: {free} of it are free, {why}")
+        format!("{name} is not used: {free} are free, {why}")
     };
     let mut notes: Vec<String> = order[count..].iter().map(left_out).collect();
     loop {
@@ -87,9 +87,9 @@ fn most_room(
     let all = order.len();
     let Some(hbm) = config.tiers.hbm else {
         let most = (1..=all).max_by_key(|count| u128::from(free(*count)) * *count as u128);
-        return (most.unwrap_or(all), "and rows have more room without it");
+        return (most.unwrap_or(all), "and rows have more space without it");
     };
     let wanted = hbm.0.saturating_add(dense_bytes(config, model, all).0);
     let with_room = (1..=all).filter(|count| free(*count) >= wanted).count();
-    (with_room.max(1), "less than tiers.hbm and what is beside it take")
+    (with_room.max(1), "less than tiers.hbm and the dense part need")
 }

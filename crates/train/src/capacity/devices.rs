@@ -73,7 +73,7 @@ impl DeviceRoom {
             budget.add(Self::EMULATED, bytes * devices as u64, why);
             let slots: usize = self.rows.slots.iter().sum();
             let bytes = CHECK_BYTES + CHECK_BYTES_OF_SLOT * slots as u64;
-            let why = format!("{devices} devices of {slots} slots: who accessed what last");
+            let why = format!("{devices} devices of {slots} slots: the last access of each");
             budget.add(Self::CHECKED, bytes * devices as u64, why);
         }
     }
@@ -91,8 +91,8 @@ impl DeviceRoom {
         let used = ByteCount(self.rows.device_bytes());
         (is_half && used < given).then(|| {
             format!(
-                "tiers.hbm: of {given} each device uses {used}, since rows on devices are at most \
-                 half of the host's slots: more tiers.dram allows more"
+                "tiers.hbm: each device uses {used} of {given}, because devices hold at most half \
+                 as many rows as the host: raise tiers.dram to use more"
             )
         })
     }
@@ -114,10 +114,10 @@ impl DeviceRoom {
         let rows = self.rows.device_bytes() - beside;
         budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
         if self.rows.tables_bytes > 0 {
-            let why = "tiers.lookup: a key and a slot in each of two places a row";
+            let why = "tiers.lookup: two entries per row, each a key and a slot";
             budget.add("hash tables", self.rows.tables_bytes, why);
         }
-        let why = "pieces on their way, lists, weights and gradients of a mini-batch";
+        let why = "rows in transit, lists, weights and gradients of a mini-batch";
         budget.add("moving rows", self.rows.moving_bytes, why);
         let pooling = self.rows.pooling_bytes();
         if pooling > 0 {
@@ -147,8 +147,8 @@ fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) 
             let (name, free) = (offer.least(), ByteCount(offer.memory_bytes));
             let least = least.div_ceil(PART.0).saturating_mul(PART.1).saturating_add(dense);
             Error::Config(format!(
-                "{free} of {name} are free, and a row of table '{tables}' takes {} with what moves \
-                 it: free some, choose another device or none, or lower data.mini_batch",
+                "{name} has {free} free, but a row of table '{tables}' takes {} with its buffers: \
+                 free some memory, choose another device or none, or lower data.mini_batch",
                 ByteCount(least)
             ))
         }
@@ -161,8 +161,8 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
         let (names, offered) = (offer.least(), ByteCount(offer.memory_bytes));
         return Err(Error::Config(format!(
-            "train.dense = device takes {dense} of each device, and of {names} {offered} are \
-             free: choose train.dense = host, or lower data.mini_batch"
+            "train.dense = device takes {dense} of each device, but {names} has {offered} free: \
+             choose train.dense = host, or lower data.mini_batch"
         )));
     };
     let Some(hbm) = config.tiers.hbm else {
@@ -171,8 +171,8 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     if !offer.emulated && hbm.0 > offered {
         let (names, offered) = (offer.least(), ByteCount(offered));
         return Err(Error::Config(format!(
-            "tiers.hbm = {hbm}, and of {names} {offered} are free beside the dense part: lower \
-             it, or leave it out"
+            "tiers.hbm = {hbm}, but {names} has {offered} free next to the dense part: lower it, \
+             or leave it out"
         )));
     }
     Ok(hbm)

@@ -31,15 +31,15 @@ impl Capacity {
         };
         let of_ranks = |bytes: u64| bytes.saturating_mul(ranks);
         let mut budget = Budget::default();
-        let why = format!("tiers.ssd: {rows} rows, and those that were rewritten since a commit");
+        let why = format!("tiers.ssd: {rows} rows, and those rewritten since the last commit");
         budget.add("rows on disk", of_ranks(space.at_most), why);
         if config.checkpoint.dir.is_some() {
             let each = of_ranks(space.after_commit).saturating_add(self.dense_bytes);
             let best = u64::from(config.checkpoint.best != BestKind::None);
             let count = (config.checkpoint.keep as u64).saturating_add(1 + best);
             let why = format!(
-                "checkpoint.dir: {count} of {}, the one being written among them; less beside \
-                 tiers.ssd, whose files they share",
+                "checkpoint.dir: {count} of {}, including the one being written; less on the file \
+                 system of tiers.ssd, whose files they share",
                 ByteCount(each)
             );
             budget.add("checkpoints", each.saturating_mul(count), why);
@@ -74,15 +74,15 @@ impl Capacity {
         let index = self.tiers.options().index;
         if rows > 0 && index.0 < needed {
             return Some(format!(
-                "tiers.index = {index}, and the index of {rows} rows may need {}: raise it",
+                "tiers.index = {index}, but the index of {rows} rows may need {}: raise it",
                 ByteCount(needed)
             ));
         }
         let is_shared = self.memory.is_some() && config.tiers.index.is_none();
         (is_shared && expected.rows > Some(before)).then(|| {
             format!(
-                "a run can't know that there will be {rows} rows: for this plan give it \
-                 tiers.index = {} ({index})",
+                "a run does not know in advance that there will be {rows} rows: to follow this \
+                 plan, set tiers.index = {} ({index})",
                 index.0
             )
         })

@@ -125,9 +125,9 @@ fn of_tables(wanted: &Wanted<'_>) -> u64 {
 
 fn too_little(least: &Capacity, wanted: &Wanted<'_>, (memory, ranks): (ByteCount, u64)) -> Error {
     let bytes = least.budget.total().saturating_mul(ranks);
-    let of_ranks = if ranks > 1 { format!(", its {ranks} ranks together") } else { String::new() };
+    let of_ranks = if ranks > 1 { format!(" for all {ranks} ranks") } else { String::new() };
     Error::Config(format!(
-        "memory = {memory}, and the run needs {}MiB at least{of_ranks}: raise it{}",
+        "memory = {memory}, but the run needs {}MiB at least{of_ranks}: raise it{}",
         bytes.div_ceil(1 << 20),
         least.largest(wanted)
     ))

@@ -26,7 +26,7 @@ pub(super) fn count(config: &Config, sources: &Sources, model: &Model) -> Result
         counter.add(&chunk);
     }
     counter.finish().ok_or_else(|| {
-        Error::Config("the data has no example, so that no keys can be counted".to_owned())
+        Error::Config("the data has no example, so keys cannot be counted".to_owned())
     })
 }
 

@@ -72,7 +72,8 @@ impl Profile {
             .map_err(|error| Error::Config(format!("cannot read the profile {name}: {error}")))?;
         let profile: Self = serde_json::from_str(&text).map_err(|error| {
             Error::Config(format!(
-                "profile {name}: {error}: it is no report of this version; make one with `{MAKE}`"
+                "profile {name}: {error}: it is not a report of this version; create one with \
+                 `{MAKE}`"
             ))
         })?;
         let checked = profile.check().and_then(|()| profile.check_settings(settings));
@@ -82,31 +83,33 @@ impl Profile {
 
     fn check(&self) -> std::result::Result<(), String> {
         if self.interrupted {
-            return Err("interrupted is true: let a run come to its end".to_owned());
+            return Err("interrupted is true: let the run finish".to_owned());
         }
         if !self.by_rank.is_empty() {
             let ranks = self.by_rank.len();
-            return Err(format!("by_rank has {ranks} ranks: make a profile of one, with `{MAKE}`"));
+            return Err(format!(
+                "by_rank has {ranks} ranks: create a profile of one rank with `{MAKE}`"
+            ));
         }
         if self.steps < STEPS_MIN {
             return Err(format!(
-                "steps is {}, which is mostly a run's beginning: train {STEPS_MIN} or more, by \
-                 more data or data.epochs",
+                "steps is {}, too few to measure more than the start of a run: train {STEPS_MIN} \
+                 or more, with more data or data.epochs",
                 self.steps
             ));
         }
         let (evaluated, trained) = (self.evaluated(), self.examples);
         if !(1..EXAMPLES_MAX).contains(&trained) {
-            return Err(format!("examples is {trained}: make a profile anew"));
+            return Err(format!("examples is {trained}: create a new profile"));
         }
         if evaluated > trained {
             return Err(format!(
-                "eval_by_epoch has {evaluated} examples, more than the {trained} that were trained \
-                 on: lower data.eval_fraction, or evaluate on less"
+                "eval_by_epoch has {evaluated} examples, more than the {trained} trained: lower \
+                 data.eval_fraction, or evaluate fewer"
             ));
         }
         if self.processor.cores == 0 {
-            return Err("processor.cores is 0: make a profile anew".to_owned());
+            return Err("processor.cores is 0: create a new profile".to_owned());
         }
         let of_stages = self.stages.iter().flat_map(|of| [of.busy_seconds, of.cpu_seconds]);
         let of_kernels = self.profile.iter().map(|of| of.seconds);
@@ -116,17 +119,17 @@ impl Profile {
         if whole.into_iter().any(|seconds| seconds <= 0.0 || !is_time(seconds)) {
             return Err(format!(
                 "train_seconds, processor.seconds and compute_seconds are not all above 0 and at \
-                 most {most}: make a profile anew"
+                 most {most}: create a new profile"
             ));
         }
         if parts.any(|seconds| !is_time(seconds)) {
             return Err(format!(
-                "seconds of stages and kernels are not all from 0 to {most}: make a profile anew"
+                "seconds of stages and kernels are not all from 0 to {most}: create a new profile"
             ));
         }
         for name in STAGES {
             if !self.stages.iter().any(|stage| stage.name == name) {
-                return Err(format!("stages has no '{name}': make a profile anew"));
+                return Err(format!("stages has no '{name}': create a new profile"));
             }
         }
         Ok(())
@@ -145,8 +148,8 @@ impl Profile {
             if own != wanted {
                 let (own, wanted) = (text(own), text(wanted));
                 return Err(format!(
-                    "config has {key} = {own}, and this plan {wanted}: plan with what the run had, \
-                     or make a profile with what is planned"
+                    "config has {key} = {own}, but this plan has {wanted}: plan with the run's \
+                     value, or create a profile with the planned one"
                 ));
             }
         }
@@ -226,9 +229,9 @@ mod tests {
         let mut wrong = stage("read");
         wrong["busy_seconds"] = json!(-1.0);
         for (field, value, answer) in [
-            ("interrupted", json!(true), "interrupted is true: let a run"),
-            ("by_rank", json!([{}, {}]), "by_rank has 2 ranks: make a profile of one"),
-            ("steps", json!(19), "steps is 19, which is mostly a run's beginning"),
+            ("interrupted", json!(true), "interrupted is true: let the run"),
+            ("by_rank", json!([{}, {}]), "by_rank has 2 ranks: create a profile of one"),
+            ("steps", json!(19), "steps is 19, too few to measure more than the start of a run"),
             ("eval_by_epoch", json!([{ "examples": 1001 }]), "lower data.eval_fraction"),
             ("processor", zero, "compute_seconds are not all above 0"),
             ("processor", none, "processor.cores is 0"),
@@ -237,14 +240,14 @@ mod tests {
             ("compute_seconds", json!(1e300), "compute_seconds are not all above 0 and at most"),
             ("stages", json!([wrong]), "seconds of stages and kernels are not all from 0 to"),
             ("stages", json!([]), "stages has no 'read'"),
-            ("examples", json!(0), "examples is 0: make a profile anew"),
+            ("examples", json!(0), "examples is 0: create a new profile"),
             ("examples", json!(u64::MAX), "examples is 18446744073709551615"),
-            ("config", json!({ "model.kind": "dcn" }), "model.kind = dcn, and this plan lr"),
-            ("config", json!({}), "model.kind = none, and this plan lr"),
+            ("config", json!({ "model.kind": "dcn" }), "model.kind = dcn, but this plan has lr"),
+            ("config", json!({}), "model.kind = none, but this plan has lr"),
             (
                 "config",
                 json!({ "model.kind": "lr", "tables": ["a"] }),
-                "tables = [\"a\"], and this plan none",
+                "tables = [\"a\"], but this plan has none",
             ),
         ] {
             let mut report = report();

@@ -42,8 +42,8 @@ impl Places for Files {
             FileDisk::create(directory).map_err(EngineError::from)?;
         } else if !directory.is_dir() {
             return Err(Error::Config(format!(
-                "--resume: there is no directory {}; look at its name, or start a run that will \
-                 be resumed with --resume=auto",
+                "--resume: there is no directory {}; check its name, or start a run that can be \
+                 resumed with --resume=auto",
                 directory.display()
             )));
         }
@@ -59,8 +59,8 @@ impl Places for Files {
         let Some(directory) = &config.checkpoint.dir else { return Ok(None) };
         let disk = FileDisk::open(directory).map_err(|error| {
             Error::Config(format!(
-                "checkpoint.dir = {} was made ready by rank 0, and this rank does not find it \
-                 ({error}): name one directory that all ranks share",
+                "checkpoint.dir = {} was opened by rank 0, but this rank cannot find it ({error}): \
+                 choose a directory that all ranks share",
                 directory.display()
             ))
         })?;
@@ -103,7 +103,7 @@ fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
     match rows {
         Some(rows) if real(rows).is_some_and(|rows| Some(rows) == real(checkpoints)) => {
             Err(Error::Config(format!(
-                "checkpoint.dir and tiers.ssd are both {}: name two directories",
+                "checkpoint.dir and tiers.ssd are both {}: choose two directories",
                 checkpoints.display()
             )))
         }
@@ -129,8 +129,8 @@ impl Checkpoints for Directory {
         let newest = prepare(&*self.disk, placement)?;
         for path in passed_over(&*self.disk)? {
             note(format!(
-                "{} is no whole checkpoint of that step and is passed over; where one is to be \
-                 written in its place, it is set aside",
+                "{} is not a complete checkpoint of that step and is ignored; it is set aside when \
+                 one is written in its place",
                 path.display()
             ));
         }
@@ -150,8 +150,8 @@ impl Checkpoints for Directory {
         let found = list(&*self.disk)?.into_iter().find(|(found, _)| *found == step);
         let (_, path) = found.ok_or_else(|| {
             Error::Config(format!(
-                "checkpoint.dir = {}: rank 0 goes on from a checkpoint of step {step}, and this \
-                 rank finds none: name one directory that all ranks share",
+                "checkpoint.dir = {}: rank 0 continues from a checkpoint of step {step}, but this \
+                 rank cannot find it: choose a directory that all ranks share",
                 self.disk.path().display()
             ))
         })?;

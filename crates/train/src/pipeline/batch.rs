@@ -314,7 +314,7 @@ impl BatchStage {
         self.number =
             self.number.checked_add(1).filter(|next| *next < u32::MAX).ok_or_else(|| {
                 Error::Config(format!(
-                    "one process trains at most {} mini-batches; go on with --resume",
+                    "one process trains at most {} mini-batches; continue with --resume",
                     u32::MAX - 1
                 ))
             })?;
@@ -343,8 +343,8 @@ impl BatchStage {
         let shared = self.shared.take().map(|shared| shared.examples());
         if let Some((counted, found)) = shared.filter(|(counted, found)| counted > found) {
             return Err(Error::Data(DataError::Options(format!(
-                "the data ends after {found} examples where {counted} lines were counted: it \
-                 changed meanwhile; go on when nothing writes to it"
+                "the data ends after {found} examples, but {counted} lines were counted: it \
+                 changed during the run; continue when nothing writes to it"
             ))));
         }
         self.close_mini()?;

@@ -70,7 +70,7 @@ pub(super) fn keep_own(
     if has == place.len() && has < all {
         return;
     }
-    assert_eq!(has, all, "a part of a mini-batch is that of {place:?}");
+    assert_eq!(has, all, "the part of a mini-batch is {place:?}");
     cargo.count = place.len();
     let labels = cargo.labels.len() / all.max(1);
     keep(&mut cargo.labels, place.start * labels..place.end * labels);

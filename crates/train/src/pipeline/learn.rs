@@ -64,7 +64,7 @@ impl Stage for LearnStage {
         let said = self.learner.learn(&mut mini, answers, (&parameters, &mut gradient))?;
         match self.output.try_send(Learned { mini, said, parameters, gradient }) {
             Ok(()) => Ok(Progress::Progressed),
-            Err(Refused::Full(_)) => unreachable!("one mini-batch at a time"),
+            Err(Refused::Full(_)) => unreachable!("only one mini-batch is computed at a time"),
             Err(Refused::Closed(_)) => Ok(Progress::Done),
         }
     }

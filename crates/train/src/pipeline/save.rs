@@ -195,7 +195,7 @@ fn parts_of(messages: &[Message]) -> Result<Vec<KeptPart>> {
         let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
         let text = message.reader().take::<u8>().map_err(wrong)?;
         let part = KeptPart::from_text(text);
-        Ok(part.ok_or_else(|| wrong(Malformed::Wrong("it is no part of a checkpoint")))?)
+        Ok(part.ok_or_else(|| wrong(Malformed::Wrong("it is not part of a checkpoint")))?)
     };
     messages.iter().enumerate().map(part).collect()
 }

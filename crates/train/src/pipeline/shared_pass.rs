@@ -37,7 +37,7 @@ impl SharedPass {
     /// Takes the chunk that the pass waited for.
     pub(super) fn give(&mut self, chunk: Box<Chunk>) {
         let Some((stream, _)) = self.walk.next() else { return };
-        assert!(self.chunks[stream].is_none(), "a chunk comes when there is none of its stream");
+        assert!(self.chunks[stream].is_none(), "the stream's previous chunk was taken");
         self.chunks[stream] = Some((chunk, 0));
     }
 

@@ -243,10 +243,7 @@ impl TrainStage {
     fn give_back(&self, retired: Retired<Examples>) {
         // Returned units are those that the planner counts, and the queue has room for all.
         let sent = self.retired.try_send(retired);
-        assert!(
-            !matches!(sent, Err(Refused::Full(_))),
-            "more units are in flight than were planned"
-        );
+        assert!(!matches!(sent, Err(Refused::Full(_))), "more units in flight than planned");
     }
 }
 

@@ -50,12 +50,12 @@ impl Word {
                 let place = match reader.take::<u64>()? {
                     [] => None,
                     [file, line] => Some((*file as u32, *line)),
-                    _ => return Err(Malformed::Wrong("it fails at no place")),
+                    _ => return Err(Malformed::Wrong("it reports a failure without a position")),
                 };
                 let why = String::from_utf8_lossy(reader.take()?).into_owned();
                 Self::Fails { keeps: word == FAILS_AND_KEEPS, place, why }
             }
-            _ => return Err(Malformed::Wrong("it neither asks nor fails")),
+            _ => return Err(Malformed::Wrong("it is neither a request nor a failure")),
         })
     }
 }

@@ -95,7 +95,7 @@ fn the_same_files_in_another_order_are_said_to_be_so() {
     let was = RunState { files: vec![file("d10"), file("d2")], ..state(&Config::default()) };
     let now = RunState { files: vec![file("d2"), file("d10")], ..was.clone() };
     let error = was.check(&now, &checkpoint()).unwrap_err().to_string();
-    assert!(error.contains("in another order, 'd10' where 'd2' is now"), "{error}");
+    assert!(error.contains("in another order, with 'd10' in the place of 'd2'"), "{error}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn keys_and_initial_values_of_another_function_are_refused() {
         assert_eq!(RunState::read(&other).unwrap(), was);
         other.meta[field] = name;
         let error = RunState::read(&other).unwrap_err().to_string();
-        assert!(error.contains(what) && error.contains("train anew"), "{error}");
+        assert!(error.contains(what) && error.contains("train from scratch"), "{error}");
     }
 }
 
@@ -227,9 +227,9 @@ fn data_that_was_changed_is_named() {
     let error = |now: &[DataFile]| was.check(&with(now), &checkpoint()).unwrap_err().to_string();
     assert!(was.check(&was.clone(), &checkpoint()).is_ok());
     let found = error(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "3")]);
-    assert!(found.contains("'b.tsv', which was changed since: it has other bytes"), "{found}");
+    assert!(found.contains("'b.tsv', which was changed since: it has other content"), "{found}");
     let found = error(&[file("a.tsv", 9, "1"), file("b.tsv", 8, "2")]);
-    assert!(found.contains("it has 9 bytes, which were 7"), "{found}");
+    assert!(found.contains("it has 9 bytes, not 7"), "{found}");
     let found = error(&[file("b.tsv", 8, "2"), file("a.tsv", 7, "1")]);
     assert!(found.contains("the same files in another order"), "{found}");
 }

@@ -65,8 +65,8 @@ fn message_of(fabric: &Fabric, has: &Has) -> Message {
 fn differs(own: &Has, theirs: &Has) -> Option<String> {
     if own.kernels != theirs.kernels {
         return Some(format!(
-            "sums with {}, and rank 0 with {}: bits would differ; launch all ranks on machines \
-             of one kind",
+            "uses {} kernels, but rank 0 uses {}: results would differ in bits; launch all ranks \
+             on machines of one kind",
             theirs.kernels, own.kernels
         ));
     }
@@ -75,19 +75,20 @@ fn differs(own: &Has, theirs: &Has) -> Option<String> {
     let differ = own.iter().zip(theirs).find(|(own, theirs)| own != theirs);
     Some(match differ {
         _ if own.len() != theirs.len() => format!(
-            "finds {} data files, and rank 0 {}: all ranks read the same data",
+            "finds {} data files, but rank 0 finds {}: all ranks must read the same data",
             theirs.len(),
             own.len()
         ),
         Some((own, theirs)) if own.name != theirs.name => format!(
-            "reads '{}' where rank 0 reads '{}': all ranks read the same data",
+            "reads '{}', but rank 0 reads '{}': all ranks must read the same data",
             theirs.name, own.name
         ),
         Some((own, theirs)) => format!(
-            "has other bytes in '{}' ({}, rank 0 has {}): all ranks read the same data",
+            "has other content in '{}' ({} bytes, rank 0 has {}): all ranks must read the same \
+             data",
             own.name, theirs.bytes, own.bytes
         ),
-        None => "reads other data than rank 0".to_owned(),
+        None => "reads different data than rank 0".to_owned(),
     })
 }
 
@@ -113,11 +114,11 @@ mod tests {
         let own = has("avx2", &[("a", 1, "x"), ("b", 2, "y")]);
         assert_eq!(differs(&own, &has("avx2", &[("a", 1, "x"), ("b", 2, "y")])), None);
         for (theirs, said) in [
-            (has("avx512", &[("a", 1, "x"), ("b", 2, "y")]), "sums with avx512"),
-            (has("avx2", &[("a", 1, "x")]), "finds 1 data files, and rank 0 2"),
-            (has("avx2", &[("a", 1, "x"), ("c", 2, "y")]), "reads 'c' where rank 0 reads 'b'"),
-            (has("avx2", &[("a", 1, "x"), ("b", 3, "y")]), "other bytes in 'b' (3, rank 0 has 2)"),
-            (has("avx2", &[("a", 1, "x"), ("b", 2, "z")]), "other bytes in 'b'"),
+            (has("avx512", &[("a", 1, "x"), ("b", 2, "y")]), "uses avx512"),
+            (has("avx2", &[("a", 1, "x")]), "finds 1 data files, but rank 0 finds 2"),
+            (has("avx2", &[("a", 1, "x"), ("c", 2, "y")]), "reads 'c', but rank 0 reads 'b'"),
+            (has("avx2", &[("a", 1, "x"), ("b", 3, "y")]), "in 'b' (3 bytes, rank 0 has 2)"),
+            (has("avx2", &[("a", 1, "x"), ("b", 2, "z")]), "other content in 'b'"),
         ] {
             let why = differs(&own, &theirs).unwrap();
             assert!(why.contains(said), "{why}");

@@ -149,8 +149,8 @@ fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), Stri
         return Ok(());
     }
     Err(format!(
-        "{ranks} ranks of {devices} devices each are {owners} owners of rows, and a table has \
-         {KEY_SHARDS} key shards; give at most {} devices a rank",
+        "{ranks} ranks with {devices} devices each are {owners} owners of rows, but a table has \
+         {KEY_SHARDS} key shards; give each rank at most {} devices",
         KEY_SHARDS / ranks
     ))
 }

@@ -53,8 +53,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         (state.position, state.earlier) = (was.position, was.earlier);
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
-                "that {} is the data that was trained on before cannot be known: it is passed over \
-                 up to where the run goes on",
+                "{} is a stream, so whether it has the data of the earlier run cannot be checked: \
+                 it is skipped up to where the run continues",
                 path.display()
             ));
         }
@@ -87,7 +87,7 @@ fn begin_with(
     } else {
         accept_rows(checkpoint, around)?;
         let (step, path) = (checkpoint.step, checkpoint.path.display());
-        (around.on_note)(&format!("beginning with the model after step {step} from {path}"));
+        (around.on_note)(&format!("starting with the model after step {step} from {path}"));
     }
     (state.position, state.earlier) = (warm.position, Some(warm.earlier.clone()));
     Ok(())
@@ -121,7 +121,8 @@ fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
     let step = warm.checkpoint().map(|from| from.step);
     match place.newest_step()? {
         Some(newest) if step.is_some_and(|step| newest > step) => Err(Error::Config(format!(
-            "another run wrote a checkpoint of step {newest} meanwhile: run the command again"
+            "another run has written a checkpoint of step {newest} in the meantime: run the \
+             command again"
         ))),
         _ => Ok(()),
     }
@@ -148,8 +149,8 @@ fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> R
     accept_rows(checkpoint, around)?;
     if was.kernels != state.kernels {
         (around.on_note)(&format!(
-            "the checkpoint was made with kernels {}, this machine has {}: bits may differ from a \
-             run that never stopped",
+            "the checkpoint was made with kernels {}, but this machine has {}: bits may differ \
+             from an uninterrupted run",
             was.kernels, state.kernels
         ));
     }
@@ -167,8 +168,8 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
     for rows in &checkpoint.rows {
         if let Saved::No(why) = &rows.saved {
             (around.on_note)(&format!(
-                "taking {} although its rows are not those that were saved ({why}): what a repair \
-                 lost begins anew, and the model is not the one that was saved",
+                "using {} although its rows are not the saved ones ({why}): rows lost in a repair \
+                 start again from initial values, so the model differs from the saved one",
                 rows.path.display()
             ));
         }

@@ -170,7 +170,7 @@ fn read(message: &Message) -> std::result::Result<Part, Malformed> {
     match message.reader().take::<u64>()? {
         [] => Ok(None),
         &[low, high, rows] => Ok(Some([low, high, rows])),
-        _ => Err(Malformed::Wrong("it is no part of a digest")),
+        _ => Err(Malformed::Wrong("it is not part of a digest")),
     }
 }
 

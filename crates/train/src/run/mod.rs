@@ -150,8 +150,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     report.steps_before = from.unwrap_or(0);
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
-            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
-             data.epochs to go on",
+            "nothing was left to train: the run with data.epochs = {} ended at step {}; raise \
+             data.epochs to continue",
             config.data.epochs, report.steps
         ));
     }
@@ -192,7 +192,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
     sources.check_read_once()?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
         nothing_chosen(config)?;
-        (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
+        (around.on_note)("the evaluation part has no example: nothing will be evaluated");
     }
     agree(config, around, &sources)?;
     // Precedes setting checkpoints aside: an impossible cache must leave everything unchanged.
@@ -235,15 +235,15 @@ fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
     let listed = columns.iter().map(of).collect::<Vec<_>>().join(", ");
     (!columns.is_empty()).then(|| {
         format!(
-            "dense columns are large numbers as they are: {listed}; training may diverge: give \
-             them transform = \"standardise\" or \"log1p\""
+            "dense columns have large unscaled values: {listed}; training may diverge: give them \
+             transform = \"standardise\" or \"log1p\""
         )
     })
 }
 
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
     let step = resumed.filter(|_| config.checkpoint.initial)?.step;
-    Some(format!("checkpoint.initial has no effect: the run goes on after step {step}"))
+    Some(format!("checkpoint.initial has no effect: the run continues after step {step}"))
 }
 
 /// Returns the capacity plan of a run without running it.

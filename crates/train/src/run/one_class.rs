@@ -24,7 +24,7 @@ fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{name} is {label} in every example that was {what} on: look at its column, and at its \
-         `positive` where it has texts"
+        "{name} is {label} in every example {what}: check its column, and `positive` if its values \
+         are text"
     ))
 }

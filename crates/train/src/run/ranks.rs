@@ -94,7 +94,7 @@ fn gather(report: Report, fabric: &Fabric) -> Result<Report> {
         let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
         let text: &[u8] = message.reader().take().map_err(wrong)?;
         let of_rank = serde_json::from_slice(text);
-        by_rank.push(of_rank.map_err(|_| wrong(Malformed::Wrong("it is no report")))?);
+        by_rank.push(of_rank.map_err(|_| wrong(Malformed::Wrong("it is not a report")))?);
     }
     if by_rank.is_empty() {
         return Ok(report);
@@ -172,7 +172,7 @@ fn check(config: &Config, around: &Surroundings) -> Result<()> {
 fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
     match around.rows.from.is_empty() {
         true => Ok(()),
-        false => Err("rows to begin with are taken by one rank alone".to_owned()),
+        false => Err("initial rows can be given only to a single rank".to_owned()),
     }
 }
 

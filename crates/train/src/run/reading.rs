@@ -121,8 +121,8 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
         return error;
     }
     let hint = format!(
-        "; no columns are given, and lines are taken for those of Criteo's click logs: `stepwell \
-         schema {first} --out run.toml` writes settings with the columns of the file"
+        "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
+         {first} --out run.toml` writes settings with the columns of the file"
     );
     match error {
         // All earlier lines were malformed, too.
@@ -144,14 +144,14 @@ pub(super) fn nothing_chosen(config: &Config) -> Result<()> {
         return Ok(());
     };
     let chosen = match (&data.eval_from, data.eval_values.as_slice()) {
-        (Some(from), _) => format!("data.eval_from = {from}: no record has {column} from there on"),
+        (Some(from), _) => format!("data.eval_from = {from}: no {column} is at or after it"),
         (None, []) => return Ok(()),
         (None, values) => {
             let values = values.join(", ");
-            format!("data.eval_values = {values}: no record has one of these as its {column}")
+            format!("data.eval_values = {values}: no record has one of these in {column}")
         }
     };
-    Err(Error::Config(format!("{chosen}; look at the data, or evaluate on data.eval_paths")))
+    Err(Error::Config(format!("{chosen}; check the data, or evaluate on data.eval_paths")))
 }
 
 impl RunPosition {

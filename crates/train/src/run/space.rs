@@ -89,7 +89,7 @@ impl Start<'_> {
             why.push(format!("{} of rows from the checkpoint", ByteCount(copied)));
         }
         if segments > 0 {
-            why.push(format!("{} for segments that are being written", ByteCount(segments)));
+            why.push(format!("{} for segments being written", ByteCount(segments)));
         }
         let soon = self.space_of(there).at_most.max(copied);
         let (key, why) = ("tiers.ssd", why.join(" and "));
@@ -140,8 +140,8 @@ impl Needs {
         let directory = directory.display();
         let (free, least) = (ByteCount(room.free), ByteCount(*least));
         Err(Error::Config(format!(
-            "{key} = {directory}: its file system has {free} free, and the run needs at least \
-             {least} there ({why}): free some, or name a directory on another one"
+            "{key} = {directory}: its file system has {free} free, but the run needs at least \
+             {least} there ({why}): free some space, or choose a directory on another one"
         )))
     }
 
@@ -149,8 +149,8 @@ impl Needs {
         let Self { key, directory, room, soon, .. } = self;
         (room.free < *soon).then(|| {
             format!(
-                "{key} = {}: its file system has {} free, and the run may need {} there with as \
-                 many rows as memory holds: a full disk would end it",
+                "{key} = {}: its file system has {} free, but the run may need {} there with as \
+                 many rows as memory holds: it would fail on a full disk",
                 directory.display(),
                 ByteCount(room.free),
                 ByteCount(*soon)
@@ -221,7 +221,7 @@ mod tests {
         };
         // A segment is 64 MiB, and the dense part about 4.
         let rows = refused(&[("/rows", 32 << 20), ("/checkpoints", MUCH)]);
-        assert!(rows.starts_with("tiers.ssd = /rows: its file system has 32.0 MiB free, and the"));
+        assert!(rows.starts_with("tiers.ssd = /rows: its file system has 32.0 MiB free, but the"));
         assert!(rows.contains("64.0 MiB for segments"), "{rows}");
         let dense = refused(&[("/rows", MUCH), ("/checkpoints", 1 << 20)]);
         assert!(dense.starts_with("checkpoint.dir = /checkpoints/saved: its file system has 1.0"));

@@ -18,7 +18,7 @@ fn note(config: &Config, mini_batches: u64, has: &str) -> Option<String> {
     (mini_batches <= warm_up as u64).then(|| {
         format!(
             "tables.{}.place = device has no effect, because the run {has} {mini_batches} \
-             mini-batches and tiers.warm_up is {warm_up}: lower that",
+             mini-batches and tiers.warm_up is {warm_up}: lower it",
             table.name
         )
     })

@@ -87,7 +87,7 @@ impl Trainer {
     ) -> Result<Vec<Message>> {
         // The number of earlier steps, which determines a layer's dropped lanes.
         self.dense.set_parameters(parameters, mini.cargo.after.step - 1)?;
-        let Some(mut sharing) = self.sharing.take() else { unreachable!("it has guests") };
+        let Some(mut sharing) = self.sharing.take() else { unreachable!("the step has guests") };
         let (pool, blocks) = (Arc::clone(&self.pool), mini.cargo.shared.own_blocks());
         let messages = pool.install(|| self.compute(&mut sharing, &answers, mini));
         sharing.keep(answers);
@@ -113,7 +113,7 @@ impl Trainer {
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
-        let Some(sharing) = &mut self.sharing else { unreachable!("there are ranks") };
+        let Some(sharing) = &mut self.sharing else { unreachable!("there are several ranks") };
         let blocks = mini.cargo.shared.own_blocks().of_all();
         let (own, ranks) = (sharing.fabric.rank(), sharing.fabric.size());
         sharing.scored.hear((&said, own), (blocks, self.model.label_lanes()), Some(0))?;

@@ -58,7 +58,8 @@ impl Early {
         self.came.clear();
         self.came.resize(ahead.len(), None);
         for (from, came) in self.came.iter_mut().enumerate().filter(|(from, _)| ahead[*from]) {
-            let missing = Malformed::Wrong("it says that it sent rows for the next step");
+            let missing =
+                Malformed::Wrong("it announced rows for the next step, but did not send them");
             let message = fabric.receive(from, talk::EARLY)?;
             *came = Some(message.ok_or_else(|| Error::malformed(from, missing))?);
         }

@@ -132,7 +132,7 @@ impl Trainer {
     /// # Errors
     /// If a device cannot multiply, or lacks room.
     pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
-        assert!(self.sharing.is_none(), "the dense part moves before steps are shared");
+        assert!(self.sharing.is_none(), "the dense part moves to devices before steps are shared");
         let dense = self.dense.sections()?.to_dense();
         let dense = DeviceDense::new(&self.model, config, devices, &dense)?;
         self.embeddings.pool_on_devices(dense.pooled_at());

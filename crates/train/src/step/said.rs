@@ -229,7 +229,7 @@ impl Scored {
         self.weights.extend_from_slice(reader.take_exactly(weights)?);
         let truth: &[f32] = reader.take()?;
         if truth.len() > count {
-            return Err(Malformed::Wrong("it knows the truth of more examples than it has"));
+            return Err(Malformed::Wrong("it has true probabilities of more examples than it has"));
         }
         if !truth.is_empty() {
             // Earlier examples, from a source without true probabilities, have none.

@@ -129,7 +129,7 @@ impl Sharing {
     fn all_are_back(&self) -> Result<()> {
         let left = self.borrowed.as_ref().filter(|_| !self.lends_on).and_then(Borrowed::any);
         left.map_or(Ok(()), |key| {
-            let why = Malformed::Wrong("it does not ask for a row back that it lent");
+            let why = Malformed::Wrong("it lent a row and does not ask for it back");
             let owner = owner(key, self.fabric.size());
             Err(stepwell_fabric::Error::malformed(owner, why).into())
         })
@@ -158,7 +158,7 @@ impl Trainer {
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
         let Some(mut sharing) = self.sharing.take() else {
-            unreachable!("a step is shared once there are ranks")
+            unreachable!("a shared step needs several ranks")
         };
         let phase = std::mem::replace(&mut sharing.phase, Phase::Begin);
         let moved = self.poll_phase(&mut sharing, phase, (mini, next), groups);

@@ -21,7 +21,7 @@ pub(super) fn column_notes(was: &Config, is: &Config) -> Vec<String> {
         } else {
             ("[[columns]]", "data.preset")
         };
-        return vec![format!("columns are those of {is}, in the checkpoint those of {was}")];
+        return vec![format!("columns come from {is}, those of the checkpoint from {was}")];
     }
     let (before, now) = (one_by_one(was), one_by_one(is));
     let other = |column: &ColumnConfig| {

@@ -95,7 +95,7 @@ impl DataFile {
         before.map_or(Ok(()), |before| {
             Err(Error::Config(format!(
                 "{} was trained when it had {} bytes, and has changed since: it now has {}; put \
-                 the new records into a file of their own, or name it alone with --again to train \
+                 the new records in a separate file, or give only this file with --again to train \
                  on all of it",
                 self.path, before.bytes, self.bytes
             )))

@@ -83,7 +83,7 @@ impl Inheritance {
             if let GroupOrigin::Rewritten(_) = origin {
                 let names = group.tables.iter().map(|table| &*model.tables()[*table].name);
                 notes.push(format!(
-                    "rows of {} have other parts than in the checkpoint: each is written anew",
+                    "rows of {} have a different layout in the checkpoint: each row is rewritten",
                     names.collect::<Vec<_>>().join(", ")
                 ));
             }
@@ -336,8 +336,9 @@ fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
         let known = was.model.tables().iter().find(|known| known.name == table.name);
         if let Some(known) = known.filter(|known| known.dim > table.dim) {
             return Err(Error::Config(format!(
-                "table '{}' has embeddings of {} lanes in the checkpoint, and would have {}: give \
-                 model.dim or tables.{}.dim at least as many, for rows aren't cut",
+                "table '{}' has embeddings of {} lanes in the checkpoint, but {} in this model: \
+                 raise model.dim or tables.{}.dim to at least that many, because rows are not \
+                 truncated",
                 table.name, known.dim, table.dim, table.name
             )));
         }
@@ -357,7 +358,10 @@ fn tables_note(was: &Model, model: &Model, notes: &mut Vec<String>) {
         notes.push(format!("new tables, without rows yet: {}", new.join(", ")));
     }
     if !gone.is_empty() {
-        notes.push(format!("tables of the checkpoint that this model leaves: {}", gone.join(", ")));
+        notes.push(format!(
+            "tables of the checkpoint that this model does not have: {}",
+            gone.join(", ")
+        ));
     }
 }
 

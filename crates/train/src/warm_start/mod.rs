@@ -97,7 +97,7 @@ impl WarmStart {
     /// # Errors
     /// If the checkpoint is not found here, or the text is not such a result.
     pub fn from_text(text: &str) -> Result<Self> {
-        let wrong = || Error::Config("rank 0 says nothing of the model to begin with".to_owned());
+        let wrong = || Error::Config("rank 0 does not describe the model to start from".to_owned());
         let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
         let path = value["path"].as_str().ok_or_else(wrong)?;
         let position = serde_json::from_value(value["position"].clone()).map_err(|_| wrong())?;
@@ -171,8 +171,8 @@ impl WarmRequest<'_> {
         let ended = checkpoint.ended || state.earlier.is_none();
         if state.earlier.is_none() {
             notes.push(format!(
-                "{} is of an earlier build, which didn't say whether its run ended: its data \
-                 counts as trained",
+                "{} was written by an earlier build, which did not record whether its run ended: \
+                 its data counts as trained",
                 checkpoint.path.display()
             ));
         }
@@ -191,14 +191,14 @@ impl WarmRequest<'_> {
             let later: Vec<String> = later.into_iter().map(|(_, file)| file.name).collect();
             if !later.is_empty() {
                 notes.push(format!(
-                    "the run that was stopped is finished first; run again for {}",
+                    "the stopped run is finished first; run the command again for {}",
                     shortened(&later)
                 ));
             }
             if is_changed {
                 notes.push(format!(
-                    "files have changed since the run was stopped {}; none of what changed was \
-                     trained, so it goes on with them as they are now",
+                    "files have changed since the run was stopped {}; the changed parts were not \
+                     trained yet, so it continues with the files as they are now",
                     place(&state)
                 ));
             }
@@ -261,8 +261,8 @@ impl WarmRequest<'_> {
         if !skipped.is_empty() && !left.is_empty() {
             let (count, of) = (skipped.len(), found.len());
             notes.push(format!(
-                "{count} of {of} files were trained before and are left out: {}; --again trains on \
-                 them once more",
+                "{count} of {of} files were trained before and are skipped: {}; --again trains on \
+                 them again",
                 shortened(&skipped)
             ));
         }
@@ -303,8 +303,9 @@ impl WarmRequest<'_> {
         }
         let to = self.to.unwrap_or(&there.path).display();
         Err(Error::Config(format!(
-            "checkpoint.dir = {to} holds checkpoints of another run (the last of step {}): go on \
-             from them with --from {to}, set them aside with --force, or name another directory",
+            "checkpoint.dir = {to} holds checkpoints of another run (the last at step {}): \
+             continue from them with --from {to}, set them aside with --force, or choose another \
+             directory",
             there.step
         )))
     }
@@ -321,7 +322,7 @@ impl WarmRequest<'_> {
         let is_unknown = state.files.iter().all(|file| file.ends.is_empty());
         if is_named || is_unknown {
             notes.push(format!(
-                "{} stands {}: what comes behind that is not trained by this run",
+                "{} stopped {}: this run does not train the data after that",
                 checkpoint.path.display(),
                 place(state)
             ));
@@ -340,14 +341,14 @@ fn stands_in_the_middle(checkpoint: &Checkpoint, state: &RunState, found: &[Foun
     let path = checkpoint.path.display();
     if changed_in_the_middle(state, found) {
         return Error::Config(format!(
-            "{path} stands {}, which has changed since: put the file back as it was, or name \
-             {path} itself with --from, and --again, to train on all of the data as it is now",
+            "{path} stopped {}, which has changed since: restore the file, or give {path} itself \
+             to --from, together with --again, to train on all of the data as it is now",
             place(state)
         ));
     }
     Error::Config(format!(
-        "{path} stands {}: train the rest first, with the command that trained it, or name {path} \
-         itself with --from to leave the rest out",
+        "{path} stopped {}: train the rest first, with the command that trained it, or give {path} \
+         itself to --from to skip the rest",
         place(state)
     ))
 }

@@ -1,6 +1,6 @@
 //! Plans of absurd settings, and of the greatest allowed ones: they end in a plan or in one line.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,7 +1,7 @@
 //! Runs with the dense part on devices give the same model as without: on emulated devices, whose
 //! products are the processor's.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Rows on devices do not change the model: emulated ones with few slots, above few slots in
 //! memory, above a disk.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::{Arc, OnceLock};
 

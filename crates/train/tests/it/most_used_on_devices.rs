@@ -1,7 +1,7 @@
 //! Tables of which only the most used rows go to devices: the model is the same, and those rows are
 //! in the right place.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use crate::common::{in_memory, run, tiny};
 use stepwell_base::ByteCount;

@@ -1,7 +1,7 @@
 //! Ranks that are out of step: no gradient is lost, no bound broken, and there is one model at
 //! every mark.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

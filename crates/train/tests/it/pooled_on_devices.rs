@@ -1,7 +1,7 @@
 //! If the dense part and all rows of a mini-batch are on devices, rows are pooled and updated
 //! there, with the bits of the processor.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use crate::common::{in_memory, run, tiny};
 use stepwell_base::ByteCount;

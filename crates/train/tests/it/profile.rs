@@ -1,6 +1,6 @@
 //! Where the time of steps goes, by kernel and by layer.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The model depends only on seed, settings and data, not on the number of ranks that trained it.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 

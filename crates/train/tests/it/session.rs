@@ -4,7 +4,7 @@
 //! The model is `lr` on data whose dense features are all zero: it reduces to the sum of
 //! first-order weights and a bias, which a few lines train as well.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

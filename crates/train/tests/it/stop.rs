@@ -1,7 +1,7 @@
 //! A run that is asked to stop: after exactly which step, with which checkpoint, and how it
 //! continues.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Data that is read in streams: another order of the same examples, with any number of ranks.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Models of several tables: with any tiers, groups and stores, the bits are those of a run in
 //! memory.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -341,7 +341,10 @@ fn what_cannot_be_is_refused_in_one_line() {
         config.tables.iter_mut().for_each(|table| table.dim = Some(0));
     };
     let error = refused(none);
-    assert!(error.contains("deepfm pairs embeddings, and its tables have none"), "{error}");
+    assert!(
+        error.contains("deepfm multiplies pairs of embeddings, but its tables have none"),
+        "{error}"
+    );
     let error = refused(|config| config.model.kind = ModelKind::Dcn);
     assert!(error.contains("tables.clicks.dim is 0, and dcn has no first-order"), "{error}");
     let error = refused(|config| config.tables[1].dram = Some(ByteCount(3 << 10)));

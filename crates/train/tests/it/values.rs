@@ -1,7 +1,7 @@
 //! Ids with values: rows are trained as a computation in 64 bits trains them, and neither format,
 //! tiers, ranks nor where a run was stopped change the bits.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

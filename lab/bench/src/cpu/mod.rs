@@ -147,16 +147,16 @@ fn check(options: &Options) -> Result<()> {
     if let Some(memory) = memory_bytes().filter(|memory| bytes > *memory) {
         let (bytes, memory) = (ByteCount(bytes), ByteCount(memory));
         return fail(&format!(
-            "the limits of {most} threads are measured in {bytes} of memory, this machine has \
-             {memory}; lower --threads, or give --no-limits"
+            "the limits of {most} threads need {bytes} of memory, but this machine has {memory}; \
+             lower --threads, or give --no-limits"
         ));
     }
     let drawn = Drawn::bytes_min(options);
     if let Some(memory) = memory_bytes().filter(|memory| drawn > *memory) {
         let (drawn, memory) = (ByteCount(drawn), ByteCount(memory));
         return fail(&format!(
-            "the examples of all steps take {drawn} of memory, this machine has {memory}; lower \
-             --steps, --ids-per-slot or data.mini_batch"
+            "the examples of all steps take {drawn} of memory, but this machine has {memory}; \
+             lower --steps, --ids-per-slot or data.mini_batch"
         ));
     }
     if options.config.rows.life().is_some() || options.config.pipeline.staleness > 0 {

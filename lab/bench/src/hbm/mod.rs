@@ -53,7 +53,7 @@ const MEMORY_OF_BYTES: u64 = 8;
 const BESIDE: u64 = 64 << 20;
 /// Hint for machines without a GPU.
 const EMULATED: &str =
-    "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
+    "choose one, such as --device emulated:1 (whose figures say nothing about a GPU)";
 /// Most launches per round.
 const LAUNCHES: usize = 20;
 /// Duration of a round in seconds, if a launch takes less.

@@ -128,23 +128,24 @@ fn check(options: &Options) -> Result<()> {
     let Options { keys, slots, row_bytes, skew, batch, lookups, rounds } = *options;
     if !(SHARDS..u64::from(u32::MAX) / 2).contains(&slots) || keys < slots || keys > 1 << 36 {
         return fail(format!(
-            "{slots} slots for {keys} keys: 2 to 2^31 slots, no more of them than keys, and at \
+            "{slots} slots for {keys} keys: give 2 to 2^31 slots, no more slots than keys, and at \
              most 2^36 keys"
         ));
     }
     if !(8..=1 << 20).contains(&row_bytes) || !row_bytes.is_multiple_of(8) {
-        return fail(format!("rows of {row_bytes} bytes: a multiple of 8, at most 1 MiB"));
+        return fail(format!("rows of {row_bytes} bytes: give a multiple of 8, at most 1 MiB"));
     }
     if !(0.01..=10.0).contains(&skew) {
-        return fail(format!("skew {skew} is not admitted: 0.01 to 10"));
+        return fail(format!("skew {skew} is not supported: give 0.01 to 10"));
     }
     if batch == 0 || lookups / SHARDS < batch || lookups > LOOKUPS_MAX {
         return fail(format!(
-            "{lookups} look-ups in batches of {batch}: at least two batches, at most 2^30 look-ups"
+            "{lookups} look-ups, {batch} a batch: give at least two batches and at most 2^30 \
+             look-ups"
         ));
     }
     if !(1..=1000).contains(&rounds) {
-        return fail(format!("{rounds} rounds: 1 to 1000"));
+        return fail(format!("{rounds} rounds: give 1 to 1000"));
     }
     Ok(())
 }

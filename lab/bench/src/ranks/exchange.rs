@@ -215,7 +215,7 @@ fn launch(launcher: &[String], way: Way) -> Result<Option<Vec<(usize, f64)>>> {
         Err(error) => return Err(failed(&error.to_string())),
     };
     if !output.status.success() {
-        return Err(failed("it failed; what it said is above"));
+        return Err(failed("it failed; its output is above"));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let line = |line: &str| {
@@ -224,7 +224,7 @@ fn launch(launcher: &[String], way: Way) -> Result<Option<Vec<(usize, f64)>>> {
     };
     let rates: Option<Vec<_>> = text.lines().map(line).collect();
     let whole = rates.filter(|rates| rates.len() == SIZES.len());
-    whole.map(Some).ok_or_else(|| failed("it said something else than rates"))
+    whole.map(Some).ok_or_else(|| failed("its output is not a list of rates"))
 }
 
 /// Measures one method as one of the launched processes. Rank 0 returns lines with bytes per pair
@@ -243,7 +243,7 @@ pub fn launched(way: Way) -> Result<String> {
         Way::Raw => mpi::alltoallv::seconds(&sizes).map_err(failed)?,
         Way::Ours => {
             let fabric = mpi::join(mpi::Options::default()).map_err(failed)?;
-            let alone = || Error::Arguments("launch it by MPI".to_owned());
+            let alone = || Error::Arguments("launch it with MPI".to_owned());
             let fabric = fabric.ok_or_else(alone)?;
             let of_size = |(bytes, times)| speed::all_to_all_seconds(&fabric, bytes, times);
             let seconds = sizes.into_iter().map(of_size).collect::<std::result::Result<_, _>>();

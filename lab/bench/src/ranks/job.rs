@@ -94,8 +94,8 @@ impl<'a> Bench<'a> {
             return Ok(());
         }
         Err(Error::Arguments(format!(
-            "{SHARE} % of {} rows do not hold the {needed} of a mini-batch: give more --rows and \
-             --examples, a smaller data.mini_batch (--set), or --parts without out_of_core",
+            "{SHARE} % of {} rows are fewer than the {needed} of a mini-batch: give more --rows \
+             and --examples, a smaller data.mini_batch (--set), or --parts without out_of_core",
             self.rows
         )))
     }
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
         change(&mut config);
         let tables = stepwell_train::tables(&config).map_err(failed)?;
         let [table] = &tables[..] else {
-            return Err(failed("a model of several tables is not measured"));
+            return Err(failed("models with several tables are not supported"));
         };
         let slots = self.slots(job);
         let dram = slab_bytes(&config, table, slots);
@@ -137,14 +137,14 @@ impl<'a> Bench<'a> {
         if let Some(memory) = memory_bytes().filter(|memory| all > *memory) {
             let (all, memory) = (ByteCount(all), ByteCount(memory));
             return Err(Error::Arguments(format!(
-                "{} rows take {all} of memory, this machine has {memory}: give fewer --rows",
+                "{} rows take {all} of memory, but this machine has {memory}: give fewer --rows",
                 self.rows
             )));
         }
         let report = self.run(&config, (job.network, job.late), false)?;
         let left: u64 = tiers(&report).map(|tiers| tiers.host.evictions).sum();
         if left > 0 && !job.out_of_core {
-            return Err(failed(format!("{left} rows found no room in memory: this is a mistake")));
+            return Err(failed(format!("{left} rows did not fit in memory: this is a bug")));
         }
         Ok(report)
     }

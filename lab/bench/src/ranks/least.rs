@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(least_bytes(&[rank(0, 0, 100); 2], 1, 1), 2 * (50 + 50) * 4);
         // Four ranks: each sends three quarters to the others, and its own quarter to three.
         assert_eq!(least_bytes(&[rank(0, 0, 100); 4], 5, 1), 5 * 4 * (75 + 75) * 4);
-        assert_eq!(least_bytes(&[rank(0, 0, 100)], 1, 1), 0, "nobody to tell");
+        assert_eq!(least_bytes(&[rank(0, 0, 100)], 1, 1), 0, "there are no other ranks");
         assert_eq!(least_bytes(&[], 1, 1), 0);
     }
 }

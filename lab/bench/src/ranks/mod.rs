@@ -236,7 +236,7 @@ fn check(options: &Options) -> Result<()> {
         ));
     }
     if options.config.rows.life().is_some() || !options.config.tables.is_empty() {
-        return fail("one table of rows that stay is measured: leave rows.* and tables out".into());
+        return fail("give one table of rows that stay: leave out rows.* and tables".into());
     }
     Ok(())
 }

@@ -173,26 +173,26 @@ fn check(options: &Options) -> Result<()> {
         ));
     }
     if !(0.0..=10.0).contains(&options.skew) {
-        return fail(format!("skew {} is not admitted: 0 to 10", options.skew));
+        return fail(format!("skew {} is not supported: give 0 to 10", options.skew));
     }
     if !(0.0..=3600.0).contains(&options.seconds) {
-        return fail(format!("{} seconds are not admitted: 0 to 3600", options.seconds));
+        return fail(format!("{} seconds are not supported: give 0 to 3600", options.seconds));
     }
     if options.rows > ROWS_MAX || options.index_rows > ROWS_MAX || options.overwrites > 1000 {
-        return fail(format!("at most {ROWS_MAX} rows, and 1000 overwrites"));
+        return fail(format!("give at most {ROWS_MAX} rows and 1000 overwrites"));
     }
     if (1..growth::ROWS_FIRST).contains(&options.index_rows) {
         let least = growth::ROWS_FIRST;
         return fail(format!("--index-rows {}: give 0, or {least} or more", options.index_rows));
     }
     if options.depth == 0 || options.depth > 4096 || options.row_bytes > 1 << 20 {
-        return fail("depth is 1 to 4096, row-bytes at most 1 MiB".to_owned());
+        return fail("give a depth of 1 to 4096, and row-bytes of at most 1 MiB".to_owned());
     }
     if options.row_bytes < 16 {
-        return fail(format!("rows of {} bytes: at least 16", options.row_bytes));
+        return fail(format!("rows of {} bytes: give at least 16", options.row_bytes));
     }
     if !(1..=1000).contains(&options.rounds) {
-        return fail(format!("{} rounds: 1 to 1000", options.rounds));
+        return fail(format!("{} rounds: give 1 to 1000", options.rounds));
     }
     Ok(())
 }

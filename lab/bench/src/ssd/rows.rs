@@ -68,12 +68,12 @@ impl Rows {
             Err(Error::WrongRow { key, why: why.to_owned() })
         };
         if !found {
-            return wrong("it is absent");
+            return wrong("it is missing");
         }
         let body = self.body(number, self.versions[number as usize]);
         // Checks both ends: the store verified the row's checksum, this verifies its identity.
         if row[..8] != number.to_le_bytes() || row[row.len() - 8..] != body[body.len() - 8..] {
-            return wrong("it has other bytes than were put");
+            return wrong("its bytes are not those written");
         }
         Ok(())
     }

@@ -54,7 +54,10 @@ fn row_space(disk: &Arc<dyn Disk>, row_bytes: usize) -> Result<f64> {
     store.commit()?;
     let files = segments(disk.path())?;
     if files.len() != 1 {
-        let why = format!("{count} rows of {row_bytes} bytes, a full segment, are {files:?} bytes");
+        let why = format!(
+            "{count} rows of {row_bytes} bytes should fill one segment, but the files have \
+             {files:?} bytes"
+        );
         return Err(Error::Arguments(why));
     }
     Ok(files[0] as f64 / (count * row_bytes as u64) as f64)

@@ -72,8 +72,8 @@ fn check_store(options: &Options, config: &stepwell_settings::Config) -> Result<
     let index = config.tiers.index.unwrap_or(TierConfig::INDEX).0;
     if needed > index {
         let why = format!(
-            "--rows {} take an index of up to {needed} bytes, tiers.index is {index}: give fewer \
-             rows or --set tiers.index={needed}",
+            "--rows {} need an index of up to {needed} bytes, but tiers.index is {index}: give \
+             fewer rows or --set tiers.index={needed}",
             options.rows
         );
         return Err(Error::Arguments(why));
@@ -94,7 +94,7 @@ fn check_shares(options: &Options, ids: &Ids) -> Result<()> {
         if slots < needed {
             let least = (needed / ids.count() as f64 * 1000.0).ceil() / 10.0;
             let why = format!(
-                "--shares {share}: {slots} slots do not hold the {} rows of a mini-batch; give at \
+                "--shares {share}: {slots} slots cannot hold the {} rows of a mini-batch; give at \
                  least {least:.1}, more --rows, or a smaller data.mini_batch",
                 keys.len()
             );

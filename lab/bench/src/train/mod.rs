@@ -235,7 +235,8 @@ fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
     config.data.epochs = 1;
     config.checkpoint.dir = None;
     if config.rows.life().is_some() {
-        let why = "rows that come and go are not measured here: of rows.* give rows.storage alone";
+        let why =
+            "rows that come and go are not supported here: of rows.*, only rows.storage can be set";
         return Err(Error::Arguments(why.to_owned()));
     }
     config.tiers.page_cache = ByteCount(0);
@@ -278,7 +279,7 @@ fn train(
     let report = stepwell_train::train(&config, &around);
     remove(&scratch)?;
     let report = report.map_err(|error| Error::Arguments(error.to_string()))?;
-    let few = || Error::Arguments("more examples are needed than the warm-up has".to_owned());
+    let few = || Error::Arguments("more examples than the warm-up are needed".to_owned());
     let (begin, end) = window.marks().ok_or_else(few)?;
     Ok(Counted::between(&begin, &end, report))
 }

@@ -42,7 +42,7 @@ impl Raw {
             }
         }
         if files.is_empty() {
-            return Err(Error::Arguments("--rows: too few to read pages from".to_owned()));
+            return Err(Error::Arguments("--rows: too few to read pages; give more".to_owned()));
         }
         let mut dice = Stream::from_state(seed);
         let iops = reads_per_second(&disk, &files, SMALL, &mut dice)?;

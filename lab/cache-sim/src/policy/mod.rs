@@ -75,7 +75,7 @@ impl FromStr for Candidate {
         let wanted = name.replace('_', "-");
         Self::ALL.into_iter().find(|of| of.name() == wanted).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("no policy is called '{name}'; there are {names}")
+            format!("there is no policy '{name}'; give one of {names}")
         })
     }
 }

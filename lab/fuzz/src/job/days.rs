@@ -104,8 +104,8 @@ impl Job<'_> {
             match check::end(&ran)? {
                 End::Well if is_over && launch.listener == Listener::Attentive => {
                     let is_told = ran.out.contains(OVER);
-                    self.tally.add("days that were over", 1);
-                    let why = || found("it trained on what was trained on").of(&ran.line);
+                    self.tally.add("days already trained", 1);
+                    let why = || found("it trained again on trained data").of(&ran.line);
                     return is_told.then_some(true).ok_or_else(why);
                 }
                 End::Well => {
@@ -119,7 +119,7 @@ impl Job<'_> {
                 End::Refused(why) => self.give_more(&mut mend, &why, &ran)?,
             }
         }
-        Err(Fault::Refused("a machine asked for more again and again".to_owned()))
+        Err(Fault::Refused("a machine asked for more memory repeatedly".to_owned()))
     }
 }
 

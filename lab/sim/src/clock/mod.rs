@@ -187,10 +187,10 @@ impl<T: Number> ClockedRun<T> {
             return Ok(false);
         }
         let Some((at, what)) = self.agenda.take_next() else {
-            let why = "nothing happens any more: a protocol is dead".to_owned();
+            let why = "no event is left: a protocol is deadlocked".to_owned();
             return Err(Error::Carrier { why });
         };
-        assert!(at >= self.now, "time goes forward");
+        assert!(at >= self.now, "time never goes back");
         self.now = at;
         match what {
             What::Arrives { to, from, parcel } => {
@@ -251,7 +251,7 @@ impl<T: Number> ClockedRun<T> {
         }
         let Some(step) = rank.protocol.begin() else { return };
         let learning = std::mem::replace(&mut rank.learning, Learning::Away);
-        let Learning::Idle(mut desk) = learning else { unreachable!("it was idle") };
+        let Learning::Idle(mut desk) = learning else { unreachable!("the learner was idle") };
         // The length only changes if there are rows.
         desk.parameters.clear();
         desk.parameters.extend_from_slice(rank.protocol.parameters());
@@ -272,7 +272,7 @@ impl<T: Number> ClockedRun<T> {
     fn take_gradient(&mut self, number: usize) {
         let rank = &mut self.ranks[number];
         let learning = std::mem::replace(&mut rank.learning, Learning::Away);
-        let Learning::Busy(receive) = learning else { unreachable!("it was computing") };
+        let Learning::Busy(receive) = learning else { unreachable!("the learner was computing") };
         let Ok(mut desk) = receive.recv() else { panic!("the learner of rank {number} panicked") };
         if !rank.protocol.ended() {
             rank.protocol.give(&mut desk.gradient);

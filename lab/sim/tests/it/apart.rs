@@ -5,8 +5,8 @@
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the test prints what it found")]
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::MemDisk;

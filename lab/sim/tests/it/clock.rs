@@ -1,6 +1,6 @@
 //! The virtual clock: results repeat, and times match calculations and threads that really sleep.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use stepwell_fabric::{Fabric, threads};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Times};

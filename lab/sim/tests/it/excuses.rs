@@ -1,6 +1,6 @@
 //! Only a fault of the disk that occurred excuses an error of a run.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::io::ErrorKind;
 

@@ -4,8 +4,8 @@
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
-#![expect(clippy::panic, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
+#![expect(clippy::panic, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the test prints what it found")]
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;

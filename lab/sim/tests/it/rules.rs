@@ -1,8 +1,8 @@
 //! Tests of the checkers: without each rule they find a violation, and with it none in the same
 //! schedules of the same job. `schedules.rs` runs the other jobs with all rules.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the test prints what it found")]
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::MemDisk;

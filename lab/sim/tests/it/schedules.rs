@@ -4,8 +4,8 @@
 //! `STEPWELL_SIM_SEED=n` replays one schedule; `STEPWELL_SIM_FROM` and `STEPWELL_SIM_SCHEDULES`
 //! select schedules other than the default.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
-#![expect(clippy::print_stdout, reason = "a test says what it met")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the test prints what it found")]
 
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 //!
 //! A million steps if `STEPWELL_LONG` is set, several thousand otherwise.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

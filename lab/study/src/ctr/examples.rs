@@ -39,7 +39,7 @@ impl Clicks {
         while reader.next_chunk(&mut chunk)? {
             if chunk.keys.len() != chunk.len() * SLOTS {
                 return wrong(format!(
-                    "an example has other than {SLOTS} ids: give Criteo's lines"
+                    "an example does not have {SLOTS} ids: give lines in Criteo's format"
                 ));
             }
             train.labels.extend_from_slice(&chunk.labels);
@@ -52,14 +52,13 @@ impl Clicks {
         if train.count() < least {
             let (found, lines) = (train.count(), least.div_ceil(4) * 5 * part.max(1));
             return wrong(format!(
-                "has {found} examples to train on, and {least} are needed: give at least {lines} \
+                "has {found} examples to train on, but {least} are needed: give at least {lines} \
                  lines, or lower --part"
             ));
         }
         let clicks = test.labels.iter().filter(|label| **label > 0.5).count();
         if clicks == 0 || clicks == test.count() {
-            let why = "its last fifth, which is to test with, has clicks alone or none: give lines \
-                       with both";
+            let why = "its last fifth, the test set, has only clicks or none: give lines with both";
             return wrong(why.to_owned());
         }
         Ok([train, test])

@@ -279,7 +279,7 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
 
 fn rows(seed: u64, dram: Option<ByteCount>) -> Result<SharedRows> {
     let optimizer = RowOptimizer::new(Rule::adagrad(ROW_RATE));
-    let Ok(optimizer) = optimizer else { unreachable!("Adagrad with a rate above 0") };
+    let Ok(optimizer) = optimizer else { unreachable!("Adagrad's rate is above 0") };
     if let Some(dram) = dram {
         let rows = TieredRows::open((DIM, seed, INITIAL_RANGE), optimizer, dram)?;
         return Ok(SharedRows::new(rows));

@@ -12,14 +12,15 @@ pub fn page(figures: &Figures) -> String {
         page,
         "4 ranks, 20 ms a gradient, one rank late by 0 to 50 ms; {gradients} gradients of 64 \
          examples\nrows: exact under bsp; as they arrive under ad_psgd and rna_async; else they \
-         miss {staleness} updates\nat most; left alone, ranks would take 1/1.94 of the time of bsp"
+         miss {staleness} updates\nat most; ranks that never wait would take 1/1.94 of the time of \
+         bsp"
     );
     for model in &figures.models {
         let seeds = model.runs.values().next().map_or(0, Vec::len);
         let _ = writeln!(
             page,
-            "\n{}, {seeds} seeds: means; AUC from least to most; gradients that were dropped, \
-             updates that\nrows were behind, at most\n  {:<16}{:>10}{:>9}{:>9}{:>20}{:>9}{:>8}",
+            "\n{}, {seeds} seeds: means; AUC from least to most; dropped gradients, and the \
+             most\nupdates that rows were behind\n  {:<16}{:>10}{:>9}{:>9}{:>20}{:>9}{:>8}",
             model.name, "protocol", "seconds", "times", "AUC", "", "dropped", "behind"
         );
         for (name, runs) in &model.runs {

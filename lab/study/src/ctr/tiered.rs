@@ -64,7 +64,7 @@ impl TieredRows {
         self.labels.clear();
         self.labels.resize(keys.len(), 0.0);
         self.session.feed(&self.bags, &self.labels, purpose)?;
-        let Some(turn) = self.session.ready()? else { unreachable!("what was fed is ready") };
+        let Some(turn) = self.session.ready()? else { unreachable!("the fed mini-batch is ready") };
         Ok(turn)
     }
 

@@ -107,7 +107,7 @@ pub(super) fn run(
 
 impl Clocked<'_> {
     fn take(&mut self, at: f64, what: What, look: &dyn Fn(&[Vec<f32>]) -> f64) -> Result<()> {
-        assert!(at >= self.now, "time goes forward");
+        assert!(at >= self.now, "time never goes back");
         self.clock.advance(at - self.now);
         self.now = at;
         let rank = match what {
@@ -190,7 +190,7 @@ impl Clocked<'_> {
             computed += rank.computed;
             seconds = seconds.max(rank.over);
             let Poll::Ready(shard) = rank.geeps.poll_closed()? else {
-                unreachable!("nothing happens any more, and not all is over");
+                unreachable!("no event is left, but not everything has ended");
             };
             for (table, shard) in shard.into_iter().enumerate() {
                 rows[table].extend(shard);

@@ -149,7 +149,9 @@ pub(super) fn run_all(
     let shares = if quick { &SHARES_QUICK[..] } else { &SHARES };
     let shares: Vec<f64> = shares.iter().copied().filter(|of| *of >= least_share).collect();
     let speeds = speeds.iter().map(|speed| {
-        say(&format!("a device's memory, from all of it to {least_share:.3}, at {speed} of PCIe"));
+        say(&format!(
+            "a device's memory, from all to {least_share:.3} of it, at {speed} of PCIe's speed"
+        ));
         bench.speed(*speed, &shares)
     });
     let speeds = speeds.collect::<Result<Vec<_>>>()?;
@@ -287,7 +289,7 @@ impl Bench<'_> {
             rows.flat_map(|(_, row)| row).map(|value| value.to_bits()).collect()
         };
         let first = self.model.get_or_insert_with(|| came.model.clone());
-        assert!(bits(first) == bits(&came.model), "a placement shows in the bits of the model");
+        assert!(bits(first) == bits(&came.model), "a placement changed bits of the model");
     }
 }
 

@@ -99,7 +99,8 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let least = (WORKERS * MINI_BATCH).max(steps::ROWS);
     let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
     if train.columns != net::SIDE * net::SIDE {
-        let why = format!("images of {} pixels, and 28 x 28 are needed: give MNIST", train.columns);
+        let why =
+            format!("images have {} pixels, but 28 x 28 are needed: give MNIST", train.columns);
         return Err(Error::Images { path: folder.to_owned(), why });
     }
     let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed.wrapping_add(1));

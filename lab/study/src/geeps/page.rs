@@ -95,7 +95,8 @@ fn memory(page: &mut String, figures: &Figures) {
     }
     let runs = figures.memory.runs_of_same_bits;
     let [first, last] = losses;
-    let _ = writeln!(page, "\n{runs} runs, all of the same bits; loss {first:.3}, then {last:.3}");
+    let _ =
+        writeln!(page, "\n{runs} runs, all with the same bits; loss {first:.3}, then {last:.3}");
 }
 
 /// Accuracy over time and over examples, by setting (figures 14 and 15).

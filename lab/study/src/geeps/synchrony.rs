@@ -214,9 +214,9 @@ fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ende
     if let Staleness::Clocks(slack) = staleness {
         assert!(ended.missed.max <= slack, "{slack} clocks of slack: {:?}", ended.missed);
         let is_ahead = slack == 0 && ended.missed.ahead > 0;
-        assert!(!is_ahead, "under BSP nobody reads a part of a clock: {:?}", ended.missed);
+        assert!(!is_ahead, "under BSP, no worker reads part of a clock: {:?}", ended.missed);
     }
-    assert_eq!(ended.lost, 0, "every update is in a shard, once");
+    assert_eq!(ended.lost, 0, "every update is in a shard exactly once");
     Ok(ended)
 }
 

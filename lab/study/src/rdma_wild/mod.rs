@@ -183,7 +183,7 @@ fn run_model(
         counts.push(own);
     }
     if let Some(begin) = passed[0].1.last() {
-        say(&format!("{}: looking for the best parameters", line.model.name()));
+        say(&format!("{}: searching for the best parameters", line.model.name()));
         let gradients = if options.quick { 40 } else { 200 };
         let mut optimum = find(&graph, &data.train, begin, gradients);
         for (name, models) in &passed {

@@ -14,7 +14,7 @@ pub fn page(figures: &Figures) -> String {
         "time to a training loss, means over seeds ({seeds}), least to most; -: a seed missed it"
     );
     figures.settings.iter().for_each(|of| table(&mut page, of));
-    let _ = writeln!(page, "\nthe thesis, with delays of 0 to 50 ms (its times are not told):");
+    let _ = writeln!(page, "\nthe thesis, with delays of 0 to 50 ms (it does not give times):");
     for of in &figures.paper {
         let (bsp, rna) = (of.bsp_accuracy, of.rna_accuracy);
         let _ = writeln!(page, "  {:<12} rna {:.1}, accuracy {bsp} and {rna}", of.model, of.rna);

@@ -1,6 +1,6 @@
 //! A model of several layers that trains through a parameter server, and the oracle for comparison.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 pub mod oracle;
 pub mod schedule;

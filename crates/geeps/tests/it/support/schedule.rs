@@ -134,10 +134,10 @@ pub fn run_disturbed(
         let moved = draw(&mut ranks, &post, (&mut stream, all));
         (steps, idle) = (steps + 1, if moved { 0 } else { idle + 1 });
         if idle > 4000 {
-            return Err(format!("nobody moves any more, after {steps} steps"));
+            return Err(format!("deadlock after {steps} steps"));
         }
         if steps > 3_000_000 {
-            return Err("it goes on for ever".to_owned());
+            return Err("it does not end".to_owned());
         }
     }
     left(ranks, steps)
@@ -155,7 +155,7 @@ fn left(mut ranks: Vec<Rank>, steps: u64) -> std::result::Result<Run, String> {
         left.found.append(&mut rank.worker.found);
         left.statistics.push(rank.geeps.statistics());
         let Ok(Poll::Ready(shard)) = rank.geeps.poll_closed() else {
-            return Err("not all is over".to_owned());
+            return Err("not everything has ended".to_owned());
         };
         for (table, rows) in shard.into_iter().enumerate() {
             for (key, row) in rows {

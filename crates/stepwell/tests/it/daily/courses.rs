@@ -143,10 +143,10 @@ fn a_run_in_the_middle_of_its_data_is_finished_first() {
     std::fs::remove_dir_all(days.shop.path("saved/step-000000000008")).unwrap();
     let args = ["train", "run.toml", "--data", "day_2.csv", "--checkpoint", "next", "--from"];
     let why = days.shop.fails(&[&args[..], &["saved"]].concat());
-    assert!(why.contains("stands after line 300 of day_1.csv: train the rest first"), "{why}");
+    assert!(why.contains("stopped after line 300 of day_1.csv: train the rest first"), "{why}");
     // A checkpoint that is named itself needs no note on what is left out.
     let said = days.said(&[&args[..], &["saved/step-000000000006"]].concat());
-    assert!(said.contains("is not trained by this run"), "{said}");
+    assert!(said.contains("this run does not train the data after that"), "{said}");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_would_mix_up_runs_or_data_is_refused() {
     let why = fails(&["--from", "one", "--data", "day_2.csv", "--checkpoint", "one", "--force"]);
     assert!(why.contains("leave out --force"), "{why}");
     let why = fails(&["--from", "one", "--data", "day_2.csv", "--model.dim", "2"]);
-    assert!(why.contains("aren't cut"), "{why}");
+    assert!(why.contains("are not truncated"), "{why}");
     // A part of a file that grew would be trained twice.
     let mut grown = std::fs::read_to_string(days.shop.path("day_1.csv")).unwrap();
     grown += "1,2,u1,i1,d1\n";
@@ -209,7 +209,7 @@ fn a_pattern_that_finds_more_after_a_kill_finishes_what_was_begun() {
     killed_after(&days, "saved", 12);
     std::fs::rename(days.shop.path("later"), days.shop.path("day_3.csv")).unwrap();
     let said = days.said(&[&["train", "run.toml"], &daily[..], &OFTEN].concat());
-    assert!(said.contains("is finished first; run again for day_3.csv"), "{said}");
+    assert!(said.contains("is finished first; run the command again for day_3.csv"), "{said}");
     assert_eq!(days.train(&[&daily[..], &OFTEN].concat())["model_digest"], expected);
     let said = days.said(&[&["train", "run.toml"], &daily[..]].concat());
     assert!(said.contains("trained before (step 24)"), "{said}");
@@ -297,7 +297,7 @@ fn a_damaged_row_names_the_checkpoint_that_it_came_with() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{error}");
         let line = error.lines().rfind(|line| line.starts_with("stepwell: ")).unwrap();
-        let begin = "stepwell: checkpoint saved/step-000000000008: rows that came with it are";
+        let begin = "stepwell: checkpoint saved/step-000000000008: its rows are";
         assert!(line.starts_with(begin), "{command:?}: {line}");
         for part in ["checksum", "repair"] {
             assert!(line.contains(part), "{command:?}: {line}");
@@ -329,7 +329,7 @@ fn a_file_that_comes_late_waits_for_what_was_begun() {
     hide("late", "day_1.csv");
     let daily = ["--data", "day_*.csv", "--from", "saved", "--checkpoint", "saved"];
     let said = days.said(&[&["train", "run.toml"], &daily[..], &OFTEN].concat());
-    assert!(said.contains("is finished first; run again for day_1.csv"), "{said}");
+    assert!(said.contains("is finished first; run the command again for day_1.csv"), "{said}");
     assert_eq!(days.train(&daily)["model_digest"], expected);
 }
 

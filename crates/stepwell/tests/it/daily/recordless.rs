@@ -48,7 +48,7 @@ fn a_file_that_is_filled_behind_a_stopped_run_is_trained_after_it() {
         }
         fs::write(days.shop.path("day_2.csv"), &second).unwrap();
         let said = days.said(&[&["train", "run.toml"], &DAILY[..]].concat());
-        assert!(said.contains("is finished first; run again for day_2.csv"), "{said}");
+        assert!(said.contains("is finished first; run the command again for day_2.csv"), "{said}");
         let report = days.train(&DAILY);
         assert_eq!((&report["model_digest"], &report["steps"]), (&expected, &24.into()));
         fs::remove_dir_all(days.shop.path("saved")).unwrap();

@@ -73,7 +73,7 @@ impl DeviceDense {
             Error::Config(format!("train.dense = device: {why}; or choose train.dense = host"))
         };
         if devices.is_empty() {
-            return Err(refused("there is no device: name some by device".to_owned()));
+            return Err(refused("there is no device: choose one with device".to_owned()));
         }
         if let Some(why) = passes::refusal(model.graph()) {
             return Err(refused(why));
@@ -85,8 +85,8 @@ impl DeviceDense {
         if u32::try_from(sizes.parameters.max(sizes.rows())).is_err() {
             let (count, rows) = (sizes.parameters, sizes.rows());
             return Err(refused(format!(
-                "{count} dense parameters and {rows} examples of a device, of which it numbers at \
-                 most {}: lower model.hidden or data.mini_batch",
+                "{count} dense parameters and {rows} examples on a device, which takes at most {} \
+                 of each: lower model.hidden or data.mini_batch",
                 u32::MAX
             )));
         }

@@ -67,7 +67,8 @@ fn check(graph: &Graph<f32>) -> Result<()> {
     graph.state().first().map_or(Ok(()), |spec| {
         let name = &spec.name;
         Err(Error::Config(format!(
-            "'{name}' is state beside parameters, which is not trained here: leave its layer out"
+            "'{name}' is state that is not a parameter, which is not supported here: remove its \
+             layer"
         )))
     })
 }

@@ -1,7 +1,7 @@
 //! Ranks whose gradients take given times, on the virtual clock and with real sleeps, to compare
 //! predictions with measurements.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fmt::{Display, Formatter};
 use std::time::Duration;

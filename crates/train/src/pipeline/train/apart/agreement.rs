@@ -121,7 +121,7 @@ impl Agreement {
 
     /// The protocol, which has begun.
     pub(super) fn protocol(&mut self) -> &mut dyn OpenEnded<f32> {
-        let Some(protocol) = &mut self.protocol else { unreachable!("it has begun") };
+        let Some(protocol) = &mut self.protocol else { unreachable!("the protocol has begun") };
         &mut **protocol
     }
 

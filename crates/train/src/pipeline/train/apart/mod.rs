@@ -127,7 +127,7 @@ impl ApartStage {
             match self.peek() {
                 Next::Steps => {
                     let Some(Ready::Unit(unit)) = self.train.next.take() else {
-                        unreachable!("it was looked at")
+                        unreachable!("the next item is a unit")
                     };
                     self.window.push(unit);
                 }
@@ -165,7 +165,7 @@ impl ApartStage {
     /// Begins a sequence of steps.
     fn open(&mut self) -> Result<()> {
         let Some(trainer) = &self.train.trainer else {
-            unreachable!("it is handed over at the end")
+            unreachable!("the trainer is handed over at the end")
         };
         self.dense.begin(&self.fabric, &trainer.dense()?.to_dense())?;
         (self.is_open, self.closes) = (true, false);
@@ -235,7 +235,7 @@ impl ApartStage {
         let job = Job { mini, answers: self.others.take_rows(), parameters, gradient };
         if let Some(jobs) = &self.jobs {
             let is_full = matches!(jobs.try_send(job), Err(Refused::Full(_)));
-            assert!(!is_full, "one mini-batch at a time is computed");
+            assert!(!is_full, "only one mini-batch is computed at a time");
         }
         self.computing = true;
         Ok(true)

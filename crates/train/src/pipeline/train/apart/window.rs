@@ -39,7 +39,7 @@ impl Window {
                 count => place -= count,
             }
         }
-        unreachable!("step {step} is behind the last unit")
+        unreachable!("step {step} is after the last unit")
     }
 
     /// Removes the first unit, which is trained, if all its steps are before `applied`.

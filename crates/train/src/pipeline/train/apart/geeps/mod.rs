@@ -267,8 +267,8 @@ impl Protocol<f32> for Worker {
 
     /// The optimizer makes the update from zero parameters: none of its rules reads them.
     fn give(&mut self, gradient: &mut Vec<f32>) {
-        assert!(matches!(self.state, State::Computing), "a gradient that began");
-        assert_eq!(gradient.len(), self.update.len(), "a gradient of all parameters");
+        assert!(matches!(self.state, State::Computing), "the gradient was begun");
+        assert_eq!(gradient.len(), self.update.len(), "the gradient covers all parameters");
         self.update.fill(0.0);
         let rounds = self.counts.given as f64;
         self.optimizer.apply(&mut self.update, gradient, Share::whole(1), rounds);
@@ -289,13 +289,17 @@ impl Protocol<f32> for Worker {
 
 impl OpenEnded<f32> for Worker {
     fn end_after(&mut self, gradients: u64) {
-        assert!(self.counts.given <= gradients, "no rank gives more");
+        assert!(self.counts.given <= gradients, "more gradients than the last one");
         self.last = gradients;
     }
 
     fn resume(&mut self, parameters: &[f32]) {
-        assert!(self.ended(), "a worker begins again after it has ended");
-        assert_eq!(parameters.len(), self.parameters.len(), "parameters of the same model");
+        assert!(self.ended(), "a worker restarts only after it has ended");
+        assert_eq!(
+            parameters.len(),
+            self.parameters.len(),
+            "the parameters are those of the same model"
+        );
         self.parameters.copy_from_slice(parameters);
         (self.state, self.last) = (State::Ready, u64::MAX);
     }
