@@ -9,7 +9,7 @@ use stepwell_bench::ssd::{self, Figures};
 use stepwell_bench::{cpu, mem};
 use stepwell_cli::say::{self, Page, put};
 use stepwell_cli::{Failure, outputs};
-use stepwell_settings::{Config, ModelKind, find, read_model};
+use stepwell_settings::{Config, ModelKind, find, read_model, removed_value};
 
 use crate::cli::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, Json, file_of, is_said,
@@ -153,6 +153,7 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
             return Err(format!("--set {key}: this benchmark does not take it: {instead}"));
         }
         find(key)?.set(&mut config, value)?;
+        removed_value(key, value).into_iter().for_each(say::note);
     }
     config.check()?;
     Ok(config)

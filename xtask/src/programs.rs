@@ -123,7 +123,14 @@ fn documentation(root: &Path) -> Outcome {
     let succeeded = matches!(ended.how, How::Exited(status) if status.success());
     Tally::of(&ended.said, succeeded).add();
     println!("    documentation\n{}", ended.said.trim_end());
-    if succeeded { Ok(()) } else { Err("examples in documentation failed".into()) }
+    match ended.how {
+        How::Exited(_) if succeeded => Ok(()),
+        How::Exited(_) => Err("examples in documentation failed".into()),
+        How::Killed(why) => {
+            hung::add(root, "documentation", &why);
+            Err("examples in documentation hung".into())
+        }
+    }
 }
 
 /// Builds and runs the unit tests of all crates: those in their sources.

@@ -1,8 +1,9 @@
 //! Steps that start a tool, and the headline and time of every step.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::tally::Tally;
@@ -53,7 +54,9 @@ pub(crate) fn fmt(root: &Path) -> Outcome {
 
 pub(crate) fn clippy(root: &Path) -> Outcome {
     let lint = ["clippy", "--workspace", "--all-targets"];
-    cargo(root, &[&lint, mpi::features(), &["--", "-D", "warnings"]].concat(), &[])
+    cargo(root, &[&lint, mpi::features(), &["--", "-D", "warnings"]].concat(), &[])?;
+    // In the workspace, tests turn on features that the product doesn't have.
+    cargo(root, &["clippy", "--package", "stepwell", "--", "-D", "warnings"], &[])
 }
 
 pub(crate) fn doc(root: &Path) -> Outcome {
@@ -62,8 +65,23 @@ pub(crate) fn doc(root: &Path) -> Outcome {
 
 /// All tests, optimized; `STEPWELL_LONG` selects their large sizes.
 pub(crate) fn long(root: &Path) -> Outcome {
-    let arguments = ["test", "--profile", "long", "--workspace", "--", "--nocapture"];
-    cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
+    let mut command = cargo_command();
+    command.current_dir(root).args(["test", "--profile", "long", "--workspace", "--no-fail-fast"]);
+    command.args(["--", "--nocapture"]).env("STEPWELL_LONG", "1");
+    command.env(skipped::VARIABLE, skipped::file(root)).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", line(&command)))?;
+    let mut results = String::new();
+    for text in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        let text = text.map_err(|error| format!("{}: {error}", line(&command)))?;
+        println!("{text}");
+        if text.starts_with("test result: ") {
+            results += &text;
+            results.push('\n');
+        }
+    }
+    let status = child.wait().map_err(|error| format!("{}: {error}", line(&command)))?;
+    Tally::of(&results, status.success()).add();
+    if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", line(&command))) }
 }
 
 /// The quick part of the twin, with the program that `test` built.

@@ -32,10 +32,10 @@ impl Network {
     /// If the system cannot start a thread for it.
     ///
     /// # Panics
-    /// If the network carries less than a byte per second, or its latency is a minute or more.
+    /// If the network carries less than a byte per second, or its latency is more than a minute.
     pub fn slow_down(self, end: Fabric, clock: &Arc<dyn Clock>) -> io::Result<Fabric> {
         assert!(self.bytes_per_second >= 1.0, "{self:?}");
-        assert!((0.0..60.0).contains(&self.latency_seconds), "{self:?}");
+        assert!((0.0..=60.0).contains(&self.latency_seconds), "{self:?}");
         let mut failed = None;
         let end = end.carried_by(|inner| {
             match SlowCarrier::new(Arc::clone(&inner), self, Arc::clone(clock)) {

@@ -64,6 +64,12 @@ fn wrong_arguments_have_status_2() {
         assert!(error.starts_with("stepwell: ") && error.contains(why), "{args:?}: {error}");
         assert_eq!(shop.run(args).status.code(), Some(2), "{args:?}");
     }
+    let help = shop.ok(&["cache-sim", "--help"]);
+    assert!(help.contains("[possible values: all, lru-lfu, lru, lfu,"), "{help}");
+    // A policy that the product no longer has is not measured in silence.
+    let args = ["bench", "train", "--dir", ".", "--set", "tiers.policy=lru", "--rows", "20000"];
+    let error = String::from_utf8(shop.run(&args).stderr).unwrap();
+    assert!(error.contains("tiers.policy = lru: this policy was removed"), "{error}");
     // An earlier name of a flag.
     for flag in ["--svg", "--picture"] {
         let error = shop.fails(&["cache-sim", &data, flag, "no/where.svg"]);
@@ -77,8 +83,10 @@ fn files_that_are_no_traces_are_named() {
     std::fs::create_dir(shop.path("folder")).unwrap();
     std::fs::write(shop.path("empty"), "").unwrap();
     clicks(&shop, "data.tsv", 100);
+    let made = std::process::Command::new("mkfifo").arg(shop.path("pipe")).status().unwrap();
+    assert!(made.success());
     for format in [&[][..], &["--format", "i64be"], &["--format", "criteo-tsv"]] {
-        for file in ["/dev/zero", "folder", "missing", "empty", "data.tsv/below"] {
+        for file in ["pipe", "/dev/zero", "folder", "missing", "empty", "data.tsv/below"] {
             let error = shop.fails(&[&["cache-sim"], format, &[file]].concat());
             assert!(error.contains(file), "{format:?}: {error}");
         }

@@ -82,6 +82,10 @@ fn inputs_are_never_written_over() {
         .collect();
     names.sort();
     assert_eq!(names, ["data.link", "data.tsv", "f.json", "f.json.unfinished", "f.svg"]);
+    assert_eq!(fs::read_to_string(shop.path("f.json.unfinished")).unwrap(), "mine");
+    for name in ["f.json", "f.svg"] {
+        assert!(fs::metadata(shop.path(name)).unwrap().len() > 0, "{name}");
+    }
 }
 
 #[test]
@@ -100,7 +104,14 @@ fn closed_and_full_outputs_are_no_panic() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {error}");
         assert!(error.contains("cannot write to standard output: No space left"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
+    // Files are written even if nobody reads the table.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let args = ["cache-sim", &data, "--json", "f.json", "--picture", "f.svg"];
+    assert!(shop.command(&args).stdout(writer).status().unwrap().success());
+    assert!(shop.path("f.json").exists() && shop.path("f.svg").exists());
     let run = |redirect: &str, args: &[&str]| {
         let mut shell = Command::new("sh");
         let line = format!("exec \"$0\" \"$@\" {redirect}");
