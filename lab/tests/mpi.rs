@@ -1,7 +1,5 @@
 //! `bench ranks` beside MPI's own messages.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
 #[path = "../../crates/stepwell/tests/it/common/mod.rs"]
 mod common;
 

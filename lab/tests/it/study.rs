@@ -1,5 +1,7 @@
 //! `stepwell-lab study`, as people and scripts run it.
 
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
 use std::fs::File;
 use std::path::PathBuf;
 

@@ -66,10 +66,10 @@ fn files() -> impl Strategy<Value = Vec<u8>> {
 /// A frame of one example, and an empty frame whose header claims 82 bytes.
 #[test]
 fn a_frame_that_lacks_bytes_is_refused_whatever_the_block_size() {
-    let frame = zstd(b"1\t13\t\t6\tid13\tsame\n".to_vec());
+    let frame = zstd(b"1\t13\t\t6\tid13\tsame\n");
     let empty = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 82, 1, 0, 0];
     let folder = tempfile::tempdir().unwrap();
-    let file = [write(folder.path(), "any", &[&frame[..], &empty].concat())];
+    let file = [write(folder.path(), "any", [&frame[..], &empty].concat())];
     for block_bytes in [18, 100, 1 << 20] {
         let read = read_files(&file, &blocks_of(block_bytes));
         assert!(matches!(read, Err(DataError::Read { .. })), "{block_bytes}: {read:?}");
