@@ -69,8 +69,8 @@ fn text(path: &Path, guess: &Guess) -> String {
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
     text += &format!(
-        "# Examples of a step. The file has at least about {records} records: an epoch of that \
-         many\n# makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
+        "# Examples of a step: an epoch of {records} records, about the least that the file has,\n\
+         # makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {
         text += "trim = true\n";

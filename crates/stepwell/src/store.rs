@@ -143,7 +143,7 @@ fn partial(path: &Path) -> String {
 }
 
 fn repairing(path: &Path) -> String {
-    format!("{} is in use: a repair writes there; wait for its end", path.display())
+    format!("{} is in use: a repair writes there; wait for that to end", path.display())
 }
 
 fn has_segments(path: &Path) -> bool {

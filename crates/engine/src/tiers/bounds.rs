@@ -230,7 +230,7 @@ impl TierPlan {
         };
         let planners: u64 = self.groups.iter().map(planner).sum();
         let bytes = planners + Grouper::bytes_max(load.mini_batch * self.ids_max());
-        budget.add("planning", bytes, format!("{horizon} mini-batches known in advance"));
+        budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
     }
 
     /// Adds the bounds of data about the past: versions of rows for stale reads, counts of keys.

@@ -237,8 +237,8 @@ mod tests {
             ("[]", 0, "an entry for each tensor"),
             (r#"{"a":1}"#, 0, "entry of tensor 'a' is wrong"),
             (r#"{"__metadata__":{"step":1}}"#, 0, "__metadata__ is wrong"),
-            (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8, "from byte 8 to 0"),
-            (r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 8, "from byte 0 to 8"),
+            (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8, "claims bytes 8 to 0"),
+            (r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 8, "claims bytes 0 to 8"),
             (r#"{"a":{"dtype":"Q","shape":[3],"data_offsets":[8,0]}}"#, 8, "ends before"),
             (
                 r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}"#,

@@ -119,7 +119,7 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     let batch = error(&["--set", "data.batch=100"]);
     assert!(batch.contains("data.mini_batch") && batch.contains("128"), "{batch}");
     let batch = error(&["--set", "data.batch=18446744073709551615"]);
-    assert!(batch.contains("for example 64"), "{batch}");
+    assert!(batch.contains("for example, 64"), "{batch}");
     let known = error(&["--set", "pipeline.lookahead=18446744073709551615"]);
     assert!(known.contains("pipeline.horizon"), "{known}");
     let memory = error(&["--set", "tiers.dram=100TiB"]);

@@ -190,7 +190,7 @@ fn what_lies_where_a_file_is_written_is_left_alone() {
     let args = ["convert", &data, "--out", "out.packed"];
     fs::write(shop.path("out.packed.unfinished"), "a letter").unwrap();
     let error = shop.fails(&args);
-    assert!(error.contains("out.packed.unfinished: is where"), "{error}");
+    assert!(error.contains("out.packed.unfinished: is in the place of a packed file"), "{error}");
     assert_eq!(fs::read(shop.path("out.packed.unfinished")).unwrap(), b"a letter");
     // An unfinished file of a killed writer is replaced.
     for left in [&b""[..], b"STEPWPAK and more", b"STEP"] {

@@ -65,7 +65,7 @@ fn a_folder_of_checkpoints_or_rows() {
     fs::remove_file(shop.path("all.cache")).unwrap();
     for (flag, key) in [("--checkpoint", "checkpoint.dir"), ("--tiers.ssd", "tiers.ssd")] {
         let error = refused(&shop, "a.tsv", &[flag, "all.cache"], &[]);
-        assert!(error.contains(&format!("is {key} too")), "{error}");
+        assert!(error.contains(&format!("is also {key}")), "{error}");
         assert!(!shop.path("all.cache").exists(), "{key}");
     }
 }

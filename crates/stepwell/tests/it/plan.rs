@@ -134,7 +134,7 @@ fn profiles_and_networks_of_no_use_are_one_line() {
         (["--set", "model.kind=lr"], "config has model.kind = deepfm, but this plan has lr"),
         (["--data.mini_batch", "128"], "config has data.mini_batch = 64, but this plan has 128"),
         (["--set", "train.blocks=4"], "config has train.blocks = 8, but this plan has 4"),
-        (["--set", "model.precision=bf16"], "model.precision = f32, and this plan bf16"),
+        (["--set", "model.precision=bf16"], "model.precision = f32, but this plan has bf16"),
     ] {
         let said = with(&report.to_string(), &other);
         assert!(said.contains(answer), "{said}");

@@ -156,7 +156,7 @@ fn force_moves_nothing_that_somebody_reads() {
         let message = shop.fails(&train);
         let name = held.parent().unwrap().strip_prefix(shop.path("")).unwrap();
         assert!(message.contains(&name.display().to_string()), "{message}");
-        assert!(message.contains("wait for its end"), "{message}");
+        assert!(message.contains("wait for that to end"), "{message}");
         let mut after = [all_below(&saved), all_below(&ssd)];
         // The locks of directories stay.
         for (after, before) in after.iter_mut().zip(&before) {
@@ -236,7 +236,7 @@ fn all_of_a_checkpoint_is_checked() {
     }
     fs::rename(checkpoint.join("rows-0"), shop.path("elsewhere")).unwrap();
     let message = shop.fails(&["store", "check", &path]);
-    assert!(message.contains("rows-0 is missing"), "{message}");
+    assert!(message.contains("rows-0, with a table's rows, is missing"), "{message}");
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(message.contains("holds no rows"), "{message}");
     fs::rename(shop.path("elsewhere"), checkpoint.join("rows-0")).unwrap();

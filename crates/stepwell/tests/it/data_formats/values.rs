@@ -223,12 +223,16 @@ fn what_is_no_value_is_told_with_its_place() {
     for value in ["nan", "inf", "1e39", "x"] {
         let svm = format!("1 user:3 7:0.5\n0 user:4 9:{value}\n");
         let item = format!("indices has the item '9:{value}'");
-        refused(("bad.svm", &svm), "svm.toml", &["bad.svm: line 2", &item, "finite number"]);
+        refused(
+            ("bad.svm", &svm),
+            "svm.toml",
+            &["bad.svm: line 2", &item, "a finite 32-bit number"],
+        );
         let csv = format!("label,none,user,worth,indices\n1,0,3,,7:1\n0,0,4,,9:{value}\n");
         refused(
             ("bad.csv", &csv),
             "within.toml",
-            &["bad.csv: line 3, column 5", &item, "finite number"],
+            &["bad.csv: line 3, column 5", &item, "a finite 32-bit number"],
         );
     }
     let csv = "label,none,user,worth,indices\n1,0,3,1|nan,7|8\n";
