@@ -264,7 +264,7 @@ mod tests {
             report.as_object_mut().unwrap().remove(field);
             let said = said(&report);
             assert!(said.contains(&format!("missing field `{field}`")), "{said}");
-            assert!(said.contains("make one with `stepwell train"), "{said}");
+            assert!(said.contains("create one with `stepwell train"), "{said}");
         }
     }
 }
