@@ -142,7 +142,7 @@ fn what_ends_all_is_said_once() {
     assert!(fails(&["--ranks", "2"]).contains("ranks = 2, and 3 processes were launched"));
     let long = fails(&["--ranks.count", "2"]);
     assert!(
-        long.contains("ranks.count = 2, and 3 processes") && long.contains("leave ranks.count")
+        long.contains("ranks.count = 2, and 3 processes") && long.contains("leave out ranks.count")
     );
     let report = fails(&["--report", "no/where.json"]);
     assert!(report.contains("there is no directory no: create it"), "{report}");
