@@ -200,7 +200,7 @@ fn what_lies_where_a_file_is_written_is_left_alone() {
         fs::remove_file(shop.path("out.packed")).unwrap();
     }
     let error = shop.fails(&["convert", &data, "--out", "/dev/full"]);
-    assert!(error.contains("/dev/full is no file") && !error.contains("--force"), "{error}");
+    assert!(error.contains("/dev/full is not a file") && !error.contains("--force"), "{error}");
 }
 
 #[test]
