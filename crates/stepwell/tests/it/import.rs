@@ -211,11 +211,7 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
             "tensor 'embedding' has the shape [",
         ),
         (table, Box::new(|t| set(t, "used", 0, [0; 4])), "it does not exist after step"),
-        (
-            table,
-            Box::new(|t| set(t, "used", 0, [255; 4])),
-            "its last use, step 4294967295, is after step 8",
-        ),
+        (table, Box::new(|t| set(t, "used", 0, [255; 4])), "step 4294967295, is after step 8"),
         (
             table,
             Box::new(|t| drop(t.insert("more".to_owned(), (Dtype::F32, vec![0], vec![])))),
