@@ -6,7 +6,7 @@ use stepwell_data::UNLABELLED;
 
 use crate::say;
 
-/// The exit statuses of the process and their meanings; [`status_of`] computes those of signals.
+/// The exit statuses of the process and their meanings.
 pub const STATUSES: [(&str, &str); 7] = [
     ("0", "success; for diff: the models are equal"),
     ("1", "failure, with a line on standard error; for diff, without a line: the models differ"),
