@@ -25,7 +25,7 @@ For example:
   stepwell man store check | man -l -
   stepwell man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Command whose page is printed, such as train or bench ssd (default: stepwell itself)
+    /// Command whose page is printed, such as train or store check (default: stepwell itself)
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]
     pub(crate) of: Vec<String>,
     /// Write the pages of all commands into this directory
