@@ -1,4 +1,4 @@
-//! Zeroed slices in mappings of their own, with huge pages if the system has them.
+//! Zeroed slices, each in its own memory mapping, backed by huge pages if the system has them.
 //!
 //! - **Why.** Planning and look-ups access tables of hundreds of megabytes at random. With pages of
 //!   4 KiB, each access also misses the TLB and walks page tables that are not in the caches; with
@@ -60,7 +60,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes` zero bytes, with huge pages requested as far as they are filled.
+    /// Maps `bytes` zero bytes and requests huge pages for all but the last, partial one.
     ///
     /// # Errors
     /// If the system refuses the mapping.

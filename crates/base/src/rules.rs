@@ -109,8 +109,8 @@ impl Rule {
 /// The rules in force: all, except one that a test may switch off.
 pub type Rules = Switches<Rule>;
 
-/// Which of a crate's rules `R` hold. Without the feature `switches`, which only tests turn on, all
-/// of them do, and a check is a constant.
+/// Says which of a crate's rules `R` hold. Only tests turn on the feature `switches`; without it,
+/// every rule holds and [`Switches::hold`] compiles to `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches<R> {
     #[cfg(feature = "switches")]

@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(Scatter::new(Some(1)), Scatter::new(Some(1)));
     }
 
-    /// Keys that an attacker might choose: consecutive, in the high bits, few bits apart, and keys
-    /// that the public function sends to one place by its high or its low bits.
+    /// Keys that an attacker might choose: consecutive keys, keys that differ only in their high
+    /// bits or in a few bits, and keys that collide in the high or low bits of the public hash.
     fn families() -> [fn(u64) -> u64; 7] {
         [
             |n| n,

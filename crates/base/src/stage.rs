@@ -54,8 +54,8 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// Whether its thread lets others finish their time slice when it wakes up: right for stages
-    /// that work ahead, so that they don't delay computations.
+    /// Whether its thread doesn't preempt other threads when it wakes up. Stages that run ahead
+    /// return true, so they don't preempt compute.
     fn gives_way(&self) -> bool {
         true
     }
@@ -225,7 +225,7 @@ impl Pace for FullSpeed {
     fn pause(&self, _name: &'static str) {}
 }
 
-/// What all drivers of a pipeline share.
+/// Events, clock and pace, shared by all drivers of a pipeline.
 #[derive(Clone)]
 pub struct Rhythm {
     /// Counts every change; can stop the pipeline early.

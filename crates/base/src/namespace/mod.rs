@@ -124,8 +124,7 @@ impl Namespace {
     }
 }
 
-/// Copies a few bytes without the call that a copy of variable length needs: two overlapping pieces
-/// of fixed length.
+/// Copies a few bytes as two overlapping fixed-length pieces, which avoids a call to `memcpy`.
 #[inline]
 fn put_short(to: &mut [u8], from: &[u8]) {
     #[inline]

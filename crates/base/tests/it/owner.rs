@@ -56,7 +56,7 @@ fn keys_of_one_owner_are_like_any_keys_to_all_other_functions() {
             let keys: Vec<Key> = (0..).map(key).filter(|key| belongs(*key)).take(KEYS).collect();
             for (function, value) in &functions {
                 let values: Vec<u64> = keys.iter().map(|key| value(*key)).collect();
-                // That family is chosen against that function: its values are consecutive numbers.
+                // By construction, this function maps this family to consecutive numbers.
                 if family.ends_with(function) {
                     continue;
                 }
