@@ -4,8 +4,7 @@
 //! Cost: an input buffer of 128 KiB. zstd adds its window: 8 MiB at levels 1 to 19, and at most 128
 //! MiB for files compressed with `--long=27`. gzip adds 32 KiB.
 
-use std::io::{BufReader, Cursor, ErrorKind, Read};
-use std::ops::Range;
+use std::io::{BufRead as _, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -84,7 +83,7 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
         Compression::Zstd => zstd::Decoder::with_buffer(buffered(whole))
             .and_then(|mut decoder| {
                 decoder.window_log_max(WINDOW_LOG_MAX)?;
-                Ok(Box::new(EvenReads::new(decoder)))
+                Ok(Box::new(EvenReads(BufReader::with_capacity(EVEN_BYTES, decoder))))
             })
             .map_err(|e| wrong(explain(&e)))?,
         Compression::Unknown(name) => {
@@ -115,25 +114,13 @@ const EVEN_BYTES: usize = 128 * 1024;
 /// The zstd library decodes a frame in one pass if its input is at hand and its output fits, and
 /// then compares the size in the frame's header with what the frame held; otherwise it can miss a
 /// difference. Whether a damaged file is refused must not depend on the caller's buffers.
-struct EvenReads<R> {
-    inner: R,
-    buffer: Box<[u8]>,
-    unread: Range<usize>,
-}
-
-impl<R: Read> EvenReads<R> {
-    fn new(inner: R) -> Self {
-        Self { inner, buffer: vec![0; EVEN_BYTES].into(), unread: 0..0 }
-    }
-}
+/// A plain [`BufReader`] would pass large reads on to the decoder.
+struct EvenReads<R>(BufReader<R>);
 
 impl<R: Read> Read for EvenReads<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        if self.unread.is_empty() {
-            self.unread = 0..self.inner.read(&mut self.buffer)?;
-        }
-        let read = (&self.buffer[self.unread.clone()]).read(into)?;
-        self.unread.start += read;
+        let read = self.0.fill_buf()?.read(into)?;
+        self.0.consume(read);
         Ok(read)
     }
 }

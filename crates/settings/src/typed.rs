@@ -269,9 +269,10 @@ fn in_brackets(given: Given<'_>) -> Given<'_> {
     }
 }
 
-/// Types with few named values, and the text of a value in checkpoints.
+/// Types with few named values, the text of a value in checkpoints, and removed names, which mean
+/// the default.
 macro_rules! names {
-    ($($type:ident, $text:expr;)+) => { $(
+    ($($type:ident, $text:expr $(, $removed:expr)?;)+) => { $(
         impl Typed for $type {
             fn what() -> String {
                 "name".to_owned()
@@ -282,6 +283,11 @@ macro_rules! names {
             }
 
             fn read(given: Given<'_>) -> Result<Self, String> {
+                $(
+                    if is_one_of(&$removed, given.text()?) {
+                        return Ok(Self::default());
+                    }
+                )?
                 named(&Self::ALL.map(|one| (one.name(), one)), given)
             }
 
@@ -306,6 +312,7 @@ names! {
     OptimizerKind, |kind| format!("{kind:?}");
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
+    PolicyKind, |policy| policy.name().to_owned(), REMOVED_POLICIES;
     Lookup, |lookup| lookup.name().to_owned();
     PlaceKind, |place| place.name().to_owned();
     DensePlace, |place| place.name().to_owned();
@@ -338,38 +345,13 @@ fn spelled_alike(one: &str, other: &str) -> bool {
 /// default.
 const REMOVED_POLICIES: [&str; 4] = ["lru", "lfu", "sieve", "w-tinylfu"];
 
-fn is_removed_policy(text: &str) -> bool {
-    REMOVED_POLICIES.iter().any(|name| spelled_alike(name, text.trim()))
-}
-
-impl Typed for PolicyKind {
-    fn what() -> String {
-        "name".to_owned()
-    }
-
-    fn names() -> Vec<&'static str> {
-        Self::ALL.map(Self::name).to_vec()
-    }
-
-    fn read(given: Given<'_>) -> Result<Self, String> {
-        match given.text()? {
-            text if is_removed_policy(text) => Ok(Self::default()),
-            _ => named(&Self::ALL.map(|kind| (kind.name(), kind)), given),
-        }
-    }
-
-    fn show(&self) -> Value {
-        json!(self.name())
-    }
-
-    fn text(&self) -> String {
-        self.name().to_owned()
-    }
+fn is_one_of(names: &[&str], text: &str) -> bool {
+    names.iter().any(|name| spelled_alike(name, text.trim()))
 }
 
 /// A note if `text`, the value of the setting `key`, is accepted but no longer exists.
 pub fn removed_value(key: &str, text: &str) -> Option<String> {
-    (key == "tiers.policy" && is_removed_policy(text)).then(|| {
+    (key == "tiers.policy" && is_one_of(&REMOVED_POLICIES, text)).then(|| {
         format!(
             "tiers.policy = {}: this policy was removed, {} takes its place; `stepwell-lab \
              cache-sim` still compares it",
