@@ -267,3 +267,21 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
     assert!(given(&blocks).contains("at most 3 ranks"));
     assert_eq!(given(&[&blocks[..], &[("sync.dense", "rdma_wild")]].concat()), "");
 }
+
+#[test]
+fn removed_policies_are_read_as_the_default() {
+    let read = |text: &str| {
+        let mut config = Config::default();
+        config.tiers.policy = stepwell_mem::PolicyKind::Sven;
+        find("tiers.policy").unwrap().set(&mut config, text).map(|()| config.tiers.policy.name())
+    };
+    for name in ["lru", "lfu", "sieve", "w-tinylfu", "w_tinylfu"] {
+        assert_eq!(read(name), Ok("s3-fifo"), "{name}");
+        assert!(removed_value("tiers.policy", name).is_some(), "{name}");
+    }
+    for name in ["lru_lfu", "lru-lfu"] {
+        assert_eq!(read(name), Ok("lru-lfu"));
+        assert_eq!(removed_value("tiers.policy", name), None);
+    }
+    assert!(read("fifo").is_err());
+}
